@@ -8,12 +8,15 @@ from __future__ import annotations
 import datetime
 import functools
 import gc
+import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,8 @@ from retrograd.simulator.engines.tiering import optimised_at_once
 
 import retrograd as rg
 from retrograd.batch.runs import BatchWords
+from retrograd.distribution.tasks import Distribution, Keeping, distribute
+from retrograd.version import __version__
 
 SCHEMA = "retrograd.bench/3"
 
@@ -46,8 +51,13 @@ def run(
     *,
     parts: Sequence[str] = (),
     say: Say = _quiet,
+    over: Distribution | None = None,
 ) -> dict[str, Any]:
-    """The document. `parts`: of the toolchain, see `retrograd.benchmarks.toolchain.all_parts`. An exception of a workload is recorded."""
+    """The document. `parts`: of the toolchain, see `retrograd.benchmarks.toolchain.all_parts`. An exception of a workload is recorded.
+
+    `over`: workers, each with a workload at a time. Trap: workers on one machine take time from each other, so times mean something only
+    where each has a machine of its own; goldens, counts and bits do not depend on it.
+    """
     sizes = sizes or Sizes(quick=True)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     # Peers read their environment when they are imported, and the test of their presence imports them.
@@ -55,7 +65,9 @@ def run(
         absent = {peer.name: peer.absent() for peer in peers}
         present = [peer for peer in peers if not absent[peer.name]]
         found = []
-        for workload in workloads:
+        if over is not None:
+            found = _distributed(workloads, present, sizes, say, over)
+        for workload in workloads if over is None else ():
             say(workload.title, True)
             found.append(_workload(workload, present, sizes, say))
     if not sizes.quick:
@@ -101,6 +113,57 @@ def wrong(document: dict[str, Any]) -> list[str]:
                     if s["ours"] and s["status"] in ("wrong", "failed"):
                         out.append(f"{w['name']}, {problem['size']}: {task['what']}, {s['system']}: {s['reason']}")
     return out
+
+
+# ---------------------------------------------------------------------- on workers
+
+
+def _distributed(
+    workloads: Sequence[Workload], peers: Sequence[Peer], sizes: Sizes, say: Say, over: Distribution
+) -> list[dict[str, Any]]:
+    """The workloads, each in a task; they are sent by name."""
+    titles = [w.title for w in workloads]
+    tasks = [(w.name, tuple(p.name for p in peers), sizes) for w in workloads]
+    found: dict[int, dict[str, Any]] = {}
+    with closing(distribute(_workload_task, tasks, over, keeping=_KEEPING)) as ended:
+        for index, result in ended:
+            found[index] = result
+            say(titles[index], True)
+    return [found[i] for i in range(len(tasks))]
+
+
+_Job = tuple[str, tuple[str, ...], Sizes]
+
+
+def _workload_task(job: _Job) -> dict[str, Any]:
+    """On a worker: a workload by its name."""
+    from retrograd.benchmarks.peers import chosen
+    from retrograd.benchmarks.workloads import ALL
+
+    name, peers, sizes = job
+    with one_core(), optimised_at_once():
+        return _workload(next(w for w in ALL if w.name == name), chosen(list(peers)), sizes, _quiet)
+
+
+def _key(job: _Job) -> str:
+    name, peers, sizes = job
+    text = json.dumps(["workload", SCHEMA, __version__, name, peers, sizes.quick, str(sizes.data), sizes.full])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _encoded(found: dict[str, Any]) -> bytes:
+    return json.dumps(found).encode()
+
+
+def _decoded(data: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+_KEEPING: Keeping[_Job, dict[str, Any]] = Keeping(_key, _encoded, _decoded)
 
 
 # ---------------------------------------------------------------------- one workload

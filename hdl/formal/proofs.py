@@ -15,8 +15,7 @@ divider and ROM are uninterpreted functions of their operands. A reversible upda
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial, reduce
 from typing import Any
@@ -42,6 +41,10 @@ from retrograd.isa.words import Format
 _STORES = ("registers.words", "registers.cotangents", "memory.words", "memory.cotangents")
 #: upper bound on the cycles before execution
 _BEFORE = 10
+
+
+#: runs a function on each opcode, such as `map`
+Each = Callable[[Callable[[str], list["ProofResult"]], Sequence[str]], Iterable[list["ProofResult"]]]
 
 
 class Undecided(Exception):
@@ -443,15 +446,14 @@ class Prover:
 
 
 def prove_all(
-    w: Format, opcodes: Collection[str], seconds: float = 60, executor: Executor | None = None
+    w: Format, opcodes: Collection[str], seconds: float = 60, each: Each = map
 ) -> Iterator[ProofResult]:
     """A result for each claim on these opcodes; its `opcode` is the claim's name, such as "mul.add D=1 DIR=-1".
 
-    A claim that the solver does not decide in time does not hold. `executor` runs the proofs, one task for each opcode; results come
-    in the order of the table.
+    A claim that the solver does not decide in time does not hold. `each(prove, opcodes)` runs the proofs, one task for each opcode, and
+    gives their results in the order of the table.
     """
-    prove = partial(_proofs_of, w, seconds)
-    for found in (map if executor is None else executor.map)(prove, [o.name for o in TABLE if o.name in opcodes]):
+    for found in each(partial(_proofs_of, w, seconds), [o.name for o in TABLE if o.name in opcodes]):
         yield from found
 
 

@@ -392,7 +392,7 @@ WORDS = [
 ]  # fmt: skip
 #: commands that take minutes, measure, or start processes; the options that would make others do so
 SKIPPED = {"bench", "hdl", "demo", "devices"}
-SLOW_OPTIONS = {"--jobs", "--engine", "--plot", "--plot-kind", "--store", "--emit"}
+SLOW_OPTIONS = {"--workers", "--scheduler", "--engine", "--plot", "--plot-kind", "--store", "--emit"}
 
 
 @functools.cache

@@ -8,6 +8,7 @@ Such an argument is read where its rows run, a task at a time, so a batch may be
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,15 @@ class ChunkedArray:
         self.shape: tuple[int, ...] = tuple(source.shape)
         self.ndim = len(self.shape)
         self.dtype = np.dtype(source.dtype)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a mapped file, or of an archive of Zarr; None for other arrays."""
+        file = getattr(self._source, "filename", None)
+        if file is not None:
+            return Path(file).resolve().parent
+        root = getattr(getattr(self._source, "store", None), "root", None)
+        return None if root is None else Path(root).resolve()
 
     def __len__(self) -> int:
         return self.shape[0]

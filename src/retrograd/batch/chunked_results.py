@@ -23,6 +23,7 @@ import numpy as np
 
 from retrograd.batch.arguments import Axes, Batch, element_type, stacked_values
 from retrograd.batch.batches import Traps, argument_ranges
+from retrograd.batch.chunked import ChunkedArray
 from retrograd.batch.distributed_runs import chunks, rows_of_task
 from retrograd.batch.runs import BatchWords, ElementTrap
 from retrograd.compiler.compiled import Compiled, Options
@@ -56,6 +57,10 @@ class ChunkedResult:
     #: the first traps, and how many elements trapped
     traps: dict[int, ElementTrap]
     trapped: int
+    elements: int
+    #: over all elements
+    total_steps: int
+    total_erased_bits: int
     engine: str
     compiled: Compiled = field(repr=False)
 
@@ -100,23 +105,28 @@ def run_chunked(
     numbers = {r: n for r, n in argument_ranges(compiled)[1].items() if r in places}
     loaded = batch.words(compiled)
     count = len(loaded)
+    for name, column in batch.columns.items():
+        if isinstance(column.items, ChunkedArray) and column.items.folder == Path(out).resolve():
+            refuse("RG1509", f"`{name}` is read from {out}, which would be overwritten", "Write to another folder.")
     files = _Arrays(Path(out), count, rows_of_task(over, count, width(loaded.given) + width(places)))
     files.begin()
     found: dict[int, ElementTrap] = {}
-    trapped, ran_on = 0, "reference"
+    trapped, ran_on, steps, erased = 0, "reference", 0, 0
     with closing(
         chunks(compiled, loaded, places, (), request, numbers=numbers, progress=progress, over=over)
     ) as parts:
         for first, part in parts:
             _write(files, first, part, written, compiled.format)
             trapped, ran_on = trapped + len(part.traps), part.engine
+            steps, erased = steps + int(part.steps.sum()), erased + int(part.erased_bits.sum())
             found |= {first + i: trap.renumbered(first + i) for i, trap in part.traps.items()}
             found = {i: found[i] for i in sorted(found)[:_TRAPS]}
     values = {a.name: files.whole(a.name) for a in written}
     counts = {"steps": files.whole(STEPS), "erased_bits": files.whole(ERASED), "trap": files.whole(TRAP)}
     result = ChunkedResult(
-        values=values, **counts, traps=found, trapped=trapped, engine=ran_on, compiled=compiled
-    )
+        values=values, **counts, traps=found, trapped=trapped, elements=count, total_steps=steps,
+        total_erased_bits=erased, engine=ran_on, compiled=compiled,
+    )  # fmt: skip
     if found and traps == "raise":
         error = found[min(found)]
         error.result = result
@@ -180,7 +190,8 @@ class _Arrays:
             raise
         except (OSError, ValueError, AttributeError) as error:
             refuse("RG0501", f"{self._path}: {getattr(error, 'strerror', None) or error}")
-        write_file(mark, json.dumps({"schema": SCHEMA, "elements": self._count}))
+        if not mark.is_file():
+            write_file(mark, json.dumps({"schema": SCHEMA}))
         if self._path.suffix == ".zarr":
             try:
                 import zarr

@@ -21,7 +21,7 @@ from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.files import limits, read_stream, record_input, replacing, too_large
+from retrograd.isa.files import limits, read_file, read_stream, record_input, replacing, too_large
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,6 +144,60 @@ def read_arrays(path: str) -> dict[str, Array]:
             message = f"{path}: `{member}` cannot be read" if member else f"{path} is no archive of arrays"
             raise _fail(f"{message}: {_reason(error)}", _HINT) from None
     return out
+
+
+def read_folder(path: str) -> dict[str, Any]:
+    """The arrays in a folder of .npy files, mapped into memory, or in an archive of Zarr, by name. Raises InputError RG0501, RG0504."""
+    import numpy as np
+
+    if path.rstrip("/").endswith(".zarr"):
+        return _read_zarr(path)
+    out: dict[str, Any] = {}
+    for name in _listed(path):
+        stem, file = name.removesuffix(".npy"), os.path.join(path, name)
+        if name.endswith(".format.txt"):
+            out[name.removesuffix(".txt")] = np.array(read_file(file, 64).decode("ascii", "replace"))
+        elif stem != name:
+            record_input(file)
+            try:
+                # A file that is shorter than its header describes is refused by the mapping.
+                found = np.load(file, mmap_mode="r", allow_pickle=False)
+            except (*DAMAGED, OSError) as error:
+                raise _fail(f"{file} cannot be read as an array: {_reason(error)}") from None
+            if found.dtype.kind not in "biufc":
+                raise _fail(f"{file} holds {found.dtype}, which is no number")
+            out[stem] = found
+    if not out:
+        raise _fail(f"{path} has no .npy files")
+    return out
+
+
+def _listed(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except OSError as error:
+        raise InputError(Diagnostic("RG0501", f"{path}: {error.strerror}")) from None
+
+
+def _read_zarr(path: str) -> dict[str, Any]:
+    import numpy as np
+
+    try:
+        import zarr
+    except ImportError:
+        raise InputError(
+            Diagnostic("RG0515", f"{path} needs `zarr`", hint="pip install 'retrograd[sweep]'")
+        ) from None
+    try:
+        group = zarr.open_group(path, mode="r")
+        out: dict[str, Any] = dict(group.arrays())
+        texts = {name: np.array(value) for name, value in group.attrs.items() if isinstance(value, str)}
+    except Exception as error:  # Zarr raises many kinds for damaged metadata
+        raise _fail(f"{path} cannot be read as an archive of Zarr: {_reason(error)}") from None
+    for name, array in out.items():
+        if array.dtype.kind not in "biufc":
+            raise _fail(f"{path}: `{name}` holds {array.dtype}, which is no number")
+    return out | texts
 
 
 def write_array(path: str, array: Array) -> None:

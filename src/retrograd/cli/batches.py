@@ -1,5 +1,7 @@
 """`retrograd run FILE.py:FUNCTION --batch FILE.npz`: one function on many inputs, from one file of arrays to another.
 
+A folder of .npy files, or an archive of Zarr, is read and written a part at a time.
+
 An array has the name of an argument, and its first axis is the batch. Results have the same form, so a run backward takes the file that
 a run forward has written. A struct has an array for each field (`z.re`, `z.im`). A stack has a row for each element, and
 `s.length` beside `s` holds the lengths if they differ.
@@ -8,12 +10,14 @@ a run forward has written. A struct has an array for each field (`z.re`, `z.im`)
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments, plain, rounded_words
-from retrograd.cli.arrays import read_arrays, write_arrays
+from retrograd.cli.arrays import read_arrays, read_folder, write_arrays
+from retrograd.cli.distribution import distribution_of
 from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
 from retrograd.cli.functions import function_and_direction
 from retrograd.cli.options import fail, step_limit
@@ -46,19 +50,18 @@ def run_batch_command(options: argparse.Namespace) -> int:
     if options.output == "-":
         raise fail("RG0512", "-o -: arrays are written to a file; `--json` prints them")
     values, in_axes = batch_values(function, options)
-    if options.output is not None:
+    if options.output is not None and not _is_folder(options.output):
         check_output(options.output)
-    result = run_batch(
-        function,
-        *values,
-        in_axes=in_axes,
-        engine=options.engine,
-        backward=backward,
-        max_steps=limit,
-        overflow=not options.no_overflow,
-        traps="return",
-        cycles=options.cycles,
-    )
+    how: dict[str, Any] = {
+        "in_axes": in_axes, "engine": options.engine, "backward": backward, "max_steps": limit,
+        "overflow": not options.no_overflow, "traps": "return", "progress": False if options.quiet else None,
+    }  # fmt: skip
+    over = distribution_of(options)
+    if over is not None:
+        how |= vars(over)
+    if _is_folder(options.output):
+        return _run_chunked(function, values, how, options)
+    result = run_batch(function, *values, cycles=options.cycles, **how)
     if options.output is not None:
         write_arrays(options.output, _as_arrays(result))
     if options.json:
@@ -66,6 +69,39 @@ def run_batch_command(options: argparse.Namespace) -> int:
     else:
         _show(result, backward, options.output)
     if not result.traps:
+        return OK
+    return LIMIT if all(trap.trap is None for trap in result.traps.values()) else TRAPPED
+
+
+def _is_folder(path: str | None) -> bool:
+    """Whether the results are written a part at a time."""
+    return path is not None and (path.endswith(("/", ".zarr")) or os.path.isdir(path))
+
+
+def _run_chunked(function: Reversible, values: list[Any], how: dict[str, Any], options: argparse.Namespace) -> int:
+    """Run a batch whose results are written a part at a time; returns the exit code."""
+    from retrograd.batch.chunked_results import run_chunked
+
+    if options.cycles:
+        raise fail("RG0512", f"--cycles: {options.output} is written a part at a time, without cycles", "-o OUT.npz")
+    result = run_chunked(function, *values, out=options.output, **how)
+    count, backward = result.elements, how["backward"]
+    if options.json:
+        found = {
+            "function": function.__name__, "backward": backward, "engine": result.engine, "elements": count,
+            "steps": result.total_steps, "erased_bits": result.total_erased_bits,
+            "traps": [{"element": i, **as_dict(t.diagnostics[0])} for i, t in result.traps.items()],
+            "output": options.output, "each": None,
+        }  # fmt: skip
+        print_json("retrograd.batch/1", found)
+    else:
+        for trap in [*result.traps.values()][:_TRAPS_SHOWN]:
+            print(f"{trap}\n", file=sys.stderr)
+        traps = f"; {result.trapped} trapped" if result.trapped else ""
+        way = "backward" if backward else "forward"
+        text = f"{result.total_steps} steps {way}, {result.total_erased_bits} bits erased"
+        print(f"{options.output}: {count} element{'s' * (count != 1)}, {text}{traps}; engine: {result.engine}")
+    if not result.trapped:
         return OK
     return LIMIT if all(trap.trap is None for trap in result.traps.values()) else TRAPPED
 
@@ -78,7 +114,8 @@ def batch_values(function: Reversible, options: argparse.Namespace) -> tuple[lis
     from retrograd.values.binding import bind
     from retrograd.values.lossless import join_words
 
-    found = {name: array for name, array in read_arrays(options.batch).items() if not name.startswith(_OURS)}
+    read = read_folder if os.path.isdir(options.batch) else read_arrays
+    found = {name: array for name, array in read(options.batch).items() if not name.startswith(_OURS)}
     try:
         arrays = join_words(found)
     except InputError as error:
@@ -178,11 +215,11 @@ def _batched(function: Reversible, given: Mapping[str, Any], shared: Sequence[st
     declared = {p.name: p.annotation for p in function.parameters}
     lengths: dict[str, int] = {}
     for name, value in given.items():
-        if name in shared or declared.get(name) is static or not isinstance(value, np.ndarray | list):
+        if name in shared or declared.get(name) is static or not (isinstance(value, list) or getattr(value, "ndim", 0)):
             continue
         if isinstance(declared.get(name), StackAnnotation) and not all(isinstance(row, list) for row in value):
             continue
-        lengths[name] = len(value)
+        lengths[name] = value.shape[0] if hasattr(value, "shape") else len(value)
     if not lengths:
         hint = "the first axis of an array is the batch; single values, and what --shared names, are the same for all"
         raise fail("RG0603", f"{path} has no array with an element for each run", hint)

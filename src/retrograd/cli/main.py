@@ -101,7 +101,9 @@ def _main(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        store = getattr(options, "store", None)
+        kept = f": finished parts are in {store}, and the same command goes on from there" if store else ""
+        print(f"interrupted{kept}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of the output has gone away: stop silently, as other tools do.

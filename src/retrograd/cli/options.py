@@ -92,7 +92,8 @@ _OF_PROGRAMS = (
     "--set", "--mem", "--out", "--break", "--memory", "--memory-limit", "--strict", "--trace", "--include",
     "--until", "--resume", "--turn", "--save",
 )  # fmt: skip
-_OF_FUNCTIONS = ("--batch", "--shared", "-o")
+OF_BATCHES = ("--shared", "-o", "--workers", "--scheduler", "--store", "--chunk", "--quiet")
+_OF_FUNCTIONS = ("--batch", *OF_BATCHES)
 OF_JANUS = ("--dialect", "--entry")
 _DESTINATIONS = {"--set": "sets", "--break": "breaks", "-o": "output"}
 
@@ -220,6 +221,16 @@ class Parser(argparse.ArgumentParser):
             help="a figure that the model leaves open, such as resistance=10kohm, or low:value:high with a unit",
         )  # fmt: skip
         self.add_argument("--gates", metavar="FILE", help="gate counts (default: those that come with the hardware)")
+
+    def distribution_options(self, store: str | None = None) -> None:
+        """--workers and --scheduler; `store`: the help text of --store."""
+        self.add_argument("--workers", metavar="N", help="processes that share the work (default: 1)")
+        self.add_argument(
+            "--scheduler", metavar="ADDRESS",
+            help="a scheduler of Dask whose workers share the work, such as tcp://HOST:8786; pip install 'retrograd[sweep]'",
+        )  # fmt: skip
+        if store is not None:
+            self.add_argument("--store", metavar="FILE", help=f"a file of SQLite: {store}")
 
     def size_options(self, *, arrays: bool = False) -> None:
         """The limits of input files."""

@@ -12,6 +12,7 @@ nothing. Dask replaces its workers itself.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -27,6 +28,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 PATIENCE = 60.0
 #: workers of an executor that does not state their number
 _SEVERAL = 4
+_ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|wss?)://)?[^\s/:]+:\d{1,5}|(?:tcp|tls)://\[[0-9a-fA-F:]+\]:\d{1,5}")
 _HINT = "a number of processes, an executor of concurrent.futures, a client of Dask, or the address of its scheduler"
 
 
@@ -188,6 +190,8 @@ def _begin_process() -> None:
 
 def _client(address: str) -> Any:
     """A client of the scheduler at an address. Raises InputError RG1501, RG1502."""
+    if not _ADDRESS.fullmatch(address):
+        refuse("RG1501", f"{address!r:.80} is no address of a scheduler", "tcp://HOST:PORT, such as tcp://127.0.0.1:8786")
     try:
         from distributed import Client
     except ImportError:

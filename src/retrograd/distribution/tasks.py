@@ -105,6 +105,17 @@ def distribute(
                 yield sent.index, result
 
 
+def in_order(found: Iterable[tuple[int, R]]) -> Iterator[R]:
+    """The results of `distribute` by index; a result waits for those before it."""
+    waiting: dict[int, R] = {}
+    at = 0
+    for index, result in found:
+        waiting[index] = result
+        while at in waiting:
+            yield waiting.pop(at)
+            at += 1
+
+
 def _unfinished(
     tasks: Iterable[T], store: TaskStore, keeping: Keeping[T, R] | None
 ) -> Iterator[tuple[_Sent, R | None]]:

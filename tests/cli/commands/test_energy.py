@@ -308,7 +308,7 @@ def test_a_sweep_goes_on(cli: Cli, functions: str, folder: Path) -> None:
 @pytest.mark.slow
 def test_a_sweep_in_processes(cli: Cli, functions: str) -> None:
     arguments = ("sweep", f"{functions}:forget", "--args", "0.0 3.0", "--args", "0.0 4.0", "--json")
-    assert cli(*arguments, "--jobs", "2") == cli(*arguments)
+    assert cli(*arguments, "--workers", "2") == cli(*arguments)
 
 
 def test_a_sweep_tells_why_there_is_no_price(cli: Cli, functions: str) -> None:

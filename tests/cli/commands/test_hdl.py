@@ -130,7 +130,7 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["formal", "start"], "RG0507", "nothing to prove of `start`"),
         (["formal", "--classes", "mul.add"], "RG0512", "--classes chooses the opcodes"),
         (["formal", "--seconds", "0"], "RG0507", "`0` is no number of seconds"),
-        (["formal", "--jobs", "few"], "RG0507", "`few` is no number of processes"),
+        (["formal", "--workers", "few"], "RG0507", "`few` is no number of processes"),
         (["stat", "-o", "none/g.json"], "RG0501", "none"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else "",
@@ -148,7 +148,7 @@ def test_proofs(cli: Cli) -> None:
     assert code == OK
     assert out.endswith("8 of 8 hold at Q4.4\n")
     # Processes prove the same, and tell it in the same order.
-    _, by_two, _ = cli("hdl", "formal", "mul.add", "swap", "--jobs", "2")
+    _, by_two, _ = cli("hdl", "formal", "mul.add", "swap", "--workers", "2")
     assert [line.split(",")[0] for line in by_two.splitlines()] == [line.split(",")[0] for line in out.splitlines()]
     found = json.loads(cli("hdl", "formal", "neg", "--json")[1])
     assert (found["schema"], found["format"]) == ("retrograd.formal/2", {"width": 8, "frac": 4})

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from retrograd.cli.distribution import distribution_of
 from retrograd.cli.exit_codes import OK, WRONG
 from retrograd.cli.options import Parser, fail
 from retrograd.cli.report import print_json
@@ -50,9 +51,7 @@ def arguments(p: Parser) -> None:
         "--papers", action="store_true", help="measure the tables of the papers in place of the workloads, named by WORKLOAD: "
         "published values beside ours; rows that the store has are not measured again",
     )  # fmt: skip
-    p.add_argument(
-        "--store", metavar="FILE", help="of --papers: measured rows are kept there (default: that of --report)"
-    )
+    p.distribution_options("workloads are kept there, and not run again; of --papers: measured rows (default: that of --report)")
     p.add_argument(
         "--report",
         metavar="FOLDER",
@@ -212,18 +211,16 @@ def _check(options: argparse.Namespace) -> None:
     if options.minutes is not None and not 0 <= options.minutes < math.inf:
         raise fail("RG0512", f"--minutes {options.minutes}: a number of minutes is 0 or more")
     if options.gpu:
-        for name in ("workloads", "peers", "data", "full", "check", "from_"):
+        for name in ("workloads", "peers", "data", "full", "check", "from_", "workers", "scheduler", "store"):
             if getattr(options, name):
                 shown = "a name of a workload" if name == "workloads" else f"--{name.rstrip('_')}"
                 raise fail("RG0512", f"{shown} does not go with --gpu")
-    if options.store is not None and not options.papers:
-        raise fail("RG0512", "--store is for --papers")
     if options.papers:
-        for name in ("gpu", "quick", "full", "check", "from_", "json"):
+        for name in ("gpu", "quick", "full", "check", "from_", "json", "workers", "scheduler"):
             if getattr(options, name):
                 raise fail("RG0512", f"--{name.rstrip('_')} does not go with --papers")
     if options.from_ is not None:
-        for name in ("workloads", "quick", "full", "peers", "data"):
+        for name in ("workloads", "quick", "full", "peers", "data", "workers", "scheduler", "store"):
             if getattr(options, name):
                 shown = "names of workloads" if name == "workloads" else f"--{name}"
                 raise fail(
@@ -265,8 +262,9 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
     sizes = Sizes(options.quick, None if options.data is None else Path(options.data), options.full)
     workloads = [w for name, w in names.items() if name in wanted]
     parts = [name for name in PARTS if name in wanted]
+    over = distribution_of(options)
     with _progress(len(workloads) + len(parts)) as say:
-        return run(workloads, peers, sizes, parts=parts, say=say)
+        return run(workloads, peers, sizes, parts=parts, say=say, over=over)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from retrograd.cli.files import write_words
 from retrograd.cli.findings.color import print_diagnostics
 from retrograd.cli.findings.log import record
 from retrograd.cli.functions import function_and_direction, is_function
-from retrograd.cli.options import Parser, fail, refuse_options_of_programs, step_limit
+from retrograd.cli.options import OF_BATCHES, Parser, fail, given_option, refuse_options_of_programs, step_limit
 from retrograd.cli.programs import extent, output_regions, prepared
 from retrograd.cli.report import (
     Tracer,
@@ -46,7 +46,13 @@ def arguments(p: Parser) -> None:
     p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE], FILE.vlad")
     p.function_arguments()
     p.run_options()
-    p.add_argument("-o", dest="output", metavar="OUT.npz", help="the file to write a batch's results to")
+    p.add_argument(
+        "-o", dest="output", metavar="OUT.npz",
+        help="the file to write a batch's results to; OUT/ and OUT.zarr are written a part at a time",
+    )  # fmt: skip
+    p.distribution_options("the results of a batch's parts are kept there, and not run again")
+    p.add_argument("--chunk", metavar="N", help="of a batch: elements that a worker takes at a time")
+    p.add_argument("--quiet", action="store_true", help="of a batch: no progress on the terminal")
     p.add_argument(
         "--break", metavar="WHERE", action="append", default=[], dest="breaks",
         help="of a program: stop before the instruction at a label or address",
@@ -74,9 +80,9 @@ def execute(options: argparse.Namespace) -> int:
         from retrograd.cli.batches import run_batch_command
 
         return run_batch_command(options)
-    for option, given in (("--shared", options.shared), ("-o", options.output)):
-        if given:
-            raise fail("RG0512", f"{option} is for batches", "name the arrays: --batch FILE.npz")
+    option = given_option(options, OF_BATCHES)
+    if option is not None:
+        raise fail("RG0512", f"{option} is for batches", "name the arrays: --batch FILE.npz")
     return _run_function(options)
 
 
@@ -90,10 +96,9 @@ def _run_vlad(options: argparse.Namespace) -> int:
     from retrograd.functions.execution import ProgramTrap
 
     refuse_options_of_programs(options)
-    given = {"--batch": options.batch, "--shared": options.shared, "-o": options.output, "--cycles": options.cycles}
-    for option, value in given.items():
-        if value:
-            raise fail("RG0512", f"{option} is not for files of VLAD")
+    option = given_option(options, ("--batch", *OF_BATCHES, "--cycles"))
+    if option is not None:
+        raise fail("RG0512", f"{option} is not for files of VLAD")
     if options.args or options.backward or options.inverse:
         hint = "each expression is run forward and back by `retrograd test`"
         raise fail("RG0512", "a file of VLAD has no arguments and no direction", hint)

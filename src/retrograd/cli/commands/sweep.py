@@ -7,14 +7,13 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable
-from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments
-from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, OK, TRAPPED
+from retrograd.cli.distribution import executor_of
+from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
 from retrograd.cli.functions import load_function
-from retrograd.cli.options import Parser, fail, figures_of, integer, step_limit
-from retrograd.cli.processes import processes
+from retrograd.cli.options import Parser, fail, figures_of, step_limit
 from retrograd.cli.report import print_json
 from retrograd.presentation.tables import columns
 from retrograd.simulator.energy.figures import Range
@@ -42,8 +41,7 @@ def arguments(p: Parser) -> None:
     p.add_argument("--temperature", metavar="T,T", help="such as 4.2K,300K (default: the model's)")
     p.add_argument("--frequency", metavar="F,F", help="clocks, such as 1MHz,5GHz (default: the model's)")
     p.pricing_options()
-    p.add_argument("--store", metavar="FILE", help="a file of SQLite: rows are kept there, and not run again")
-    p.add_argument("--jobs", metavar="N", default="1", help="processes that run (default: 1)")
+    p.distribution_options("rows are kept there, and not run again")
     p.run_options("--max-steps")
     p.add_argument("--quiet", action="store_true", help="no progress on the terminal")
     p.json_option("retrograd.energy-sweep/2")
@@ -54,31 +52,24 @@ def execute(options: argparse.Namespace) -> int:
     """Run, price, show."""
     from retrograd.pricing.sweeps import energy_sweep
 
-    jobs = integer(options.jobs, "--jobs", 1, "number of processes")
+    executor = executor_of(options)
     programs = _programs(options.functions)
     arguments = [_arguments(text) for text in options.arguments] or [()]
-    try:
-        with processes(jobs) as executor:
-            rows = energy_sweep(
-                programs,
-                arguments,
-                formats=_formats(options.format),
-                techs=options.tech.split(","),
-                temperatures=_listed(options.temperature),
-                frequencies=_listed(options.frequency),
-                figures=figures_of(options.figures),
-                gates=options.gates,
-                executor=executor,
-                store=options.store,
-                progress=False if options.quiet else None,
-                max_steps=step_limit(options),
-                traps="return",
-            )
-    except BrokenExecutor:
-        print("error: a process that ran a part of the sweep was ended from outside", file=sys.stderr)
-        if options.store is not None:
-            print(f"what the others have found is in {options.store}: the same command goes on there", file=sys.stderr)
-        return BAD_INPUT
+    rows = energy_sweep(
+        programs,
+        arguments,
+        formats=_formats(options.format),
+        techs=options.tech.split(","),
+        temperatures=_listed(options.temperature),
+        frequencies=_listed(options.frequency),
+        figures=figures_of(options.figures),
+        gates=options.gates,
+        executor=executor,
+        store=options.store,
+        progress=False if options.quiet else None,
+        max_steps=step_limit(options),
+        traps="return",
+    )
     if options.json:
         print_json("retrograd.energy-sweep/2", _as_dict(options, rows))
     else:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from concurrent.futures import BrokenExecutor
 from typing import TYPE_CHECKING
 
 from retrograd.cli.commands.hdl.hardware import format_option
-from retrograd.cli.exit_codes import BAD_INPUT, OK, WRONG
+from retrograd.cli.distribution import distribution_of
+from retrograd.cli.exit_codes import OK, WRONG
 from retrograd.cli.options import Parser, fail, integer
-from retrograd.cli.processes import processes
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.words import Format, format_of
@@ -27,14 +25,15 @@ def arguments(p: Parser) -> None:
     format_option(p, "8,4")
     p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
     p.add_argument("--seconds", metavar="N", default="60", help="for each proof at most (default: 60)")
-    p.add_argument("--jobs", metavar="N", default="1", help="processes that prove (default: 1)")
+    p.distribution_options("proofs are kept there, and not repeated")
     p.json_option("retrograd.formal/2")
 
 
 def execute(options: argparse.Namespace) -> int:
     """Prove, and show each proof as it ends."""
     from retrograd.hdl.formal.claims import claims, classes, provable
-    from retrograd.hdl.formal.proofs import ProofResult, prove_all
+    from retrograd.hardware.proofs import distributed_proofs
+    from retrograd.hdl.formal.proofs import ProofResult
     from retrograd.isa.table import TABLE
 
     w = format_of(options.format)
@@ -47,10 +46,8 @@ def execute(options: argparse.Namespace) -> int:
             raise fail("RG0507", f"there is nothing to prove of `{name}`", hint)
     if options.classes and options.opcodes:
         raise fail("RG0512", "--classes chooses the opcodes", "leave out the opcodes, or --classes")
-    seconds, jobs = (
-        integer(options.seconds, "--seconds", 1, "number of seconds"),
-        integer(options.jobs, "--jobs", 1, "number of processes"),
-    )
+    seconds = integer(options.seconds, "--seconds", 1, "number of seconds")
+    over = distribution_of(options)
     class_of = {o.name: name for name, opcodes in classes(w).items() for o in opcodes}
     wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
     # The expected claims follow from the table, so an absent proof fails like a refuted claim.
@@ -66,15 +63,11 @@ def execute(options: argparse.Namespace) -> int:
         shown.add(kind)
         rows.append((claim, kind, found))
 
-    try:
-        # Text output shows each proof as it ends, which serves as progress.
-        with processes(jobs) as executor, Bar(len(expected), None if options.json else False, "proving") as bar:
-            for found in prove_all(w, wanted, seconds, executor):
-                add(found)
-                bar(1)
-    except BrokenExecutor:
-        print("error: a process that proved was ended from outside", file=sys.stderr)
-        return BAD_INPUT
+    # Text output shows each proof as it ends, which serves as progress.
+    with Bar(len(expected), None if options.json else False, "proving") as bar:
+        for found in distributed_proofs(w, wanted, seconds, over):
+            add(found)
+            bar(1)
     proved = {found.opcode for _, _, found in rows}
     for name in expected:
         if name not in proved:
