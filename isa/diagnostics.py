@@ -43,7 +43,7 @@ def register(*rows: tuple[str, str, str, str]) -> None:
     Each part lists its own in a file `errors.py` that its package imports, so a kind is known before any of its code runs.
     RG01 assembly text, RG02 the verifier, RG03 binary images, RG04 traps and limits, RG05 the command line, RG06 numbers and
     arguments, RG07 the compiler, RG08 traps of compiled programs, RG09 laws for tests, RG10 engines and devices, RG11 energy,
-    RG12 benchmarks, RG13 the debugger, RG14 reversible netlists. A code, once released, keeps its meaning; the code of a removed kind is not used again.
+    RG12 benchmarks, RG13 the debugger, RG14 reversible netlists, RG15 work on several workers. A code, once released, keeps its meaning; the code of a removed kind is not used again.
 
     Raises ValueError for a code that another kind has. A module that is loaded again registers its kinds again.
     """

@@ -49,6 +49,9 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
             "pygments",
             "pygls",
             "lsprotocol",
+            "distributed",
+            "zarr",
+            "IPython",
         }
     ),
     BENCHMARKS: frozenset({"numpy", "matplotlib"}) | PEERS,
@@ -63,6 +66,8 @@ ONLY_IN = {
     "pygments": "src/retrograd/editors",
     "pygls": "src/retrograd/editors/language_server.py",
     "lsprotocol": "src/retrograd/editors/language_server.py",
+    "distributed": "src/retrograd/distribution/executors.py",
+    "IPython": "src/retrograd/presentation/progress.py",
 }
 #: the front end of Python; these files compose it with the rest of the compiler, which depends on no source language
 PYTHON_FRONT_END = "compiler/frontends/python"
@@ -73,7 +78,7 @@ READS_PYTHON = frozenset(
     | {f"compiler/frontends/functional/reading/{name}.py" for name in ("reader", "expressions", "paths")}
 )
 #: what the command line loads when it is needed and not before: `retrograd --help` must start at once
-LAZY = frozenset({"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy", "numba", "cuda"})
+LAZY = frozenset({"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy", "numba", "cuda", "distributed", "zarr"})
 LAZY_IN = "src/retrograd/cli"
 #: files that are imported only where the peer that they are for is there
 OF_PEERS = frozenset(

@@ -26,7 +26,7 @@ from retrograd.isa.table import TABLE, Table
 #: the packages that register kinds of errors
 PARTS = (
     "isa", "assembler", "compiler", "simulator", "simulator.engines", "simulator.energy", "hdl", "hdl.reversible", "benchmarks",
-    "values", "functions", "testing", "pricing", "debugger", "cli",
+    "values", "functions", "testing", "pricing", "debugger", "distribution", "cli",
 )  # fmt: skip
 
 #: hundreds of the codes -> (title, introduction)
@@ -54,6 +54,7 @@ HUNDREDS = {
     "RG12": ("Benchmarks", "A workload, another system or a file of figures is not what `retrograd bench` knows."),
     "RG13": ("The debugger", "A session has no such place, step or command, or a file is no saved state."),
     "RG14": ("Reversible netlists", "The circuit cannot be made or read."),
+    "RG15": ("Work on several workers", "Tasks cannot be sent, their workers are lost, or their results cannot be kept."),
 }
 
 

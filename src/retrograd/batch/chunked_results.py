@@ -12,7 +12,6 @@ Memory holds the tasks in flight only. A run that is interrupted goes on with `s
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -32,7 +31,6 @@ from retrograd.compiler.lower import Argument
 from retrograd.distribution.executors import refuse
 from retrograd.distribution.tasks import Distribution
 from retrograd.functions.reversible import Inverse, Reversible, request_of
-from retrograd.isa.diagnostics import InputError
 from retrograd.isa.files import read_file, write_file
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.layout import width
@@ -177,27 +175,35 @@ class _Arrays:
 
     def begin(self) -> None:
         """Make the folder, or take a folder that `run_chunked` made. Raises InputError RG0501, RG1509."""
-        mark = self._path / "retrograd.json"
         try:
             if self._path.exists() and not self._path.is_dir():
                 refuse("RG1509", f"{self._path} is a file", "`out` is a folder")
-            if self._path.is_dir() and os.listdir(self._path):
-                schema = json.loads(read_file(mark)).get("schema") if mark.is_file() else None
-                if schema != SCHEMA:
-                    refuse("RG1509", f"{self._path} holds other files")
             self._path.mkdir(exist_ok=True)
-        except InputError:
-            raise
-        except (OSError, ValueError, AttributeError) as error:
-            refuse("RG0501", f"{self._path}: {getattr(error, 'strerror', None) or error}")
-        if not mark.is_file():
-            write_file(mark, json.dumps({"schema": SCHEMA}))
+            empty = not os.listdir(self._path)
+        except OSError as error:
+            refuse("RG0501", f"{self._path}: {error.strerror}")
         if self._path.suffix == ".zarr":
-            try:
-                import zarr
-            except ImportError:
-                refuse("RG1509", f"{self._path} needs `zarr`", "pip install 'retrograd[sweep]', or a folder of .npy files")
-            self._group = zarr.open_group(self._path, mode="a")
+            self._begin_archive(empty)
+            return
+        mark = self._path / "retrograd.txt"
+        if empty:
+            write_file(mark, SCHEMA)
+        elif not mark.is_file() or read_file(mark, 64).decode("utf-8", "replace") != SCHEMA:
+            refuse("RG1509", f"{self._path} holds other files")
+
+    def _begin_archive(self, empty: bool) -> None:
+        try:
+            import zarr
+        except ImportError:
+            refuse("RG1509", f"{self._path} needs `zarr`", "pip install 'retrograd[sweep]', or a folder of .npy files")
+        try:
+            self._group = zarr.open_group(self._path, mode="w" if empty else "r+")
+        except Exception as error:  # Zarr raises many kinds for damaged metadata
+            refuse("RG1509", f"{self._path} is no archive of Zarr: {str(error).partition(chr(10))[0][:100]}")
+        if empty:
+            self._group.attrs["schema"] = SCHEMA
+        elif self._group.attrs.get("schema") != SCHEMA:
+            refuse("RG1509", f"{self._path} holds other arrays")
 
     def put(self, name: str, first: int, rows: Any) -> None:
         """Rows from `first` on; the array begins as zeros."""

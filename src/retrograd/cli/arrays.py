@@ -191,7 +191,7 @@ def _read_zarr(path: str) -> dict[str, Any]:
     try:
         group = zarr.open_group(path, mode="r")
         out: dict[str, Any] = dict(group.arrays())
-        texts = {name: np.array(value) for name, value in group.attrs.items() if isinstance(value, str)}
+        texts = {name: np.array(value) for name, value in group.attrs.items() if name.endswith(".format")}
     except Exception as error:  # Zarr raises many kinds for damaged metadata
         raise _fail(f"{path} cannot be read as an archive of Zarr: {_reason(error)}") from None
     for name, array in out.items():

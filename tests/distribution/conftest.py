@@ -1,0 +1,83 @@
+"""An executor that loses tasks and ends them in any order."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import pytest
+
+
+class Losing(Executor):
+    """A thread that ends tasks in a random order; `share` of them are lost, in one of three ways."""
+
+    def __init__(self, seed: int = 0, share: float = 0.3) -> None:
+        self._random, self._share = random.Random(seed), share
+        self._waiting: list[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = []
+        self._changed = threading.Condition()
+        self._ended = False
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+        self.lost = self.most = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self._changed:
+            self._waiting.append((future, fn, args))
+            self.most = max(self.most, len(self._waiting))
+            self._changed.notify()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._ended)
+                if self._ended:
+                    return
+                task = self._waiting.pop(self._random.randrange(len(self._waiting)))
+            self._end(*task)
+
+    def _end(self, future: Future[Any], fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        if self._random.random() < self._share:
+            self.lost += 1
+            match self._random.randrange(3):
+                case 0:
+                    future.set_exception(BrokenProcessPool("lost"))
+                case 1:
+                    future.set_exception(CancelledError())
+                case _:
+                    future.cancel()
+                    future.set_running_or_notify_cancel()
+        elif future.set_running_or_notify_cancel():
+            try:
+                future.set_result(fn(*args))
+            except BaseException as error:
+                future.set_exception(error)
+
+
+@pytest.fixture
+def losing(request: pytest.FixtureRequest) -> Callable[..., Losing]:
+    """losing(seed, share): an executor that loses tasks."""
+
+    def made(seed: int = 0, share: float = 0.3) -> Losing:
+        found = Losing(seed, share)
+        request.addfinalizer(found.shutdown)
+        return found
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def losing_once() -> Callable[..., Any]:
+    """with losing_once(seed, share) as executor: …"""
+    return Losing
