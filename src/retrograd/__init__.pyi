@@ -16,6 +16,7 @@ from retrograd.batch.batches import run_batch as run_batch
 from retrograd.batch.batches import vmap as vmap
 from retrograd.batch.chunked_results import ChunkedResult as ChunkedResult
 from retrograd.batch.chunked_results import run_chunked as run_chunked
+from retrograd.distribution.executors import workers as workers
 from retrograd.batch.runs import ElementTrap as ElementTrap
 from retrograd.compiler.compiled import Compiled as Compiled
 from retrograd.compiler.compiled import Options as Options

@@ -53,10 +53,28 @@ def workers_of(executor: Any) -> Iterator[Workers | None]:
     Raises InputError RG1501, RG1502.
     """
     check_executor(executor)
-    if executor is None:
-        yield None
+    if executor is None or isinstance(executor, Workers):
+        yield executor
         return
-    found = _workers(executor)
+    with _closing(_workers(executor)) as found:
+        yield found
+
+
+@contextmanager
+def workers(count: int) -> Iterator[Workers]:
+    """Processes for several calls: `with rg.workers(4) as four: rg.run_batch(f, y, x, executor=four)`.
+
+    `executor=4` starts and ends them in each call. A process that is lost is replaced. All end with the block. Raises InputError RG1501.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        refuse("RG1501", f"workers({count!r:.40})", "a number of processes, 1 or more")
+    with _closing(_Processes(count)) as found:
+        yield found
+
+
+@contextmanager
+def _closing(found: Workers) -> Iterator[Workers]:
+    """Close workers when the block ends; at an exception without waiting for their tasks."""
     try:
         yield found
     except BaseException:
