@@ -36,6 +36,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -69,6 +70,8 @@ from retrograd.debugger.variables import word_of_text
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.janus import JanusFunction
 from retrograd.functions.reversible import Reversible, reversible, run
+from retrograd.batch.batches import run_batch, vmap
+from retrograd.batch.chunked_results import run_chunked
 from retrograd.pricing.sweeps import energy_sweep
 from retrograd.values.numbers import fixed, lognum
 
@@ -512,6 +515,66 @@ def sweep_in_a_file_that_is_none() -> None:
         energy_sweep(square, [(0.0, 1.0)], store="sweep.db")
 
 
+class _Ending(Executor):
+    """An executor of which every task ends in the same exception."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **keywords: Any) -> Future[Any]:
+        found: Future[Any] = Future()
+        found.set_exception(self._error)
+        return found
+
+
+def _distributed(**how: Any) -> None:
+    run_batch(square, np.zeros(2), np.ones(2), **how)
+
+
+def executor_that_is_none() -> None:
+    _distributed(executor="four")
+
+
+def scheduler_without_workers() -> None:
+    client = Mock(spec=["status", "submit", "get_executor", "scheduler_info"], status="closed")
+    _distributed(executor=client)
+
+
+def task_whose_workers_are_lost() -> None:
+    _distributed(executor=_Ending(BrokenExecutor("lost")))
+
+
+def worker_of_another_version() -> None:
+    with patch("retrograd.distribution.tasks._run", lambda *_: ("0.0.9", None)), ThreadPoolExecutor(1) as pool:
+        _distributed(executor=pool)
+
+
+def task_without_a_pickle() -> None:
+    vmap(lambda x: x + 1, executor=2)(np.ones(2))
+
+
+def store_of_tasks_in_another_database() -> None:
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        with contextlib.closing(sqlite3.connect("photos.db")) as other, other:
+            other.execute("CREATE TABLE photos (name TEXT)")
+        _distributed(store="photos.db")
+
+
+def worker_that_lacks_a_package() -> None:
+    _distributed(executor=_Ending(ModuleNotFoundError("No module named 'retrograd'")))
+
+
+def store_of_any_results() -> None:
+    vmap(abs, store="abs.db")(np.ones(2))
+
+
+def chunks_into_a_folder_of_others() -> None:
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        Path("results").mkdir()
+        Path("results/mine.txt").write_text("")
+        run_chunked(square, np.zeros(2), np.ones(2), out="results")
+
+
 def request_without_a_program() -> None:
     """An editor that launches nothing."""
     launched(Arguments({"args": ["1.5"]}))
@@ -544,6 +607,8 @@ BUILDERS: dict[str, Callable[[], None]] = {
         array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused,
         steps_beyond_the_co_processor, tool_that_is_not_installed,
         sweep_of_an_older_schema, sweep_in_another_database, sweep_in_a_file_that_is_none,
+        executor_that_is_none, scheduler_without_workers, task_whose_workers_are_lost, worker_of_another_version, task_without_a_pickle,
+        store_of_tasks_in_another_database, worker_that_lacks_a_package, store_of_any_results, chunks_into_a_folder_of_others,
         request_without_a_program, request_with_a_wrong_type, language_server_without_pygls, value_typed_for_a_variable,
     )
 }  # fmt: skip

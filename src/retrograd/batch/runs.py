@@ -71,6 +71,9 @@ class Code:
     def format(self) -> Format:
         return self.program.format
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Code, (self.program,)
+
 
 class ElementTrap(ProgramTrap):
     """A trap in one element of a batch; `machine` is that element's, and can run back to its start.

@@ -227,7 +227,19 @@ def _need_pickle(work: Callable[[Any], Any], task: Any) -> None:
     except RetrogradError:
         raise
     except Exception as error:  # any exception of an object's own `__reduce__`
+        nameless = next(_nameless((work, task)), None)
+        if nameless is not None:
+            refuse("RG1505", f"no other process finds `{nameless.__qualname__}` of {nameless.__module__} by its name")
         refuse("RG1505", f"a task has no pickle: {str(error).partition(chr(10))[0][:160]}")
+
+
+def _nameless(value: Any) -> Iterator[Any]:
+    """The functions without a name of their own in a task."""
+    if isinstance(value, tuple | list):
+        for part in value:
+            yield from _nameless(part)
+    elif "<" in getattr(value, "__qualname__", ""):
+        yield value
 
 
 def _run(version: str, work: Callable[[T], R], task: T) -> tuple[str, R | None]:

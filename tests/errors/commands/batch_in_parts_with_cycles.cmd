@@ -1,0 +1,1 @@
+retrograd run functions.py:dot --batch dots.npz -o parts/ --cycles
