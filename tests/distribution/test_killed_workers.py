@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -119,22 +118,29 @@ def test_a_scheduler_that_dies(workload: ModuleType, tmp_path: Path, monkeypatch
     pytest.importorskip("distributed")
 
     monkeypatch.setattr(executors, "PATIENCE", 3.0)
-    dask = shutil.which("dask", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    assert dask is not None
+    dask = [sys.executable, "-m", "dask"]
     file = tmp_path / "scheduler.json"
     with _running(
-        [dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+        [*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
     ) as scheduler:
         _wait_for(file.exists)
         address = json.loads(file.read_text())["address"]
-        with _running([dask, "worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny"]):
-            store = tmp_path / "store.db"
-            killer = threading.Thread(target=lambda: (_wait_for(lambda: _kept(store) > 2), scheduler.kill()))
+        with _running([*dask, "worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny"]):
+            store, ended = tmp_path / "store.db", threading.Event()
+
+            def kill() -> None:
+                while not ended.wait(0.05):
+                    if _kept(store) > 2:
+                        scheduler.kill()
+                        return
+
+            killer = threading.Thread(target=kill)
             killer.start()
             try:
                 with pytest.raises(InputError, match=r"RG1502|RG1503"):
                     workload.slow_batch(800, executor=address, store=store, chunk=4)
             finally:
+                ended.set()
                 killer.join()
     before = _kept(store)
     assert before > 2

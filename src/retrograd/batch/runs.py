@@ -332,8 +332,10 @@ class _SequentialRunner:
     def at_hand(self) -> bool:
         """Whether compiled code for such rows is loaded already."""
         engine = sys.modules.get("retrograd.simulator.engines.batch.compiled_loops")
-        return engine is not None and engine.at_hand(
-            self.compiled.program, **self.modes, cycles=self.out.cycles is not None
+        # Another thread may be importing it now.
+        found = getattr(engine, "at_hand", None)
+        return found is not None and bool(
+            found(self.compiled.program, **self.modes, cycles=self.out.cycles is not None)
         )
 
     def price(self) -> float:

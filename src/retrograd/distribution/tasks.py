@@ -209,6 +209,8 @@ class _There:
                 raise error
             case pickle.PicklingError():
                 refuse("RG1505", f"a task has no pickle: {error!s:.160}")
+        # Dask's scheduler reports a missing package as the cause of an error of its own.
+        error = error.__cause__ or error
         refuse("RG1507", f"a worker raised {type(error).__name__}: {str(error).partition(chr(10))[0][:160]}")
 
     def _give_up(self) -> None:
@@ -229,7 +231,7 @@ def _need_pickle(work: Callable[[Any], Any], task: Any) -> None:
     except Exception as error:  # any exception of an object's own `__reduce__`
         nameless = next(_nameless((work, task)), None)
         if nameless is not None:
-            refuse("RG1505", f"no other process finds `{nameless.__qualname__}` of {nameless.__module__} by its name")
+            refuse("RG1505", f"no other process finds `{nameless.__qualname__}` by its name")
         refuse("RG1505", f"a task has no pickle: {str(error).partition(chr(10))[0][:160]}")
 
 
