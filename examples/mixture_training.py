@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from retrograd.examples.gmm import log_likelihood
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.examples.gmm import log_likelihood
 from retrograd.library.statistics import logsumexp
 
 if TYPE_CHECKING:
@@ -65,10 +65,9 @@ def misfit(
 
 def start() -> dict[str, Reals]:
     """Parameters before the first step."""
-    generator = np.random.default_rng(5)
     return {
         "alphas": np.zeros(K),
-        "means": generator.normal(size=(K, D)),
+        "means": np.array([(-1.0, 0.5), (1.0, 0.5), (0.0, -1.0)]),
         "icf": np.zeros((K, D * (D + 1) // 2)),
     }
 
@@ -87,9 +86,7 @@ def write_points(path: Path, count: int) -> Reals:
 
 def train(points: Any, steps: int, rate: float = 0.1, **over: Any) -> Iterator[tuple[float, dict[str, Reals]]]:
     """(mean misfit before the step, parameters after it) of each step of Adam. `over`: executor, store, chunk, progress of `rg.vmap`."""
-    slope = rg.vmap(
-        rg.value_and_grad(misfit, PARAMETERS), in_axes=(None, None, None, None, 0), shared="sum", **over
-    )
+    slope = rg.vmap(rg.value_and_grad(misfit, PARAMETERS), in_axes=(None, None, None, None, 0), shared="sum", **over)
     parameters = start()
     first = {name: np.zeros_like(value) for name, value in parameters.items()}
     second = {name: np.zeros_like(value) for name, value in parameters.items()}
@@ -108,13 +105,15 @@ def main() -> None:
     """Train, and print the misfit of each tenth step."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     workers = int(sys.argv[2]) if len(sys.argv) > 2 else 4
+    found = start()
     with tempfile.TemporaryDirectory() as folder:
         points = write_points(Path(folder) / "points.npy", count)
         with rg.workers(workers) as executor:
-            for step, (mean, parameters) in enumerate(train(points, 60, executor=executor)):
+            for step, (mean, after) in enumerate(train(points, 60, executor=executor)):
+                found = after
                 if step % 10 == 0:
                     print(f"step {step}: mean misfit {mean:.6f}", flush=True)
-        print(f"means: {np.round(parameters['means'], 2).tolist()}")
+        print(f"means: {np.round(found['means'], 2).tolist()}")
 
 
 if __name__ == "__main__":

@@ -78,7 +78,9 @@ READS_PYTHON = frozenset(
     | {f"compiler/frontends/functional/reading/{name}.py" for name in ("reader", "expressions", "paths")}
 )
 #: what the command line loads when it is needed and not before: `retrograd --help` must start at once
-LAZY = frozenset({"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy", "numba", "cuda", "distributed", "zarr"})
+LAZY = frozenset(
+    {"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy", "numba", "cuda", "distributed", "zarr"}
+)
 LAZY_IN = "src/retrograd/cli"
 #: files that are imported only where the peer that they are for is there
 OF_PEERS = frozenset(

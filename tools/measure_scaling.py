@@ -134,7 +134,7 @@ def table(figures: Mapping[str, Any]) -> str:
         cells = [str(workers), "" if wall is None else f"{wall * scale:.2f} s"]
         for bandwidth in NETWORKS.values():
             t = seconds(figures, POINTS, workers, bandwidth)
-            cells.append(f"{t:.2f} s ({seconds(figures, POINTS, 1, bandwidth) / t:.0f}×)")
+            cells.append(f"{t:.2f} s ({seconds(figures, POINTS, 1, bandwidth) / t:.1f}×)")
         rows.append(cells)
     head = ["workers", "measured", *(f"model, {name}" for name in NETWORKS)]
     lines = [

@@ -445,9 +445,7 @@ class Prover:
         return bool(self._definitions.check([terms.negation(holds)], self.seconds, 3) == z3.unsat)
 
 
-def prove_all(
-    w: Format, opcodes: Collection[str], seconds: float = 60, each: Each = map
-) -> Iterator[ProofResult]:
+def prove_all(w: Format, opcodes: Collection[str], seconds: float = 60, each: Each = map) -> Iterator[ProofResult]:
     """A result for each claim on these opcodes; its `opcode` is the claim's name, such as "mul.add D=1 DIR=-1".
 
     A claim that the solver does not decide in time does not hold. `each(prove, opcodes)` runs the proofs, one task for each opcode, and

@@ -16,7 +16,6 @@ from retrograd.batch.batches import run_batch as run_batch
 from retrograd.batch.batches import vmap as vmap
 from retrograd.batch.chunked_results import ChunkedResult as ChunkedResult
 from retrograd.batch.chunked_results import run_chunked as run_chunked
-from retrograd.distribution.executors import workers as workers
 from retrograd.batch.runs import ElementTrap as ElementTrap
 from retrograd.compiler.compiled import Compiled as Compiled
 from retrograd.compiler.compiled import Options as Options
@@ -74,6 +73,7 @@ from retrograd.differentiation import jvp as jvp
 from retrograd.differentiation import reversible_gradient as reversible_gradient
 from retrograd.differentiation import value_and_grad as value_and_grad
 from retrograd.differentiation import vjp as vjp
+from retrograd.distribution.executors import workers as workers
 from retrograd.functional_programs.functions import Functional as Functional
 from retrograd.functional_programs.functions import functional as functional
 from retrograd.functions.execution import ProgramTrap as ProgramTrap

@@ -54,7 +54,10 @@ HUNDREDS = {
     "RG12": ("Benchmarks", "A workload, another system or a file of figures is not what `retrograd bench` knows."),
     "RG13": ("The debugger", "A session has no such place, step or command, or a file is no saved state."),
     "RG14": ("Reversible netlists", "The circuit cannot be made or read."),
-    "RG15": ("Work on several workers", "Tasks cannot be sent, their workers are lost, or their results cannot be kept."),
+    "RG15": (
+        "Work on several workers",
+        "Tasks cannot be sent, their workers are lost, or their results cannot be kept.",
+    ),
 }
 
 

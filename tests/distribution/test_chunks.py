@@ -103,7 +103,7 @@ def test_traps(tmp_path: Path) -> None:
     x = X.copy()
     x[[4, 77]] = -1.0
     (given,) = mapped(tmp_path, x=x)
-    with pytest.raises(rg.ElementTrap, match="element 4") as caught:
+    with pytest.raises(rg.ElementTrap, match=r"element 4") as caught:
         rg.run_chunked(wave, X * 0, 0.5, given, in_axes=(0, None, 0), out=tmp_path / "out", chunk=50)
     result = caught.value.result
     assert np.flatnonzero(result.trap).tolist() == [4, 77]
@@ -112,7 +112,7 @@ def test_traps(tmp_path: Path) -> None:
     assert result.values["y"][4] == 0
     x[[4, 77]] = 1e300
     (given,) = mapped(tmp_path, big=x)
-    with pytest.raises(InputError, match="RG0601"):
+    with pytest.raises(InputError, match=r"RG0601"):
         rg.run_chunked(wave, X * 0, 0.5, given, in_axes=(0, None, 0), out=tmp_path / "out")
 
 
@@ -150,7 +150,7 @@ def test_wrong_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: di
 
 
 def test_values_that_are_no_arrays(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="RG1509.*`s` is"):
+    with pytest.raises(InputError, match=r"RG1509.*`s` is"):
         rg.run_chunked(pile, [[1], [2]], np.arange(2), out=tmp_path / "out")
     result = rg.run_chunked(pile, [[1], [2]], np.arange(2), out=tmp_path / "out", results=("x",))
     assert result.values["x"].tolist() == [0, 0]
@@ -176,7 +176,7 @@ def test_dask_and_zarr(tmp_path: Path) -> None:
     back = rg.run_chunked(~wave, again["y"], 0.5, again["x"], in_axes=(0, None, 0), out=tmp_path / "back")
     assert not np.any(back.values["y"])
     for name in ("out.zarr", "x.zarr"):
-        with pytest.raises(InputError, match="RG1509"):
+        with pytest.raises(InputError, match=r"RG1509"):
             rg.run_chunked(wave, X * 0, 0.5, again["x"], in_axes=(0, None, 0), out=tmp_path / name)
 
 

@@ -35,7 +35,7 @@ def workload(module: Callable[[str], ModuleType]) -> ModuleType:
 
 @contextmanager
 def killing(pids: Callable[[], list[int]], seed: int) -> Iterator[list[int]]:
-    """Kill one of the processes at random times. The list has those that were killed."""
+    """Kill one of the processes at random times. The list has the killed processes."""
     killed: list[int] = []
     ended, choose = threading.Event(), random.Random(seed)
 

@@ -82,7 +82,11 @@ except KeyboardInterrupt:
     print("interrupted")
 """
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in (_WORK, interrupted)])
-    kernel = {"argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "own", "language": "python"}
+    kernel = {
+        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "own",
+        "language": "python",
+    }
     folder = tmp_path / "kernels" / "own"
     folder.mkdir(parents=True)
     (folder / "kernel.json").write_text(json.dumps(kernel))

@@ -39,7 +39,7 @@ def root(y: fixed, x: fixed) -> None:
 
 @reversible
 def totals(y: Array[fixed, 2], n: int, x: Array[fixed, 2]) -> None:
-    for i in range(n):
+    for _ in range(n):
         y[0] += x[0] * x[1]
         y[1] += y[0]
 
@@ -100,7 +100,7 @@ def test_arrays_stacks_and_functions_without_a_name() -> None:
 def test_traps_are_those_of_one_process(losing: Made) -> None:
     x = X.copy()
     x[[3, 150, 299]] = -1.0
-    with pytest.raises(rg.ElementTrap, match="element 3: rg.sqrt has no value at -1.0") as caught:
+    with pytest.raises(rg.ElementTrap, match=r"element 3: rg.sqrt has no value at -1.0") as caught:
         rg.run_batch(root, np.zeros(300), x, executor=losing(), chunk=20)
     expected = rg.run_batch(root, np.zeros(300), x, traps="return")
     same(caught.value.result, expected)
@@ -120,7 +120,7 @@ def test_a_limit_of_steps(losing: Made) -> None:
 def test_a_number_without_a_word(losing: Made) -> None:
     x = X.copy()
     x[200] = 1e300
-    with pytest.raises(InputError, match="RG0601.*`x`: element 200"):
+    with pytest.raises(InputError, match=r"RG0601.*`x`: element 200"):
         rg.run_batch(root, np.zeros(300), x, executor=losing(), chunk=20)
 
 
@@ -131,7 +131,7 @@ def test_statements_for_the_host_stay_here() -> None:
         with rg.external():
             print(y)
 
-    with pytest.raises(InputError, match="RG1508.*rg.external"):
+    with pytest.raises(InputError, match=r"RG1508.*rg.external"):
         rg.run_batch(printing, np.zeros(3), np.zeros(3), executor=2)
 
 
@@ -161,7 +161,7 @@ def test_gradients_of_each_element(losing: Made, scale: Any) -> None:
 def test_traps_of_gradients(losing: Made) -> None:
     x = X.copy()
     x[7] = -1.0
-    with pytest.raises(rg.ElementTrap, match="element 7: rg.sqrt has no value"):
+    with pytest.raises(rg.ElementTrap, match=r"element 7: rg.sqrt has no value"):
         rg.vmap(rg.grad(root, "x"), executor=losing(), chunk=30)(X * 0, x)
 
 
@@ -179,7 +179,7 @@ def test_any_function(losing: Made) -> None:
     assert np.array_equal(found, rg.vmap(cube)(X))
     with pytest.raises(ZeroDivisionError):
         rg.vmap(reciprocal, executor=losing())(np.array([1.0, 2.0, 0.0, 3.0]))
-    with pytest.raises(InputError, match="RG1508"):
+    with pytest.raises(InputError, match=r"RG1508"):
         rg.vmap(cube, store="store.db")(X)
     jacobians = rg.vmap(rg.jacobian(wave, "x", "y"), (0, None, 0), executor=losing(), chunk=4)(X[:9] * 0, 0.7, X[:9])
     assert np.array_equal(jacobians, rg.vmap(rg.jacobian(wave, "x", "y"), (0, None, 0))(X[:9] * 0, 0.7, X[:9]))
@@ -197,9 +197,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return out
 
 
-def test_a_batch_that_was_interrupted_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[int]
-) -> None:
+def test_a_batch_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[int]) -> None:
     how: dict[str, Any] = {"store": tmp_path / "store.db", "chunk": 50}
     counted, run = list[int](), distributed_runs.run_task
 
@@ -226,7 +224,7 @@ def test_a_batch_that_was_interrupted_goes_on(
     "other",
     [{"backward": True}, {"checks": False}, {"overflow": False}, {"max_steps": 99}, {"cycles": True}, {"format": "Q16.16"},
      {"function": wave.with_options(level=0)}, {"a": 0.75}, {"x": X + 1}, {"chunk": 49}],
-    ids=lambda other: "-".join(other),
+    ids="-".join,
 )  # fmt: skip
 def test_each_input_is_part_of_the_key(tmp_path: Path, ran: list[int], other: dict[str, Any]) -> None:
     def call(function: Any = wave, a: float = 0.5, x: Any = X, **how: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Tasks: every index once, whatever is lost; a bounded number in flight; a store that is believed only where its digests hold."""
+"""Tasks: every index once, in spite of losses; a bounded number in flight; a store that is believed only where its digests hold."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def fail(n: int) -> int:
     raise ZeroDivisionError(f"at {n}\nsecond line")
 
 
-KEEPING: Keeping[int, int] = Keeping(
-    str, lambda r: str(r).encode(), lambda data: int(data) if data.isdigit() else None
-)
+KEEPING: Keeping[int, int] = Keeping(str, lambda r: str(r).encode(), lambda data: int(data) if data.isdigit() else None)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -143,13 +141,13 @@ def test_files_that_are_no_store(tmp_path: Path) -> None:
         file.execute("CREATE TABLE kept (key)")
         file.execute("INSERT INTO tasks VALUES ('retrograd.tasks/0')")
     for name in ("text", "other.db", "schema.db", ".", "no/folder.db"):
-        with pytest.raises(InputError, match="RG1506"):
+        with pytest.raises(InputError, match=r"RG1506"):
             list(distribute(square, [1], Distribution(store=tmp_path / name), keeping=KEEPING))
     assert (tmp_path / "text").read_text().startswith("no database")
 
 
 def test_results_that_have_no_form_in_a_store(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="RG1508"):
+    with pytest.raises(InputError, match=r"RG1508"):
         list(distribute(square, [1], Distribution(store=tmp_path / "store.db")))
 
 
@@ -158,31 +156,31 @@ def test_results_that_have_no_form_in_a_store(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, True, 2.5, object()])
 def test_no_executor(wrong: object) -> None:
-    with pytest.raises(InputError, match="RG1501"):
+    with pytest.raises(InputError, match=r"RG1501"):
         Distribution(wrong)
 
 
 @pytest.mark.parametrize("wrong", ["", "tcp", "localhost", "http://host:80", "tcp://:80", "tcp://host:port", "a b:80"])
 def test_no_address(wrong: str) -> None:
-    with pytest.raises(InputError, match="RG1501.*no address"):
+    with pytest.raises(InputError, match=r"RG1501.*no address"):
         list(distribute(square, [1], Distribution(wrong)))
 
 
 @pytest.mark.parametrize("chunk", [0, -3, 1.5, True])
 def test_no_size_of_a_task(chunk: Any) -> None:
-    with pytest.raises(InputError, match="RG1508.*chunk"):
+    with pytest.raises(InputError, match=r"RG1508.*chunk"):
         Distribution(chunk=chunk)
 
 
 def test_an_executor_that_is_shut_down() -> None:
     with ThreadPoolExecutor(1) as pool:
         pass
-    with pytest.raises(InputError, match="RG1501.*takes no tasks any more"):
+    with pytest.raises(InputError, match=r"RG1501.*takes no tasks any more"):
         list(distribute(square, [1], Distribution(pool)))
 
 
 def test_a_worker_that_fails(losing: Made) -> None:
-    with pytest.raises(InputError, match="RG1507.*ZeroDivisionError: at 3"):
+    with pytest.raises(InputError, match=r"RG1507.*ZeroDivisionError: at 3"):
         list(distribute(fail, [3], Distribution(losing(share=0.0))))
 
 
@@ -197,7 +195,7 @@ def test_another_version_runs_nothing() -> None:
 
 
 def test_functions_without_a_name(losing: Made) -> None:
-    with pytest.raises(InputError, match="RG1505"):
+    with pytest.raises(InputError, match=r"RG1505"):
         list(distribute(lambda n: n, [1], Distribution(losing())))
 
 
@@ -220,8 +218,8 @@ def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
             return Never()
 
     monkeypatch.setattr(executors, "PATIENCE", 0.3)
-    with pytest.raises(InputError, match="RG1502.*has no workers"):
+    with pytest.raises(InputError, match=r"RG1502.*has no workers"):
         list(distribute(square, [1], Distribution(Client())))
     Client.status = "connecting"
-    with pytest.raises(InputError, match="RG1502.*is connecting"):
+    with pytest.raises(InputError, match=r"RG1502.*is connecting"):
         list(distribute(square, [1], Distribution(Client())))

@@ -62,6 +62,8 @@ from retrograd.simulator.engines.cuda.runtime import device as cuda_device
 from retrograd.simulator.engines.cuda.runtime import devices as cuda_devices
 from retrograd.simulator.machine import Machine, Trap
 
+from retrograd.batch.batches import run_batch, vmap
+from retrograd.batch.chunked_results import run_chunked
 from retrograd.catalogue import catalogue
 from retrograd.cli.commands.debugging.dap import launched
 from retrograd.cli.main import main, parser
@@ -70,8 +72,6 @@ from retrograd.debugger.variables import word_of_text
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.janus import JanusFunction
 from retrograd.functions.reversible import Reversible, reversible, run
-from retrograd.batch.batches import run_batch, vmap
-from retrograd.batch.chunked_results import run_chunked
 from retrograd.pricing.sweeps import energy_sweep
 from retrograd.values.numbers import fixed, lognum
 

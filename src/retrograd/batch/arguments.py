@@ -231,9 +231,7 @@ class Batch:
 
         return Loaded(ranges, None, shared, arrays, convert)
 
-    def _arrays(
-        self, compiled: Compiled, later: bool, rows: slice | None = None
-    ) -> tuple[Words, list[Any]]:
+    def _arrays(self, compiled: Compiled, later: bool, rows: slice | None = None) -> tuple[Words, list[Any]]:
         """(the first words of memory, the rows of each batched argument: words, or with `later` real numbers and arrays in chunks)"""
         shared = np.zeros(compiled.argument_words, dtype=np.uint64)
         arrays: list[Any] = []

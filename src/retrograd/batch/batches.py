@@ -121,9 +121,7 @@ def _result(
     compiled = batch.compiled()
     arguments, numbers = argument_ranges(compiled)
     words = batch.words(compiled)
-    rows = run_distributed(
-        compiled, words, arguments, (), request, numbers=numbers, progress=progress, over=over
-    )
+    rows = run_distributed(compiled, words, arguments, (), request, numbers=numbers, progress=progress, over=over)
     values = [
         stacked_values(a.type, found, compiled.format)
         for a, found in zip(compiled.arguments, rows.results, strict=True)
@@ -229,9 +227,7 @@ def vmap(
 class _Each:
     """`vmap` of any Python function."""
 
-    def __init__(
-        self, f: Callable[..., Any], in_axes: Axes, over: Distribution | None, progress: bool | None
-    ) -> None:
+    def __init__(self, f: Callable[..., Any], in_axes: Axes, over: Distribution | None, progress: bool | None) -> None:
         self._f, self._in_axes, self._over, self._progress = f, in_axes, over, progress
         self.__name__ = f"vmap({getattr(f, '__name__', 'a function')})"
 
@@ -312,9 +308,7 @@ def _call_all(calls: list[_Call]) -> list[Any]:
     return out
 
 
-def _on_workers(
-    element: Callable[[int], _Call], length: int, over: Distribution, progress: bool | None
-) -> list[Any]:
+def _on_workers(element: Callable[[int], _Call], length: int, over: Distribution, progress: bool | None) -> list[Any]:
     """The results of the elements before the first that raises an exception."""
     size = over.chunk or _ELEMENTS
     firsts = range(0, length, size)

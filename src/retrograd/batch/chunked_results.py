@@ -110,9 +110,7 @@ def run_chunked(
     files.begin()
     found: dict[int, ElementTrap] = {}
     trapped, ran_on, steps, erased = 0, "reference", 0, 0
-    with closing(
-        chunks(compiled, loaded, places, (), request, numbers=numbers, progress=progress, over=over)
-    ) as parts:
+    with closing(chunks(compiled, loaded, places, (), request, numbers=numbers, progress=progress, over=over)) as parts:
         for first, part in parts:
             _write(files, first, part, written, compiled.format)
             trapped, ran_on = trapped + len(part.traps), part.engine

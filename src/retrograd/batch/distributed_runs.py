@@ -44,6 +44,9 @@ _BYTES, _TASKS, _ROWS = 1 << 20, 64, 64
 _CODES = 8
 
 
+Counts = NDArray[np.integer[Any]]
+
+
 class RowTask(NamedTuple):
     """Some rows of a batch, as they are sent to a worker."""
 
@@ -71,9 +74,10 @@ class RowPart(NamedTuple):
     #: the numbers of ranges that are returned without words, and whether one of them has more bits than a float64
     reals: tuple[NDArray[np.float64], ...]
     large: tuple[bool, ...]
-    steps: NDArray[np.int64]
-    erased_bits: NDArray[np.int64]
-    cycles: NDArray[np.int64] | None
+    #: counts of each element, in few bytes: see `_packed`
+    steps: Counts
+    erased_bits: Counts
+    cycles: Counts | None
     sums: tuple[int, ...]
     #: elements that did not end, counted from the task's first
     failed: tuple[int, ...]
@@ -168,9 +172,7 @@ def chunks(
                 found = _restored(compiled, part, kept, plain, numbers, n)
                 if some is not None and explain:
                     failed = [*part.failed]
-                    again = run_rows(
-                        compiled, some.at(failed), kept, summed, plain, numbers=numbers, progress=False
-                    )
+                    again = run_rows(compiled, some.at(failed), kept, summed, plain, numbers=numbers, progress=False)
                     found.failed = []
                     found.replace_rows(failed, again)
                 yield first, found
@@ -199,9 +201,17 @@ def run_task(task: RowTask) -> RowPart:
     alone = [result for result in found.results if result.words is None]
     reals = tuple(result.reals for result in alone if result.reals is not None)
     return RowPart(
-        found.after, reals, tuple(result.large for result in alone), found.steps, found.erased_bits, found.cycles,
-        tuple(found.sums), tuple(sorted(found.failed)), found.engine,
+        found.after, reals, tuple(result.large for result in alone), _packed(found.steps), _packed(found.erased_bits),
+        None if found.cycles is None else _packed(found.cycles), tuple(found.sums), tuple(sorted(found.failed)), found.engine,
     )  # fmt: skip
+
+
+def _packed(counts: Counts) -> Counts:
+    """The counts in as few bytes as they need; equal counts, as programs without branches have, in one."""
+    if not len(counts):
+        return counts
+    most = counts.max()
+    return counts[:1] if most == counts.min() else counts.astype(np.min_scalar_type(most))
 
 
 def _words(array: NDArray[Any], size: int, code: Code) -> NDArray[np.uint64]:
@@ -240,7 +250,12 @@ def rows_of_task(over: Distribution, count: int, words: int) -> int:
 
 
 def _empty(
-    compiled: Compiled | Code, kept: Sequence[Range], size: int, settings: RunSettings, numbers: Mapping[Range, Numbers], n: int
+    compiled: Compiled | Code,
+    kept: Sequence[Range],
+    size: int,
+    settings: RunSettings,
+    numbers: Mapping[Range, Numbers],
+    n: int,
 ) -> BatchWords:
     """Results of n rows, none of which has run."""
     after, results = empty_results(kept, numbers, n, compiled.format)
@@ -252,7 +267,12 @@ def _empty(
 
 
 def _restored(
-    compiled: Compiled, part: RowPart, kept: Sequence[Range], settings: RunSettings, numbers: Mapping[Range, Numbers], n: int
+    compiled: Compiled,
+    part: RowPart,
+    kept: Sequence[Range],
+    settings: RunSettings,
+    numbers: Mapping[Range, Numbers],
+    n: int,
 ) -> BatchWords:
     """The results of a task in the form of a batch."""
     out = _empty(compiled, kept, len(part.sums), settings, numbers, n)
@@ -263,7 +283,9 @@ def _restored(
             result.put(slice(None), next(words))
         elif result.reals is not None:
             result.reals[:], result.large = next(reals)
-    out.steps, out.erased_bits, out.cycles = part.steps, part.erased_bits, part.cycles
+    out.steps[:], out.erased_bits[:] = part.steps, part.erased_bits
+    if out.cycles is not None and part.cycles is not None:
+        out.cycles[:] = part.cycles
     out.sums, out.engine, out.failed = [*part.sums], part.engine, [*part.failed]
     return out
 
@@ -313,7 +335,7 @@ def _decoded(data: bytes) -> RowPart | None:
             sums, engine, refused = json.loads(str(found["text"]))
             large = tuple(found["large"].tolist())
             reals = tuple(found[f"reals{k}"] for k in range(len(large)))
-            cycles = found["cycles"] if "cycles" in found else None
+            cycles = found.get("cycles")
             failed = tuple(found["failed"].tolist())
             return RowPart(
                 found["words"], reals, large, found["steps"], found["erased_bits"], cycles, tuple(sums), failed, engine, refused

@@ -194,7 +194,9 @@ def empty_results(
     return matrix, out
 
 
-def _by_machines(compiled: Compiled | Code, steps: Counts, alone: _SequentialRunner, bar: Callable[[int], object]) -> int:
+def _by_machines(
+    compiled: Compiled | Code, steps: Counts, alone: _SequentialRunner, bar: Callable[[int], object]
+) -> int:
     """Run rows on one machine, until a loop over the others pays (`Policy.decide_rows`). Returns the first row that is left."""
     first, every = 0, len(steps)
     account = tiering.policy.account(compiled.program, kind="backward batch" if alone.settings.backward else "batch")

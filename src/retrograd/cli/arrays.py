@@ -185,9 +185,7 @@ def _read_zarr(path: str) -> dict[str, Any]:
     try:
         import zarr
     except ImportError:
-        raise InputError(
-            Diagnostic("RG0515", f"{path} needs `zarr`", hint="pip install 'retrograd[sweep]'")
-        ) from None
+        raise InputError(Diagnostic("RG0515", f"{path} needs `zarr`", hint="pip install 'retrograd[sweep]'")) from None
     try:
         group = zarr.open_group(path, mode="r")
         out: dict[str, Any] = dict(group.arrays())

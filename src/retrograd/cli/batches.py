@@ -205,7 +205,6 @@ def _frozen(value: Any) -> Any:
 
 def _batched(function: Reversible, given: Mapping[str, Any], shared: Sequence[str], path: str) -> set[str]:
     """The arguments with an element for each run: all arrays that are neither shared nor static."""
-    import numpy as np
 
     from retrograd.compiler.language.types import StackAnnotation, static
 

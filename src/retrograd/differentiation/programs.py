@@ -89,7 +89,9 @@ class DerivedProgram:
         failed = sorted({*found.failed, *found.traps})
         if failed:
             whole = self._whole()
-            found.replace_rows(failed, whole.run_rows(loaded.at(failed), kept, summed, settings, numbers, progress, over))
+            found.replace_rows(
+                failed, whole.run_rows(loaded.at(failed), kept, summed, settings, numbers, progress, over)
+            )
             if 2 * (len(failed) - len(found.traps)) > len(loaded):
                 self._prefer(whole)
         return found

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import get_context, parent_process
 from typing import Any, NoReturn
 
@@ -107,7 +107,9 @@ def is_loss(error: BaseException) -> bool:
 
 
 #: exceptions of Dask for tasks whose worker, or whose connection, is gone
-_LOSSES = frozenset({"KilledWorker", "CommClosedError", "FutureCancelledError", "FuturesCancelledError", "NoWorkerError"})
+_LOSSES = frozenset(
+    {"KilledWorker", "CommClosedError", "FutureCancelledError", "FuturesCancelledError", "NoWorkerError"}
+)
 
 
 class Workers:
@@ -195,7 +197,7 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _begin_process() -> None:
-    """Let the process end when its parent is gone, for whatever reason."""
+    """Let the process end when its parent is gone, killed or not."""
     parent = parent_process()
     assert parent is not None
 
@@ -209,7 +211,9 @@ def _begin_process() -> None:
 def _client(address: str) -> Any:
     """A client of the scheduler at an address. Raises InputError RG1501, RG1502."""
     if not _ADDRESS.fullmatch(address):
-        refuse("RG1501", f"{address!r:.80} is no address of a scheduler", "tcp://HOST:PORT, such as tcp://127.0.0.1:8786")
+        refuse(
+            "RG1501", f"{address!r:.80} is no address of a scheduler", "tcp://HOST:PORT, such as tcp://127.0.0.1:8786"
+        )
     try:
         from distributed import Client
     except ImportError:
@@ -264,5 +268,3 @@ class _Cluster(Workers):
         if self._closes:
             with suppress(Exception):
                 self._client.close(timeout=5)
-
-

@@ -22,7 +22,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from retrograd.distribution.executors import Workers, check_executor, is_loss, refuse, workers_of
 from retrograd.distribution.stores import TaskStore
 from retrograd.isa.diagnostics import RetrogradError
-from retrograd.presentation.progress import Bar
 from retrograd.version import __version__
 
 T = TypeVar("T")

@@ -157,18 +157,20 @@ def energy_sweep(
         found = [{key: row for key in run.priced if (row := kept.row(key)) is not None} for run in runs]
         todo = [_job(i, run, found[i], max_steps) for i, run in enumerate(runs) if found[i].keys() < run.priced.keys()]
         failed = set()
-        with Bar(len(runs), progress, "sweeping", there=len(runs) - len(todo)) as bar:
-            with closing(distribute(_work, todo, over, bar=bar)) as ran:
-                for i, rows in ran:
-                    index = todo[i].run
-                    run = runs[index]
-                    if rows is None:
-                        failed.add(index)
-                        continue
-                    missing = [key for key in run.priced if key not in found[index]]
-                    new = dict(zip(missing, rows, strict=True))
-                    kept.keep(run.program, str(run.format), run.number, new)
-                    found[index] |= new
+        with (
+            Bar(len(runs), progress, "sweeping", there=len(runs) - len(todo)) as bar,
+            closing(distribute(_work, todo, over, bar=bar)) as ran,
+        ):
+            for i, rows in ran:
+                index = todo[i].run
+                run = runs[index]
+                if rows is None:
+                    failed.add(index)
+                    continue
+                missing = [key for key in run.priced if key not in found[index]]
+                new = dict(zip(missing, rows, strict=True))
+                kept.keep(run.program, str(run.format), run.number, new)
+                found[index] |= new
     stopped = {i: _trap_of(runs[i], max_steps) for i in sorted(failed)}
     out = [row for i, run in enumerate(runs) for row in _rows_of(run, found[i], stopped.get(i))]
     if stopped and traps == "raise":

@@ -51,7 +51,9 @@ def arguments(p: Parser) -> None:
         "--papers", action="store_true", help="measure the tables of the papers in place of the workloads, named by WORKLOAD: "
         "published values beside ours; rows that the store has are not measured again",
     )  # fmt: skip
-    p.distribution_options("workloads are kept there, and not run again; of --papers: measured rows (default: that of --report)")
+    p.distribution_options(
+        "workloads are kept there, and not run again; of --papers: measured rows (default: that of --report)"
+    )
     p.add_argument(
         "--report",
         metavar="FOLDER",

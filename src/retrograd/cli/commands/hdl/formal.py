@@ -31,8 +31,8 @@ def arguments(p: Parser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Prove, and show each proof as it ends."""
-    from retrograd.hdl.formal.claims import claims, classes, provable
     from retrograd.hardware.proofs import distributed_proofs
+    from retrograd.hdl.formal.claims import claims, classes, provable
     from retrograd.hdl.formal.proofs import ProofResult
     from retrograd.isa.table import TABLE
 
