@@ -78,8 +78,9 @@ register(
      "Handle equal indices in a separate branch."),
     ("RG0806", "stack overflow or underflow", "A stack holds at most the number of values in its type, and an empty stack has no value to pop.",
      "Give the stack more room, or push and pop in pairs."),
-    ("RG0807", "recursion too deep", "Every active call keeps its variables on a stack of limited size.",
-     "End the recursion earlier, or enlarge the stack: `@reversible(stack=…)` sets its words."),
+    ("RG0807", "stack full", "Every active call keeps its variables on a stack of limited size, and so does every array whose length is known only "
+     "when the program runs.",
+     "End the recursion earlier, make the array shorter, or enlarge the stack: `@reversible(stack=…)` sets its words."),
     ("RG0809", "no room for cotangents", "A gradient that can run backward keeps the cotangents of freed variables, and the memory for them is full.",
      "Enlarge it: `keep=…` sets its words."),
     ("RG0810", "negative power of an int", "The power of an int is an int, and x⁻ⁿ = 1/xⁿ is a fraction.",

@@ -213,7 +213,7 @@ def _guarded(module: ir.Module, copies: int) -> ir.Module:
             variables = sum(isinstance(node, ir.Local) for node in walk(p.body)) + len(p.params)
             limit = max(module.memory + module.stack - room(p.body) - (1 + copies) * variables - 64, 0)
             test = ir.Test("ltu", ir.SP, ir.Const(limit))
-            check = ir.Check(test, "RG0807", "calls within calls have filled the stack", p.span)
+            check = ir.Check(test, "RG0807", "the stack is full", p.span)
             procedures[name] = replace(p, body=(check, *p.body))
     return replace(module, procedures=procedures)
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.ir.effects import AccessSets, locals_left, union
-from retrograd.compiler.ir.expressions import E, Ranges, loads, variables
+from retrograd.compiler.ir.expressions import E, Ranges, add, apply, const, linear, loads, variables
 from retrograd.compiler.ir.flatten import Temporaries
-from retrograd.compiler.ir.statements import Block, Check, Delocal, Local, Node, Region, Var, Within
+from retrograd.compiler.ir.statements import Block, Check, Delocal, Kind, Local, Node, Region, Var, Within
 from retrograd.compiler.ir.traversal import map_children
 from retrograd.isa.diagnostics import Span
 
@@ -82,6 +82,14 @@ class IRBuilder:
             places |= variables(e)
             places |= {a.region for a, _ in loads(e)}
         return {p: self.versions[p] for p in places}
+
+    def meaning(self, e: E) -> tuple[E, frozenset[tuple[Any, int]]]:
+        """An integer expression as it is now: two are equal if they have the same value."""
+        atoms, constant = linear(e)
+        total = const(constant, Kind.INT)
+        for atom, factor in atoms.items():
+            total = add(total, apply("mul", Kind.INT, atom, const(factor, Kind.INT)), self.w)
+        return total, frozenset(self.snapshot(e).items())
 
     def effects(self, block: Block) -> AccessSets:
         """The reads and writes of a block, without its own locals."""

@@ -13,15 +13,13 @@ from typing import Any, NamedTuple, NoReturn
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder, Versions
 from retrograd.compiler.frontends.scope import Scope
-from retrograd.compiler.ir.expressions import Address, E, read
+from retrograd.compiler.ir.expressions import Address, E, Length, read
 from retrograd.compiler.ir.opcode_facts import OPPOSITE
 from retrograd.compiler.ir.statements import (
     ZERO,
     Block,
     Check,
-    Const,
     Delocal,
-    For,
     Kind,
     Local,
     Node,
@@ -29,6 +27,7 @@ from retrograd.compiler.ir.statements import (
     Test,
     Var,
 )
+from retrograd.compiler.language.lengths import is_empty, words_of
 from retrograd.compiler.language.types import ScalarType
 from retrograd.compiler.language.values import ArrayView, Scalar, StackValue, Value
 from retrograd.isa.diagnostics import Span
@@ -74,6 +73,8 @@ class OwnedLocal:
     gone: bool = False
     #: the list that its allocation was emitted to, and where in it a test for zero belongs
     emitted: tuple[list[Node], int] | None = None
+    #: statements that give back its words on the stack, in the order in which arrays were put there, the last first
+    frame: Block = ()
     #: blocks around its allocation
     depth: int = 0
     #: the statement that freed it
@@ -207,7 +208,7 @@ class OwnedLocals:
             assert isinstance(var, Var)
             block: Block = (Delocal(var, changed, local.span),)
         else:
-            block = local.release(changed, where)
+            block = (*local.release(changed, where), *self._given_back(local))
         if changed:
             self.test_allocation(local)
         builder.span = previous
@@ -220,6 +221,16 @@ class OwnedLocals:
                 self._relied_on.pop(part, None)
         for name in [n for n, value in self.scope.names.items() if value is local.value]:
             self.scope.free(name, span)
+
+    def _given_back(self, local: OwnedLocal) -> Block:
+        """The statements that give back the words of a local on the stack: below the words of a later one, these give back its words, too."""
+        later = self.owned[self.owned.index(local) + 1 :]
+        above = next((m for m in later if m.frame), None) if local.frame else None
+        if above is None:
+            return local.frame
+        above.frame = (*above.frame, *local.frame)
+        above.operands |= {p: version for p, version in local.operands.items() if p not in local.parts}
+        return ()
 
     def is_trusted(self, local: OwnedLocal) -> bool:
         """Whether a local is freed without a test: it was made, or is freed, in a block `with rg.unchecked()`."""
@@ -235,7 +246,9 @@ class OwnedLocals:
         what = own_name(place) if isinstance(place, Region) else place.name
         gone = self.scope.freed.get(what)
         since = "has changed since" if gone is None else f"was freed in line {gone.line}"
-        hint = f"Free `{local.name}` before, with `del {local.name}`, undo the change of `{what}` first, or give the value that `{local.name}` has then: `rg.free({local.name}, …)`."
+        hint = f"Free `{local.name}` before, with `del {local.name}`, or undo the change of `{what}` first."
+        if isinstance(local.value, Scalar):
+            hint = f"{hint[:-1].replace(', or', ',')}, or give the value that `{local.name}` has then: `rg.free({local.name}, …)`."
         self.fail("RG0718", f"`{local.name}` was made from `{what}`, which {since}", where, hint)
 
     def _certain_rest(self, history: Sequence[Update], initial: E) -> str | None:
@@ -287,8 +300,11 @@ class OwnedLocals:
 
     def zero_tests(self, view: ArrayView | StackValue) -> Block:
         """Tests that each word of an array is zero."""
-        size, span = view.type.size, self.builder.span
-        if size == 0:
+        span = self.builder.span
+        shape: tuple[Length, ...] = (
+            (view.type.size,) if isinstance(view, StackValue) else (*view.shape, view.element.size)
+        )
+        if is_empty(shape):
             return ()
         region = view.address.region
         kind = view.element.kind if isinstance(view, ArrayView) and isinstance(view.element, ScalarType) else Kind.INT
@@ -306,7 +322,8 @@ class OwnedLocals:
             case _:
                 message = f"`{name}` is freed with an element that is not zero: number {{k}} is {{a}}"
         body = t.wrap((Check(Test("eq", word, ZERO), "RG0802", message, span),))
-        return (For(i, ZERO, Const(size), 1, body, False, True, span),)
+        outer = self.builder.temporaries()
+        return outer.wrap(outer.loops((i,), (words_of(shape),), body))
 
     def histories(self) -> dict[int, list[Update] | None]:
         """The recorded updates of each local, by its identity."""

@@ -7,6 +7,7 @@ computed once. `flatten` chooses instructions and temporaries.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ class E:
     | call | arguments | (invocation, the number of the result) |
     | view | those of the address | the address and the number of words: an array passed to a call |
     | choose | condition, x, y | |
-    | total | body | the index variables and their ranges: Σ body over all of them |
+    | total | body, those of the lengths | the index variables and the lengths of their axes: Σ body over all of them |
     | extreme | body | min or max, the index variables, their ranges, memory for the extremes of the first k values |
     """
 
@@ -70,6 +71,28 @@ class InRange(NamedTuple):
     message: str
     span: Span | None
     code: str = "RG0801"
+
+
+@dataclass(frozen=True)
+class RunLength:
+    """A length of an axis that is known when the program runs: the value of `e`.
+
+    `most`: it is not greater. `checks`: conditions under which 0 ≤ e ≤ most, to be tested in front of a loop over the axis.
+    `text`: the expression of the source. Two lengths are equal if their meanings are: their first expressions, and the versions of
+    the places that these read.
+    """
+
+    e: E = field(compare=False)
+    most: int = field(compare=False)
+    checks: tuple[InRange, ...] = field(compare=False)
+    text: str = field(compare=False)
+    meaning: tuple[E, frozenset[tuple[Any, int]]]
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+Length = int | RunLength
 
 
 class Address(NamedTuple):
@@ -286,7 +309,7 @@ def interval(e: E, ranges: Ranges) -> tuple[int, int] | None:
 
 def _bound(atoms: dict[E, int], constant: int, ranges: Ranges, side: int) -> int | None:
     """The least (side −1) or greatest (+1) value of Σ factor · atom + constant; None where it has no bound that is known."""
-    inner = next((a for a in reversed(atoms) if a.op == "read" and a.param in ranges.between), None)
+    inner = _innermost([a for a in atoms if a.op == "read" and a.param in ranges.between], ranges)
     if inner is not None:
         # The index is replaced by its own bound, which reads outer variables only: so this ends.
         rest = dict(atoms)
@@ -299,6 +322,14 @@ def _bound(atoms: dict[E, int], constant: int, ranges: Ranges, side: int) -> int
         known = [x for x in (found, numeric) if x is not None]
         return (min(known) if side > 0 else max(known)) if known else None
     return _numeric(atoms, constant, ranges, side)
+
+
+def _innermost(indices: list[E], ranges: Ranges) -> E | None:
+    """An index whose bounds may read the others, and which is read by the bounds of none."""
+    for a in reversed(indices[1:]):
+        if not any(a.param in variables(e) for other in indices if other is not a for e in ranges.between[other.param]):
+            return a
+    return indices[0] if indices else None
 
 
 def _numeric(atoms: dict[E, int], constant: int, ranges: Ranges, side: int) -> int | None:

@@ -8,11 +8,26 @@ Cost: twice the number of temporaries, not twice to the power of their depth.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.expressions import Address, E, InRange, Invocation, apply, choose, load, read, variables
+from retrograd.compiler.ir.expressions import (
+    Address,
+    E,
+    InRange,
+    Invocation,
+    Length,
+    RunLength,
+    add,
+    apply,
+    choose,
+    const,
+    load,
+    read,
+    sub,
+    variables,
+)
 from retrograd.compiler.ir.opcode_facts import OPPOSITE
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
@@ -87,8 +102,7 @@ class Temporaries:
 
     def address(self, at: Address) -> tuple[ir.Operand, int]:
         """(register, immediate) of a memory operand, its checks made."""
-        for check in at.checks:
-            self._check(check)
+        self.require(at.checks)
         offset = at.offset + (at.region.address or 0 if at.base is None else 0)
         parts = [(e, k) for e, k in at.terms]
         if at.base is not None:
@@ -126,17 +140,24 @@ class Temporaries:
             self._known[key] = found = t
         return found
 
-    def _check(self, check: InRange) -> None:
-        key = (check.value, check.length)
+    def require(self, checks: Sequence[InRange]) -> None:
+        """Test each condition, unless it was tested before."""
+        for check in checks:
+            key = (check.value, check.length)
+            if self._is_checked(key):
+                continue
+            x = self.operand(check.value)
+            self._checked.add(key)
+            length = check.length if isinstance(check.length, ir.Var) else ir.Const(check.length)
+            self.compute.append(ir.Check(ir.Test("ltu", x, length), check.code, check.message, check.span))
+
+    def _is_checked(self, key: tuple[E, int | ir.Var]) -> bool:
         scope: Temporaries | None = self
         while scope is not None:
             if key in scope._checked:
-                return
+                return True
             scope = scope.outer
-        x = self.operand(check.value)
-        self._checked.add(key)
-        length = check.length if isinstance(check.length, ir.Var) else ir.Const(check.length)
-        self.compute.append(ir.Check(ir.Test("ltu", x, length), check.code, check.message, check.span))
+        return False
 
     def test(self, e: E) -> ir.Test:
         """A condition as the test of a branch."""
@@ -257,14 +278,26 @@ class Temporaries:
             out.append(self.op("mov", update, d, self.operand(e)))
             return
         indices, shape = e.param
-        self.hoist(e.args[0], frozenset(indices))
+        if all(isinstance(n, int) for n in shape):
+            # A loop that may make no pass computes nothing in front of it, which might trap.
+            self.hoist(e.args[0], frozenset(indices))
         within = self.inner()
         body: list[ir.Node] = []
         within.into(body, d, update, e.args[0])
-        block = within.wrap(tuple(body))
-        for var, length in zip(reversed(indices), reversed(shape), strict=True):
-            block = (ir.For(var, ir.ZERO, ir.Const(length), 1, block, False, True, self.span),)
-        out.extend(block)
+        out.extend(self.loops(indices, shape, within.wrap(tuple(body))))
+
+    def loops(self, indices: Sequence[ir.Var], shape: Sequence[Length], block: ir.Block) -> ir.Block:
+        """The block in loops over the axes of an array, the last index moving fastest."""
+        stops = [self._stop(length) for length in shape]
+        for var, stop in zip(reversed(indices), reversed(stops), strict=True):
+            block = (ir.For(var, ir.ZERO, stop, 1, block, False, isinstance(stop, ir.Const), self.span),)
+        return block
+
+    def _stop(self, length: Length) -> ir.Operand:
+        if isinstance(length, int):
+            return ir.Const(length)
+        self.require(length.checks)
+        return self.operand(length.e)
 
     def _extreme(self, e: E) -> E:
         """The smallest or largest value of the body, as a word in memory.
@@ -275,17 +308,26 @@ class Temporaries:
         """
         which, indices, shape, region = e.param
         body = e.args[0]
-        self.hoist(body, frozenset(indices))
+        if all(isinstance(n, int) for n in shape):
+            self.hoist(body, frozenset(indices))
         start = Address(region, None)
+        run = next((n for n in shape if isinstance(n, RunLength)), None)
+        count = const(prod(n for n in shape if isinstance(n, int)), ir.Kind.INT)
+        if run is not None:
+            self.require(run.checks)
+            count = run.e if count.param == 1 else apply("mul", ir.Kind.INT, run.e, count)
+            message = f"`{which}` of no elements has no value"
+            self.require([InRange(sub(count, const(1, ir.Kind.INT), self.w), 1 << 32, message, self.span)])
         if region.address is None:
-            # Another activation of the function may be live, so the words lie on the stack.
+            # Another activation of the function may be live, or the number of words is unknown, so they lie on the stack.
             base = self.fresh("at", ir.Kind.ADDRESS)
             self.compute.append(self.op("mov", "add", base, ir.SP))
-            self.compute.append(self.op("mov", "add", ir.SP, ir.Const(region.size)))
+            words = self.operand(add(count, const(1, ir.Kind.INT), self.w))
+            self.compute.append(self.op("mov", "add", ir.SP, words))
             start = Address(region, base)
         place = start
         for axis, var in enumerate(indices):
-            place = place.shifted(read(var), prod(shape[axis + 1 :]))
+            place = place.shifted(read(var), prod(n for n in shape[axis + 1 :] if isinstance(n, int)))
         worst = self.w.sign - 1 if which == "min" else self.w.sign
         self.compute.append(self.memory("st.add", ir.Const(worst), start))
         within = self.inner()
@@ -300,10 +342,8 @@ class Temporaries:
         block = within.wrap(
             (ir.Local(d, False, self.span), exchange, *found, exchange, ir.Delocal(d, False, self.span))
         )
-        for var, length in zip(reversed(indices), reversed(shape), strict=True):
-            block = (ir.For(var, ir.ZERO, ir.Const(length), 1, block, False, True, self.span),)
-        self.compute.extend(block)
-        return load(start.moved(prod(shape)), e.kind)
+        self.compute.extend(self.loops(indices, shape, block))
+        return load(start.shifted(count, 1), e.kind)
 
     def hoist(self, e: E, indices: frozenset[ir.Var]) -> None:
         """Compute the parts of e that do not depend on the indices, before a loop over these."""

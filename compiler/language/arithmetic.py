@@ -16,9 +16,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.ir.expressions import E, add, apply, choose, const, constant, lazy, neg, negated, sub
+from retrograd.compiler.ir.expressions import E, Length, add, apply, choose, const, constant, lazy, neg, negated, sub
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.instructions import OwnInstruction
+from retrograd.compiler.language.lengths import merged
 from retrograd.compiler.language.purity import need_operators, need_plain
 from retrograd.compiler.language.sizes import check_operator, check_result
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, StackValue, Value, count_of, describe
@@ -444,12 +445,12 @@ def element(value: Value, index: tuple[E, ...]) -> Value:
             return value
 
 
-def broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def broadcast(shapes: Sequence[tuple[Length, ...]]) -> tuple[Length, ...]:
     """The common shape: aligned at the last axis, equal or 1. Raises ShapeMismatch."""
-    out: list[int] = []
+    out: list[Length] = []
     for axis in range(1, max(map(len, shapes), default=0) + 1):
-        lengths = {s[-axis] for s in shapes if len(s) >= axis} - {1}
-        if len(lengths) > 1:
+        lengths = [s[-axis] for s in shapes if len(s) >= axis and s[-axis] != 1]
+        if len(set(lengths)) > 1:
             raise ShapeMismatch(" and ".join(str(s) for s in shapes))
-        out.insert(0, lengths.pop() if lengths else 1)
+        out.insert(0, merged(lengths) if lengths else 1)
     return tuple(out)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from retrograd.compiler.ir.expressions import Address, E, InRange, load, read
+from retrograd.compiler.ir.expressions import Address, E, InRange, Length, load, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType, row_major
 from retrograd.isa.words import brief
@@ -38,18 +38,14 @@ class ArrayView:
     """Elements in memory: the element with indices i lies at address + Σ stride · i, strides counted in words."""
 
     element: ScalarType | StructType
-    shape: tuple[int, ...]
+    shape: tuple[Length, ...]
     strides: tuple[int, ...]
     address: Address
     why_not: str | None = None
 
-    @property
-    def type(self) -> ArrayType:
-        return ArrayType(self.element, self.shape)
-
-    def at(self, index: E, axis: int = 0, check: InRange | None = None) -> Address:
+    def at(self, index: E, axis: int = 0, checks: tuple[InRange, ...] = ()) -> Address:
         """The address of the elements with this index on an axis."""
-        return self.address.shifted(index, self.strides[axis], *([] if check is None else [check]))
+        return self.address.shifted(index, self.strides[axis], *checks)
 
     def without(self, axis: int, address: Address) -> ArrayView:
         """The view that is left when an axis is indexed."""
@@ -75,7 +71,7 @@ class MeasuredArray:
 class Lazy:
     """An array expression: `element(indices)` computes one element."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Length, ...]
     element: Callable[[tuple[E, ...]], Value]
 
 

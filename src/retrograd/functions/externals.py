@@ -75,16 +75,17 @@ def _seen(compiled: Compiled, machine: Machine, value: Value, words: Iterator[in
             # The operand of a value in memory is its address.
             stored = machine.memory[word] if place is not None and not isinstance(place, Var) else word
             return from_words(ScalarType(e.kind), [stored], w)
-        case ArrayView(element, shape, strides):
+        case ArrayView(element, lengths, strides):
             base = next(words)
+            shape = tuple(n if isinstance(n, int) else next(words) for n in lengths)
             out = []
             for index in np.ndindex(*shape):
                 at = base + sum(i * s for i, s in zip(index, strides, strict=True))
                 out += machine.memory[at : at + element.size]
             return from_words(ArrayType(element, shape), out, w)
-        case MeasuredArray(element, lengths):
+        case MeasuredArray(element, known):
             base = next(words)
-            measured = tuple(next(words) if n is None else n for n in lengths)
+            measured = tuple(next(words) if n is None else n for n in known)
             t = ArrayType(element, measured)
             return from_words(t, machine.memory[base : base + t.size], w)
         case StackValue(t):

@@ -47,7 +47,7 @@ class JanusFunction(Reversible):
         "loop": "The condition of `from` is true before the loop and false after each pass through `loop`.",
         "RG0802": "Write the value that it holds, or undo the statements that changed it.",
         "RG0806": "Push and pop in pairs: a stack has room for 4096 values.",
-        "RG0807": "End the recursion earlier.",
+        "RG0807": "End the recursion earlier, or make the arrays shorter.",
         "RG0810": "Test the exponent with an `if` first.",
     })  # fmt: skip
 

@@ -60,7 +60,7 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
             message, span = context.condition(node, span)
         case _ if found.code == "RG0401":
             # Indices are checked before, so only the stack can leave the memory.
-            code, message = "RG0807", f"calls within calls have filled the stack of {context.stack} words"
+            code, message = "RG0807", f"the stack of {context.stack} words is full"
         case Op() if found.code in ("RG0402", "RG0403", "RG0404", "RG0411"):
             message = context.arithmetic(node, found.code, plain)
         case _:

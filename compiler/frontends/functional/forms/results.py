@@ -13,6 +13,7 @@ from collections.abc import Callable
 from retrograd.compiler.frontends.functional.lowering.body import Body
 from retrograd.compiler.ir.expressions import Address, E, load, read
 from retrograd.compiler.ir.statements import Block, Check, Const, Delocal, For, Kind, Local, Node, Op, Test, Var
+from retrograd.compiler.language.lengths import known
 from retrograd.compiler.language.values import ArrayView
 from retrograd.isa.table import TABLE
 
@@ -22,7 +23,7 @@ class ArrayResult:
 
     def __init__(self, body: Body, out: ArrayView) -> None:
         self._body, self._out = body, out
-        self._count = out.shape[0]
+        (self._count,) = known(out.shape)
         self._table = Var("table", Kind.ADDRESS, body.span)
 
     def compute(self, first: E) -> None:

@@ -36,6 +36,7 @@ from retrograd.compiler.ir.statements import (
     Var,
     Within,
 )
+from retrograd.compiler.language.lengths import known
 from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation
 from retrograd.compiler.language.values import ArrayView, Scalar, StackValue
 from retrograd.compiler.language.values import Value as Argument
@@ -168,7 +169,7 @@ class Entry:
             case Scalar(_, Var() as var):
                 return ScalarPlace(name, t, var)
             case ArrayView(shape=shape, address=address):
-                return ArrayPlace(name, t, shape, address)
+                return ArrayPlace(name, t, known(shape), address)
             case StackValue(type=stack, address=address):
                 return StackPlace(name, stack.capacity, address)
         raise TypeError(given)

@@ -17,6 +17,7 @@ from retrograd.compiler.frontends.python.source import NOTHING, Parameter, Sourc
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import number_kind
+from retrograd.compiler.language.lengths import bound, is_known, known
 from retrograd.compiler.language.shapes import (
     ArrayShape,
     ClosureShape,
@@ -28,6 +29,7 @@ from retrograd.compiler.language.shapes import (
 )
 from retrograd.compiler.language.types import (
     ArrayAnnotation,
+    ArrayType,
     ScalarType,
     StackAnnotation,
     element_of,
@@ -140,7 +142,8 @@ class Arguments:
                         what = "an array that is not stored anywhere"
                         hint = f"give it a name first, `t = {shortened(where)}`, which makes an array of it"
                     self.errors.fail("RG0715", f"{shown} is {wanted}, not {what}", where, hint)
-                problem = mismatch(wanted, value.type, sizes)
+                self._require_known(value, where)
+                problem = mismatch(wanted, ArrayType(value.element, known(value.shape)), sizes)
                 if problem is not None:
                     code = "RG0715" if element_of(wanted.element) != value.element else "RG0712"
                     message = f"{shown} is {wanted}, and `{shortened(where)}` is not: {problem}"
@@ -166,8 +169,9 @@ class Arguments:
                 found.append(Leaf(value, where, name))
                 return ScalarShape(value.kind)
             case ArrayView(element, shape, strides):
+                self._require_known(value, where)
                 found.append(Leaf(value, where, name))
-                return ArrayShape(element, shape, strides)
+                return ArrayShape(element, known(shape), strides)
             case StackValue(t):
                 found.append(Leaf(value, where, name))
                 return StackShape(t)
@@ -199,6 +203,13 @@ class Arguments:
             case _:
                 self.errors.fail("RG0715", f"{describe(value)} is no argument", where)
 
+    def _require_known(self, view: ArrayView, where: ast.AST) -> None:
+        if is_known(view.shape):
+            return
+        message = f"`{shortened(where)}` has a length that is known only when the program runs"
+        hint = "A function is compiled for the shapes of its arguments: pass the whole array and the length, or its elements in a loop."
+        self.errors.fail("RG0717", message, where, hint)
+
     def captured(self, f: FunctionValue, where: ast.AST, found: list[Leaf]) -> tuple[tuple[str, Shape], ...]:
         """The shapes of the variables around f that it uses, whose leaves are added to `found`."""
         at = {name: ast.copy_location(ast.Name(name, ast.Load()), where) for name, _ in f.captured}
@@ -209,4 +220,4 @@ def extent(view: ArrayView | StackValue) -> int:
     """The number of words from the first to the last of a view with positive strides."""
     if isinstance(view, StackValue):
         return view.type.size
-    return sum((n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)) + view.element.size
+    return sum((bound(n) - 1) * s for n, s in zip(view.shape, view.strides, strict=True)) + view.element.size

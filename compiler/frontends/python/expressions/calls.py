@@ -9,7 +9,6 @@ import ast
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from string import Formatter
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -21,12 +20,13 @@ from retrograd.compiler.frontends.python.expressions.function_values import Func
 from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import E, apply, const, read, sub
+from retrograd.compiler.ir.expressions import E, Length, RunLength, apply, const, read, sub
 from retrograd.compiler.ir.statements import Kind, Region, Var
 from retrograd.compiler.language import intrinsics, purity
 from retrograd.compiler.language.arithmetic import element
 from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.intrinsics import Intrinsic
+from retrograd.compiler.language.lengths import is_empty, is_known, note_range, operands, sum_over, words_of
 from retrograd.compiler.language.purity import Impure, need_container, need_plain
 from retrograd.compiler.language.sizes import TooLarge
 from retrograd.compiler.language.types import scalar_of, struct_of
@@ -88,7 +88,8 @@ class CallValues:
         if callee is len:
             x = self._arguments(node, 1)[0]
             if isinstance(x, ArrayView | Lazy) and x.shape:
-                return Constant(x.shape[0])
+                length = x.shape[0]
+                return Constant(length) if isinstance(length, int) else Scalar(length.e)
             if isinstance(x, StackValue):
                 return Scalar(count_of(x))
             if isinstance(x, Constant) and hasattr(type(x.value), "__len__"):
@@ -231,7 +232,11 @@ class CallValues:
         """The sum, mean, minimum or maximum of an array over some of its axes."""
         shape = tuple(x.shape[axis] for axis in axes)
         rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
-        if name != "sum" and prod(shape) == 0:
+        if name in ("min", "max") and not is_known(shape[1:]):
+            message = f"`{shortened(node)}`: the length of an axis after the first is known only when the program runs"
+            hint = "Reduce that axis alone, or give it its greatest length."
+            self.errors.fail("RG0717", message, node, hint)
+        if name != "sum" and is_empty(shape):
             message, hint = (
                 f"`{shortened(node)}`: the array is empty, and has no {name}",
                 "Give it an element at least.",
@@ -239,8 +244,8 @@ class CallValues:
             self.errors.fail("RG0703", message, node, hint)
         indices = tuple(Var(f"i{axis}", INT, self.errors.span(node)) for axis in axes)
         for var, length in zip(indices, shape, strict=True):
-            self.builder.ranges[var] = (0, length - 1)
-        region = self._running(name, prod(shape) + 1, node) if name in ("min", "max") else None
+            note_range(self.builder.ranges, var, length, self.builder.w)
+        region = self._running(name, shape, node) if name in ("min", "max") else None
         arithmetic = self.expressions.arithmetic
 
         def one(index: tuple[E, ...]) -> Value:
@@ -253,23 +258,28 @@ class CallValues:
                 how = "summed" if region is None else "compared"
                 raise TypeError(f"lognums are not {how}: fixed(x) makes a fixed of one")
             if region is not None:
-                return Scalar(E("extreme", body.kind, (body,), (name, indices, shape, region)))
-            total = const(0, body.kind) if prod(shape) == 0 else E("total", body.kind, (body,), (indices, shape))
+                return Scalar(E("extreme", body.kind, (body, *operands(shape)), (name, indices, shape, region)))
+            total = const(0, body.kind) if is_empty(shape) else sum_over(body, indices, shape)
             if name == "sum":
                 return Scalar(total)
-            return arithmetic.binary("/", Scalar(total), Constant(float(prod(shape))))
+            count: Value = Constant(1.0)
+            for length in shape:
+                factor = Constant(float(length)) if isinstance(length, int) else Scalar(length.e)
+                count = arithmetic.binary("*", count, factor)
+            return arithmetic.binary("/", Scalar(total), count)
 
         if not rest:
             return self.errors.guarded(node, one, ())
         self.errors.guarded(node, one, tuple(const(0, INT) for _ in rest))
         return Lazy(rest, one)
 
-    def _running(self, name: str, words: int, node: ast.Call) -> Region:
+    def _running(self, name: str, shape: Sequence[Length], node: ast.Call) -> Region:
         """Memory for the smallest or largest of the first k elements, k = 0 … n."""
         span = self.errors.span(node)
-        if self.recursive:
-            return Region(name, words, span=span)
-        return self.builder.module.static_region(f"{self.owner}.{name}", words, span)
+        words = words_of(shape)
+        if self.recursive or isinstance(words, RunLength):
+            return Region(name, words + 1 if isinstance(words, int) else 1, span=span)
+        return self.builder.module.static_region(f"{self.owner}.{name}", words + 1, span)
 
     def _construct(self, t: Any, node: ast.Call) -> StructValue:
         """`Complex(1.0, y)`: a struct whose fields are expressions."""

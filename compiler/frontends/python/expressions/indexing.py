@@ -8,15 +8,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import E, InRange, add, const, interval, linear, sub
+from retrograd.compiler.ir.expressions import E, InRange, Length, RunLength, add, apply, const, interval, linear, sub
 from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.lengths import bound, value_of
 from retrograd.compiler.language.purity import need_container, need_plain
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -34,6 +35,15 @@ from retrograd.compiler.language.values import (
 from retrograd.isa.diagnostics import nearest
 
 INT = Kind.INT
+
+
+class Sliced(NamedTuple):
+    """A slice: its first index, its number of elements, its step, and the conditions under which its elements exist."""
+
+    first: E
+    length: Length
+    step: int
+    checks: tuple[InRange, ...] = ()
 
 
 @dataclass(eq=False)
@@ -128,20 +138,20 @@ class Indexing:
                 axis += 1
                 continue
             if isinstance(key, ast.Slice):
-                first, length, step = self._slice(key, x.shape[axis])
-                address = x.address.shifted(first, x.strides[axis])
+                first, length, step, checks = self._slice(key, x.shape[axis])
+                address = x.at(first, axis, checks)
                 shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
                 strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :])
                 x = ArrayView(x.element, shape, strides, address, x.why_not)
                 axis += 1
                 continue
-            index, check = self._index(key, x.shape[axis], node, None if len(x.shape) == 1 else keys.index(key))
-            x = x.without(axis, x.at(index, axis, check))
+            index, checks = self._index(key, x.shape[axis], node, None if len(x.shape) == 1 else keys.index(key))
+            x = x.without(axis, x.at(index, axis, checks))
         return x if x.shape else x.item()
 
     def _index_lazy(self, x: Lazy, keys: Sequence[ast.expr], node: ast.AST) -> Value:
         picks: list[tuple[E, int] | E | None] = []
-        shape: list[int] = []
+        shape: list[Length] = []
         given = sum(not self._new_axis(k) for k in keys)
         axis = -1
         for key in (*keys, *(ast.Slice() for _ in x.shape[given:])):
@@ -152,14 +162,15 @@ class Indexing:
             axis += 1
             length = x.shape[axis]
             if isinstance(key, ast.Slice):
-                first, count, step = self._slice(key, length)
+                first, count, step, checks = self._slice(key, length)
+                if checks:
+                    self._refuse_tested(node)
                 picks.append((first, step))
                 shape.append(count)
             else:
-                index, check = self._index(key, length, node, None if len(x.shape) == 1 else axis)
-                if check is not None:
-                    message = "an element of an array expression is picked by an index that is known to be in range"
-                    self.errors.fail("RG0717", message, node)
+                index, checks = self._index(key, length, node, None if len(x.shape) == 1 else axis)
+                if checks:
+                    self._refuse_tested(node)
                 picks.append(index)
 
         def pick(index: tuple[E, ...]) -> Value:
@@ -180,6 +191,11 @@ class Indexing:
 
         return Lazy(tuple(shape), pick) if shape else pick(())
 
+    def _refuse_tested(self, node: ast.AST) -> NoReturn:
+        message = "an element of an array expression is picked by an index that is known to be in range"
+        hint = "Give the expression a name first, `t = …`, which makes an array of it; or index its operands."
+        self.errors.fail("RG0717", message, node, hint)
+
     def _index_stack(self, x: StackValue, node: ast.Subscript) -> Value:
         """`s[i]`: the word i from the bottom; `s[-i]`: that from the top."""
         if isinstance(node.slice, ast.Slice | ast.Tuple):
@@ -197,15 +213,17 @@ class Indexing:
         checks = [InRange(e, x.type.capacity, message, span) for e in (index, below)]
         return stored(x.type.element, x.address.moved(1).shifted(index, 1, *checks), x.why_not)
 
-    def _index(self, key: ast.expr, length: int, node: ast.AST, axis: int | None) -> tuple[E, InRange | None]:
-        """An index, and its bounds check unless the index is certainly in range."""
+    def _index(self, key: ast.expr, length: Length, node: ast.AST, axis: int | None) -> tuple[E, tuple[InRange, ...]]:
+        """An index, and its bounds checks unless the index is certainly in range."""
         e = self.expressions.scalar(key, INT)
+        if isinstance(length, RunLength):
+            return self._index_of_run(e, length, key, node)
         atoms, constant = linear(e)
         if not atoms and -length <= constant < length:
-            return const(constant % length, INT), None
+            return const(constant % length, INT), ()
         bounds = interval(e, self.builder.ranges) if atoms else None
         if bounds is not None and bounds[0] >= 0 and bounds[1] < length:
-            return e, None
+            return e, ()
         array = f"`{shortened(node.value if isinstance(node, ast.Subscript) else node)}`"
         has = f"{array} has length {length}" if axis is None else f"axis {axis} of {array} has length {length}"
         if not atoms:
@@ -215,30 +233,77 @@ class Indexing:
             runs = f"is {bounds[0]}" if bounds[0] == bounds[1] else f"runs from {bounds[0]} to {bounds[1]}"
             self.errors.fail("RG0713", f"`{shortened(key)}` {runs}, and {has}", key)
         message = f"`{shortened(key)}` is {{a}}, and {has}"
-        return e, InRange(e, length, message, self.errors.span(key))
+        return e, (InRange(e, length, message, self.errors.span(key)),)
 
-    def _slice(self, key: ast.Slice, length: int) -> tuple[E, int, int]:
-        """(first index, number of elements, step) of a slice."""
+    def _index_of_run(self, e: E, length: RunLength, key: ast.expr, node: ast.AST) -> tuple[E, tuple[InRange, ...]]:
+        """An index along an axis whose length is known when the program runs; a negative constant counts from the end."""
+        w = self.builder.w
+        if e.op == "const" and e.param < 0:
+            e = add(length.e, e, w)
+        below = sub(sub(length.e, const(1, INT), w), e, w)
+        bounds = [interval(x, self.builder.ranges) for x in (e, below)]
+        if all(b is not None and b[0] >= 0 for b in bounds):
+            return e, length.checks
+        array = shortened(node.value if isinstance(node, ast.Subscript) else node)
+        message = f"`{shortened(key)}` is no index of `{array}`"
+        checks = [InRange(x, length.most, message, self.errors.span(key)) for x in (e, below)]
+        return e, (*length.checks, *checks)
+
+    def _slice(self, key: ast.Slice, length: Length) -> Sliced:
+        """The slice of an axis of this length."""
         step = 1 if key.step is None else self.expressions.static_int(key.step, "the step of a slice")
         if step == 0:
             self.errors.fail("RG0713", "the step of a slice is zero", key)
         lower = None if key.lower is None else self.expressions.scalar(key.lower, INT)
         upper = None if key.upper is None else self.expressions.scalar(key.upper, INT)
-        if all(e is None or e.op == "const" for e in (lower, upper)):
+        if lower is upper is None and step == 1:
+            return Sliced(const(0, INT), length, 1)
+        if isinstance(length, int) and all(e is None or e.op == "const" for e in (lower, upper)):
             ends = [None if e is None else self.builder.w.signed(e.param) for e in (lower, upper)]
             start, stop, step = slice(ends[0], ends[1], step).indices(length)
-            return const(self.builder.w.signed(start), INT), len(range(start, stop, step)), step
-        start_e = const(0, INT) if lower is None else lower
-        stop_e = const(length, INT) if upper is None else upper
-        atoms, span = linear(sub(stop_e, start_e, self.builder.w))
-        if atoms or step < 0:
-            self.errors.fail("RG0717", "the length of a slice must be known when the program is compiled", key)
-        bounds = interval(start_e, self.builder.ranges)
-        if bounds is None or bounds[0] < 0 or bounds[1] + span > length:
-            where = "" if bounds is None else f": it begins from {bounds[0]} to {bounds[1]}"
-            message = f"a slice of {span} elements is not certain to lie in an axis of length {length}{where}"
-            self.errors.fail("RG0713", message, key)
-        return start_e, max(0, -(-span // step)), step
+            return Sliced(const(self.builder.w.signed(start), INT), len(range(start, stop, step)), step)
+        return self._slice_of_run(key, length, lower, upper, step)
+
+    def _slice_of_run(self, key: ast.Slice, length: Length, lower: E | None, upper: E | None, step: int) -> Sliced:
+        """A slice with an end that is known when the program runs. Tested, unless it is certain: 0 ≤ first ≤ stop ≤ length."""
+        w = self.builder.w
+        if step < 0:
+            message = "a slice that goes backward has constant ends"
+            hint = "Go through the indices in a loop, `for i in reversed(range(…))`, or reverse the whole array, `x[::-1]`."
+            self.errors.fail("RG0717", message, key, hint)
+        whole = value_of(length)
+        first, stop = (
+            add(whole, e, w) if e.op == "const" and e.param < 0 else e
+            for e in (const(0, INT) if lower is None else lower, whole if upper is None else upper)
+        )
+        span = sub(stop, first, w)
+        atoms, constant = linear(span)
+        if not atoms:
+            span = const(constant, INT)
+        text, most = f"the slice `{ast.unparse(key)}`", bound(length)
+        has = f"its axis has length {length}" if isinstance(length, int) else "its axis is shorter"
+        tests = [(first, f"{text} begins at {{a}}, and {has}"), (stop, f"{text} ends at {{a}}, and {has}")]
+        tests.append((span, f"{text} ends before it begins: its length would be {{a}}"))
+        if isinstance(length, RunLength):
+            tests.append((sub(whole, stop, w), f"{text} ends after its axis"))
+        at = self.errors.span(key)
+        checks = tuple(InRange(e, most + 1, message, at) for e, message in tests if not self._within(e, most))
+        if isinstance(length, RunLength):
+            checks = (*length.checks, *checks)
+        if span.op == "const":
+            return Sliced(first, max(0, -(-span.param // step)), step, checks)
+        limits = interval(span, self.builder.ranges)
+        most = most if limits is None else max(0, min(limits[1], most))
+        if step > 1:
+            span = apply("div", INT, add(span, const(step - 1, INT), w), const(step, INT))
+            most = -(-most // step)
+        shown = ast.unparse(key.upper) if key.upper is not None and key.lower is None and step == 1 else "…"
+        return Sliced(first, RunLength(span, most, checks, shown, self.builder.meaning(span)), step)
+
+    def _within(self, e: E, most: int) -> bool:
+        """Whether certainly 0 ≤ e ≤ most."""
+        limits = interval(e, self.builder.ranges)
+        return limits is not None and limits[0] >= 0 and limits[1] <= most
 
     def _constant_item(self, array: Any, keys: Sequence[ast.expr], node: ast.AST) -> Value | None:
         """The item of a constant array at constant indices, or None where one is not constant."""

@@ -19,6 +19,7 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element
+from retrograd.compiler.language.lengths import bound, is_known
 from retrograd.compiler.language.purity import attribute
 from retrograd.compiler.language.types import ScalarType
 from retrograd.compiler.language.values import ArrayView, Constant, FunctionValue, Lazy, StructValue, Value, describe
@@ -108,10 +109,15 @@ class Names:
 
     def _array_attribute(self, x: ArrayView | Lazy, name: str, node: ast.Attribute) -> Value:
         match name:
+            case "shape" | "size" if not is_known(x.shape):
+                message = f"`{shortened(node)}` is known only when the program runs"
+                self.errors.fail(
+                    "RG0717", message, node, f"`len({shortened(node.value)})` is the first length, as an int."
+                )
             case "shape":
                 return Constant(x.shape)
             case "size":
-                return Constant(prod(x.shape))
+                return Constant(prod(map(bound, x.shape)))
             case "ndim":
                 return Constant(len(x.shape))
             case "T" if isinstance(x, ArrayView):

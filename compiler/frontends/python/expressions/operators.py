@@ -14,6 +14,7 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, const, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import COMPARISONS, element
+from retrograd.compiler.language.lengths import merged, note_range, sum_over
 from retrograd.compiler.language.purity import need_plain
 from retrograd.compiler.language.values import ArrayView, Constant, FunctionValue, Lazy, Scalar, Value, describe
 
@@ -51,15 +52,16 @@ class Operators:
         if left.shape[-1] != right.shape[0]:
             message = f"`{shortened(node)}`: rows of {left.shape[-1]} numbers, columns of {right.shape[0]}"
             self.errors.fail("RG0712", message, node)
+        length = merged((left.shape[-1], right.shape[0]))
         k = Var("k", Kind.INT, self.errors.span(node))
-        self.expressions.builder.ranges[k] = (0, left.shape[-1] - 1)
+        note_range(self.expressions.builder.ranges, k, length, self.expressions.builder.w)
         arithmetic = self.expressions.arithmetic
 
         def one(index: tuple[E, ...]) -> Value:
             i = len(left.shape) - 1
             term = arithmetic.binary("*", element(left, (*index[:i], read(k))), element(right, (read(k), *index[i:])))
             body = arithmetic.expression(term)
-            return Scalar(E("total", body.kind, (body,), ((k,), (left.shape[-1],))))
+            return Scalar(sum_over(body, (k,), (length,)))
 
         shape = (*left.shape[:-1], *right.shape[1:])
         if not shape:

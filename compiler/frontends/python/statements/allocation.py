@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder, Versions
@@ -17,13 +16,27 @@ from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.statements.updates import Updates
-from retrograd.compiler.ir.expressions import Address, E, const, load, loads, variables
+from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.ir.expressions import (
+    Address,
+    E,
+    InRange,
+    Length,
+    RunLength,
+    const,
+    load,
+    loads,
+    read,
+    variables,
+)
 from retrograd.compiler.ir.flatten import allocate, release
 from retrograd.compiler.ir.opcode_facts import OPPOSITE
-from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Local, Op, Region, Var, invert
+from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Local, Node, Op, Region, Var, invert
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element, number_kind
 from retrograd.compiler.language.intrinsics import Intrinsic
+from retrograd.compiler.language.lengths import LARGEST, bound, is_known, value_of, words_of
+from retrograd.compiler.language.lengths import operands as lengths_read
 from retrograd.compiler.language.types import (
     ScalarType,
     StackType,
@@ -140,31 +153,50 @@ class Allocation:
         return result
 
     def _new_array(
-        self, name: str, t: ScalarType | StructType | StackType, shape: tuple[int, ...], node: ast.AST
-    ) -> tuple[ArrayView | StackValue, Block, Block]:
-        """Zeroed memory: (the array or stack in it, statements that allocate it, statements that free it)."""
-        size = prod(shape) * t.size
+        self, name: str, t: ScalarType | StructType | StackType, shape: Sequence[Length], node: ast.AST
+    ) -> tuple[ArrayView | StackValue, Block]:
+        """Zeroed memory: the array or stack in it, and the statements that put its words on the stack."""
         span = self.errors.span(node)
-        inside = tuple(layouts(t, name, shape=shape, strides=row_major(shape, t.size)))
-        if not self.recursive:
-            region = self.builder.module.static_region(f"{self.owner}.{name}", size, span, layouts=inside)
+        kept: Block = ()
+        if shape and isinstance(shape[0], RunLength):
+            kept, length = self._kept_length(name, shape[0], span)
+            shape = (length, *shape[1:])
+        unknown = next((n for n in shape[1:] if isinstance(n, RunLength)), None)
+        if unknown is not None:
+            message = f"`{name}` has an axis after the first whose length is known only when the program runs"
+            hint = "Let that axis be the first, or give it its greatest length and use a part of it: `t[i, :n]`."
+            self.errors.fail("RG0717", message, node, hint)
+        strides = row_major(tuple(map(bound, shape)), t.size)
+        size = words_of((*shape, t.size))
+        if is_known(shape) and not self.recursive:
+            inside = tuple(layouts(t, name, shape=tuple(shape), strides=strides))
+            region = self.builder.module.static_region(f"{self.owner}.{name}", bound(size), span, layouts=inside)
             address = Address(region, None)
             first: Block = ()
-            last: Block = ()
         else:
             # Each activation of a recursive function has its own arrays, on the stack.
-            region = Region(name, size, span=span, layouts=inside)
+            inside = tuple(layouts(t, name, shape=tuple(shape), strides=strides)) if is_known(shape) else ()
+            region = Region(name, size if isinstance(size, int) else 1, span=span, layouts=inside)
             base = Var(f"{name}.base", Kind.ADDRESS, span)
             address = Address(region, base)
+            words = self.builder.temporaries()
+            grown = Op(TABLE["mov.add"], SP, words.operand(value_of(size)), None, 0, span)
             first = (
+                *kept,
                 Local(base, False, span),
                 Op(TABLE["mov.add"], base, SP, None, 0, span),
-                Op(TABLE["mov.add"], SP, Const(size), None, 0, span),
+                *words.wrap((grown,)),
             )
-            last = invert(first)
         if isinstance(t, StackType):
-            return StackValue(t, address), first, last
-        return ArrayView(t, shape, row_major(shape, t.size), address), first, last
+            return StackValue(t, address), first
+        return ArrayView(t, tuple(shape), strides, address), first
+
+    def _kept_length(self, name: str, length: RunLength, span: Span) -> tuple[Block, RunLength]:
+        """The length in a variable of its own, which does not change while the array lives, and the statements that make it."""
+        t = self.builder.temporaries()
+        t.require(length.checks)
+        var = Var(f"{name}.length", INT, span)
+        return allocate(t, var, length.e), replace(length, e=read(var), checks=())
 
     def _array(self, name: str, value: Lazy, node: ast.AST) -> Value:
         """`name = array expression`: a copy of its values."""
@@ -172,7 +204,7 @@ class Allocation:
         if not isinstance(sample, Scalar | Constant):
             self.errors.fail("RG0703", f"an array of {describe(sample)} cannot be copied", node)
         kind = self.expressions.number(sample, node).kind
-        view, first, last = self._new_array(name, ScalarType(kind), value.shape, node)
+        view, first = self._new_array(name, ScalarType(kind), value.shape, node)
         assert isinstance(view, ArrayView)
         operands = self.builder.snapshot(*([sample.e] if isinstance(sample, Scalar) else []))
         update = {FIXED: "add", INT: "add", BOOL: "xor", Kind.LOGNUM: "mul"}[kind]
@@ -190,11 +222,25 @@ class Allocation:
             with builder.collect() as nodes:
                 self.updates.update_array(view, OPPOSITE[update], value, node)
             builder.written, builder.versions = written, versions
-            return (*nodes, *(self.locals.zero_tests(view) if checked else ()), *last)
+            return (*nodes, *(self.locals.zero_tests(view) if checked else ()))
 
-        operands |= {region: start}
-        self.locals.add(OwnedLocal(name, view, _parts(view), undo, operands, self.errors.span(node), emitted=place))
+        operands |= {region: start, **self.builder.snapshot(*lengths_read(value.shape))}
+        self._own(name, view, undo, operands, node, place, first)
         return view
+
+    def _own(
+        self,
+        name: str,
+        view: ArrayView | StackValue,
+        undo: Callable[[bool, Span | None], Block],
+        operands: Versions,
+        node: ast.AST,
+        emitted: tuple[list[Node], int],
+        first: Block,
+    ) -> None:
+        span = self.errors.span(node)
+        made = OwnedLocal(name, view, _parts(view), undo, operands, span, emitted=emitted, frame=invert(first))
+        self.locals.add(made)
 
     def constructed(self, name: str, node: ast.Call) -> Value | None:
         """`name = rg.zeros(…)` and other calls of constructors; None for any other call."""
@@ -202,7 +248,7 @@ class Allocation:
         if not (isinstance(f, Constant) and isinstance(f.value, Intrinsic) and f.value.role == intrinsics.CONSTRUCTOR):
             return None
         t: ScalarType | StructType | StackType
-        shape: tuple[int, ...]
+        shape: tuple[Length, ...]
         match f.value.__name__:
             case "copy":
                 if len(node.args) != 1 or node.keywords:
@@ -214,16 +260,16 @@ class Allocation:
                 t, shape = self._like(node)
             case _:
                 t, shape = self._zeros(node)
-        view, first, last = self._new_array(name, t, shape, node)
+        view, first = self._new_array(name, t, shape, node)
         self.builder.emit(first)
         place = (self.builder.out, len(self.builder.out))
 
         def undo(checked: bool, _: Span | None) -> Block:
-            return (*(self.locals.zero_tests(view) if checked else ()), *last)
+            return self.locals.zero_tests(view) if checked else ()
 
         region = view.address.region
-        operands: Versions = {region: self.builder.versions[region]}
-        self.locals.add(OwnedLocal(name, view, _parts(view), undo, operands, self.errors.span(node), emitted=place))
+        operands: Versions = {region: self.builder.versions[region], **self.builder.snapshot(*lengths_read(shape))}
+        self._own(name, view, undo, operands, node, place, first)
         return view
 
     def _stack(self, node: ast.Call) -> StackType:
@@ -237,7 +283,7 @@ class Allocation:
             self.errors.fail("RG0703", f"a stack's capacity is an integer from 0 on, not {capacity}", node.args[1])
         return StackType(element, capacity)
 
-    def _like(self, node: ast.Call) -> tuple[ScalarType | StructType, tuple[int, ...]]:
+    def _like(self, node: ast.Call) -> tuple[ScalarType | StructType, tuple[Length, ...]]:
         if len(node.args) != 1:
             self.errors.fail("RG0715", "rg.zeros_like takes an array", node)
         model = self.expressions.value(node.args[0])
@@ -248,19 +294,37 @@ class Allocation:
             self.errors.fail("RG0703", f"{describe(model)} is no array", node)
         return model.element, model.shape
 
-    def _zeros(self, node: ast.Call) -> tuple[ScalarType | StructType, tuple[int, ...]]:
+    def _zeros(self, node: ast.Call) -> tuple[ScalarType | StructType, tuple[Length, ...]]:
         dtype = next((k.value for k in node.keywords if k.arg == "dtype"), None)
         if any(k.arg != "dtype" for k in node.keywords):
             self.errors.fail("RG0715", "rg.zeros takes lengths, and dtype=", node)
         t = ScalarType(FIXED) if dtype is None else element_of(self.expressions.static(dtype, "a type"))
         if t is None:
             self.errors.fail("RG0703", "an array holds int, bool, fixed, lognum or structs", node)
-        lengths = [self.expressions.static(a, "an array's length") for a in node.args]
-        if len(lengths) == 1 and isinstance(lengths[0], tuple | list):
-            lengths = list(lengths[0])
-        if not all(number_kind(n) is INT and n >= 0 for n in lengths):
-            self.errors.fail("RG0703", f"lengths are integers from 0 on, not {lengths}", node)
-        return t, tuple(int(n) for n in lengths)
+        given = node.args
+        if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List):
+            given = given[0].elts
+        lengths: list[Length] = []
+        for a in given:
+            n = self.expressions.value(a)
+            if isinstance(n, Scalar) and (known := self.locals.constant(n, self.errors.span(a))) is not None:
+                n = Constant(known)
+            if isinstance(n, Constant) and isinstance(n.value, tuple | list) and len(given) == 1:
+                lengths += n.value
+            elif isinstance(n, Constant):
+                lengths.append(n.value)
+            else:
+                lengths.append(self._run_length(n, a))
+        wrong = [n for n in lengths if not isinstance(n, RunLength) and (number_kind(n) is not INT or n < 0)]
+        if wrong:
+            self.errors.fail("RG0703", f"lengths are integers from 0 on, not {wrong[0]!r}", node)
+        return t, tuple(n if isinstance(n, RunLength) else int(n) for n in lengths)
+
+    def _run_length(self, value: Value, node: ast.expr) -> RunLength:
+        e = self.expressions.number(value, node, INT)
+        message = f"the length `{shortened(node)}` is {{a}}, and must lie between 0 and {LARGEST}"
+        checks = (InRange(e, LARGEST + 1, message, self.errors.span(node)),)
+        return RunLength(e, LARGEST, checks, shortened(node), self.builder.meaning(e))
 
     def _copy(self, name: str, value: Value, node: ast.Call) -> Value:
         """`name = rg.copy(x)`: a new variable, array or struct with the values of x."""

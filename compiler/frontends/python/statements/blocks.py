@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import prod
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals, Update
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.scope import Scope
-from retrograd.compiler.ir.expressions import E, const, read
-from retrograd.compiler.ir.statements import ZERO, Block, Const, For, Kind, Node, Region, Var
+from retrograd.compiler.ir.expressions import E, Length, const, read
+from retrograd.compiler.ir.statements import Block, Kind, Node, Region, Var
 from retrograd.compiler.language.arithmetic import element
+from retrograd.compiler.language.lengths import is_empty, is_known, note_range
 from retrograd.compiler.language.values import Lazy, Scalar, Value
 from retrograd.isa.diagnostics import Span
 
@@ -75,23 +75,23 @@ class Blocks:
         self.routines, self.finished = routines, finished
 
     def over_elements(
-        self, shape: Sequence[int], body: Callable[[tuple[E, ...]], None], value: Value | None = None
+        self, shape: Sequence[Length], body: Callable[[tuple[E, ...]], None], value: Value | None = None
     ) -> None:
         """body(indices) in loops over all indices of a shape, the last index moving fastest.
 
         Terms that are equal in all elements of `value` are computed once, in front of the loops.
         """
-        if prod(shape) == 0:
+        if is_empty(shape):
             return
         builder = self.builder
         span = builder.span
         indices = tuple(Var(f"i{n}" if len(shape) > 1 else "i", Kind.INT, span) for n in range(len(shape)))
         for var, length in zip(indices, shape, strict=True):
-            builder.ranges[var] = (0, length - 1)
+            note_range(builder.ranges, var, length, builder.w)
         index = tuple(const(0, Kind.INT) if length == 1 else read(v) for v, length in zip(indices, shape, strict=True))
         builder.settled.update(indices)
         around, previous = builder.temporaries(), builder.enclosing
-        if isinstance(value, Lazy):
+        if isinstance(value, Lazy) and is_known(shape):
             sample = element(value, index)
             if isinstance(sample, Scalar):
                 around.hoist(sample.e, frozenset(indices))
@@ -99,8 +99,6 @@ class Blocks:
         with self.block() as inner:
             body(index)
         builder.enclosing = previous
-        nodes: Block = tuple(inner)
-        for var, length in zip(reversed(indices), reversed(shape), strict=True):
-            if length != 1:
-                nodes = (For(var, ZERO, Const(length), 1, nodes, False, True, span),)
-        builder.emit(around.wrap(nodes))
+        axes = [n for n, length in enumerate(shape) if length != 1]
+        loops = around.loops([indices[n] for n in axes], [shape[n] for n in axes], tuple(inner))
+        builder.emit(around.wrap(loops))

@@ -26,6 +26,7 @@ from retrograd.compiler.frontends.specialisation import Specialisation
 from retrograd.compiler.ir.expressions import Address, E, loads, variables
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Block, Call, Const, If, Operand, Region, Test, Var
+from retrograd.compiler.language.lengths import merged
 from retrograd.compiler.language.shapes import Shape
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -54,16 +55,16 @@ class Calls:
     def each(self, f: FunctionValue, backward: bool, call: ast.Call) -> None:
         """`f.each(xs, ys, c)`: f on the elements of the first axis; scalars are passed to every call."""
         arguments = self.arguments.bind(f, call, f.function.parameters)
-        lengths = {v.shape[0] for v, _ in arguments.values() if isinstance(v, ArrayView | Lazy) and v.shape}
-        if len(lengths) != 1:
-            message = f"`{shortened(call)}` goes through arrays of the lengths {sorted(lengths)}"
+        lengths = [v.shape[0] for v, _ in arguments.values() if isinstance(v, ArrayView | Lazy) and v.shape]
+        if len(set(lengths)) != 1:
+            message = f"`{shortened(call)}` goes through arrays of the lengths {sorted({*lengths}, key=str)}"
             self.errors.fail("RG0712", message, call)
 
         def one(index: tuple[E, ...]) -> None:
             inner = {name: (first_axis(v, index[0]), where) for name, (v, where) in arguments.items()}
             self._call(f, f.backward != backward, inner, call)
 
-        self.blocks.over_elements(tuple(lengths), one)
+        self.blocks.over_elements((merged(lengths),), one)
 
     def chosen(self, functions: Sequence[FunctionValue], index: E, backward: bool, call: ast.Call) -> None:
         """`fs[i](x)`: a branch for each function."""

@@ -15,7 +15,7 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
-from retrograd.compiler.ir.expressions import Address
+from retrograd.compiler.ir.expressions import Address, RunLength
 from retrograd.compiler.ir.statements import External, Operand
 from retrograd.compiler.language.values import ArrayView, Constant, Scalar, StackValue, StructValue, Value
 
@@ -62,7 +62,13 @@ class HostBlocks:
         def watch(value: Value) -> None:
             """Add the operands from which the host computes the value."""
             match value:
-                case Scalar(_, Address() as at) | ArrayView(address=at) | StackValue(address=at):
+                case ArrayView(shape=shape, address=at):
+                    operands.append(t.location(at))
+                    for n in shape:
+                        if isinstance(n, RunLength):
+                            t.require(n.checks)
+                            operands.append(t.operand(n.e))
+                case Scalar(_, Address() as at) | StackValue(address=at):
                     operands.append(t.location(at))
                 case Scalar(e):
                     operands.append(t.operand(e))

@@ -21,10 +21,11 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.cost_model import length
-from retrograd.compiler.ir.expressions import E, add, apply, choose, const, interval, sub
+from retrograd.compiler.ir.expressions import E, RunLength, add, apply, choose, const, interval, sub
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import number_kind
 from retrograd.compiler.language.intrinsics import repeat
+from retrograd.compiler.language.lengths import operands
 from retrograd.compiler.language.purity import need_iterable, need_plain
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe, variable
 from retrograd.isa.words import Format
@@ -46,7 +47,7 @@ class Iterable:
 
     `bounds`: (start, stop, step) of a range, whose items are its indices. `constants`: the items, where all are known.
     `copied`: an item is known for a constant index only, so the body is lowered once for each. `reads`: operands of the items.
-    `most`: no run has more items, None where the count is a constant.
+    `most`: no run has more items, None where the count is a constant. `length`: that of an axis, where the program's run decides it.
     """
 
     count: E
@@ -57,6 +58,7 @@ class Iterable:
     copied: bool = False
     reads: tuple[E, ...] = ()
     most: int | None = None
+    length: RunLength | None = None
 
     def at(self, index: E, w: Format) -> Item:
         """The item at an index, counted from the beginning."""
@@ -97,7 +99,15 @@ class Iterables:
         return f.value if isinstance(f, Constant) else None
 
     def _elements(self, array: ArrayView | Lazy) -> Iterable:
-        return Iterable(const(array.shape[0], INT), lambda i: first_axis(array, i))
+        length = array.shape[0]
+        if isinstance(length, int):
+            return Iterable(const(length, INT), lambda i: first_axis(array, i))
+        t = self.builder.temporaries()
+        t.require(length.checks)
+        self.builder.emit(t.wrap(()))
+        return Iterable(
+            length.e, lambda i: first_axis(array, i), reads=operands((length,)), most=length.most, length=length
+        )
 
     def _range(self, call: ast.Call) -> Iterable:
         if not 1 <= len(call.args) <= 3 or call.keywords:
@@ -239,7 +249,7 @@ class Iterables:
         return out
 
     def _zipped(self, parts: Sequence[Iterable], call: ast.Call) -> Iterable:
-        counts = list(dict.fromkeys(p.count for p in parts))
+        counts = list({p.length or p.count: p.count for p in parts}.values())
         if len(counts) > 1:
             if all(c.op == "const" for c in counts):
                 lengths = sorted(c.param for c in counts)

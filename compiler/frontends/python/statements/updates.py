@@ -6,7 +6,7 @@ x ⊕= e, where e does not read x        inverse: the opposite operator, with th
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
@@ -20,6 +20,7 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import Address, E, interval, loads, read, variables
 from retrograd.compiler.ir.statements import Kind, Local, Node, Var
 from retrograd.compiler.language.arithmetic import broadcast, element
+from retrograd.compiler.language.lengths import bound, is_empty, note_range
 from retrograd.compiler.language.types import StructType
 from retrograd.compiler.language.values import ArrayView, Lazy, Scalar, StructValue, Value, describe
 
@@ -112,6 +113,7 @@ class Updates:
             shape = self.errors.guarded(node, broadcast, [place.shape, value.shape])
             if shape != place.shape:
                 self.errors.fail("RG0712", f"{describe(value)} does not broadcast to the shape {place.shape}", node)
+            place = replace(place, shape=shape)
         if isinstance(place.element, StructType):
             field = place.element.fields[0][0]
             message = f"{SIGNS[update]} is not defined for {place.element}; update its fields, x.{field}"
@@ -127,16 +129,17 @@ class Updates:
 
     def _refuse_shifted(self, place: ArrayView, value: Value, node: ast.AST) -> None:
         """Refuse `a[1:] += a[:-1]`: an element would read an element that was changed before it."""
-        if not isinstance(value, ArrayView | Lazy) or 0 in place.shape:
+        if not isinstance(value, ArrayView | Lazy) or is_empty(place.shape):
             return
         ones = [Var(f"i{n}", INT) for n in range(len(place.shape))]
         for var, length in zip(ones, place.shape, strict=True):
-            self.builder.ranges[var] = (0, length - 1)
+            note_range(self.builder.ranges, var, length, self.builder.w)
         sample = element(value, tuple(read(v) for v in ones))
         if not isinstance(sample, Scalar):
             return
-        extent = sum((n - 1) * s for n, s in zip(place.shape, place.strides, strict=True) if s > 0) + place.element.size
-        below = sum((n - 1) * s for n, s in zip(place.shape, place.strides, strict=True) if s < 0)
+        steps = [(bound(n) - 1) * s for n, s in zip(place.shape, place.strides, strict=True)]
+        extent = sum(s for s in steps if s > 0) + place.element.size
+        below = sum(s for s in steps if s < 0)
         for at, words in loads(sample.e):
             if at.region is not place.address.region:
                 continue

@@ -7,4 +7,4 @@ def f(y: fixed, xs: Array[fixed], n: int):
     y += rg.sum(xs[:n])
 
 
-f(0.0, [1.0, 2.0, 3.0], 2)
+f(0.0, [1.0, 2.0, 3.0], 4)
