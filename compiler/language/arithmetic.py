@@ -22,7 +22,17 @@ from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.lengths import merged
 from retrograd.compiler.language.purity import need_operators, need_plain
 from retrograd.compiler.language.sizes import check_operator, check_result
-from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, StackValue, Value, count_of, describe
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    Lazy,
+    Scalar,
+    StackValue,
+    StructValue,
+    Value,
+    count_of,
+    describe,
+)
 from retrograd.isa.words import Format
 
 INT, FIXED, LOGNUM, BOOL = Kind.INT, Kind.FIXED, Kind.LOGNUM, Kind.BOOL
@@ -149,6 +159,8 @@ class Arithmetic:
     def _binary(self, op: str, x: Value, y: Value) -> Value:
         if isinstance(x, Constant) and isinstance(y, Constant):
             return Constant(_folded(op, x.value, y.value))
+        if isinstance(x, StructValue) or isinstance(y, StructValue):
+            return self._of_structs(op, x, y)
         kinds = {v.kind for v in (x, y) if isinstance(v, Scalar)}
         for v in (x, y):
             if not isinstance(v, Scalar | Constant):
@@ -187,6 +199,18 @@ class Arithmetic:
             case _:
                 raise TypeError(f"{op} is not defined for {kind.value}")
         return Scalar(e)
+
+    def _of_structs(self, op: str, x: Value, y: Value) -> Value:
+        """x + y and x − y of two structs of one type, s · x and x / s of a struct and a number: field by field."""
+        match op, x, y:
+            case (("+" | "-"), StructValue(t, fields), StructValue(other, more)) if t == other:
+                return StructValue(t, {name: self.binary(op, inner, more[name]) for name, inner in fields.items()})
+            case (("*" | "/"), StructValue(t, fields), Scalar() | Constant()):
+                return StructValue(t, {name: self.binary(op, inner, y) for name, inner in fields.items()})
+            case "*", Scalar() | Constant(), StructValue(t, fields):
+                return StructValue(t, {name: self.binary(op, x, inner) for name, inner in fields.items()})
+        how = "structs of one type have + and −, and * and / with a number"
+        raise TypeError(f"{op} is not defined for {describe(x)} and {describe(y)}; {how}")
 
     def _product(self, a: E, b: E, kind: Kind) -> E:
         one = constant(1, kind, self.w)
@@ -285,6 +309,8 @@ class Arithmetic:
         return self.each(lambda v: self._unary(op, v), x)
 
     def _unary(self, op: str, x: Value) -> Value:
+        if isinstance(x, StructValue) and op in "+-":
+            return StructValue(x.type, {name: self.unary(op, inner) for name, inner in x.fields.items()})
         if isinstance(x, Constant):
             need_plain(x.value)
             return Constant(_PYTHON_UNARY[op](x.value))

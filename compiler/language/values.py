@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -133,6 +133,18 @@ def stored(t: Any, address: Address, why_not: str | None = None) -> Value:
         case StackType():
             return StackValue(t, address, why_not)
     raise TypeError(t)
+
+
+def scalars(value: Value) -> Iterator[Scalar]:
+    """The words of a number or a struct of numbers."""
+    match value:
+        case Scalar():
+            yield value
+        case StructValue(_, fields):
+            for inner in fields.values():
+                yield from scalars(inner)
+        case _:
+            pass
 
 
 def count_of(stack: StackValue) -> E:

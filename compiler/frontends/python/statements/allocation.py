@@ -88,7 +88,7 @@ class Allocation:
             case Constant() | Scalar():
                 e = self.expressions.number(value, node, kind)
                 return self._scalar(name, e, node)
-            case StructValue(t, fields) if isinstance(node, ast.Call):
+            case StructValue(t, fields) if isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp):
                 made = {}
                 for field_name, inner in fields.items():
                     wanted = dict(t.fields)[field_name]

@@ -1,4 +1,4 @@
-"""Updates `x op= e` of one word, or of each element of an array.
+"""Updates `x op= e` of one word, of each element of an array, or of each field of a struct.
 
 x ⊕= e, where e does not read x        inverse: the opposite operator, with the same e
 """
@@ -18,11 +18,11 @@ from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.locations import Locations, difference_of
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import Address, E, interval, loads, read, variables
+from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Kind, Local, Node, Var
 from retrograd.compiler.language.arithmetic import broadcast, element
 from retrograd.compiler.language.lengths import bound, is_empty, note_range
-from retrograd.compiler.language.types import StructType
-from retrograd.compiler.language.values import ArrayView, Lazy, Scalar, StructValue, Value, describe
+from retrograd.compiler.language.values import ArrayView, Lazy, Scalar, StructValue, Value, describe, scalars
 
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
 
@@ -60,18 +60,44 @@ class Updates:
                 hint += f"; or turn the bits around with rg.{'rol' if isinstance(op, ast.LShift) else 'ror'}"
             message = f"`{shortened(node)}` cannot be undone: it forgets a part of `{shortened(target)}`"
             self.errors.fail("RG0701", message, node, hint)
-        place, e = self.locations.location(target), self.expressions.value(value)
-        if isinstance(place, ArrayView):
-            self.update_array(place, update, e, node)
-            return
-        if not isinstance(place, Scalar):
-            way: str | None = None
-            if isinstance(place, StructValue):
-                field = f"{shortened(target)}.{next(iter(place.fields))}"
-                way = f"update its fields, `{field} {SIGNS[update]} …`, or call a function that does"
-            message = f"`{shortened(target)}` is {describe(place)}, which has no {SIGNS[update]}"
-            self.errors.fail("RG0703", message, node, way)
-        self.update(place, update, e, node, target)
+        self._update_value(self.locations.location(target), update, self.expressions.value(value), node, target)
+
+    def _update_value(self, place: Value, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
+        match place:
+            case Scalar():
+                self.update(place, update, value, node, target)
+            case ArrayView():
+                self.update_array(place, update, value, node)
+            case StructValue():
+                self._update_struct(place, update, value, node, target)
+            case _:
+                message = f"`{shortened(target)}` is {describe(place)}, which has no {SIGNS[update]}"
+                self.errors.fail("RG0703", message, node)
+
+    def _update_struct(self, place: StructValue, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
+        """`place update= value` for each field, of two structs of one type."""
+        if not isinstance(value, StructValue) or value.type != place.type:
+            field = f"{shortened(target)}.{next(iter(place.fields))}"
+            way = f"add a {place.type}, or update its fields, `{field} {SIGNS[update]} …`"
+            message = f"`{shortened(target)}` is {describe(place)}, and {describe(value)} is no {place.type}"
+            self.errors.fail("RG0703", message, getattr(node, "value", node), way)
+        t = self.builder.temporaries()
+        earlier: list[Scalar] = []
+        for name, inner in place.fields.items():
+            for changed in earlier:
+                for x in scalars(value.fields[name]):
+                    self._refuse_crossed(t, changed, x.e, node, target)
+            earlier += scalars(inner)
+        self.builder.emit(t.wrap(()))
+        for name, inner in place.fields.items():
+            self._update_value(inner, update, value.fields[name], node, target)
+
+    def _refuse_crossed(self, t: Temporaries, changed: Scalar, e: E, node: ast.AST, target: ast.AST) -> None:
+        """Refuse, or test, that the value of a field reads a field that is changed before it: `a += V(b.x, a.x)`."""
+        where = changed.place
+        assert where is not None
+        if isinstance(where, Var) or any(at.region is where.region and not _never_meet(at, where) for at, _ in loads(e)):
+            self.locations.refuse_overlap(t, e, where, node, target)
 
     def _operand(self, place: Scalar, update: str, value: Value, node: ast.AST) -> E:
         """The expression of the right-hand side, of the kind of the place."""
@@ -114,16 +140,12 @@ class Updates:
             if shape != place.shape:
                 self.errors.fail("RG0712", f"{describe(value)} does not broadcast to the shape {place.shape}", node)
             place = replace(place, shape=shape)
-        if isinstance(place.element, StructType):
-            field = place.element.fields[0][0]
-            message = f"{SIGNS[update]} is not defined for {place.element}; update its fields, x.{field}"
-            self.errors.fail("RG0703", message, node)
         self._refuse_shifted(place, value, node)
 
         def one(index: tuple[E, ...]) -> None:
-            target = element(place, index)
-            assert isinstance(target, Scalar)
-            self.update(target, update, element(value, index), node, getattr(node, "target", node))
+            self._update_value(
+                element(place, index), update, element(value, index), node, getattr(node, "target", node)
+            )
 
         self.blocks.over_elements(place.shape, one, value)
 
@@ -134,23 +156,21 @@ class Updates:
         ones = [Var(f"i{n}", INT) for n in range(len(place.shape))]
         for var, length in zip(ones, place.shape, strict=True):
             note_range(self.builder.ranges, var, length, self.builder.w)
-        sample = element(value, tuple(read(v) for v in ones))
-        if not isinstance(sample, Scalar):
-            return
+        words = [*scalars(element(value, tuple(read(v) for v in ones)))]
         steps = [(bound(n) - 1) * s for n, s in zip(place.shape, place.strides, strict=True)]
         extent = sum(s for s in steps if s > 0) + place.element.size
         below = sum(s for s in steps if s < 0)
-        for at, words in loads(sample.e):
+        for at, size in (found for x in words for found in loads(x.e)):
             if at.region is not place.address.region:
                 continue
             difference = difference_of(at, place.address, self.builder.w)
             bounds = interval(difference, self.builder.ranges)
-            if bounds is not None and (bounds[0] >= extent or bounds[1] + words - 1 < below):
+            if bounds is not None and (bounds[0] >= extent or bounds[1] + size - 1 < below):
                 continue
             if variables(difference) - set(ones):
                 # Other indices decide: each element is tested when the program runs.
                 continue
-            if bounds is not None and not (words == 1 and _disjoint_by_stride(at, place)):
+            if bounds is not None and not (size == 1 and _disjoint_by_stride(at, place)):
                 hint = "write a loop over the elements, in the order that you mean"
                 message = f"`{shortened(node)}` reads elements of the array that it changes"
                 self.errors.fail("RG0704", message, node, hint)
@@ -170,6 +190,15 @@ def _instead(update: str, kind: Kind, node: ast.AST) -> str | None:
     if kind is FIXED and update == "xor":
         return "fixed numbers have += and -="
     return None
+
+
+def _never_meet(x: Address, y: Address) -> bool:
+    """Whether two words are different for all indices: fields of elements of an array, say."""
+    factors = dict(x.terms)
+    for term, k in y.terms:
+        factors[term] = factors.get(term, 0) - k
+    common = gcd(*factors.values())
+    return x.base is y.base and common > 1 and (x.offset - y.offset) % common != 0
 
 
 def _disjoint_by_stride(at: Address, place: ArrayView) -> bool:
