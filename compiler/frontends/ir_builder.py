@@ -1,19 +1,21 @@
 """IR construction for one function: the statements emitted so far, and the version of each variable and array.
 
-The version of a place is the number of statements that wrote it. An expression has its former value exactly if the
-versions of all places that it reads are unchanged; `snapshot` records them.
+Each statement that writes a place gives it a new version. An expression has its former value if the versions of all places that it
+reads are unchanged, or if the writes to an array since then changed none of its elements; `snapshot` records the versions.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
+from retrograd.compiler.frontends.write_log import Write, WriteLog, Writes, is_traceable
 from retrograd.compiler.ir.effects import AccessSets, locals_left, union
-from retrograd.compiler.ir.expressions import E, Ranges, add, apply, const, linear, loads, variables
+from retrograd.compiler.ir.expressions import Address, E, Ranges, add, apply, const, linear, loads, variables
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Block, Check, Delocal, Kind, Local, Node, Region, Var, Within
 from retrograd.compiler.ir.traversal import map_children
@@ -35,6 +37,8 @@ class IRBuilder:
         self.versions: Counter[Var | Region] = Counter()
         self.written: set[Var | Region] = set()
         self.ranges = Ranges()
+        self.log = WriteLog(self.ranges, self.w)
+        self._writes = 0
         #: variables whose value does not change while they are in scope: the indices of loops
         self.settled: set[Var] = set()
         #: temporaries around the loop over an array's elements that is being emitted
@@ -51,29 +55,59 @@ class IRBuilder:
     def collect(self) -> Iterator[list[Node]]:
         """Statements emitted inside go to the list that is yielded."""
         outer, self.out = self.out, []
+        self.log.begin()
         try:
             yield self.out
         finally:
             self.out = outer
+            self.log.end()
 
-    def emit(self, nodes: Sequence[Node], known: Var | None = None) -> None:
-        """Append statements and count their writes. `known`: a variable whose update the caller records itself."""
+    def emit(
+        self,
+        nodes: Sequence[Node],
+        known: Var | None = None,
+        *,
+        at: Address | None = None,
+        made_of_blocks: bool = False,
+    ) -> None:
+        """Append statements and note their writes.
+
+        `known`: a variable whose update the caller records itself. `at`: the one word of memory that they change. `made_of_blocks`: in
+        memory they change what the blocks inside them change, whose statements were emitted before.
+        """
+        inside = self.log.taken() if made_of_blocks else {}
+        if at is not None and is_traceable(at):
+            reads = self.log.operands_of(at) - self.settled
+            inside = {at.region: (Write(at, {v: self.versions[v] for v in reads}),)}
         for given in nodes:
             node = self._tested(given) if isinstance(given, Within) and given.name is None else given
             for kept in without_tests((node,)) if self.unchecked else (node,):
                 self.out.append(kept)
-                self.note(self.module.accesses.of(kept), known)
+                self.note(self.module.accesses.of(kept), known, inside)
 
-    def note(self, access: AccessSets, known: Var | None = None) -> None:
-        """Count the writes of statements."""
+    def note(
+        self, access: AccessSets, known: Var | None = None, writes: Mapping[Region, Writes] = MappingProxyType({})
+    ) -> None:
+        """Note the writes of statements. `writes`: the words that they change in memory, as far as these are known."""
         written: set[Any] = {*access.writes, *access.stores}
         if None in written:
             written |= {p for p in self.versions if isinstance(p, Region)}
         if self.on_write is not None:
             self.on_write(written, known)
         for place in written:
-            self.versions[place] += 1
+            self._writes += 1
+            if isinstance(place, Region):
+                found = writes.get(place) if place in access.stores else None
+                self.log.add(place, self.versions[place], self._writes, found)
+            self.versions[place] = self._writes
         self.written |= written
+
+    def is_unchanged(self, place: Var | Region, versions: Versions, read: Sequence[tuple[Address, int]] | None) -> bool:
+        """Whether a place is as it was in these versions, or an array as far as these words of it were read."""
+        then, now = versions[place], self.versions[place]
+        if then == now or read is None or isinstance(place, Var):
+            return then == now
+        return self.log.leaves(place, then, now, read, versions)
 
     def snapshot(self, *expressions: E) -> Versions:
         """The versions of the places that expressions read."""

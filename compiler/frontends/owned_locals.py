@@ -65,6 +65,8 @@ class OwnedLocal:
     #: versions of the places from which its initial value was computed
     operands: Versions
     span: Span
+    #: the words of memory from which its initial value was computed; None where they are not known
+    read: Sequence[tuple[Address, int]] | None = None
     #: updates since the allocation, newest last; None where not all are known
     history: list[Update] | None = field(default_factory=list)
     #: the initial value of a scalar
@@ -130,7 +132,8 @@ class OwnedLocals:
         `x += e` followed by `x -= e` leaves x as it was, so that x has its former version.
         """
         builder = self.builder
-        made = Update(update, e, builder.snapshot(e))
+        terms = [term for term, _ in where.terms] if isinstance(where, Address) else []
+        made = Update(update, e, builder.snapshot(e, *terms))
         known: Var | None = None
         if isinstance(where, Var):
             local = self.owner(where)
@@ -142,10 +145,10 @@ class OwnedLocals:
             ):
                 self._record(local, local.history, made)
                 known = where
-        place = where if isinstance(where, Var) else where.region
+        place, target = (where, where) if isinstance(where, Var) else (where.region, where._replace(checks=()))
         before = builder.versions[place]
-        builder.emit(nodes, known)
-        updates = self._undoable.setdefault((id(builder.out), where), [])
+        builder.emit(nodes, known, at=where if isinstance(where, Address) else None)
+        updates = self._undoable.setdefault((id(builder.out), target), [])
         if updates and updates[-1].made.undoes(made) and before == updates[-1].after:
             builder.versions[place] = updates.pop().before
         else:
@@ -189,7 +192,11 @@ class OwnedLocals:
         builder = self.builder
         span = where or local.span
         versions = builder.versions
-        stale = [p for p, version in local.operands.items() if versions[p] != version and p not in local.parts]
+        stale = [
+            p
+            for p in local.operands
+            if p not in local.parts and not builder.is_unchanged(p, local.operands, local.read)
+        ]
         arrays = [p for p in local.parts if isinstance(p, Region)]
         if arrays:
             changed = any(versions[p] != local.operands[p] for p in arrays)

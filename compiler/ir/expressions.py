@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import gcd
 from typing import Any, NamedTuple
 
 from retrograd.compiler.ir.statements import Kind, Region, Var
@@ -343,6 +344,37 @@ def _numeric(atoms: dict[E, int], constant: int, ranges: Ranges, side: int) -> i
             return None
         total += max(found[0] * factor, found[1] * factor) if side > 0 else min(found[0] * factor, found[1] * factor)
     return total
+
+
+def difference_of(x: Address, y: Address, w: Format) -> E:
+    """x − y in words."""
+    e = const(w.signed(x.offset - y.offset), Kind.INT)
+    total: dict[E, int] = dict(x.terms)
+    for term, k in y.terms:
+        total[term] = total.get(term, 0) - k
+    for base, sign in ((x.base, 1), (y.base, -1)):
+        if base is not None and x.base is not y.base:
+            key = read(base)
+            total[key] = total.get(key, 0) + sign
+    for term, k in total.items():
+        if k == 1:
+            e = add(e, term, w)
+        elif k == -1:
+            e = sub(e, term, w)
+        elif k:
+            e = add(e, apply("mul", Kind.INT, term, const(w.signed(k), Kind.INT)), w)
+    return e
+
+
+def are_apart(x: Address, size_x: int, y: Address, size_y: int, ranges: Ranges, w: Format) -> bool:
+    """Whether the words [x, x + size_x) and [y, y + size_y) of one region certainly do not overlap."""
+    atoms, distance = linear(difference_of(x, y, w))
+    low, high = _bound(atoms, distance, ranges, -1), _bound(atoms, distance, ranges, 1)
+    if (low is not None and low >= size_y) or (high is not None and high <= -size_x):
+        return True
+    common = gcd(*atoms.values())
+    # The distance is a multiple of `common` and a rest: that of two fields of elements of an array, say.
+    return common > 1 and size_y <= distance % common <= common - size_x
 
 
 def word_of(value: int | float | Fraction, kind: Kind, w: Format) -> int:

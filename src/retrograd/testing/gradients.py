@@ -15,7 +15,7 @@ from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType, Type
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation import value_and_grad
-from retrograd.differentiation.arguments import loss_position
+from retrograd.differentiation.parts import loss_part
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
@@ -97,11 +97,11 @@ def check_gradient(
     if isinstance(f, Inverse):
         _refuse(f"`{f.__name__}` is an inverse", "Write a reversible function that uncalls it, and differentiate that.")
     s = subject(f, args, keywords)
-    loss = loss_position(f, loss)
-    chosen = _chosen(s, argnums, loss)
+    lost = loss_part(f, loss)
+    chosen = _chosen(s, argnums, lost.position)
     names = [a.name for a in chosen]
     value, gradients = value_and_grad(f, names, loss, scale=scale)(*s.values)
-    at = _find(s, loss)
+    at = lost.of(f, s.compiled.arguments)
     steps = _run_back(s, at, scale)
     found = [
         (cell, address, gradient)
@@ -147,7 +147,7 @@ def _find(s: Subject, which: int | str) -> Argument:
     return arguments[which] if isinstance(which, int) else next(a for a in arguments if a.name == which)
 
 
-def _chosen(s: Subject, argnums: int | str | Sequence[int | str] | None, loss: int | str) -> list[Argument]:
+def _chosen(s: Subject, argnums: int | str | Sequence[int | str] | None, loss: int) -> list[Argument]:
     arguments = s.compiled.arguments
     if argnums is not None:
         several = [argnums] if isinstance(argnums, int | str) else list(argnums)
@@ -156,8 +156,7 @@ def _chosen(s: Subject, argnums: int | str | Sequence[int | str] | None, loss: i
             if which not in names if isinstance(which, str) else not -len(arguments) <= which < len(arguments):
                 _refuse(f"`{s.name}` has no argument {which!r}", f"its arguments are {', '.join(sorted(names))}")
         return [_find(s, which) for which in several]
-    lost = {loss, loss + len(arguments)} if isinstance(loss, int) else {loss}
-    chosen = [a for i, a in enumerate(arguments) if i not in lost and a.name not in lost and _has_slope(a.type)]
+    chosen = [a for i, a in enumerate(arguments) if i != loss and _has_slope(a.type)]
     if not chosen:
         _refuse(
             f"`{s.name}` has no argument with a derivative besides the loss",

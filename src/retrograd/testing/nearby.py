@@ -45,7 +45,7 @@ class Nearby:
         machine = Machine(compiled.program)
         for a, block in zip(compiled.arguments, words, strict=True):
             machine.load(a.address, block)
-        address = next(a.address for a in compiled.arguments if a.name == loss.name)
+        address = loss.address
         made = Nearby(compiled, list(machine.memory), address)
         made.here = made.at({})
         return made

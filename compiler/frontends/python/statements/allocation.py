@@ -23,7 +23,6 @@ from retrograd.compiler.ir.expressions import (
     InRange,
     Length,
     RunLength,
-    const,
     load,
     loads,
     read,
@@ -35,7 +34,7 @@ from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Lo
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element, number_kind
 from retrograd.compiler.language.intrinsics import Intrinsic
-from retrograd.compiler.language.lengths import LARGEST, bound, is_known, value_of, words_of
+from retrograd.compiler.language.lengths import LARGEST, bound, is_known, note_range, value_of, words_of
 from retrograd.compiler.language.lengths import operands as lengths_read
 from retrograd.compiler.language.types import (
     ScalarType,
@@ -149,7 +148,8 @@ class Allocation:
             return release(self.builder.temporaries(), var, e, checked)
 
         operands = self.builder.snapshot(e)
-        self.locals.add(OwnedLocal(name, result, (var,), undo, operands, self.errors.span(node), initial=e))
+        made = OwnedLocal(name, result, (var,), undo, operands, self.errors.span(node), read=loads(e), initial=e)
+        self.locals.add(made)
         return result
 
     def _new_array(
@@ -200,7 +200,7 @@ class Allocation:
 
     def _array(self, name: str, value: Lazy, node: ast.AST) -> Value:
         """`name = array expression`: a copy of its values."""
-        sample = _sample(value)
+        sample = self._any_element(value)
         if not isinstance(sample, Scalar | Constant):
             self.errors.fail("RG0703", f"an array of {describe(sample)} cannot be copied", node)
         kind = self.expressions.number(sample, node).kind
@@ -225,8 +225,16 @@ class Allocation:
             return (*nodes, *(self.locals.zero_tests(view) if checked else ()))
 
         operands |= {region: start, **self.builder.snapshot(*lengths_read(value.shape))}
-        self._own(name, view, undo, operands, node, place, first)
+        read = loads(sample.e) if isinstance(sample, Scalar) else ()
+        self._own(name, view, undo, operands, node, place, first, read)
         return view
+
+    def _any_element(self, array: Lazy) -> Value:
+        """An element at indices that stand for all."""
+        indices = [Var(f"i{axis}", INT) for axis in range(len(array.shape))]
+        for var, length in zip(indices, array.shape, strict=True):
+            note_range(self.builder.ranges, var, length, self.builder.w)
+        return array.element(tuple(read(v) for v in indices))
 
     def _own(
         self,
@@ -237,9 +245,12 @@ class Allocation:
         node: ast.AST,
         emitted: tuple[list[Node], int],
         first: Block,
+        read: Sequence[tuple[Address, int]] | None = None,
     ) -> None:
         span = self.errors.span(node)
-        made = OwnedLocal(name, view, _parts(view), undo, operands, span, emitted=emitted, frame=invert(first))
+        made = OwnedLocal(
+            name, view, _parts(view), undo, operands, span, read=read, emitted=emitted, frame=invert(first)
+        )
         self.locals.add(made)
 
     def constructed(self, name: str, node: ast.Call) -> Value | None:
@@ -288,7 +299,7 @@ class Allocation:
             self.errors.fail("RG0715", "rg.zeros_like takes an array", node)
         model = self.expressions.value(node.args[0])
         if isinstance(model, Lazy):
-            e = self.expressions.number(_sample(model), node)
+            e = self.expressions.number(self._any_element(model), node)
             return ScalarType(e.kind), model.shape
         if not isinstance(model, ArrayView):
             self.errors.fail("RG0703", f"{describe(model)} is no array", node)
@@ -342,11 +353,6 @@ class Allocation:
 def _parts(view: ArrayView | StackValue) -> tuple[Var | Region, ...]:
     region, base = view.address.region, view.address.base
     return (region,) if base is None else (region, base)
-
-
-def _sample(array: Lazy) -> Value:
-    """The first element."""
-    return array.element(tuple(const(0, INT) for _ in array.shape))
 
 
 def _addresses(value: Value) -> Iterator[Address]:

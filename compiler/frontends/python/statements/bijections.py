@@ -15,9 +15,9 @@ from retrograd.compiler.frontends.owned_locals import OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
-from retrograd.compiler.frontends.python.statements.locations import Locations, difference_of, sides
+from retrograd.compiler.frontends.python.statements.locations import Locations, sides
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import Address, interval, read
+from retrograd.compiler.ir.expressions import Address, difference_of, interval, read
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import (
     ZERO,
@@ -199,7 +199,8 @@ class Bijections:
         test = test_t.test(c)
         with self.blocks.block() as inner:
             self._exchange(x, y, call)
-        self.builder.emit(test_t.wrap((If(test, tuple(inner), (), test, self.errors.span(call)),)))
+        swapped = If(test, tuple(inner), (), test, self.errors.span(call))
+        self.builder.emit(test_t.wrap((swapped,)), made_of_blocks=True)
 
     def _cswap_op(self, x: Var, y: Var, bit: Operand) -> Op:
         opcode = TABLE["cswap"]

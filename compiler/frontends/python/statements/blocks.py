@@ -101,4 +101,4 @@ class Blocks:
         builder.enclosing = previous
         axes = [n for n, length in enumerate(shape) if length != 1]
         loops = around.loops([indices[n] for n in axes], [shape[n] for n in axes], tuple(inner))
-        builder.emit(around.wrap(loops))
+        builder.emit(around.wrap(loops), made_of_blocks=True)

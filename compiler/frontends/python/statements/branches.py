@@ -81,7 +81,7 @@ class Branches:
             # Only one branch is lowered, as part of this block.
             with self.blocks.block() as inner:
                 self.statements(node.body if self.expressions.decided(found, before) else node.orelse)
-            self.builder.emit(inner)
+            self.builder.emit(inner, made_of_blocks=True)
             return
         pre = self.expressions.condition(before)
         span = self.errors.span(before)
@@ -100,13 +100,13 @@ class Branches:
                 )
                 self.errors.fail("RG0707", message, before, hint)
             checked = loads_clobbered(pre, changes)
-            self.builder.emit(t_pre.wrap((If(test, then, orelse, test, span),), checked))
+            self.builder.emit(t_pre.wrap((If(test, then, orelse, test, span),), checked), made_of_blocks=True)
             return
         post = self.expressions.condition(after)
         t_post = self.builder.temporaries()
         post_test = t_post.test(post)
         if not t_pre.compute and not t_post.compute:
-            self.builder.emit((If(test, then, orelse, post_test, span),))
+            self.builder.emit((If(test, then, orelse, post_test, span),), made_of_blocks=True)
             return
         # A bit holds which branch was taken: it is set by one condition and cleared by the other.
         bit = Var("branch", BOOL, span)
@@ -116,7 +116,8 @@ class Branches:
         branch = If(taken, then, orelse, taken, span)
         set_bit, clear_bit = self._toggle(bit, pre), self._toggle(bit, post)
         self.builder.emit(
-            (Local(bit, False, span), still, *set_bit, branch, *clear_bit, still, Delocal(bit, False, span))
+            (Local(bit, False, span), still, *set_bit, branch, *clear_bit, still, Delocal(bit, False, span)),
+            made_of_blocks=True,
         )
 
     def _toggle(self, bit: Var, condition: E) -> Block:
@@ -172,7 +173,7 @@ class Branches:
             first = (*first, Local(bit, False, span), made, *change)
             last = (over, *change, Delocal(bit, False, span), *last)
             pre_test = Test("ne", bit, ZERO)
-        self.builder.emit((*first, While(pre_test, (*head, *body, *tail), post_test, span), *last))
+        self.builder.emit((*first, While(pre_test, (*head, *body, *tail), post_test, span), *last), made_of_blocks=True)
 
     def _refuse_repeat(self, test: ast.expr) -> None:
         """Raise RG0701 for `while rg.repeat(…)`."""
@@ -201,7 +202,8 @@ class Branches:
                 *(Local(passed, False, span), Local(again, False, span), set_again),
                 While(Test("ne", again, ZERO), inner, Test("ne", passed, ZERO), span),
                 *(clear_passed, Delocal(again, False, span), Delocal(passed, False, span)),
-            )
+            ),
+            made_of_blocks=True,
         )
 
     def _ends(self, node: ast.For, call: ast.Call) -> tuple[ast.expr, ast.expr]:

@@ -84,7 +84,7 @@ class Calls:
         for k, branch in reversed(list(enumerate(others))):
             test = Test("eq", number, Const(k))
             chosen = (If(test, branch, chosen, test, self.errors.span(call)),)
-        self.builder.emit(t.wrap(chosen, loads_clobbered(index, changes)))
+        self.builder.emit(t.wrap(chosen, loads_clobbered(index, changes)), made_of_blocks=True)
 
     def _call(self, f: FunctionValue, backward: bool, arguments: Bound, node: ast.Call) -> None:
         """Emit the call of a function on the caller's values."""

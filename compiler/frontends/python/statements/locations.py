@@ -15,7 +15,17 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import Address, E, add, apply, const, interval, loads, read, sub, variables, walk
+from retrograd.compiler.ir.expressions import (
+    Address,
+    E,
+    add,
+    are_apart,
+    const,
+    difference_of,
+    loads,
+    variables,
+    walk,
+)
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Check, Const, Kind, Test, Var
 from retrograd.compiler.language.values import (
@@ -30,7 +40,6 @@ from retrograd.compiler.language.values import (
     Value,
     describe,
 )
-from retrograd.isa.words import Format
 
 INT = Kind.INT
 
@@ -117,10 +126,9 @@ class Locations:
                 where = _reading(node, node.target) if isinstance(node, ast.AugAssign) and update else node
                 self.errors.fail(code, message, where, _new_variable(node) if update else None)
             return
-        difference = difference_of(x, y, self.builder.w)
-        bounds = interval(difference, self.builder.ranges)
-        if bounds is not None and (bounds[0] >= size_y or bounds[1] <= -size_x):
+        if are_apart(x, size_x, y, size_y, self.builder.ranges, self.builder.w):
             return
+        difference = difference_of(x, y, self.builder.w)
         free = variables(difference)
         summed = {v for n in (walk(within) if within is not None else ()) if n.op == "total" for v in n.param[0]}
         if free & summed:
@@ -169,26 +177,6 @@ def _new_variable(node: ast.AST) -> str | None:
     if isinstance(node.value, ast.BinOp) and not isinstance(node.value.op, ast.Mult | ast.Div | ast.Pow):
         value = f"({value})"
     return f"make a new variable, `t = {target} {sign} {value}`, and use it from here on"
-
-
-def difference_of(x: Address, y: Address, w: Format) -> E:
-    """x − y in words."""
-    e = const(w.signed(x.offset - y.offset), INT)
-    total: dict[E, int] = dict(x.terms)
-    for term, k in y.terms:
-        total[term] = total.get(term, 0) - k
-    for base, sign in ((x.base, 1), (y.base, -1)):
-        if base is not None and x.base is not y.base:
-            key = read(base)
-            total[key] = total.get(key, 0) + sign
-    for term, k in total.items():
-        if k == 1:
-            e = add(e, term, w)
-        elif k == -1:
-            e = sub(e, term, w)
-        elif k:
-            e = add(e, apply("mul", INT, term, const(w.signed(k), INT)), w)
-    return e
 
 
 def sides(difference: E) -> tuple[E, E]:

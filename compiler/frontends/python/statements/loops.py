@@ -78,7 +78,7 @@ class Loops:
             with self.blocks.block() as inner:
                 self._bind_item(node.target, item, node)
                 self.statements(node.body)
-            self.builder.emit(inner)
+            self.builder.emit(inner, made_of_blocks=True)
 
     def _loop(self, node: ast.For, through: Iterable) -> None:
         name = next(n for n in ast.walk(node.target) if isinstance(n, ast.Name))
@@ -125,7 +125,7 @@ class Loops:
             self.errors.fail("RG0708", "the body changes an array on which the loop's bounds depend", node.iter)
         checked = loads_clobbered(start, changes) or loads_clobbered(stop, changes)
         loop = For(var, a, b, step, tuple(inner), through.backward, some, self.errors.span(node))
-        self.builder.emit(t.wrap((loop,), checked))
+        self.builder.emit(t.wrap((loop,), checked), made_of_blocks=True)
 
     def _counted(self, through: Iterable, start: E, stop: E, step: int, t: Temporaries) -> Iterable:
         """A range as a loop over the numbers of its passes: `for k in range(passes)` with the index start + k · step.

@@ -88,6 +88,7 @@ class Routines:
 
     def _opened(self, name: str, node: ast.AST) -> OpenRoutine:
         """A routine that begins here, without its contents."""
+        self.builder.log.begin()
         return OpenRoutine(
             name,
             (),
@@ -136,7 +137,8 @@ class Routines:
                 self.scope.free(n, self.errors.span(node))
         for n, value in r.names.items():
             self.scope.names.setdefault(n, value)
-        self.builder.emit((Within(compute, use, name, r.span),))
+        self.builder.log.end()
+        self.builder.emit((Within(compute, use, name, r.span),), made_of_blocks=True)
         # Places that only the computation changed have their former value again.
         for place in (computed.writes | computed.stores) - used.writes - used.stores:
             if place is not None and place not in own_parts:

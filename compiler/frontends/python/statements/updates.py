@@ -15,9 +15,9 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
-from retrograd.compiler.frontends.python.statements.locations import Locations, difference_of
+from retrograd.compiler.frontends.python.statements.locations import Locations
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import Address, E, interval, loads, read, variables
+from retrograd.compiler.ir.expressions import Address, E, difference_of, interval, loads, read, variables
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Kind, Local, Node, Var
 from retrograd.compiler.language.arithmetic import broadcast, element
@@ -96,8 +96,7 @@ class Updates:
         """Refuse, or test, that the value of a field reads a field that is changed before it: `a += V(b.x, a.x)`."""
         where = changed.place
         assert where is not None
-        if isinstance(where, Var) or any(at.region is where.region and not _never_meet(at, where) for at, _ in loads(e)):
-            self.locations.refuse_overlap(t, e, where, node, target)
+        self.locations.refuse_overlap(t, e, where, node, target)
 
     def _operand(self, place: Scalar, update: str, value: Value, node: ast.AST) -> E:
         """The expression of the right-hand side, of the kind of the place."""
@@ -190,15 +189,6 @@ def _instead(update: str, kind: Kind, node: ast.AST) -> str | None:
     if kind is FIXED and update == "xor":
         return "fixed numbers have += and -="
     return None
-
-
-def _never_meet(x: Address, y: Address) -> bool:
-    """Whether two words are different for all indices: fields of elements of an array, say."""
-    factors = dict(x.terms)
-    for term, k in y.terms:
-        factors[term] = factors.get(term, 0) - k
-    common = gcd(*factors.values())
-    return x.base is y.base and common > 1 and (x.offset - y.offset) % common != 0
 
 
 def _disjoint_by_stride(at: Address, place: ArrayView) -> bool:

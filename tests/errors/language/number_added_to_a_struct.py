@@ -10,7 +10,7 @@ class Point:
 
 @reversible
 def add(p: Point, q: Point):
-    p += q
+    p += 1.0
 
 
 add(Point(0.0, 0.0), Point(1.0, 1.0))
