@@ -183,12 +183,34 @@ def element_of(annotation: Any) -> ScalarType | StructType | None:
     return scalar_of(annotation) or struct_of(annotation)
 
 
+def is_struct(cls: Any) -> bool:
+    """Whether an object is a class made by `struct`."""
+    return isinstance(cls, type) and "__retrograd_fields__" in cls.__dict__
+
+
+def is_open(cls: Any) -> bool:
+    """Whether an object is a class made by `struct` with a field that leaves its shape open: each value decides it."""
+    return is_struct(cls) and any(_is_open_field(annotation) for annotation in cls.__retrograd_fields__.values())
+
+
+def _is_open_field(annotation: Any) -> bool:
+    dims = annotation.dims if isinstance(annotation, ArrayAnnotation) else ()
+    return dims is None or any(isinstance(d, str) for d in dims) or is_open(annotation)
+
+
 def struct_of(cls: Any) -> StructType | None:
-    """The type of a class made by `struct`, or None for any other object."""
-    fields = cls.__dict__.get("__retrograd_fields__") if isinstance(cls, type) else None
-    if fields is None:
+    """The type of a class made by `struct`; None for any other object, and where a field leaves its shape open."""
+    if not is_struct(cls) or is_open(cls):
         return None
+    fields = cls.__retrograd_fields__
     return StructType(cls, tuple((name, complete(annotation)) for name, annotation in fields.items()))
+
+
+def array_of_known_length(annotation: Any) -> Any:
+    """The annotation of an array with a length in place of each that is open; any other annotation as it is."""
+    if not isinstance(annotation, ArrayAnnotation):
+        return annotation
+    return ArrayAnnotation(annotation.element, tuple(d if isinstance(d, int) else 1 for d in annotation.dims or (1,)))
 
 
 def complete(annotation: Any) -> Type:
@@ -269,8 +291,8 @@ def _axes(count: int) -> str:
 
 def mismatch(wanted: ArrayAnnotation, t: ArrayType, sizes: dict[str, int]) -> str | None:
     """Why an array does not have the annotated type, or None. `sizes`: the lengths of named dimensions so far."""
-    element = element_of(wanted.element)
-    if element != t.element:
+    matches = isinstance(t.element, StructType) and is_open(wanted.element) and t.element.cls is wanted.element
+    if not matches and element_of(wanted.element) != t.element:
         return f"its elements are {t.element}"
     if wanted.dims is None:
         return None

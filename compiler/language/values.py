@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from retrograd.compiler.ir.expressions import Address, E, InRange, Length, load, read
 from retrograd.compiler.ir.statements import Kind, Var
-from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType, row_major
+from retrograd.compiler.language.types import (
+    ArrayAnnotation,
+    ArrayType,
+    ScalarType,
+    StackType,
+    StructType,
+    Type,
+    complete,
+    element_of,
+    mismatch,
+    row_major,
+    struct_of,
+)
 from retrograd.isa.words import brief
 
 
@@ -133,6 +146,40 @@ def stored(t: Any, address: Address, why_not: str | None = None) -> Value:
         case StackType():
             return StackValue(t, address, why_not)
     raise TypeError(t)
+
+
+def struct_type(cls: Any, fields: Mapping[str, Value]) -> StructType:
+    """The type of a struct of these fields. Raises TypeError where the shape of one is not known."""
+    known = struct_of(cls)
+    if known is not None:
+        return known
+    sizes: dict[str, int] = {}
+    types: list[tuple[str, Type]] = []
+    for name, annotation in cls.__retrograd_fields__.items():
+        match annotation, fields[name]:
+            case ArrayAnnotation(), ArrayView(element, shape) if all(isinstance(n, int) for n in shape):
+                t: Type = ArrayType(element, tuple(n for n in shape if isinstance(n, int)))
+            case ArrayAnnotation(), Constant(value) if element_of(annotation.element) is not None:
+                t = complete(ArrayAnnotation(annotation.element, np.shape(value)))
+            case _, StructValue(inner):
+                t = inner
+            case ArrayAnnotation(), value:
+                raise TypeError(
+                    f"`{name}` of `{cls.__name__}` is {annotation}, and {describe(value)} is no array with a place of its own"
+                )
+            case _:
+                t = complete(annotation)
+        problem = (
+            mismatch(annotation, t, sizes)
+            if isinstance(annotation, ArrayAnnotation) and isinstance(t, ArrayType)
+            else None
+        )
+        if problem is not None:
+            raise TypeError(
+                f"`{name}` of `{cls.__name__}` is {annotation}, and {describe(fields[name])} is not: {problem}"
+            )
+        types.append((name, t))
+    return StructType(cls, tuple(types))
 
 
 def scalars(value: Value) -> Iterator[Scalar]:

@@ -23,7 +23,7 @@ from types import CellType, MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.language.types import struct_of
+from retrograd.compiler.language.types import is_struct
 
 #: packages whose modules do not change
 _STEADY = ("math", "cmath", "numpy", "retrograd.library")
@@ -239,7 +239,7 @@ class Captures:
             self._inside(found.items)
         elif isinstance(value, tuple | frozenset):
             self._inside(tuple.__iter__(value) if isinstance(value, tuple) else frozenset.__iter__(value))
-        elif struct_of(kind) is not None:
+        elif is_struct(kind):
             for name, inner in vars(value).items():
                 self.binding(vars(value), vars(value), name, inner)
 

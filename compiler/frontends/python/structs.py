@@ -10,7 +10,7 @@ from abc import ABCMeta
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
 from retrograd.compiler.frontends.python.source import SourceFunction, evaluated_in, shown
-from retrograd.compiler.language.types import complete, struct_of
+from retrograd.compiler.language.types import array_of_known_length, complete, is_open, is_struct
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
 
 C = TypeVar("C")
@@ -22,8 +22,8 @@ _MADE_BY_CLASS = 1 << 9
 def struct(cls: type[C]) -> type[C]:
     """A class with annotated fields, as a value of the language and a frozen dataclass of Python.
 
-    Fields are int, bool, fixed, lognum, arrays of known shape, or other structs; methods may be reversible
-    functions. Raises CompileError RG0722 for any other class, RG0702 for an unknown type.
+    Fields are int, bool, fixed, lognum, arrays, or other structs; methods may be reversible functions. A length in quotes,
+    `Array[fixed, "n"]`, is decided by each value: the same name is one length throughout it. Raises CompileError RG0722 for any other class, RG0702 for an unknown type.
     """
     if not isinstance(cls, type):
         raise CompileError(Diagnostic("RG0722", f"{cls!r:.60} is no class"))
@@ -68,10 +68,11 @@ def _field(cls: type, name: str, annotation: Any) -> Any:
         _refuse(cls, name, message, nearest(error.name or "", known), "RG0702")
     except Exception as error:
         _refuse(cls, name, f"the annotation of `{name}` of `{cls.__name__}` cannot be read: {error}", None, "RG0702")
-    if struct_of(found) is not None and (found.__module__, found.__qualname__) == (cls.__module__, cls.__qualname__):
+    if is_struct(found) and (found.__module__, found.__qualname__) == (cls.__module__, cls.__qualname__):
         _refuse(cls, name, itself, hint)
     try:
-        complete(found)
+        if not is_open(found):
+            complete(array_of_known_length(found))
     except TypeError as error:
         _refuse(cls, name, f"`{name}` of `{cls.__name__}`: {error}")
     return found

@@ -20,7 +20,7 @@ from retrograd.batch.arguments import Axes, Batch, columns_of, element_type, ref
 from retrograd.batch.distributed_runs import run_distributed
 from retrograd.batch.runs import BatchWords, ElementTrap, Numbers, Words
 from retrograd.compiler.compiled import Compiled, Options
-from retrograd.compiler.language.types import FIXED, struct_of
+from retrograd.compiler.language.types import FIXED, is_struct
 from retrograd.distribution.tasks import Distribution, distribute
 from retrograd.functions.derived import Derived, NotDifferentiable
 from retrograd.functions.execution import ProgramTrap
@@ -334,7 +334,7 @@ def _stacked(found: list[Any]) -> Any:
     if isinstance(first, tuple):
         parts = [_stacked([one[k] for one in found]) for k in range(len(first))]
         return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
-    if struct_of(type(first)) is not None:
+    if is_struct(type(first)):
         out = np.empty(len(found), dtype=object)
         out[:] = found
         return out

@@ -27,6 +27,7 @@ from retrograd.compiler.language.types import (
     Type,
     complete,
     element_of,
+    is_open,
     mismatch,
     scalar_of,
     static,
@@ -148,20 +149,34 @@ def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str
         if wrong is not None:
             refuse(f"{where} is a list of numbers, and holds {described(wrong)}")
         return t
+    return _annotated(wanted, value, where, sizes, refuse)
+
+
+def _annotated(
+    wanted: Any, value: Any, where: str, sizes: dict[str, int], refuse: Callable[[str, str | None], NoReturn]
+) -> Type:
+    """The type of a value with this annotation. `sizes`: the lengths of named dimensions so far."""
     if isinstance(wanted, ArrayAnnotation):
         element = element_of(wanted.element)
+        if is_open(wanted.element):
+            element = _open_element(wanted.element, value, where, refuse)
         if element is None:
             refuse(f"{where} is annotated {wanted}, which is no type of the language", _TYPES)
         found = ArrayType(element, _shape(value, element, where, refuse))
         problem = mismatch(wanted, found, sizes)
         if problem is not None:
-            refuse(f"{where} is {wanted}, and {described(value)} is not: {problem}")
+            refuse(f"{where} is {wanted}, and {described(value)} is not: {problem}", None)
         return found
+    if isinstance(wanted, StackAnnotation):
+        return complete(wanted)  # of a field: its words are tested where they are converted
     scalar = scalar_of(wanted) if wanted is not NOTHING else None
     if scalar is not None:
         if not _number(value):
-            refuse(f"{where} is one {scalar}, not {described(value)}")
+            refuse(f"{where} is one {scalar}, not {described(value)}", None)
         return scalar
+    cls = wanted if wanted is not NOTHING else type(value)
+    if is_open(cls):
+        return _open_struct(cls, value, where, refuse)
     struct = struct_of(wanted) if wanted is not NOTHING else struct_of(type(value))
     if struct is not None:
         is_complex = isinstance(value, complex | np.complexfloating) and struct.fields == (("re", FIXED), ("im", FIXED))
@@ -173,6 +188,34 @@ def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str
         annotation = getattr(wanted, "__name__", wanted)
         refuse(f"{where} is annotated {annotation}, which is no type of the language", _TYPES)
     return _type_of_value(value, where, refuse)
+
+
+def _open_struct(cls: Any, value: Any, where: str, refuse: Callable[[str, str | None], NoReturn]) -> StructType:
+    """The type of a struct whose shapes its value decides."""
+    fields = cls.__retrograd_fields__
+    named = StructType(cls, tuple((name, INT) for name in fields))
+    parts = fields_of(named, value)
+    if parts is None:
+        refuse(f"{where} is one {cls.__name__}, not {described(value)}", _fields_hint(named, value))
+    name, _, owner = where.partition("` of ")
+    sizes: dict[str, int] = {}
+    found = [(n, _annotated(a, parts[n], f"{name}.{n}` of {owner}", sizes, refuse)) for n, a in fields.items()]
+    return StructType(cls, tuple(found))
+
+
+def _open_element(cls: Any, value: Any, where: str, refuse: Callable[[str, str | None], NoReturn]) -> StructType:
+    """The type of the elements of an array of such structs, which have equal shapes."""
+    if not isinstance(value, list | tuple | np.ndarray) or len(value) == 0:
+        refuse(
+            f"{where} is an array of {cls.__name__}, not {described(value)}", "Give a list with one element at least."
+        )
+    name, _, owner = where.partition("` of ")
+    types = [_open_struct(cls, one, f"{name}[{i}]` of {owner}", refuse) for i, one in enumerate(value)]
+    other = next((i for i, t in enumerate(types) if t != types[0]), None)
+    if other is not None:
+        hint = "Elements of an array have equal shapes. Without an annotation, a list is a struct of different ones."
+        refuse(f"{where}: element {other} has other shapes than element 0", hint)
+    return types[0]
 
 
 def _type_of_value(value: Any, where: str, refuse: Callable[[str, str | None], NoReturn]) -> Type:
@@ -187,6 +230,8 @@ def _type_of_value(value: Any, where: str, refuse: Callable[[str, str | None], N
         inner = struct_of(type(value[0]))
         assert inner is not None
         return ArrayType(inner, (len(value),))
+    if is_open(type(value)):
+        return _open_struct(type(value), value, where, refuse)
     struct = struct_of(type(value))
     if struct is not None:
         return struct

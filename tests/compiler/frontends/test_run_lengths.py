@@ -135,7 +135,7 @@ def test_copies_exchanges_and_loops(level: int) -> None:
         t = x[:n] * 2
         s = rg.copy(x[:n])
         u = rg.zeros_like(s)
-        for a, b in zip(t, s):
+        for a, b in zip(t, s, strict=True):
             y += a * b
         u += t
         y += u[-1]

@@ -33,10 +33,10 @@ from retrograd.compiler.language.types import (
     ScalarType,
     StackAnnotation,
     element_of,
+    is_struct,
     mismatch,
     scalar_of,
     static,
-    struct_of,
 )
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -153,7 +153,7 @@ class Arguments:
                 self.errors.fail("RG0715", f"{shown} is a stack, not {describe(value)}", where, of)
         elif (
             wanted is not NOTHING
-            and struct_of(wanted) is not None
+            and is_struct(wanted)
             and not (isinstance(value, StructValue) and value.type.cls is wanted)
         ):
             self.errors.fail("RG0715", f"{shown} is a {wanted.__name__}, not {describe(value)}", where, of)

@@ -29,7 +29,7 @@ from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.lengths import is_empty, is_known, note_range, operands, sum_over, words_of
 from retrograd.compiler.language.purity import Impure, need_container, need_plain
 from retrograd.compiler.language.sizes import TooLarge
-from retrograd.compiler.language.types import scalar_of, struct_of
+from retrograd.compiler.language.types import is_struct, scalar_of
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -41,6 +41,7 @@ from retrograd.compiler.language.values import (
     Value,
     count_of,
     describe,
+    struct_type,
 )
 from retrograd.isa.diagnostics import CompileError
 
@@ -74,7 +75,7 @@ class CallValues:
         callee = f.value
         if isinstance(callee, BuiltinFunctionType):
             callee = intrinsics.FOREIGN.get(callee, callee)
-        if node.keywords and callee is not range and not isinstance(callee, Intrinsic) and struct_of(callee) is None:
+        if node.keywords and callee is not range and not isinstance(callee, Intrinsic) and not is_struct(callee):
             self.errors.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node)
         if isinstance(callee, Intrinsic):
             return self._intrinsic(callee, node)
@@ -82,9 +83,8 @@ class CallValues:
         if kind is not None:
             args = self._arguments(node, 1)
             return self.errors.guarded(node, self.expressions.arithmetic.conversion, kind.kind, args[0])
-        t = struct_of(callee)
-        if t is not None:
-            return self._construct(t, node)
+        if is_struct(callee):
+            return self._construct(callee, node)
         if callee is len:
             x = self._arguments(node, 1)[0]
             if isinstance(x, ArrayView | Lazy) and x.shape:
@@ -117,6 +117,7 @@ class CallValues:
                 return self._reduced(callee.__name__, args[0], (0,), node)
             if len(args) < 2:
                 self.errors.fail("RG0715", f"`{shortened(node)}`: {callee.__name__} takes two values or more", node)
+            args = self.expressions.together(args, node.args)
             return self.errors.guarded(node, self.expressions.arithmetic.function, callee.__name__, args)
         return self._host_call(callee, node)
 
@@ -168,7 +169,9 @@ class CallValues:
             hint = f"write `{line}` on a line of its own"
             self.errors.fail("RG0701", f"rg.{name} has no value in an expression", node, hint)
         if isinstance(f, OwnInstruction):
-            args = self._arguments(node, f.arity)
+            args = [
+                self.expressions.stored(v, a) for v, a in zip(self._arguments(node, f.arity), node.args, strict=True)
+            ]
             return self.errors.guarded(node, self.expressions.arithmetic.own_function, f, args)
         if name in _REDUCTIONS:
             return self._reduction(name, node)
@@ -177,7 +180,7 @@ class CallValues:
         if name == "top":
             return self._top(node)
         count = {"atan2": 2, "select": 3}.get(name, 1)
-        args = self._arguments(node, count)
+        args = [self.expressions.stored(v, a) for v, a in zip(self._arguments(node, count), node.args, strict=True)]
         if name != "select" and all(isinstance(v, Constant) for v in args):
             values = [v.value for v in args if isinstance(v, Constant)]
             for value in values:
@@ -281,10 +284,10 @@ class CallValues:
             return Region(name, words + 1 if isinstance(words, int) else 1, span=span)
         return self.builder.module.static_region(f"{self.owner}.{name}", words + 1, span)
 
-    def _construct(self, t: Any, node: ast.Call) -> StructValue:
+    def _construct(self, cls: Any, node: ast.Call) -> StructValue:
         """`Complex(1.0, y)`: a struct whose fields are expressions."""
         fields: dict[str, Value] = {}
-        names = [name for name, _ in t.fields]
+        names, t = [*cls.__retrograd_fields__], cls.__name__
         if len(node.args) > len(names):
             self.errors.fail("RG0715", f"`{t}` has {len(names)} fields: {', '.join(names)}", node)
         for name, arg in zip(names, node.args, strict=False):
@@ -293,14 +296,15 @@ class CallValues:
             if k.arg is None or k.arg not in names or k.arg in fields:
                 self.errors.fail("RG0715", f"`{t}` has the fields {', '.join(names)}", node)
             fields[k.arg] = self.expressions.value(k.value)
-        defaults = getattr(t.cls, "__retrograd_defaults__", {})
+        defaults = getattr(cls, "__retrograd_defaults__", {})
         for name in names:
             if name not in fields:
                 if name not in defaults:
                     self.errors.fail("RG0715", f"`{t}` needs a value for `{name}`", node)
                 self.expressions.captures.contents(defaults[name])
                 fields[name] = self.expressions.wrap(defaults[name])
-        return StructValue(t, {name: fields[name] for name in names})
+        fields = {name: fields[name] for name in names}
+        return self.errors.guarded(node, lambda: StructValue(struct_type(cls, fields), fields))
 
 
 def _instead_of(callee: Any, node: ast.Call) -> str:

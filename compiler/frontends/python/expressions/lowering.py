@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from retrograd.compiler.ir.expressions import Address, E, word_of
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, number_kind
 from retrograd.compiler.language.purity import Impure, need_operators, need_plain
-from retrograd.compiler.language.types import ScalarType, row_major, struct_of
+from retrograd.compiler.language.types import ScalarType, is_struct, row_major
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -25,6 +25,7 @@ from retrograd.compiler.language.values import (
     StructValue,
     Value,
     describe,
+    struct_type,
 )
 
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
@@ -108,9 +109,9 @@ class ExpressionLowering:
         # The class has the attribute: reading it from an object of a user's class may run code.
         if getattr(type(found), "__retrograd_inverse__", False):
             return FunctionValue(found.__retrograd_inverse_of__, backward=True)
-        t = struct_of(type(found))
-        if t is not None:
-            return StructValue(t, {name: self.wrap(getattr(found, name)) for name, _ in t.fields})
+        if is_struct(type(found)):
+            fields = {name: self.wrap(getattr(found, name)) for name in type(found).__retrograd_fields__}
+            return StructValue(struct_type(type(found), fields), fields)
         return Constant(found)
 
     def numbers(self, array: Any, node: ast.AST) -> np.ndarray[Any, Any]:
@@ -125,6 +126,18 @@ class ExpressionLowering:
             message = f"a constant array holds numbers, and {describe(Constant(array))} does not"
             self.errors.fail("RG0703", message, node)
         return values
+
+    def stored(self, value: Value, node: ast.AST) -> Value:
+        """The value; a constant array lies in memory."""
+        if isinstance(value, Constant) and isinstance(value.value, np.ndarray | tuple | list) and np.ndim(value.value):
+            return self.constant_array(value.value, node)
+        return value
+
+    def together(self, values: Sequence[Value], nodes: Sequence[ast.AST]) -> list[Value]:
+        """The operands of one operation; beside a value of the run, constant arrays lie in memory."""
+        if all(isinstance(v, Constant) for v in values):
+            return [*values]
+        return [self.stored(v, n) for v, n in zip(values, nodes, strict=True)]
 
     def constant_array(self, array: Any, node: ast.AST) -> ArrayView:
         """A constant array as read-only memory."""

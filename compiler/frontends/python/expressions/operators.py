@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
@@ -37,11 +36,12 @@ class Operators:
         x, y = self.expressions.value(node.left), self.expressions.value(node.right)
         if isinstance(node.op, ast.MatMult):
             return self._matrix_product(x, y, node)
+        x, y = self.expressions.together((x, y), (node.left, node.right))
         return self.errors.guarded(node, self.expressions.arithmetic.binary, OPERATORS[type(node.op)], x, y)
 
     def _matrix_product(self, x: Value, y: Value, node: ast.BinOp) -> Value:
         """Σₖ xᵢₖ yₖⱼ, of matrices and vectors."""
-        factors = [self._stored(x, node.left), self._stored(y, node.right)]
+        factors = [self.expressions.stored(x, node.left), self.expressions.stored(y, node.right)]
         for v, operand in zip(factors, (node.left, node.right), strict=True):
             if not isinstance(v, ArrayView | Lazy) or not 1 <= len(v.shape) <= 2:
                 message = f"`{shortened(operand)}` is {describe(v)}; `@` multiplies matrices and vectors"
@@ -69,12 +69,6 @@ class Operators:
         self.errors.guarded(node, one, tuple(const(0, Kind.INT) for _ in shape))
         return Lazy(shape, one)
 
-    def _stored(self, v: Value, node: ast.expr) -> Value:
-        """The value; constants as an array in memory."""
-        if isinstance(v, Constant) and isinstance(v.value, np.ndarray | tuple | list):
-            return self.expressions.constant_array(v.value, node)
-        return v
-
     def unary(self, node: ast.UnaryOp) -> Value:
         x = self.expressions.value(node.operand)
         if isinstance(node.op, ast.Invert) and isinstance(x, FunctionValue):
@@ -86,6 +80,7 @@ class Operators:
         if isinstance(c, Constant):
             return self.expressions.value(node.body if self.expressions.decided(c, node.test) else node.orelse)
         values = [c, self.expressions.value(node.body), self.expressions.value(node.orelse)]
+        values = self.expressions.together(values, (node.test, node.body, node.orelse))
         return self.errors.guarded(node, self.expressions.arithmetic.function, "select", values)
 
     def boolean(self, node: ast.BoolOp) -> Value:
@@ -118,7 +113,8 @@ class Operators:
         for op, x, y in zip(node.ops, operands, operands[1:], strict=False):
             symbol = OPERATORS.get(type(op))
             if symbol in COMPARISONS:
-                parts.append(self.errors.guarded(node, self.expressions.arithmetic.binary, symbol, x, y))
+                sides = self.expressions.together((x, y), (node, node))
+                parts.append(self.errors.guarded(node, self.expressions.arithmetic.binary, symbol, *sides))
             elif isinstance(x, Constant) and isinstance(y, Constant):
                 parts.append(Constant(self._identity_or_membership(op, x.value, y.value, node)))
             else:

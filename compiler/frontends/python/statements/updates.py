@@ -60,7 +60,8 @@ class Updates:
                 hint += f"; or turn the bits around with rg.{'rol' if isinstance(op, ast.LShift) else 'ror'}"
             message = f"`{shortened(node)}` cannot be undone: it forgets a part of `{shortened(target)}`"
             self.errors.fail("RG0701", message, node, hint)
-        self._update_value(self.locations.location(target), update, self.expressions.value(value), node, target)
+        place, found = self.locations.location(target), self.expressions.value(value)
+        self._update_value(place, update, self.expressions.stored(found, value), node, target)
 
     def _update_value(self, place: Value, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
         match place:
