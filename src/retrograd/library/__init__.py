@@ -15,6 +15,7 @@ subtracts the result. No garbage is left.
     fourier          fft
     dynamics         leapfrog, kick, lax_wendroff, lax_wendroff_step
     learning         perceptron, nice
+    dictionaries     Dictionary, insert, remove, get, add; imported from the module
     time_space       bennett, bennett_steps, bennett_calls, bennett_states
 """
 
