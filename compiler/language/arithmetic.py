@@ -164,7 +164,12 @@ class Arithmetic:
         kinds = {v.kind for v in (x, y) if isinstance(v, Scalar)}
         for v in (x, y):
             if not isinstance(v, Scalar | Constant):
-                raise TypeError(f"{op} is not defined for {describe(v)}")
+                way = (
+                    "; a stack is true if it is not empty, and len(s) is the number of its words"
+                    if isinstance(v, StackValue)
+                    else ""
+                )
+                raise TypeError(f"{op} is not defined for {describe(v)}{way}")
             if isinstance(v, Constant):
                 own = number_kind(v.value)
                 if own is None:
@@ -210,6 +215,8 @@ class Arithmetic:
             case "*", Scalar() | Constant(), StructValue(t, fields):
                 return StructValue(t, {name: self.binary(op, x, inner) for name, inner in fields.items()})
         how = "structs of one type have + and −, and * and / with a number"
+        if op in COMPARISONS:
+            how = "compare their fields"
         raise TypeError(f"{op} is not defined for {describe(x)} and {describe(y)}; {how}")
 
     def _product(self, a: E, b: E, kind: Kind) -> E:
@@ -333,6 +340,8 @@ class Arithmetic:
         """The value as a condition: a bool, a number that is not zero, or a stack that is not empty."""
         if isinstance(x, StackValue):
             x = Scalar(count_of(x))
+        if isinstance(x, StructValue):
+            raise TypeError(f"{describe(x)} is no condition; compare one of its fields, `{next(iter(x.fields))}`")
         e = self.expression(x)
         if e.kind is BOOL:
             return e

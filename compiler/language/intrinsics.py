@@ -130,4 +130,20 @@ ALTERNATIVES: dict[str, str] = {
     "divmod": "{x} // {y}` and `{x} % {y}", "sorted": "retrograd.library.sort", "float": "fixed({x})",
 }  # fmt: skip
 
+#: name that `retrograd` does not have → what to write in its place
+NOT_HERE: dict[str, str] = {
+    "abs": "write `abs(x)`", "round": "write `round(x)`", "pow": "write `x ** n`", "len": "write `len(x)`", "range": "write `range(n)`",
+    "print": "write `print(…)` in a block `with rg.external():`", "dot": "write `a @ b`", "matmul": "write `a @ b`",
+    "transpose": "write `x.T`", "pi": "write `math.pi`", "e": "write `math.e`", "inf": "numbers are finite; give the largest that may occur",
+    "ones": "make zeros and add to them: `t = rg.zeros(n)`, `t += 1`", "full": "make zeros and add to them: `t = rg.zeros(n)`, `t += x`",
+    "array": "make zeros and fill them: `t = rg.zeros(2)`, `t[0] += x`, `t[1] += y`", "empty": "write `t = rg.zeros(n)`",
+    "eye": "make zeros and add to the diagonal: `t = rg.zeros(n, n)`, `for i in range(n): t[i, i] += 1`",
+    "relu": "write `max(x, 0)`", "sigmoid": "write `1 / (1 + rg.exp(-x))`", "norm": "write `rg.sqrt(rg.sum(x * x))`",
+    "uncall": "write `~f(x, y)`", "inv": "write `~f(x, y)`", "call": "write `f(x, y)`", "delete": "write `del x`",
+    "append": "write `rg.push(s, x)`", "xor": "write `x ^= y`", "not_": "write `rg.flip(x)`", "toffoli": "write `z ^= x & y`",
+    "parity": "sum up the bits in a loop: `for i in range(64): y ^= x >> i & 1`", "popcount": "sum up the bits in a loop: `for i in range(64): y += x >> i & 1`",
+    "cnot": "write `y ^= x`", "cx": "write `y ^= x`", "ccx": "write `z ^= x & y`", "fredkin": "write `rg.cswap(c, x, y)`",
+    "int": "write `int`, Python's own", "bool": "write `bool`, Python's own", "float": "write `fixed`", "complex": "write `rg.library.Complex`",
+}  # fmt: skip
+
 INTRINSICS: dict[str, Intrinsic] = {v.__name__: v for v in list(globals().values()) if isinstance(v, Intrinsic)}

@@ -164,8 +164,9 @@ def struct_type(cls: Any, fields: Mapping[str, Value]) -> StructType:
             case _, StructValue(inner):
                 t = inner
             case ArrayAnnotation(), value:
+                how = "give it a name first, `t = …`, which makes an array of it"
                 raise TypeError(
-                    f"`{name}` of `{cls.__name__}` is {annotation}, and {describe(value)} is no array with a place of its own"
+                    f"`{name}` of `{cls.__name__}` is {annotation}, and {describe(value)} has no place of its own; {how}"
                 )
             case _:
                 t = complete(annotation)
@@ -175,8 +176,9 @@ def struct_type(cls: Any, fields: Mapping[str, Value]) -> StructType:
             else None
         )
         if problem is not None:
+            how = "make the lengths agree: a name in quotes is one length in the whole struct"
             raise TypeError(
-                f"`{name}` of `{cls.__name__}` is {annotation}, and {describe(fields[name])} is not: {problem}"
+                f"`{name}` of `{cls.__name__}` is {annotation}, and {describe(fields[name])} is not: {problem}; {how}"
             )
         types.append((name, t))
     return StructType(cls, tuple(types))

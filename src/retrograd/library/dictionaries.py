@@ -83,7 +83,8 @@ def add(d, key: int, x: fixed) -> None:  # type: ignore[no-untyped-def]
     """d[key] += x, for a key that is there. Inverse: d[key] −= x."""
     with rg.routine() as r:
         i = (home(key, len(d.keys)) + distance(d, key)) % len(d.keys)
-    assert d.used[i] and d.keys[i] == key
+    assert d.used[i]
+    assert d.keys[i] == key
     d.values[i] += x
     ~r
 
@@ -156,7 +157,8 @@ def insert(d, key: int, value: fixed) -> None:  # type: ignore[no-untyped-def]
     rg.free(p, _last_gap(d, key))
     with rg.routine() as t:
         place = (at + distance(d, key)) % n
-    assert d.used[place] and d.keys[place] == key
+    assert d.used[place]
+    assert d.keys[place] == key
     ~t
 
 

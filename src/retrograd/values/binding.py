@@ -280,7 +280,8 @@ def _fields_hint(struct: StructType, value: Any) -> str | None:
         return None
     names = [name for name, _ in struct.fields]
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        return f"{len(value)} items are given for the {len(names)} fields {', '.join(names)}."
+        fields = f"field {names[0]}" if len(names) == 1 else f"{len(names)} fields {', '.join(names)}"
+        return f"{len(value)} items are given for the {fields}."
     lacking = [name for name in names if name not in parts]
     unknown = [name for name in parts if name not in names]
     said = [f"`{name}` is lacking" for name in lacking] + [

@@ -23,18 +23,19 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, Length, RunLength, apply, const, read, sub
 from retrograd.compiler.ir.statements import Kind, Region, Var
 from retrograd.compiler.language import intrinsics, purity
-from retrograd.compiler.language.arithmetic import element
+from retrograd.compiler.language.arithmetic import element, number_kind
 from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.lengths import is_empty, is_known, note_range, operands, sum_over, words_of
 from retrograd.compiler.language.purity import Impure, need_container, need_plain
 from retrograd.compiler.language.sizes import TooLarge
-from retrograd.compiler.language.types import is_struct, scalar_of
+from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, is_struct, scalar_of
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
     FunctionValue,
     Lazy,
+    RoutineValue,
     Scalar,
     StackValue,
     StructValue,
@@ -71,12 +72,19 @@ class CallValues:
         if isinstance(f, FunctionValue):
             return self.functions.lower(f, node)
         if not isinstance(f, Constant):
-            self.errors.fail("RG0703", f"{describe(f)} cannot be called", node)
+            way = f"It is computed already; write `~{f.name}` first." if isinstance(f, RoutineValue) else None
+            self.errors.fail("RG0703", f"{describe(f)} cannot be called", node, way)
         callee = f.value
         if isinstance(callee, BuiltinFunctionType):
             callee = intrinsics.FOREIGN.get(callee, callee)
         if node.keywords and callee is not range and not isinstance(callee, Intrinsic) and not is_struct(callee):
-            self.errors.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node)
+            own = getattr(callee, "__name__", "")
+            hint = (
+                f"write `rg.{own}`, which takes `axis=`"
+                if own in _REDUCTIONS
+                else "Write an expression or an update in its place."
+            )
+            self.errors.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node, hint)
         if isinstance(callee, Intrinsic):
             return self._intrinsic(callee, node)
         kind = scalar_of(callee)
@@ -96,7 +104,8 @@ class CallValues:
                 self.errors.guarded(node, need_container, x.value, "the length of", "__len__")
                 if getattr(x.value, "ndim", True):
                     return Constant(len(x.value))
-            self.errors.fail("RG0703", f"{describe(x)} has no length", node)
+            way = f"its fields are {', '.join(x.fields)}" if isinstance(x, StructValue) else None
+            self.errors.fail("RG0703", f"{describe(x)} has no length", node, way)
         if callee is abs:
             return self.errors.guarded(node, self.expressions.arithmetic.function, "abs", self._arguments(node, 1))
         if callee is round and not all(isinstance(v, Constant) for v in self._arguments(node, None)):
@@ -133,7 +142,12 @@ class CallValues:
     def _host_call(self, callee: Any, node: ast.Call) -> Value:
         """The result of a pure Python function of constants, called now."""
         if not callable(callee):
-            self.errors.fail("RG0703", f"`{shortened(node.func)}` is no function", node)
+            hint = None
+            if isinstance(callee, StackAnnotation):
+                hint = f"Make a stack with `s = rg.stack({getattr(callee.element, '__name__', callee.element)}, {callee.capacity})`."
+            elif isinstance(callee, ArrayAnnotation):
+                hint = "Make an array with `t = rg.zeros(n)`, or `rg.zeros(n, dtype=int)`."
+            self.errors.fail("RG0703", f"`{shortened(node.func)}` is no function", node, hint)
         args = self._arguments(node, None)
         if all(isinstance(v, Constant) for v in args):
             try:
@@ -165,7 +179,8 @@ class CallValues:
             if f is intrinsics.repeat:
                 hint = "It is a loop: `for _ in rg.repeat(n == 0, until=x > limit):`."
                 self.errors.fail("RG0701", "rg.repeat has no value in an expression", node, hint)
-            line = f"t = rg.{name}({shown})" if f.role == intrinsics.CONSTRUCTOR else f"rg.{name}({shown})"
+            makes = f.role == intrinsics.CONSTRUCTOR or (name == "pop" and len(node.args) == 1)
+            line = f"t = rg.{name}({shown})" if makes else f"rg.{name}({shown})"
             hint = f"write `{line}` on a line of its own"
             self.errors.fail("RG0701", f"rg.{name} has no value in an expression", node, hint)
         if isinstance(f, OwnInstruction):
@@ -207,8 +222,12 @@ class CallValues:
     def _reduction(self, name: str, node: ast.Call) -> Value:
         """`rg.sum(x)`, `rg.max(x, axis=1)`: of all elements, or along one axis."""
         keyword = next((k for k in node.keywords if k.arg != "axis"), None)
-        if keyword is not None or len(node.keywords) > 1:
-            self.errors.fail("RG0715", f"rg.{name} takes an array, and axis=", keyword or node)
+        if keyword is not None or len(node.keywords) > 1 or len(node.args) != 1:
+            shown = shortened(node.args[0]) if node.args else "x"
+            hint = f"write `rg.{name}({shown}, axis=0)`"
+            if keyword is not None and keyword.arg == "keepdims":
+                hint = f"write `rg.{name}({shown}, axis=0)[None, :]`, or `[:, None]` for another axis"
+            self.errors.fail("RG0715", f"rg.{name} takes an array, and axis=", keyword or node, hint)
         x = self._arguments(node, 1)[0]
         stored = isinstance(x, Constant) and isinstance(x.value, np.ndarray | tuple | list)
         if isinstance(x, Constant) and stored and not node.keywords:
@@ -219,17 +238,30 @@ class CallValues:
         if isinstance(x, Constant) and stored:
             x = self.expressions.constant_array(x.value, node)
         if not isinstance(x, ArrayView | Lazy):
-            hint = f"{name}(x, y) compares two numbers" if name in ("min", "max") else None
-            self.errors.fail("RG0703", f"rg.{name} of {describe(x)}, which is no array", node, hint)
+            way = f"{name}(x, y) compares two numbers" if name in ("min", "max") else None
+            self.errors.fail("RG0703", f"rg.{name} of {describe(x)}, which is no array", node, way)
         axes = tuple(range(len(x.shape)))
         if node.keywords:
             given = node.keywords[0].value
-            axis = self.expressions.static_int(given, "an axis")
-            if not -len(axes) <= axis < len(axes):
-                message = f"{describe(x)} has no axis {axis}"
-                self.errors.fail("RG0712", message, given, f"Axes go from 0 to {len(axes) - 1}; −1 is the last.")
-            axes = (axis % len(axes),)
+            axes = self._axes(x, given)
         return self._reduced(name, x, axes, node)
+
+    def _axes(self, x: ArrayView | Lazy, node: ast.expr) -> tuple[int, ...]:
+        """The axes that `axis=1` or `axis=(0, 1)` names."""
+        count = len(x.shape)
+        found = self.expressions.static(node, "an axis")
+        several = tuple(found) if isinstance(found, tuple | list) else (found,)
+        for axis in several:
+            if number_kind(axis) is not INT:
+                hint = f"Axes go from 0 to {count - 1}; −1 is the last."
+                self.errors.fail("RG0703", f"an axis is an integer, not {axis!r}", node, hint)
+            if not -count <= axis < count:
+                message = f"{describe(x)} has no axis {axis}"
+                self.errors.fail("RG0712", message, node, f"Axes go from 0 to {count - 1}; −1 is the last.")
+        axes = tuple(sorted({int(axis) % count for axis in several}))
+        if len(axes) < len(several):
+            self.errors.fail("RG0712", f"`{shortened(node)}` names an axis twice", node, "Name each axis once.")
+        return axes
 
     def _reduced(self, name: str, x: ArrayView | Lazy, axes: tuple[int, ...], node: ast.Call) -> Value:
         """The sum, mean, minimum or maximum of an array over some of its axes."""

@@ -78,7 +78,10 @@ class Indexing:
         if isinstance(x, StructValue):
             return self._index_struct(x, node)
         if not isinstance(x, ArrayView | Lazy):
-            self.errors.fail("RG0703", f"{describe(x)} cannot be indexed", node)
+            word, hint = shortened(node.value), None
+            if isinstance(x, Scalar) and x.kind is INT:
+                hint = f"Bit i of `{word}` is `{word} >> i & 1`; `{word} ^= 1 << i` turns it over. Bits i to j − 1 are `{word} >> i & (1 << j - i) - 1`."
+            self.errors.fail("RG0703", f"{describe(x)} cannot be indexed", node, hint)
         if any(isinstance(k, ast.Constant) and k.value is Ellipsis for k in keys):
             at = next(i for i, k in enumerate(keys) if isinstance(k, ast.Constant) and k.value is Ellipsis)
             given = sum(not self._new_axis(k) for k in keys) - 1
@@ -215,6 +218,7 @@ class Indexing:
 
     def _index(self, key: ast.expr, length: Length, node: ast.AST, axis: int | None) -> tuple[E, tuple[InRange, ...]]:
         """An index, and its bounds checks unless the index is certainly in range."""
+        self._require_index(key, node)
         e = self.expressions.scalar(key, INT)
         if isinstance(length, RunLength):
             return self._index_of_run(e, length, key, node)
@@ -234,6 +238,23 @@ class Indexing:
             self.errors.fail("RG0713", f"`{shortened(key)}` {runs}, and {has}", key)
         message = f"`{shortened(key)}` is {{a}}, and {has}"
         return e, (InRange(e, length, message, self.errors.span(key)),)
+
+    def _require_index(self, key: ast.expr, node: ast.AST) -> None:
+        """Refuse what is no number: a mask, a list, a text."""
+        found = self.expressions.value(key)
+        if isinstance(found, Scalar) or (
+            isinstance(found, Constant) and not isinstance(found.value, str | tuple | list | np.ndarray)
+        ):
+            return
+        array = shortened(node.value if isinstance(node, ast.Subscript) else node)
+        hint = f"Index one element at a time, in a loop, or take a slice: `{array}[:2]`."
+        if isinstance(found, Lazy | ArrayView):
+            hint = (
+                f"Choose by a condition: `rg.select({shortened(key)}, {array}, 0.0)`; or test each element in a loop."
+            )
+        if isinstance(found, Constant) and isinstance(found.value, str):
+            hint = "Arrays are indexed by integers; fields of structs have names: `p.x`."
+        self.errors.fail("RG0703", f"`{shortened(key)}` is {describe(found)}, and no index", key, hint)
 
     def _index_of_run(self, e: E, length: RunLength, key: ast.expr, node: ast.AST) -> tuple[E, tuple[InRange, ...]]:
         """An index along an axis whose length is known when the program runs; a negative constant counts from the end."""

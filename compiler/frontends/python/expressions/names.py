@@ -9,6 +9,7 @@ import ast
 import builtins
 from dataclasses import dataclass, replace
 from math import prod
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,16 @@ from retrograd.compiler.language.arithmetic import element
 from retrograd.compiler.language.lengths import bound, is_known
 from retrograd.compiler.language.purity import attribute
 from retrograd.compiler.language.types import ScalarType
-from retrograd.compiler.language.values import ArrayView, Constant, FunctionValue, Lazy, StructValue, Value, describe
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    FunctionValue,
+    Lazy,
+    StackValue,
+    StructValue,
+    Value,
+    describe,
+)
 from retrograd.isa.diagnostics import nearest
 
 
@@ -56,7 +66,10 @@ class Names:
                 hint = f"Make `{name}` before this line."
                 self.errors.fail("RG0702", f"`{name}` has no value yet: it is made in line {line}", node, hint)
             message = f"`{name}` is made in line {line}, and freed at the end of the block there"
-            self.errors.fail("RG0702", message, node, f"Make `{name}` before that block.")
+            way = f"Make `{name}` before that block."
+            if isinstance(made, ast.For):
+                way = f"Use `{name}` within the loop; after it, write the last value as an expression, such as `n - 1`."
+            self.errors.fail("RG0702", message, node, way)
         if isinstance(self.function, InnerFunction) and name in self.function.around:
             message = f"`{name}` is a variable of the function around `{self.function.__name__}`"
             hint = f"write `nonlocal {name}` at the head of `{self.function.__name__}` to change it"
@@ -83,10 +96,28 @@ class Names:
                     wrapped = self._read(t.cls, name, node)
                     if isinstance(wrapped, FunctionValue):
                         return FunctionValue(wrapped.function, wrapped.backward, x)
+                    if isinstance(wrapped, Constant) and isinstance(wrapped.value, FunctionType):
+                        message = f"`{name}` of {t} is a method of Python, which cannot run on a machine"
+                        hint = (
+                            f"Decorate it with @reversible, and let it change a result: `def {name}(self, y): y += …`."
+                        )
+                        self.errors.fail("RG0701", message, node, hint)
                     return wrapped
                 known = [*fields, *(n for n in dir(t.cls) if not n.startswith("_"))]
                 near = nearest(name, known) or f"its fields are {', '.join(fields)}"
                 self.errors.fail("RG0702", f"a {t} has no field `{name}`", node, near)
+            case StackValue():
+                s = shortened(node.value)
+                ways = {"append": f"rg.push({s}, x)", "push": f"rg.push({s}, x)", "pop": f"x = rg.pop({s})"}
+                way = ways.get(
+                    name, f"rg.top({s})` for the last word, `{s}[i]` for another, `len({s})` for their number"
+                )
+                self.errors.fail(
+                    "RG0702",
+                    f"a stack has no attribute `{name}`",
+                    node,
+                    f"write `{way}{'' if way.endswith('number') else '`'}",
+                )
             case ArrayView() | Lazy():
                 return self._array_attribute(x, name, node)
             case Constant(v) if isinstance(v, np.ndarray) and name in ("shape", "size", "ndim", "T"):
@@ -95,8 +126,10 @@ class Names:
                 try:
                     return self._read(v, name, node)
                 except AttributeError:
-                    hint = nearest(name, dir(v))
-                    self.errors.fail("RG0702", f"`{shortened(node.value)}` has no attribute `{name}`", node, hint)
+                    near = nearest(name, dir(v))
+                    if isinstance(v, ModuleType) and v.__name__ == "retrograd":
+                        near = intrinsics.NOT_HERE.get(name, near)
+                    self.errors.fail("RG0702", f"`{shortened(node.value)}` has no attribute `{name}`", node, near)
             case FunctionValue(backward=backward) if name == "inverse":
                 return replace(x, backward=not backward)
         self.errors.fail("RG0702", f"{describe(x)} has no attribute `{name}`", node)
@@ -134,7 +167,7 @@ class Names:
             "RG0702",
             f"{describe(x)} has no attribute `{name}`",
             node,
-            f"write `rg.{name}({shortened(node.value)})`"
+            f"write `rg.{name}({shortened(node.value)})`, with `axis=` where there is one"
             if name in intrinsics.INTRINSICS
             else "arrays have .shape, .size, .ndim and .T; len(x) is the length",
         )

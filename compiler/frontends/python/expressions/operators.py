@@ -45,7 +45,7 @@ class Operators:
         for v, operand in zip(factors, (node.left, node.right), strict=True):
             if not isinstance(v, ArrayView | Lazy) or not 1 <= len(v.shape) <= 2:
                 message = f"`{shortened(operand)}` is {describe(v)}; `@` multiplies matrices and vectors"
-                self.errors.fail("RG0703", message, operand)
+                self.errors.fail("RG0703", message, operand, "write `*` for the product of numbers")
         left, right = factors
         assert isinstance(left, ArrayView | Lazy)
         assert isinstance(right, ArrayView | Lazy)

@@ -285,10 +285,11 @@ class Allocation:
 
     def _stack(self, node: ast.Call) -> StackType:
         if len(node.args) != 2 or node.keywords:
-            self.errors.fail("RG0715", "rg.stack takes a type and a capacity", node)
+            self.errors.fail("RG0715", "rg.stack takes a type and a capacity", node, "write `s = rg.stack(int, 100)`")
         element = scalar_of(self.expressions.static(node.args[0], "the type of a stack's values"))
         if element is None:
-            self.errors.fail("RG0703", "a stack holds int, bool, fixed or lognum", node.args[0])
+            hint = "Push the fields or elements one after the other, and pop them in the opposite order."
+            self.errors.fail("RG0703", "a stack holds int, bool, fixed or lognum", node.args[0], hint)
         capacity = self.expressions.static_int(node.args[1], "a stack's capacity")
         if capacity < 0:
             self.errors.fail("RG0703", f"a stack's capacity is an integer from 0 on, not {capacity}", node.args[1])
@@ -310,8 +311,10 @@ class Allocation:
         if any(k.arg != "dtype" for k in node.keywords):
             self.errors.fail("RG0715", "rg.zeros takes lengths, and dtype=", node)
         t = ScalarType(FIXED) if dtype is None else element_of(self.expressions.static(dtype, "a type"))
-        if t is None:
-            self.errors.fail("RG0703", "an array holds int, bool, fixed, lognum or structs", node)
+        if t is None and dtype is not None:
+            hint = "Write `dtype=fixed`, int, bool, lognum, or a struct whose lengths are all known."
+            self.errors.fail("RG0703", f"an array cannot hold `{shortened(dtype)}`", dtype, hint)
+        assert t is not None
         given = node.args
         if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List):
             given = given[0].elts

@@ -67,6 +67,10 @@ class Assignments:
                 if sorted(left) == sorted(right):
                     self.bijections.permute(targets, values)
                     return
+                held = next((x for x in targets if not isinstance(x, ast.Name) or x.id in self.scope.names), None)
+                if held is not None:
+                    hint = "A tuple on the left exchanges the same variables, `x, y = y, x`. Change each variable by a statement of its own: `x += y`, then `x, y = y, x`."
+                    self.errors.fail("RG0706", f"`{shortened(held)}` holds a value already", held, hint)
                 for x, v in zip(targets, values, strict=True):
                     self._assign(x, v, None)
                 return
@@ -79,7 +83,7 @@ class Assignments:
                 self.bind(target, found, target)
                 return
             case _:
-                hint = "update it with += or -=; to exchange, write `x, y = y, x`"
+                hint = f"write `{shortened(target)} += {shortened(value)}` to add to what it holds; to exchange, write `x, y = y, x`"
                 self.errors.fail("RG0706", f"`{shortened(target)}` holds a value already", target, hint)
         if name in self.scope.names:
             self.errors.fail("RG0706", f"`{name}` holds a value already", target, _as_update(name, value))
@@ -132,7 +136,13 @@ class Assignments:
                 for x, v in zip(targets, value.value, strict=True):
                     self.bind(x, self.expressions.wrap(v), node)
             case _:
-                self.errors.fail("RG0701", f"`{shortened(target)}` is no name for the values of a loop", target)
+                hint = (
+                    "A dict gives its keys; `.items()` gives keys and values."
+                    if isinstance(target, ast.Tuple)
+                    else None
+                )
+                message = f"`{shortened(target)}` is no name for the values of a loop"
+                self.errors.fail("RG0701", message, target, hint)
 
     def _delete(self, target: ast.expr) -> None:
         if not isinstance(target, ast.Name):

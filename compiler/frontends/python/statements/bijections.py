@@ -38,7 +38,7 @@ from retrograd.compiler.language.arithmetic import element
 from retrograd.compiler.language.values import ArrayView, Lazy, Scalar, StackValue, StructValue, Value, describe
 from retrograd.isa.table import TABLE
 
-INT, FIXED = Kind.INT, Kind.FIXED
+INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
 
 
 @dataclass(eq=False)
@@ -103,7 +103,8 @@ class Bijections:
                 )
             case _:
                 code = "RG0712" if isinstance(x, ArrayView) and isinstance(y, ArrayView) else "RG0703"
-                self.errors.fail(code, f"{describe(x)} and {describe(y)} are exchanged", node)
+                message = f"{describe(x)} and {describe(y)} are exchanged"
+                self.errors.fail(code, message, node, "Exchange two places of one type and shape.")
 
     def _exchange_words(self, t: Temporaries, x: Address, y: Address, nodes: Block, node: ast.AST) -> None:
         """Exchange two words of memory by three exchanges, which would lose the word where both are the same."""
@@ -149,7 +150,8 @@ class Bijections:
             case "erase", _:
                 op = Op(TABLE["erase"], d, None, None, 0, span)
             case _:
-                self.errors.fail("RG0703", f"rg.{name} is not defined for {x.kind.value}", call)
+                other = {BOOL: f"write `rg.flip({shortened(call.args[0])})`"}.get(x.kind) if name == "neg" else None
+                self.errors.fail("RG0703", f"rg.{name} is not defined for {x.kind.value}", call, other)
         self.builder.emit(t.wrap((op,)))
         if name == "erase" and isinstance(x.place, Var):
             self.locals.erased(x.place)
@@ -215,7 +217,9 @@ class Bijections:
         args = call.args
         x = self.locations.location(args[0])
         if not isinstance(x, Scalar) or x.kind is not INT or x.place is None:
-            self.errors.fail("RG0703", f"rg.{name} of {describe(x)}: it rotates the bits of an int", call)
+            hint = "Multiply a fixed by a power of two in a new variable, `t = x * 8`."
+            message = f"rg.{name} of {describe(x)}: it rotates the bits of an int"
+            self.errors.fail("RG0703", message, call, hint if isinstance(x, Scalar) and x.kind is FIXED else None)
         k = self.expressions.scalar(args[1], INT)
         t = self.builder.temporaries()
         self.locations.independent(t, [(x.place, args[0])], [k], call)
@@ -229,6 +233,8 @@ class Bijections:
         s, x = self.locations.location(args[0]), self.locations.location(args[1])
         if not isinstance(s, StackValue):
             hint = "make one with rg.stack(fixed, 100)"
+            if isinstance(x, StackValue):
+                hint = f"The stack comes first: write `rg.{name}({shortened(args[1])}, {shortened(args[0])})`."
             self.errors.fail("RG0703", f"rg.{name} on {describe(s)}, which is no stack", call, hint)
         if not isinstance(x, Scalar) or x.place is None or x.kind is not s.type.element.kind:
             self.errors.fail("RG0703", f"rg.{name} of {describe(x)} on a stack of {s.type.element}", call)

@@ -76,6 +76,11 @@ class ExpressionStatements:
             self._refuse_useless(node)
         callee = call.func
         if isinstance(callee, ast.Name) and self.routines.is_finished(callee.id) and callee.id not in self.scope.names:
+            if call.args or call.keywords:
+                message = f"the routine `{callee.id}` takes no arguments"
+                self.errors.fail(
+                    "RG0715", message, call, f"write `{callee.id}()`; the routine reads the variables around it"
+                )
             self.routines.recompute(callee.id, node)
             return
         if isinstance(callee, ast.Attribute) and callee.attr == "each":
@@ -107,6 +112,10 @@ class ExpressionStatements:
         count, _ = self._intrinsics[name]
         if len(call.args) != count:
             message = f"rg.{name} takes {count} argument{'s' * (count != 1)}, not {len(call.args)}"
+            if name == "pop" and len(call.args) == 1:
+                self.errors.fail(
+                    "RG0715", message, call, f"write `x = rg.pop({shortened(call.args[0])})`, with a new name"
+                )
             hint = None
             if name == "free" and len(call.args) == 1:
                 x = ast.unparse(call.args[0])

@@ -27,7 +27,17 @@ from retrograd.compiler.language.arithmetic import number_kind
 from retrograd.compiler.language.intrinsics import repeat
 from retrograd.compiler.language.lengths import operands
 from retrograd.compiler.language.purity import need_iterable, need_plain
-from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, Value, describe, variable
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    Lazy,
+    Scalar,
+    StackValue,
+    StructValue,
+    Value,
+    describe,
+    variable,
+)
 from retrograd.isa.words import Format
 
 INT, BOOL = Kind.INT, Kind.BOOL
@@ -90,7 +100,15 @@ class Iterables:
             self.errors.guarded(node, need_iterable, found.value)
             return found
         if not isinstance(found, ArrayView | Lazy) or not found.shape:
-            self.errors.fail("RG0703", f"`{shortened(node)}` is {describe(found)}, which cannot be iterated over", node)
+            message = f"`{shortened(node)}` is {describe(found)}, which cannot be iterated over"
+            hint: str | None = None
+            if isinstance(found, StackValue):
+                hint = f"Go through its indices, `for i in range(len({shortened(node)})):`, or pop each word: `while ({shortened(node)}, …):`."
+            elif isinstance(found, StructValue):
+                hint = f"its fields are {', '.join(found.fields)}"
+            elif isinstance(found, Scalar) and found.e.kind is INT:
+                hint = f"write `range({shortened(node)})`"
+            self.errors.fail("RG0703", message, node, hint)
         return self._elements(found)
 
     def _called(self, node: ast.expr) -> Any:
@@ -118,6 +136,13 @@ class Iterables:
             if isinstance(v, Constant) and number_kind(v.value) is INT and not -w.sign <= v.value < w.sign:
                 message = f"the index of a loop cannot reach {v.value} in words of {w.width} bits"
                 self.errors.fail("RG0714", message, a)
+            if (v.kind if isinstance(v, Scalar) else number_kind(getattr(v, "value", None))) is Kind.FIXED:
+                hint = (
+                    "Count with integers, and compute the number from the index: `for k in range(n):`, `t = k * 0.25`."
+                )
+                self.errors.fail(
+                    "RG0703", f"`{shortened(a)}` is {describe(v)}, and a range goes through integers", a, hint
+                )
         ends = [self.expressions.scalar(a, INT) for a in call.args]
         step = self.expressions.static_int(call.args[2], "the step of a range") if len(ends) == 3 else 1
         if step == 0:

@@ -68,6 +68,11 @@ class Locations:
             case StructValue(_, fields):
                 for inner in fields.values():
                     self._require_writable(inner, node)
+            case Constant(value=[] | ()):
+                hint = (
+                    "A list does not grow: keep values in an array, `h = rg.zeros(n)`, or on a stack, `rg.push(s, x)`."
+                )
+                self.errors.fail("RG0709", f"`{shortened(node)}` is an empty list, and cannot be changed", node, hint)
             case Constant() | Lazy() | FunctionValue() | RoutineValue():
                 self.errors.fail("RG0709", f"`{shortened(node)}` is {describe(value)}, and cannot be changed", node)
             case _:
@@ -133,7 +138,7 @@ class Locations:
         summed = {v for n in (walk(within) if within is not None else ()) if n.op == "total" for v in n.param[0]}
         if free & summed:
             # The index of a sum runs over the array, and the ranges do not exclude the word itself.
-            self.errors.fail(code, message, node, "sum into a variable of its own first")
+            self.errors.fail(code, message, node, _new_variable(node))
         if size_x == size_y == 1:
             a, b = sides(difference)
             test = Test("ne", t.operand(a), t.operand(b))

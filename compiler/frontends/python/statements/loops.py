@@ -194,7 +194,9 @@ class Loops:
             return
         if not isinstance(target, ast.Name):
             if isinstance(target, ast.Tuple | ast.List):
-                self.errors.fail("RG0703", f"`{shortened(target)}` names {len(targets)} values of 1", target)
+                hint = f"write `for {shortened(target)[1:-1]} in enumerate({shortened(node.iter)}):` for the index and the value"
+                message = f"`{shortened(target)}` names {len(targets)} values of 1"
+                self.errors.fail("RG0703", message, target, hint if len(targets) == 2 else None)
             self.errors.fail("RG0701", f"`{shortened(target)}` is no name for what a loop goes through", target)
         if target.id in self.scope.names:
             self.errors.fail("RG0706", f"`{target.id}` holds a value already", target)

@@ -50,6 +50,10 @@ class Routines:
         if which is intrinsics.unchecked:
             self._lower_unchecked(node)
             return
+        if which is intrinsics.routine and (not isinstance(called, ast.Call) or called.args or called.keywords):
+            self.errors.fail(
+                "RG0711", "rg.routine is called, without arguments", called, "write `with rg.routine() as r:`"
+            )
         if which is not intrinsics.routine:
             hint = "The blocks are `with rg.routine() as r:`, `with rg.unchecked():`, and `with rg.external():`, where Python's own functions may be called."
             if which is intrinsics.repeat:

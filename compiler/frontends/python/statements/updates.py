@@ -22,7 +22,16 @@ from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Kind, Local, Node, Var
 from retrograd.compiler.language.arithmetic import broadcast, element
 from retrograd.compiler.language.lengths import bound, is_empty, note_range
-from retrograd.compiler.language.values import ArrayView, Lazy, Scalar, StructValue, Value, describe, scalars
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Lazy,
+    Scalar,
+    StackValue,
+    StructValue,
+    Value,
+    describe,
+    scalars,
+)
 
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
 
@@ -73,10 +82,17 @@ class Updates:
                 self._update_struct(place, update, value, node, target)
             case _:
                 message = f"`{shortened(target)}` is {describe(place)}, which has no {SIGNS[update]}"
-                self.errors.fail("RG0703", message, node)
+                s = shortened(target)
+                hint = f"Push a value, `rg.push({s}, x)`, or change a word: `{s}[-1] {SIGNS[update]} …`."
+                self.errors.fail("RG0703", message, node, hint if isinstance(place, StackValue) else None)
 
     def _update_struct(self, place: StructValue, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
         """`place update= value` for each field, of two structs of one type."""
+        if update not in ("add", "sub"):
+            message = f"{SIGNS[update]} is not defined for a {place.type}"
+            self.errors.fail(
+                "RG0703", message, node, "structs have += and −=; update its fields, or make a new variable, `t = …`"
+            )
         if not isinstance(value, StructValue) or value.type != place.type:
             field = f"{shortened(target)}.{next(iter(place.fields))}"
             way = f"add a {place.type}, or update its fields, `{field} {SIGNS[update]} …`"

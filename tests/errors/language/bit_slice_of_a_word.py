@@ -1,0 +1,9 @@
+from retrograd import reversible
+
+
+@reversible
+def f(y: int, x: int):
+    y ^= x[3:0]
+
+
+f(0, 5)

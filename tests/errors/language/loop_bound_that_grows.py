@@ -1,0 +1,11 @@
+from retrograd import reversible
+
+
+@reversible
+def f(y: int, n: int):
+    for i in range(n):
+        n += 1
+        y += i
+
+
+f(0, 3)

@@ -1,0 +1,10 @@
+import retrograd as rg
+from retrograd import reversible
+
+
+@reversible
+def f(s: rg.Stack[int, 5]):
+    s += 1
+
+
+f([3])

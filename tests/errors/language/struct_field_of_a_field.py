@@ -1,0 +1,16 @@
+import retrograd as rg
+from retrograd import fixed, reversible
+
+
+@rg.struct
+class Point:
+    x: fixed
+    y: fixed
+
+
+@reversible
+def f(y: fixed, p: Point):
+    y += p.x.real
+
+
+f(0.0, Point(1.0, 2.0))

@@ -1,0 +1,16 @@
+import retrograd as rg
+from retrograd import Array, fixed, reversible
+
+
+@rg.struct
+class Layer:
+    w: Array[fixed, "n"]
+
+
+@reversible
+def f(y: fixed, w: Array[fixed, "n"]):
+    layer = Layer(2 * w)
+    y += layer.w[0]
+
+
+f(0.0, [1.0, 2.0])

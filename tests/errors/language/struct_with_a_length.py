@@ -1,0 +1,16 @@
+import retrograd as rg
+from retrograd import fixed, reversible
+
+
+@rg.struct
+class Point:
+    x: fixed
+    y: fixed
+
+
+@reversible
+def f(n: int, p: Point):
+    n += len(p)
+
+
+f(0, Point(1.0, 2.0))

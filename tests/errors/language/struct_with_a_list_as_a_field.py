@@ -1,0 +1,6 @@
+import retrograd as rg
+
+
+@rg.struct
+class Path:
+    points: list[float]

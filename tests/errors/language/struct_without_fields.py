@@ -1,0 +1,6 @@
+import retrograd as rg
+
+
+@rg.struct
+class Empty:
+    pass
