@@ -66,7 +66,7 @@ register(
     ("RG0726", "not an instruction", "An instruction is `rd ⊕= f(ra, rb)` with a tree for f, whose laws are checked when it is defined.",
      "docs/language.md shows how an instruction is defined."),
     ("RG0801", "index out of range", "The array has no such element.",
-     "Test the index with a branch first, or correct the loop's bounds."),
+     "Test the index or the length with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold zero or its initial value. Any other value would be erased.",
      "Uncompute it with `~r`, or erase it with `rg.erase` at the price of its bits."),
     ("RG0803", "contradicted condition", "When the function runs backward, the second condition decides which branch is undone. It must hold exactly "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import wraps
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import NamedTuple, ParamSpec, TypeVar
 
 
@@ -21,6 +22,27 @@ class Span(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
+
+
+def shown(file: str) -> str:
+    """A file's name as messages show it: relative to the working directory where it lies below it."""
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:  # on another drive
+        return file
+    return file if relative.startswith("..") else relative.replace(os.sep, "/")
+
+
+def statement_of(frame: FrameType) -> tuple[Span, str | None]:
+    """The place of the expression that a frame of Python executes, and its line."""
+    line, last, column, end = [*frame.f_code.co_positions()][frame.f_lasti // 2]
+    file = frame.f_code.co_filename
+    text = linecache.getline(file, line or 0).rstrip("\n")
+    if line is None or line != last or column is None or end is None or not text:
+        return Span(shown(file), line or frame.f_lineno), text or None
+    # Columns of Python count bytes.
+    columns = [len(text.encode()[:n].decode(errors="replace")) + 1 for n in (column, end)]
+    return Span(shown(file), line, *columns), text
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from retrograd.compiler.ir.statements import Kind
+from retrograd.isa.diagnostics import CompileError, Diagnostic, statement_of
 from retrograd.isa.program import ArrayLayout
 
 if TYPE_CHECKING:
@@ -103,6 +105,12 @@ INT, FIXED, LOGNUM, BOOL = (ScalarType(k) for k in (Kind.INT, Kind.FIXED, Kind.L
 # ------------------------------------------------------------------ annotations
 
 
+def _refuse(message: str, hint: str) -> NoReturn:
+    """Raise RG0703 at the annotation that is being evaluated."""
+    span, line = statement_of(sys._getframe(2))
+    raise CompileError(Diagnostic("RG0703", message, span, hint, line))
+
+
 @dataclass(frozen=True)
 class ArrayAnnotation:
     """`Array[fixed, 3, "n"]`: an element type and dimensions. A name is one length throughout the parameters of a function."""
@@ -138,6 +146,10 @@ else:
         Dimensions are integers, or names in quotes: one name means one length throughout a function's parameters.
         """
 
+        def __new__(cls, *_: Any, **__: Any) -> Any:
+            hint = "Write `Array[fixed, 3]`; within a function, `t = rg.zeros(3)` makes an array."
+            _refuse("`Array(…)`: an array's type is written in square brackets", hint)
+
         def __class_getitem__(cls, items: Any) -> Any:
             if not isinstance(items, tuple):
                 return ArrayAnnotation(items, None)
@@ -146,15 +158,21 @@ else:
                 return ArrayAnnotation(element, None)
             for d in dims:
                 if not isinstance(d, int | str) or isinstance(d, bool) or (isinstance(d, int) and d < 0):
-                    raise TypeError(f"a dimension of an Array is a length or a name in quotes, not {d!r}")
+                    hint = 'Write a length from 0 on, `Array[fixed, 3]`, or a name in quotes, `Array[fixed, "n"]`.'
+                    _refuse(f"a dimension of an Array cannot be {d!r:.40}", hint)
             return ArrayAnnotation(element, tuple(dims))
 
     class Stack:
         """`Stack[fixed, 100]`: a stack of up to 100 numbers, for `push` and `pop`."""
 
+        def __new__(cls, *_: Any, **__: Any) -> Any:
+            hint = "Write `Stack[int, 100]`; within a function, `s = rg.stack(int, 100)` makes a stack."
+            _refuse("`Stack(…)`: a stack's type is written in square brackets", hint)
+
         def __class_getitem__(cls, items: Any) -> Any:
             if not isinstance(items, tuple) or len(items) != 2 or not isinstance(items[1], int):
-                raise TypeError("a Stack is written Stack[element, capacity]")
+                hint = "Write the type of a word and the number of words: `Stack[int, 100]`."
+                _refuse("a Stack has an element type and a capacity", hint)
             return StackAnnotation(*items)
 
 

@@ -6,7 +6,6 @@ import ast
 import builtins
 import inspect
 import linecache
-import os
 import re
 import sys
 import textwrap
@@ -19,7 +18,7 @@ from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.python.captures import Captures, steady
 from retrograd.compiler.frontends.specialisation import GradientOf
-from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest, shown
 
 #: a parameter without default or annotation
 NOTHING = inspect.Parameter.empty
@@ -456,15 +455,6 @@ def _annotated_locals(fn: Callable[..., Any]) -> dict[str, Any]:
     while frame is not None and frame.f_globals is not fn.__globals__:
         frame = frame.f_back
     return {} if frame is None else {n: frame.f_locals[n] for n in names if n in frame.f_locals}
-
-
-def shown(file: str) -> str:
-    """A file's name as messages show it: relative to the working directory where it lies below it."""
-    try:
-        relative = os.path.relpath(file)
-    except ValueError:  # on another drive
-        return file
-    return file if relative.startswith("..") else relative.replace(os.sep, "/")
 
 
 def is_module(value: Any) -> bool:

@@ -9,9 +9,9 @@ import textwrap
 from abc import ABCMeta
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
-from retrograd.compiler.frontends.python.source import SourceFunction, evaluated_in, shown
+from retrograd.compiler.frontends.python.source import SourceFunction, evaluated_in
 from retrograd.compiler.language.types import array_of_known_length, complete, is_open, is_struct
-from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest, shown
 
 C = TypeVar("C")
 #: flag of classes that a `class` statement made; built-in classes do not have it

@@ -185,7 +185,7 @@ def _annotated(
             refuse(f"{where} is one {struct}, not {described(value)}{other}", _fields_hint(struct, value))
         return struct
     if wanted is not NOTHING:
-        annotation = getattr(wanted, "__name__", wanted)
+        annotation = str(getattr(wanted, "__name__", wanted)).replace("retrograd.values.numbers.", "")
         refuse(f"{where} is annotated {annotation}, which is no type of the language", _TYPES)
     return _type_of_value(value, where, refuse)
 

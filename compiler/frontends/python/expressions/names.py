@@ -126,13 +126,15 @@ class Names:
                 try:
                     return self._read(v, name, node)
                 except AttributeError:
-                    near = nearest(name, dir(v))
+                    close = nearest(name, dir(v))
                     if isinstance(v, ModuleType) and v.__name__ == "retrograd":
-                        near = intrinsics.NOT_HERE.get(name, near)
-                    self.errors.fail("RG0702", f"`{shortened(node.value)}` has no attribute `{name}`", node, near)
+                        close = intrinsics.NOT_HERE.get(name, close)
+                    self.errors.fail("RG0702", f"`{shortened(node.value)}` has no attribute `{name}`", node, close)
             case FunctionValue(backward=backward) if name == "inverse":
                 return replace(x, backward=not backward)
-        self.errors.fail("RG0702", f"{describe(x)} has no attribute `{name}`", node)
+        own = shortened(node.value)
+        how = f"write `{own}(…)`, and `~{own}(…)` for the inverse" if isinstance(x, FunctionValue) else None
+        self.errors.fail("RG0702", f"{describe(x)} has no attribute `{name}`", node, how)
 
     def _read(self, owner: Any, name: str, node: ast.AST) -> Value:
         """The attribute of a Python object. Raises AttributeError."""

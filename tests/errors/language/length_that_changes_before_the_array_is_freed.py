@@ -1,0 +1,12 @@
+import retrograd as rg
+from retrograd import reversible
+
+
+@reversible
+def f(y: int, n: int):
+    t = rg.zeros(n)
+    y += len(t)
+    n += 1
+
+
+f(0, 3)
