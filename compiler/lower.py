@@ -151,4 +151,4 @@ def _shape_of(t: Type) -> Shape:
         case StructType(_, fields):
             return StructShape(t, tuple((name, _shape_of(inner)) for name, inner in fields))
         case StaticType(value):
-            return StaticShape(static_key(value), value)
+            return _static_shape(value)

@@ -21,7 +21,7 @@ from retrograd.compiler.language.shapes import (
     StaticShape,
     StructShape,
 )
-from retrograd.compiler.language.types import layouts
+from retrograd.compiler.language.types import layouts, part_name
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -144,7 +144,7 @@ def parameters_of(names: Sequence[str], shapes: Sequence[Shape]) -> Parameters:
             case StackShape(t):
                 return StackValue(t, passed_by_address(name, t.size, layouts(t, name)))
             case StructShape(t, fields):
-                return StructValue(t, {field: value(inner, f"{name}.{field}") for field, inner in fields})
+                return StructValue(t, {field: value(inner, part_name(name, t, field)) for field, inner in fields})
             case ClosureShape(_, captured, given):
                 assert isinstance(given, FunctionValue)
                 return replace(given, captured=tuple((n, value(inner, f"{name}.{n}")) for n, inner in captured))

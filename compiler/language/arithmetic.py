@@ -480,6 +480,17 @@ def element(value: Value, index: tuple[E, ...]) -> Value:
             return value
 
 
+def first_axis(v: Value, index: E) -> Value:
+    """v[index], the index being in range; a value without axes is itself."""
+    if isinstance(v, ArrayView) and v.shape:
+        inner = v.without(0, v.at(index))
+        return inner if inner.shape else inner.item()
+    if isinstance(v, Lazy) and v.shape:
+        rest = v.shape[1:]
+        return Lazy(rest, lambda more: v.element((index, *more))) if rest else v.element((index,))
+    return v
+
+
 def broadcast(shapes: Sequence[tuple[Length, ...]]) -> tuple[Length, ...]:
     """The common shape: aligned at the last axis, equal or 1. Raises ShapeMismatch."""
     out: list[Length] = []

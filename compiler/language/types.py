@@ -64,8 +64,28 @@ class StructType:
             at += t.size
         raise KeyError(name)
 
+    @property
+    def is_tuple(self) -> bool:
+        """Whether its fields are the items of a tuple or a list."""
+        return all(name == item_name(i) for i, (name, _) in enumerate(self.fields))
+
     def __str__(self) -> str:
         return self.cls.__name__
+
+
+def item_name(i: int) -> str:
+    """The name of a field that item i of a tuple or a list is kept in."""
+    return f"item{i}"
+
+
+def part_name(name: str, t: StructType, field: str) -> str:
+    """A field of a struct in messages: `z.re`; an item of a tuple: `xs[0]`."""
+    return f"{name}[{field.removeprefix('item')}]" if t.is_tuple else f"{name}.{field}"
+
+
+def tuple_of(types: Sequence[Type]) -> StructType:
+    """The type of a tuple of values of these types."""
+    return StructType(tuple, tuple((item_name(i), t) for i, t in enumerate(types)))
 
 
 @dataclass(frozen=True)
@@ -255,7 +275,7 @@ def leaves(t: Type, name: str) -> Iterator[tuple[str, int, ScalarType | ArrayTyp
     if isinstance(t, StructType):
         at = 0
         for field, inner in t.fields:
-            for leaf, offset, what in leaves(inner, f"{name}.{field}"):
+            for leaf, offset, what in leaves(inner, part_name(name, t, field)):
                 yield leaf, at + offset, what
             at += inner.size
     elif not isinstance(t, StaticType):
@@ -283,7 +303,7 @@ def layouts(
             yield from layouts(element, name, offset, (*shape, *lengths), (*strides, *steps))
         case StructType(_, fields):
             for field, inner in fields:
-                yield from layouts(inner, f"{name}.{field}", offset, shape, strides)
+                yield from layouts(inner, part_name(name, t, field), offset, shape, strides)
                 offset += inner.size
         case StackType(element, capacity):
             yield ArrayLayout(name, element.kind.value, offset + 1, (*shape, capacity), (*strides, 1), stack=True)

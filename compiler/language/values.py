@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -15,6 +15,7 @@ from retrograd.compiler.language.types import (
     ArrayType,
     ScalarType,
     StackType,
+    StaticType,
     StructType,
     Type,
     complete,
@@ -22,6 +23,7 @@ from retrograd.compiler.language.types import (
     mismatch,
     row_major,
     struct_of,
+    tuple_of,
 )
 from retrograd.isa.words import brief
 
@@ -128,6 +130,23 @@ class RoutineValue:
 Value = Constant | Scalar | ArrayView | MeasuredArray | Lazy | StructValue | StackValue | FunctionValue | RoutineValue
 
 
+def type_of(value: Value) -> Type:
+    """The type of a value; that of a function or another constant leaves out which one it is."""
+    match value:
+        case Scalar():
+            return ScalarType(value.kind)
+        case ArrayView() | StructValue() | StackValue():
+            return value.type
+        case _:
+            return StaticType(None)
+
+
+def tuple_value(items: Sequence[Value]) -> StructValue:
+    """A tuple of values: a struct with a field for each item."""
+    t = tuple_of([type_of(v) for v in items])
+    return StructValue(t, {name: v for (name, _), v in zip(t.fields, items, strict=True)})
+
+
 def variable(var: Var, why_not: str | None = None) -> Scalar:
     return Scalar(read(var), var, why_not)
 
@@ -219,7 +238,7 @@ def describe(value: Value) -> str:
         case Lazy(shape) | MeasuredArray(lengths=shape):
             return f"an array of shape {shape}"
         case StructValue(t):
-            return f"a {t}"
+            return f"a tuple of {len(t.fields)}" if t.is_tuple else f"a {t}"
         case StackValue(t):
             return f"a {t}"
         case FunctionValue(f):

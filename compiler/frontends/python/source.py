@@ -80,11 +80,19 @@ def fail(code: str, message: str, source: Source, node: ast.AST, hint: str | Non
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter: `annotation` evaluated, `default` as Python has it; NOTHING for a missing one."""
+    """A parameter: `annotation` evaluated, `default` as Python has it; NOTHING for a missing one.
+
+    `variadic`: it is `*name`, a tuple of all further positional arguments, each of the annotated type; or the gradient by such a tuple.
+    """
 
     name: str
     annotation: Any = NOTHING
     default: Any = NOTHING
+    variadic: bool = False
+
+    def item(self, i: int) -> Parameter:
+        """The parameter for item i of the tuple."""
+        return Parameter(f"{self.name}[{i}]", self.annotation)
 
 
 class SourceFunction:
@@ -183,17 +191,18 @@ class SourceFunction:
         """The parameters in order, keyword-only ones last."""
         found: list[Parameter] = []
         for p in inspect.signature(self.fn).parameters.values():
-            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-                a = self.tree.args
-                node = (a.vararg if p.kind is p.VAR_POSITIONAL else a.kwarg) or self.tree
-                stars = "*" if p.kind is p.VAR_POSITIONAL else "**"
-                message = f"`{stars}{p.name}`: a reversible function has a fixed list of parameters"
-                fail("RG0701", message, self.source, node, "Name each parameter; an array takes any number of values.")
+            if p.kind is p.VAR_KEYWORD:
+                _refuse_keywords(p.name, self.source, self.tree)
             annotation = self._annotation(p.name, p.annotation)
             if not found and annotation is NOTHING and self.owner is not None:
                 annotation = self.owner
-            found.append(Parameter(p.name, annotation, p.default))
+            found.append(Parameter(p.name, annotation, p.default, p.kind is p.VAR_POSITIONAL))
         return tuple(found)
+
+    @cached_property
+    def variadic(self) -> int | None:
+        """The position of `*xs` among the parameters, or None."""
+        return next((i for i, p in enumerate(self.parameters) if p.variadic), None)
 
     def _annotation(self, name: str, annotation: Any) -> Any:
         if annotation is Any:
@@ -215,15 +224,17 @@ class SourceFunction:
     def argument(self, name: str) -> ast.arg | None:
         """Where a parameter stands in the function's head."""
         a = self.tree.args
-        return next((x for x in (*a.posonlyargs, *a.args, *a.kwonlyargs) if x.arg == name), None)
+        every = (*a.posonlyargs, *a.args, *a.kwonlyargs, *([] if a.vararg is None else [a.vararg]))
+        return next((x for x in every if x.arg == name.partition("[")[0]), None)
 
     @property
     def signature(self) -> str:
         """The function as a user would write its head."""
         shown = []
-        for p in self.parameters:
+        for i, p in enumerate(self.parameters):
             annotation = getattr(p.annotation, "__name__", p.annotation)
-            shown.append(p.name if p.annotation is NOTHING else f"{p.name}: {annotation}")
+            name = f"*{p.name}" if i == self.variadic else p.name
+            shown.append(name if p.annotation is NOTHING else f"{name}: {annotation}")
         return f"{self.__name__}({', '.join(shown)})"
 
     def lookup(self, name: str, captures: Captures | None = None) -> Any:
@@ -324,15 +335,15 @@ class InnerFunction(SourceFunction):
         static: Callable[[ast.expr, str], Any],
     ) -> InnerFunction:
         """`lambda x: e` as `def f(result, x): result += e`."""
-        if node.args.vararg or node.args.kwarg:
-            fail("RG0701", "a lambda has plain parameters", outer.source, node)
+        if node.args.kwarg:
+            _refuse_keywords(node.args.kwarg.arg, outer.source, node)
         taken = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)} | free_names(node)
         result = "result"
         while result in taken:
             result += "_"
         tree = ast.FunctionDef("lambda", node.args, [], [], lineno=node.lineno, col_offset=node.col_offset)
         tree.args = ast.arguments(
-            [], [ast.arg(result), *node.args.posonlyargs, *node.args.args], None, node.args.kwonlyargs,
+            [], [ast.arg(result), *node.args.posonlyargs, *node.args.args], node.args.vararg, node.args.kwonlyargs,
             node.args.kw_defaults, None, node.args.defaults,
         )  # fmt: skip
         target = ast.Name(result, ast.Store())
@@ -360,18 +371,20 @@ class InnerFunction(SourceFunction):
 
     def _read_parameters(self, static: Callable[[ast.expr, str], Any]) -> tuple[Parameter, ...]:
         a = self._tree.args
-        if a.vararg or a.kwarg or a.posonlyargs:
-            fail("RG0701", "an inner function has plain parameters", self.source, self._tree)
+        if a.kwarg:
+            _refuse_keywords(a.kwarg.arg, self.source, self._tree)
         found = []
-        every = [*a.args, *a.kwonlyargs]
-        defaults = [*[None] * (len(a.args) - len(a.defaults)), *a.defaults, *a.kw_defaults]
+        plain, variadic = [*a.posonlyargs, *a.args], [] if a.vararg is None else [a.vararg]
+        every = [*plain, *variadic, *a.kwonlyargs]
+        none = [None] * (len(plain) - len(a.defaults)), [None] * len(variadic)
+        defaults = [*none[0], *a.defaults, *none[1], *a.kw_defaults]
         for p, default in zip(every, defaults, strict=True):
             # Both are expressions of the function around, where they are known when it is compiled.
             annotation = NOTHING if p.annotation is None else static(p.annotation, f"the annotation of `{p.arg}`")
             if isinstance(annotation, str) and p.annotation is not None:
                 annotation = static(self._parsed_text(annotation, p.annotation), f"the annotation of `{p.arg}`")
             value = NOTHING if default is None else static(default, f"the default of `{p.arg}`")
-            found.append(Parameter(p.arg, NOTHING if annotation is Any else annotation, value))
+            found.append(Parameter(p.arg, NOTHING if annotation is Any else annotation, value, p is a.vararg))
         return tuple(found)
 
     def _parsed_text(self, text: str, node: ast.expr) -> ast.expr:
@@ -394,6 +407,13 @@ class InnerFunction(SourceFunction):
 
     def names(self) -> list[str]:
         return [*self._constants, *self._outer.names()]
+
+
+def _refuse_keywords(name: str, source: Source, node: ast.FunctionDef | ast.Lambda) -> NoReturn:
+    """Raise RG0701 for a parameter `**name`."""
+    hint = f"Name each parameter, or write `*{name}`, which takes any number of positional arguments."
+    message = f"`**{name}`: the names of a reversible function's parameters are fixed"
+    fail("RG0701", message, source, node.args.kwarg or node, hint)
 
 
 def free_names(tree: ast.FunctionDef | ast.Lambda) -> set[str]:

@@ -21,6 +21,7 @@ from retrograd.compiler.language.types import (
     StackAnnotation,
     StackType,
     StaticType,
+    StructType,
     Type,
     static,
 )
@@ -31,10 +32,12 @@ from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.layout import Range, split_columns
 from retrograd.simulator.engines.batch.results import ResultArray
 from retrograd.values.arrays import WordArray, as_array, plain
-from retrograd.values.binding import located, types_of
+from retrograd.values.binding import located, types_of, with_further
 from retrograd.values.marshal import from_words, word_array
+from retrograd.values.named import FurtherArguments
 
-Axes = int | None | Sequence[int | None] | Mapping[str, int | None]
+Axis = int | None | Sequence[int | None]
+Axes = int | None | Sequence[Axis] | Mapping[str, Axis]
 Words = NDArray[np.uint64]
 
 
@@ -47,6 +50,8 @@ class _Column:
     """An argument's elements, the batch along axis 0; of stacks and of values with a form, a list."""
 
     items: Any
+    #: of `*xs`: the positions of the values that all elements share
+    shared: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self.items)
@@ -73,6 +78,9 @@ def columns_of(
 ) -> tuple[dict[str, _Column], int]:
     """(the batched arguments, how many elements they have)."""
     declared = {p.name: p for p in function.parameters} if function is not None else {}
+    at = None if function is None else function.variadic
+    if at is not None and isinstance(in_axes, Sequence) and not isinstance(in_axes, str | bytes):
+        in_axes = (*in_axes[:at], tuple(in_axes[at:]))
     single = {
         name
         for name, value in given.items()
@@ -82,6 +90,9 @@ def columns_of(
     }
     columns: dict[str, _Column] = {}
     for name, axis in _axes(called, parameters, given, single, in_axes).items():
+        if isinstance(axis, tuple):
+            columns[name] = _column_of_tuples(called, name, given[name], axis)
+            continue
         stack = name in declared and isinstance(declared[name].annotation, StackAnnotation | Structure)
         columns[name] = _Column(_along(called, name, given[name], axis, stack))
     if not columns:
@@ -99,8 +110,8 @@ def columns_of(
 
 def _axes(
     called: str, parameters: list[str], given: Mapping[str, Any], single: set[str], in_axes: Axes
-) -> dict[str, int]:
-    """The axes of the batched arguments."""
+) -> dict[str, int | tuple[int | None, ...]]:
+    """The axes of the batched arguments; for `*xs` a tuple."""
     listed = f"its arguments are {', '.join(parameters)}"
     asked: dict[str, Any]
     if isinstance(in_axes, Mapping):
@@ -118,8 +129,13 @@ def _axes(
             )
     else:
         asked = {name: in_axes for name in given if name not in single}
-    out: dict[str, int] = {}
+    out: dict[str, int | tuple[int | None, ...]] = {}
     for name, axis in asked.items():
+        if isinstance(given.get(name), FurtherArguments):
+            axes = _axes_of_tuple(called, name, given[name], axis)
+            if any(a is not None for a in axes):
+                out[name] = axes
+            continue
         if axis is None:
             continue
         try:
@@ -133,6 +149,37 @@ def _axes(
         if name not in given:
             refuse(f"in_axes gives `{name}` of `{called}` an axis, and `{name}` is not given", "None for defaults")
     return out
+
+
+def _axes_of_tuple(called: str, name: str, items: Sequence[Any], axis: Any) -> tuple[int | None, ...]:
+    """The axis of each item of `*xs`; one axis stands for all of them."""
+    each = list(axis) if isinstance(axis, Sequence) and not isinstance(axis, str | bytes) else [axis] * len(items)
+    if len(each) != len(items):
+        refuse(f"in_axes gives {len(each)} axes for the {len(items)} values of `*{name}` of `{called}`", "one for each")
+    wrong = next(
+        (a for a in each if a is not None and (isinstance(a, bool) or not isinstance(a, int | np.integer))), None
+    )
+    if wrong is not None:
+        refuse(f"in_axes: the axis of `{name}` is {wrong!r:.40}", "an axis is an integer, or None")
+    return tuple(None if a is None else int(a) for a in each)
+
+
+def _column_of_tuples(called: str, name: str, items: Sequence[Any], axes: Sequence[int | None]) -> _Column:
+    """The tuples of all elements: an item with an axis is taken along it, an item without is in each of them."""
+    along = {
+        i: _along(called, f"{name}[{i}]", items[i], axis, False) for i, axis in enumerate(axes) if axis is not None
+    }
+    lengths = {i: len(found) for i, found in along.items()}
+    first, expected = next(iter(lengths.items()))
+    for i, length in lengths.items():
+        if length != expected:
+            message = f"`{name}[{i}]` of `{called}` has {length} elements, and `{name}[{first}]` has {expected}"
+            refuse(
+                message,
+                "Batched arguments are equally long along their axes; in_axes is None for what all elements share.",
+            )
+    tuples = [FurtherArguments(along[i][k] if i in along else x for i, x in enumerate(items)) for k in range(expected)]
+    return _Column(tuples, frozenset(range(len(items))) - along.keys())
 
 
 def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
@@ -178,23 +225,32 @@ def _on_host(value: Any, name: str) -> Any:
 class Batch:
     """The arguments of a requested function, for many runs."""
 
-    def __init__(self, request: Request, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes) -> None:
+    def __init__(self, request: Request, args: Sequence[Any], keywords: dict[str, Any], in_axes: Axes) -> None:
         self.request = request
         self.function = function = request.function
         names = [p.name for p in function.parameters]
+        args, keywords = with_further(function, args, keywords)
         for p in function.parameters[function.first_result :]:
             if isinstance(p.annotation, Structure):
                 hint = "Results of a batch are numbers and arrays: take the list or the data class apart inside."
                 refuse(
                     f"`{function.__name__}` gives a {p.annotation}, whose size may differ from element to element", hint
                 )
-        self.values = dict(zip(names, request.values(args, keywords), strict=True))
+        self.values = dict(zip(names, request.values(tuple(args), keywords), strict=True))
         given = {name: self.values[name] for name in (*names[: len(args)], *keywords)}
         self.columns, self.length = columns_of(function.__name__, function, names, given, in_axes)
 
     def element(self, i: int) -> list[Any]:
         """The arguments of one run."""
         return [self.columns[name].element(i) if name in self.columns else v for name, v in self.values.items()]
+
+    def shares(self, a: Argument) -> bool:
+        """Whether an argument, or a part of one, is the same for all elements."""
+        name = a.name.partition("[")[0].partition(".")[0]
+        if name not in self.columns:
+            return True
+        item = a.name.removeprefix(f"{name}[").partition("]")[0]
+        return item.isdigit() and int(item) in self.columns[name].shared
 
     def types(self) -> tuple[Type, ...]:
         """The types of the arguments, the same for every element. Raises InputError."""
@@ -254,7 +310,7 @@ class Batch:
                 return ChunkedRows(self.length, lambda first, last: self._rows_of(a, w, True, slice(first, last)))
             items = items[:]
         shape = len(items), a.type.size
-        if isinstance(a.type, StackType | FormType):
+        if isinstance(a.type, StackType | FormType) or is_tuple(a.type):
             out = np.zeros(shape, dtype=np.uint64)
             for i, item in enumerate(items):
                 out[i] = word_array(a.type, item, w, a.name)
@@ -383,6 +439,13 @@ def stacked_values(t: Type, found: ResultArray, w: Format) -> Any:
     """The values that the rows hold, stacked."""
     if isinstance(t, StaticType):
         return t.value
+    if isinstance(t, StructType) and is_tuple(t):
+        assert found.words is not None
+        columns, at = [], 0
+        for _, inner in t.fields:
+            columns.append(stacked_values(inner, ResultArray(found.words[:, at : at + inner.size], None, w), w))
+            at += inner.size
+        return FurtherArguments(columns)
     if found.reals is not None and not found.large:
         shape = t.shape if isinstance(t, ArrayType) else ()
         return found.reals.reshape(len(found.reals), *shape)
@@ -393,6 +456,11 @@ def stacked_values(t: Type, found: ResultArray, w: Format) -> Any:
     all_ = many(t, len(words))
     # Numbers may lie apart, as columns of a matrix do; structs are put together word by word.
     return from_words(all_, words if isinstance(all_.element, ScalarType) else words.ravel(), w)
+
+
+def is_tuple(t: Type) -> bool:
+    """Whether a type is that of `*xs`, or of a tuple of several types; a batch of lists is an array of structs."""
+    return isinstance(t, StructType) and t.is_tuple and t.cls.__name__ == "tuple"
 
 
 def element_type(t: Type) -> Type:

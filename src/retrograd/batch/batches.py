@@ -8,7 +8,7 @@ and `run_distributed` on the workers of an executor.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,7 +32,7 @@ from retrograd.isa.words import Format
 from retrograd.presentation.progress import Bar
 from retrograd.simulator.engines.batch.layout import Range
 from retrograd.values.arrays import as_array
-from retrograd.values.binding import bind
+from retrograd.values.binding import bind, with_further
 
 Traps = Literal["raise", "return"]
 #: whether the gradients by an argument that all elements share are returned for each element, or added up
@@ -242,7 +242,7 @@ class _Each:
 
 def _each(
     f: Callable[..., Any],
-    args: tuple[Any, ...],
+    args: Sequence[Any],
     keywords: dict[str, Any],
     in_axes: Axes,
     over: Distribution | None,
@@ -253,6 +253,7 @@ def _each(
     if isinstance(f, Derived):
         function = ~f.of if isinstance(f.of, Inverse) else f.of
         bind(function, args, keywords)
+        args, keywords = with_further(function, args, keywords)
         parameters = [p.name for p in function.parameters]
         names = [*parameters[: len(args)], *keywords]
     else:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.forms import FormType
-from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, part_name
 from retrograd.functions.derived import NotDifferentiable
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, oriented
@@ -277,7 +277,7 @@ def flattened(t: Type, value: Any, name: str, what: str = "cotangent") -> Reals:
                 if field not in known:
                     near = nearest(str(field), known) or f"its fields are {', '.join(known)}"
                     refuse(f"`{name}`, a {t}, has no field {field!r:.40}", near)
-            parts = [flattened(inner, value.get(field), f"{name}.{field}", what) for field, inner in fields]
+            parts = [flattened(inner, value.get(field), part_name(name, t, field), what) for field, inner in fields]
             return np.concatenate(parts)
     raise TypeError(t)
 

@@ -13,19 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.batch.arguments import Axes, Batch, Loaded, many, stacked_values
+from retrograd.batch.arguments import Axes, Batch, Loaded, is_tuple, many, stacked_values
 from retrograd.batch.batches import Shared
 from retrograd.batch.runs import BatchWords, ElementTrap, Numbers, run_rows
 from retrograd.compiler.language.forms import FormType
-from retrograd.compiler.language.types import FIXED
+from retrograd.compiler.language.types import FIXED, StructType, Type
 from retrograd.compiler.lower import Argument
-from retrograd.differentiation.arguments import all_fixed, from_integers, from_words, shaped, sizes
+from retrograd.differentiation.arguments import Reals, all_fixed, from_integers, from_words, shaped, sizes
 from retrograd.differentiation.gradient_requests import GradientPlan, GradientRequest, by_choice
 from retrograd.differentiation.scales import at_scale
 from retrograd.distribution.tasks import Distribution
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.simulator.engines.batch.layout import Range
+from retrograd.values.named import FurtherArguments
 from retrograd.values.trees import restored
 
 
@@ -76,19 +77,19 @@ def batch_gradient(
         raise rows.traps[i]
     found: dict[str, Any] = {}
     for a, result in zip(b.each, rows.results[len(value) :], strict=True):
-        of_all = many(a.type, batch.length)
         if result.reals is not None:
-            found[a.name] = shaped(of_all, result.reals.ravel())
+            found[a.name] = _stacked(a.type, result.reals.reshape(batch.length, a.type.size))
             continue
-        held = loaded.of(a.name) if a.name in batch.columns else np.tile(_words(loaded, a), (batch.length, 1))
+        held = np.tile(_words(loaded, a), (batch.length, 1)) if batch.shares(a) else _rows(loaded, a)
         assert result.words is not None
+        of_all = many(a.type, batch.length)
         reals = from_words(result.words.ravel(), sizes(of_all, held.ravel(), w), scale, w)
-        found[a.name] = shaped(of_all, reals)
+        found[a.name] = _stacked(a.type, reals.reshape(batch.length, a.type.size))
     column = len(total)
     for a in b.added:
         added, column = rows.sums[column : column + a.type.size], column + a.type.size
         total_of = shaped(a.type, from_integers(added, sizes(a.type, _words(loaded, a), w), scale, w))
-        found[a.name] = restored(a.type, batch.values[a.name], total_of)
+        found[a.name] = restored(a.type, batch.values[a.name], total_of) if a.name in batch.values else total_of
     for a in b.each:
         if isinstance(a.type, FormType):
             found[a.name] = list(found[a.name])
@@ -124,7 +125,7 @@ class BatchGradient:
         """The gradients of a batch, run as requested or as `run`. Raises CompileError, InputError, NotDifferentiable."""
         batch = Batch(run or requested.run, args, keywords, in_axes)
         plan = requested.plan(batch.compiled())
-        added = [a for a in plan.wanted if summed and a.name not in batch.columns]
+        added = [a for a in plan.wanted if summed and batch.shares(a)]
         each = [a for a in plan.wanted if a not in added]
         return cls(batch, plan, batch.words(plan.compiled), each, added)
 
@@ -140,6 +141,22 @@ class BatchGradient:
 
     def _cotangents(self, of: list[Argument]) -> list[Range]:
         return [(a.address + self.plan.program.cotangents, a.type.size) for a in of]
+
+
+def _stacked(t: Type, rows: Reals) -> Any:
+    """The cotangents of all elements, one row for each; those of `*xs` as a tuple of stacked parts."""
+    if not isinstance(t, StructType) or not is_tuple(t):
+        return shaped(many(t, len(rows)), rows.ravel())
+    ends = np.cumsum([inner.size for _, inner in t.fields])[:-1]
+    parts = zip(t.fields, np.split(rows, ends, axis=1), strict=True)
+    return FurtherArguments(_stacked(inner, part) for (_, inner), part in parts)
+
+
+def _rows(loaded: Loaded, a: Argument) -> NDArray[np.uint64]:
+    """The words of a batched argument, or of a part of one, one row for each element."""
+    name, (first, _) = next((n, r) for n, r in loaded.ranges.items() if r[0] <= a.address < r[0] + max(1, r[1]))
+    rows = loaded.of(name)
+    return rows[:, a.address - first : a.address - first + a.type.size]
 
 
 def _words(loaded: Loaded, a: Argument) -> NDArray[np.uint64]:

@@ -23,13 +23,12 @@ from retrograd.differentiation.arguments import (
     is_one,
     need_derivative,
     need_scale,
-    positions,
     refuse,
     shaped,
     sizes,
     without_derivative,
 )
-from retrograd.differentiation.parts import ArgumentPart, first_number, loss_part
+from retrograd.differentiation.parts import ArgumentPart, chosen_parts, first_number, loss_part
 from retrograd.differentiation.programs import (
     COTANGENT_HINT,
     DerivedProgram,
@@ -70,7 +69,7 @@ class GradientRequest:
         self.given = (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
         self.run = differentiable(f, engine, format)
         self.argnums, self.scale, self.value = argnums, scale, value
-        self.chosen, self.part = positions(f, argnums), loss_part(f, loss)
+        self.chosen, self.part = chosen_parts(f, argnums), loss_part(f, loss)
         #: the position of the argument that holds the loss
         self.loss = self.part.position
         chosen = None if self.chosen is None else tuple(self.chosen)
@@ -184,14 +183,15 @@ def need_loss(f: Reversible | Inverse, part: ArgumentPart, arguments: Sequence[A
 
 
 def choose(
-    f: Reversible | Inverse, arguments: Sequence[Argument], chosen: Sequence[int] | None, left_out: int | None
+    f: Reversible | Inverse, arguments: Sequence[Argument], chosen: Sequence[ArgumentPart] | None, left_out: int | None
 ) -> list[Argument]:
-    """The arguments at the chosen positions; for None, all that have a derivative except `left_out`."""
+    """The chosen parts of the arguments; for None, all that have a derivative except `left_out`."""
     if chosen is None:
         return [a for i, a in enumerate(arguments) if i != left_out and without_derivative(a.type) is None]
-    for i in chosen:
-        need_derivative(f, arguments[i].name, arguments[i].type)
-    return [arguments[i] for i in chosen]
+    found = [part.of(f, arguments) for part in chosen]
+    for a in found:
+        need_derivative(f, a.name, a.type)
+    return found
 
 
 def restored_by_name(arguments: Sequence[Argument], given: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:

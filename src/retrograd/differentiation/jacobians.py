@@ -31,11 +31,10 @@ from retrograd.differentiation.arguments import (
     need_derivative,
     need_scale,
     pieces,
-    positions,
     refuse,
 )
 from retrograd.differentiation.gradient_requests import by_choice, choose
-from retrograd.differentiation.parts import ArgumentPart, loss_part, part, with_derivative
+from retrograd.differentiation.parts import ArgumentPart, chosen_parts, loss_part, part, with_derivative
 from retrograd.differentiation.programs import most_copies
 from retrograd.differentiation.pullbacks import pullback_program, pulled_back
 from retrograd.differentiation.scales import Scale, at_scale
@@ -106,7 +105,7 @@ def jacobian(
     may give wrong numbers. Raises NotDifferentiable, CompileError, ProgramTrap.
     """
     request = differentiable(f, engine, format)
-    chosen, results = positions(f, argnums), _results(f, outputs)
+    chosen, results = chosen_parts(f, argnums), _results(f, outputs)
     if pattern is not None and not is_one(outputs):
         refuse("a pattern is given for several outputs", "a pattern is that of one output: call rg.jacobian for each")
 
@@ -150,7 +149,7 @@ class _Rows:
         f: Reversible | Inverse,
         request: Request,
         values: list[Any],
-        chosen: list[int] | None,
+        chosen: list[ArgumentPart] | None,
         results: list[ArgumentPart] | None,
         y: ArgumentPart,
         scale: Scale,
@@ -165,7 +164,7 @@ class _Rows:
         self.scale = 0 if scale == "auto" else need_scale(scale, self.format)
         if chosen is None and results is not None:
             held = {result.position for result in results}
-            chosen = [a.position for a in with_derivative(self.compiled.arguments) if a.position not in held]
+            chosen = [a for a in with_derivative(self.compiled.arguments) if a.position not in held]
         self.wanted = choose(f, self.compiled.arguments, chosen, None)
         for a in (self.y, *self.wanted):
             if isinstance(a.type, FormType):

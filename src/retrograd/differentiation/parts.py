@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from retrograd.compiler.language.types import (
@@ -23,7 +23,14 @@ from retrograd.compiler.language.types import (
     Type,
 )
 from retrograd.compiler.lower import Argument
-from retrograd.differentiation.arguments import loss_position, position, refuse, without_derivative
+from retrograd.differentiation.arguments import (
+    direction_of,
+    is_one,
+    loss_position,
+    position,
+    refuse,
+    without_derivative,
+)
 from retrograd.isa.diagnostics import nearest
 
 _PATH = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*(?P<rest>[.\[].*)", re.DOTALL)
@@ -55,6 +62,10 @@ def part(f: Any, which: Any) -> ArgumentPart:
     """The part of an argument that a position, a name or a path denotes. Raises NotDifferentiable."""
     found = _PATH.fullmatch(which) if isinstance(which, str) else None
     if found is None:
+        variadic = direction_of(f)[0].variadic
+        if variadic is not None and isinstance(which, int) and not isinstance(which, bool) and which >= variadic:
+            # A position counts the arguments of the call.
+            return ArgumentPart(variadic, ((which - variadic,),))
         return ArgumentPart(position(f, which))
     at, steps, rest = position(f, found["name"]), [], found["rest"]
     while rest:
@@ -68,6 +79,18 @@ def part(f: Any, which: Any) -> ArgumentPart:
         steps.append(field if field is not None else tuple(int(i) for i in step["index"].split(",")))
         rest = rest[step.end() :]
     return ArgumentPart(at, tuple(steps))
+
+
+def chosen_parts(f: Any, argnums: Any) -> list[ArgumentPart] | None:
+    """The parts that `argnums` names, in its order; None for all arguments that have a derivative."""
+    if argnums is None:
+        return None
+    found = [part(f, which) for which in (list(argnums) if not is_one(argnums) else [argnums])]
+    for k, one in enumerate(found):
+        if one in found[:k]:
+            name = direction_of(f)[0].parameters[one.position].name + one.path
+            refuse(f"`{name}` of `{f.__name__}` is chosen twice", "choose it once")
+    return found
 
 
 def loss_part(f: Any, loss: Any) -> ArgumentPart:
@@ -113,6 +136,11 @@ def _element(f: Any, a: Argument, index: tuple[int, ...]) -> Argument:
     """The element of an array, or the row that fewer indices than axes leave."""
     shown = f"{a.name}[{', '.join(map(str, index))}]"
     t: Type = a.type
+    if isinstance(t, StructType) and t.is_tuple and len(index) == 1:
+        count = len(t.fields)
+        if not -count <= index[0] < count:
+            refuse(f"`{f.__name__}` has no argument `{shown}`", f"`{a.name}` has {count} item{'s' * (count != 1)} here")
+        return replace(_field(f, a, t.fields[index[0]][0]), name=shown)
     if not isinstance(t, ArrayType):
         refuse(f"`{a.name}` of `{f.__name__}` is {t}, and has no element `{shown}`", _contents(t))
     if len(index) > len(t.shape):

@@ -12,6 +12,7 @@ Trap: a derivative may not fit in a word where all numbers of the function do. `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -169,8 +170,8 @@ def loss_gradient_program(
     compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int | None
 ) -> DerivedProgram:
     """x -> (x, ∂L/∂x of the arguments `wanted`, L): the cotangent of the loss begins as 2^scale, or as it is given."""
-    inputs = real_regions(compiled.lowered, [a.name for a in wanted])
-    outputs = real_regions(compiled.lowered, [_argument_of(compiled, loss)])
+    inputs = real_regions(compiled.lowered, [_argument_of(a) for a in wanted])
+    outputs = real_regions(compiled.lowered, [_argument_of(loss)])
     module = _oriented(compiled, backward)
     return _gradient(
         compiled,
@@ -200,8 +201,8 @@ def second_order_program(
 ) -> DerivedProgram:
     """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments `wanted`: forward over adjoint. `copies`: of ẋ, beside one x."""
     module = _oriented(compiled, backward)
-    inputs = real_regions(compiled.lowered, [a.name for a in wanted])
-    outputs = real_regions(compiled.lowered, [_argument_of(compiled, loss)])
+    inputs = real_regions(compiled.lowered, [_argument_of(a) for a in wanted])
+    outputs = real_regions(compiled.lowered, [_argument_of(loss)])
 
     def made(forward: bool) -> tuple[Differentiated, Differentiated]:
         first = gradient(module, inputs, outputs, loss=loss.address, scale=scale, forward=forward)
@@ -217,9 +218,9 @@ def second_order_program(
     )
 
 
-def _argument_of(compiled: Compiled, loss: Argument) -> str:
-    """The name of the argument that holds the loss."""
-    return next(a.name for a in compiled.arguments if 0 <= loss.address - a.address < a.type.size)
+def _argument_of(part: Argument) -> str:
+    """The name of the argument that a part belongs to."""
+    return re.split(r"[.\[]", part.name, maxsplit=1)[0]
 
 
 def _gradient(compiled: Compiled, make: Callable[[bool], Differentiated]) -> DerivedProgram:

@@ -99,7 +99,7 @@ def reversible_gradient(
         while name in names:
             name += "_"
         names.add(name)
-        gains.append(Parameter(name, _gain(p.annotation)))
+        gains.append(Parameter(name, _gain(p.annotation), variadic=p.variadic))
     of = GradientOf(function, backward, at, tuple(chosen), keep)
     return ReversibleGradient(function, of, (*function.parameters, *gains))
 

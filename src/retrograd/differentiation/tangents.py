@@ -199,9 +199,9 @@ class _SecondOrder:
         self.wanted = choose(of.f, self.compiled.arguments, of.chosen, of.loss)
         self._loss = loss
         self.program = self._program(1)
-        words = _words(self.compiled, self.values)
-        self.words = {a.name: words[a.name] for a in self.wanted}
-        self.sizes = {a.name: sizes(a.type, words[a.name], self.format) for a in self.wanted}
+        words = argument_words(self.compiled, self.values)
+        self.words = {a.name: words[a.address : a.address + a.type.size] for a in self.wanted}
+        self.sizes = {a.name: sizes(a.type, self.words[a.name], self.format) for a in self.wanted}
         self.vector: dict[str, Reals] = {}
         self.machine: Finished
 

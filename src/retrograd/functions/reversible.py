@@ -37,6 +37,8 @@ class _Signature:
         shown = dict(written.parameters)
         if function.gradient_of is not None:
             kind = next(reversed(shown.values())).kind
+            if function.variadic is not None:
+                kind = inspect.Parameter.KEYWORD_ONLY
             for p in function.parameters[len(shown) :]:
                 shown[p.name] = inspect.Parameter(p.name, kind, annotation=p.annotation)
         return written.replace(parameters=[*shown.values()], return_annotation=tuple)

@@ -24,6 +24,7 @@ from retrograd.testing.laws import Cell, Subject, cells, differences, explained,
 from retrograd.testing.nearby import Nearby, finer, signed
 from retrograd.testing.slopes import Slope
 from retrograd.values.marshal import from_words, to_words
+from retrograd.values.trees import fields_of
 
 #: the first h is 2^-5 by default
 _FIRST = 5
@@ -185,7 +186,9 @@ def _flat(t: Type, gradient: Any) -> list[float]:
             numbers = t.structure.encoded(gradient, "gradient").numbers
             return [*numbers, *[0.0] * (t.size - len(numbers))]
         case StructType(_, fields):
-            return [x for name, inner in fields for x in _flat(inner, getattr(gradient, name))]
+            given = fields_of(t, gradient)
+            assert given is not None
+            return [x for name, inner in fields for x in _flat(inner, given[name])]
     raise TypeError(t)
 
 

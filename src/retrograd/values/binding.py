@@ -28,6 +28,7 @@ from retrograd.compiler.language.types import (
     complete,
     element_of,
     is_open,
+    item_name,
     mismatch,
     scalar_of,
     static,
@@ -36,6 +37,7 @@ from retrograd.compiler.language.types import (
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.values.arrays import as_array
+from retrograd.values.named import FurtherArguments
 from retrograd.values.trees import fields_of, is_tree, parts_of, struct_of_tree
 
 
@@ -80,6 +82,7 @@ def _bound(function: SourceFunction, args: Sequence[Any], keywords: dict[str, An
             f"`{name}` is no reversible function",
             "Use @reversible: only functions of the language run backward and have derivatives.",
         )
+    args, keywords = with_further(function, args, keywords)
     if len(args) == len(function.parameters) and not keywords:
         return list(args)
     names = [p.name for p in function.parameters]
@@ -102,6 +105,23 @@ def _bound(function: SourceFunction, args: Sequence[Any], keywords: dict[str, An
     return [found[name] for name in names]
 
 
+def with_further(
+    function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any]
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The arguments of a call, those for `*xs` as one tuple. Parameters after `*xs` are given by name."""
+    at = function.variadic
+    if at is None:
+        return args, keywords
+    name, further = function.parameters[at].name, args[at:]
+    if not further and isinstance(keywords.get(name), list | tuple):
+        further = keywords[name]
+    elif len(further) == 1 and isinstance(further[0], FurtherArguments):
+        further = further[0]
+    rest = {k: v for k, v in keywords.items() if k != name or (args[at:] and k in keywords)}
+    given = FurtherArguments(further)
+    return (args, {**rest, name: given}) if len(args) < at else ((*args[:at], given), rest)
+
+
 def types_of(function: SourceFunction, values: Sequence[Any]) -> tuple[Type, ...]:
     """The types that the function is compiled for, from its annotations and the arguments. Raises InputError RG0603."""
     sizes: dict[str, int] = {}
@@ -112,6 +132,9 @@ def types_from_annotations(function: SourceFunction) -> tuple[Type, ...]:
     """The types, where annotations say all. Raises InputError RG0603 naming the parameter that is left open."""
     out: list[Type] = []
     for p in function.parameters:
+        if p.variadic:
+            hint = f"Give examples of the arguments, as in a call of `{function.__name__}`."
+            refuse_argument(f"the number of `*{p.name}` is open", hint, function, p.name)
         try:
             out.append(complete(p.annotation))
         except TypeError:
@@ -121,13 +144,22 @@ def types_from_annotations(function: SourceFunction) -> tuple[Type, ...]:
 
 
 def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str, int]) -> Type:
+    if p.variadic:
+        if not isinstance(value, list | tuple):
+            refuse_argument(
+                f"`{p.name}` of `{function.__name__}` is a tuple, not {described(value)}", None, function, p.name
+            )
+        types = [_type_of(function, p.item(i), v, sizes) for i, v in enumerate(value)]
+        return struct_of_tree("tuple", tuple((item_name(i), t) for i, t in enumerate(types)))
     where = f"`{p.name}` of `{function.__name__}`"
     wanted = p.annotation
 
     def refuse(message: str, hint: str | None = None) -> NoReturn:
         refuse_argument(message, hint, function, p.name)
 
-    if wanted is static or isinstance(value, SourceFunction) or hasattr(value, "__retrograd_inverse_of__"):
+    if wanted is static or _is_function(value):
+        return StaticType(value)
+    if wanted is NOTHING and isinstance(value, list | tuple) and value and all(map(_is_function, value)):
         return StaticType(value)
     if isinstance(wanted, Structure):
         if isinstance(value, Unfilled):
@@ -289,6 +321,11 @@ def _fields_hint(struct: StructType, value: Any) -> str | None:
         for name in unknown
     ]
     return "; ".join(said) or None
+
+
+def _is_function(value: Any) -> bool:
+    """Whether a value is a reversible function or an inverse."""
+    return isinstance(value, SourceFunction) or hasattr(value, "__retrograd_inverse_of__")
 
 
 def _number(value: Any) -> bool:

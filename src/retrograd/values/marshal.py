@@ -22,6 +22,7 @@ from retrograd.compiler.language.types import (
     StaticType,
     StructType,
     Type,
+    part_name,
 )
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format, brief
@@ -115,7 +116,7 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
             held = vars(value) if isinstance(value, cls) else fields_of(t, value)
             if held is None:
                 refuse_argument(f"`{name}` takes a {cls.__name__}, not {described(value)}")
-            return _joined([word_array(inner, held[field], w, f"{name}.{field}") for field, inner in fields])
+            return _joined([word_array(inner, held[field], w, part_name(name, t, field)) for field, inner in fields])
         case StackType(element, capacity):
             out = np.zeros(1 + capacity, dtype=np.uint64)
             out[0] = len(value)

@@ -22,5 +22,11 @@ def named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
     return cast("Callable[..., Any]", made)
 
 
+class FurtherArguments(tuple[Any, ...]):
+    """The values of `*xs` among the results of a function. As the only argument in the place of `*xs`, it stands for all of them."""
+
+    __slots__ = ()
+
+
 def _restored(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     return named_tuple(name, fields)(*values)

@@ -21,10 +21,13 @@ from retrograd.compiler.language.types import (
     ArrayAnnotation,
     ArrayType,
     ScalarType,
+    StackAnnotation,
     StackType,
     StaticType,
     StructType,
     Type,
+    item_name,
+    static,
 )
 from retrograd.values.numbers import fixed, lognum
 
@@ -66,11 +69,6 @@ def fields_of(t: StructType, value: Any) -> dict[str, Any] | None:
     return {name: parts[name] for name in names} if parts.keys() == set(names) else None
 
 
-def item_name(i: int) -> str:
-    """The name of a field that item i of a list is kept in."""
-    return f"item{i}"
-
-
 def struct_of_tree(kind: str, fields: tuple[tuple[str, Type], ...]) -> StructType:
     """A struct of these fields, the same class for the same fields. `kind`: the name of the class."""
     return StructType(_class(kind, fields), fields)
@@ -92,7 +90,11 @@ def _annotation(t: Type) -> Any:
             return ArrayAnnotation(_annotation(element), shape)
         case StructType(cls, _):
             return cls
-        case StackType() | StaticType() | FormType():
+        case StaticType():
+            return static
+        case StackType(element, capacity):
+            return StackAnnotation(_annotation(element), capacity)
+        case FormType():
             raise TypeError(t)
 
 
@@ -129,7 +131,7 @@ def _like(given: Any, parts: dict[str, Any]) -> Any:
         return [*parts.values()]
     if isinstance(given, tuple):
         make: Callable[..., Any] | None = getattr(given, "_make", None)
-        return tuple(parts.values()) if make is None else make(parts[name] for name in given._fields)  # type: ignore[attr-defined]
+        return type(given)(parts.values()) if make is None else make(parts[name] for name in given._fields)  # type: ignore[attr-defined]
     return type(given)(**parts)
 
 

@@ -35,6 +35,7 @@ from retrograd.compiler.language.types import (
     element_of,
     is_struct,
     mismatch,
+    part_name,
     scalar_of,
     static,
 )
@@ -48,6 +49,7 @@ from retrograd.compiler.language.values import (
     StructValue,
     Value,
     describe,
+    tuple_value,
 )
 from retrograd.isa.diagnostics import nearest
 
@@ -74,23 +76,23 @@ class Arguments:
     def bind(self, f: FunctionValue, call: ast.Call, parameters: Sequence[Parameter]) -> Bound:
         """The arguments of a call of f for some of its parameters, in their order."""
         function: SourceFunction = f.function
-        names = [p.name for p in parameters]
-        found: Bound = {}
+        variadic = next((i for i, p in enumerate(parameters) if p.variadic), None)
+        names = [p.name for i, p in enumerate(parameters) if i != variadic]
+        ordered = names[:variadic]
         positional: list[tuple[Value, ast.AST]] = []
         if f.receiver is not None:
             positional.append((f.receiver, getattr(call.func, "value", call.func)))
-        for a in call.args:
-            if isinstance(a, ast.Starred):
-                hint = "Pass each argument, or the array as one."
-                self.errors.fail("RG0701", "`*` in a call is not in the language", a, hint)
-            positional.append((self.expressions.value(a), a))
+        positional += self.expressions.listed(call.args)
         of = f"It is declared as {function.signature}."
         called = f"`{function.__name__}`"
-        if len(positional) > len(names):
+        found: Bound = dict(zip(ordered, positional, strict=False))
+        further = positional[len(ordered) :]
+        if variadic is not None:
+            found[parameters[variadic].name] = _tuple_of(further, call)
+        elif further:
             count = f"{len(names)} argument{'s' * (len(names) != 1)}"
             message = f"{called} takes {count}, and is given {len(positional)}"
-            self.errors.fail("RG0715", message, positional[len(names)][1], of)
-        found.update(zip(names, positional, strict=False))
+            self.errors.fail("RG0715", message, further[0][1], of)
         for k in call.keywords:
             if k.arg not in names:
                 if k.arg is None:
@@ -105,12 +107,19 @@ class Arguments:
                     self.errors.fail("RG0715", f"{called} is called without `{p.name}`", call, of)
                 self.expressions.captures.contents(p.default)
                 found[p.name] = (self.expressions.wrap(p.default), call)
-        return {name: found[name] for name in names}
+        return {p.name: found[p.name] for p in parameters}
 
     def fitted(
         self, p: Parameter, value: Value, where: ast.AST, function: SourceFunction, sizes: dict[str, int]
     ) -> Value:
         """The argument, converted to the type that the parameter is annotated with. `sizes`: lengths of named dimensions."""
+        if p.variadic:
+            if not isinstance(value, StructValue) or not value.type.is_tuple:
+                message = f"`{p.name}` of `{function.__name__}` is a tuple, not {describe(value)}"
+                self.errors.fail("RG0715", message, where, f"It is declared as {function.signature}.")
+            at = items_of(where, len(value.fields))
+            given = zip(value.fields.values(), at, strict=True)
+            return tuple_value([self.fitted(p.item(i), v, x, function, sizes) for i, (v, x) in enumerate(given)])
         wanted = p.annotation
         shown = f"`{p.name}` of `{function.__name__}`"
         of = f"It is declared as {function.signature}."
@@ -177,12 +186,14 @@ class Arguments:
                 return StackShape(t)
             case StructValue(t, fields):
                 inner = []
-                for field_name, given in fields.items():
-                    wanted, v = dict(t.fields)[field_name], given
+                types, places = dict(t.fields), items_of(where, len(fields))
+                for i, (field_name, given) in enumerate(fields.items()):
+                    wanted, v = types[field_name], given
+                    part, where = part_name(name, t, field_name), places[i]
                     if isinstance(v, Constant) and isinstance(wanted, ScalarType):
                         e = self.expressions.number(v, where, wanted.kind)
                         v = Scalar(e, None, f"it is {describe(v)}")
-                    inner.append((field_name, self.shape(f"{name}.{field_name}", v, where, found)))
+                    inner.append((field_name, self.shape(part, v, where, found)))
                 return StructShape(t, tuple(inner))
             case FunctionValue(f, backward, receiver, captured):
                 if receiver is not None:
@@ -192,10 +203,6 @@ class Arguments:
                     return ClosureShape((id(f), backward), self.captured(value, where, found), value)
                 return StaticShape((id(f), backward), value)
             case Constant(v):
-                if isinstance(v, tuple) and any(isinstance(x, FunctionValue) and x.captured for x in v):
-                    hint = "Pass each function as an argument of its own."
-                    message = "a list of functions that use variables around them is no argument"
-                    self.errors.fail("RG0703", message, where, hint)
                 return StaticShape(static_key(v), v)
             case Lazy():
                 hint = "give it a name first, `t = …`, which makes an array of it"
@@ -214,6 +221,22 @@ class Arguments:
         """The shapes of the variables around f that it uses, whose leaves are added to `found`."""
         at = {name: ast.copy_location(ast.Name(name, ast.Load()), where) for name, _ in f.captured}
         return tuple((name, self.shape(name, value, at[name], found)) for name, value in f.captured)
+
+
+def _tuple_of(items: Sequence[tuple[Value, ast.AST]], call: ast.Call) -> tuple[Value, ast.AST]:
+    """The tuple of further arguments of a call, and its place: from the first of them to the last."""
+    places = [where for _, where in items if isinstance(where, ast.expr)]
+    at = ast.copy_location(ast.Tuple(places, ast.Load()), places[0] if places else call)
+    if places:
+        at.end_lineno, at.end_col_offset = places[-1].end_lineno, places[-1].end_col_offset
+    return tuple_value([value for value, _ in items]), at
+
+
+def items_of(where: ast.AST, count: int) -> list[ast.AST]:
+    """The places of the items of a tuple; that of the whole where it is not written item by item."""
+    if isinstance(where, ast.Tuple | ast.List) and len(where.elts) == count:
+        return list(where.elts)
+    return [where] * count
 
 
 def extent(view: ArrayView | StackValue) -> int:

@@ -100,6 +100,8 @@ class CallValues:
                 return Constant(length) if isinstance(length, int) else Scalar(length.e)
             if isinstance(x, StackValue):
                 return Scalar(count_of(x))
+            if isinstance(x, StructValue) and x.type.is_tuple:
+                return Constant(len(x.fields))
             if isinstance(x, Constant) and hasattr(type(x.value), "__len__"):
                 self.errors.guarded(node, need_container, x.value, "the length of", "__len__")
                 if getattr(x.value, "ndim", True):
@@ -115,6 +117,8 @@ class CallValues:
             return self.errors.guarded(node, self.expressions.arithmetic.function, "round", self._arguments(node, 1))
         if callee is min or callee is max:
             args = self._arguments(node, None)
+            if len(args) == 1 and isinstance(args[0], StructValue) and args[0].type.is_tuple:
+                args = [*args[0].fields.values()]
             if args and all(isinstance(v, Constant) for v in args):
                 values = [v.value for v in args if isinstance(v, Constant)]
                 return self.errors.guarded(node, lambda: Constant(purity.call(callee, tuple(values), callee.__name__)))
@@ -165,12 +169,11 @@ class CallValues:
         self.errors.fail("RG0701", message, node, hint)
 
     def _arguments(self, node: ast.Call, count: int | None) -> list[Value]:
-        if any(isinstance(a, ast.Starred) for a in node.args):
-            self.errors.fail("RG0701", "`*` in a call is not in the language", node)
-        if count is not None and len(node.args) != count:
-            message = f"`{shortened(node.func)}` takes {count} argument{'s' * (count != 1)}, not {len(node.args)}"
+        found = [value for value, _ in self.expressions.listed(node.args)]
+        if count is not None and len(found) != count:
+            message = f"`{shortened(node.func)}` takes {count} argument{'s' * (count != 1)}, not {len(found)}"
             self.errors.fail("RG0715", message, node)
-        return [self.expressions.value(a) for a in node.args]
+        return found
 
     def _intrinsic(self, f: Intrinsic, node: ast.Call) -> Value:
         name = f.__name__

@@ -26,14 +26,13 @@ from retrograd.compiler.language.arithmetic import number_kind
 from retrograd.compiler.language.shapes import ScalarShape, Shape, StructShape, leaf_shapes
 from retrograd.compiler.language.types import ScalarType, StructType, scalar_of, struct_of
 from retrograd.compiler.language.values import (
-    ArrayView,
     Constant,
     FunctionValue,
-    Lazy,
     Scalar,
     StructValue,
     Value,
     describe,
+    tuple_value,
 )
 
 #: kind of a lambda's value → the update that makes it from zero
@@ -67,20 +66,22 @@ class FunctionValues:
             self._refuse(message, function, node)
         others = [p for p in function.parameters if p is not result]
         bound = self.arguments.bind(f, node, others)
-        spread = [
-            p.name for p in others
-            if isinstance(bound[p.name][0], ArrayView | Lazy) and p.annotation is not NOTHING and scalar_of(p.annotation)
-        ]  # fmt: skip
+        spread = [p.name for p in others if p.annotation is not NOTHING and scalar_of(p.annotation)]
+        items = {name: _items(bound[name][0]) for name in spread}
 
         def one(*values: Value) -> Value:
-            given = dict(zip(spread, values, strict=True))
-            inner = {name: (given.get(name, value), where) for name, (value, where) in bound.items()}
+            each = iter(values)
+            inner = dict(bound)
+            for name in spread:
+                given, where = bound[name]
+                picked = [next(each) for _ in items[name]]
+                inner[name] = (tuple_value(picked) if isinstance(given, StructValue) else picked[0], where)
             if isinstance(function, InnerFunction) and function.lambda_body is not None:
                 return self._lambda_value(f, inner, node)
             return self._value(f, result, t, inner, node)
 
         arithmetic = self.arguments.expressions.arithmetic
-        return self.errors.guarded(node, arithmetic.each, one, *(bound[name][0] for name in spread))
+        return self.errors.guarded(node, arithmetic.each, one, *(v for name in spread for v in items[name]))
 
     def _lambda_value(self, f: FunctionValue, bound: Bound, node: ast.Call) -> Value:
         """The value of a call of a lambda. Its type is that of the expression for these arguments."""
@@ -99,7 +100,7 @@ class FunctionValues:
             case Scalar() | Constant() if kind := found.kind if isinstance(found, Scalar) else number_kind(found.value):
                 made = function.with_update(_MADE_BY.get(kind, ast.Add)())
                 return self._value(replace(f, function=made), result, ScalarType(kind), bound, node)
-            case StructValue(t) if _shape_of(t) is not None:
+            case StructValue(t) if not t.is_tuple and _shape_of(t) is not None:
                 return self._value(f, result, t, bound, node)
         hint = "write a `def` with a parameter for the result, and call it on a line of its own"
         self.errors.fail("RG0703", f"the value of this lambda is {describe(found)}, and no number", node, hint)
@@ -160,7 +161,8 @@ class FunctionValues:
             self._refuse(f"`{function.__name__}` gives a tuple of {count} numbers, and not one", function, node)
         result = parameters[first]
         given = len(node.args) + len(node.keywords)
-        if given >= len(parameters) - (f.receiver is not None) or any(k.arg == result.name for k in node.keywords):
+        full = function.variadic is None and given >= len(parameters) - (f.receiver is not None)
+        if full or any(k.arg == result.name for k in node.keywords):
             message = (
                 f"the call of `{function.__name__}` is given `{result.name}`, which it changes, so it has no value"
             )
@@ -171,6 +173,11 @@ class FunctionValues:
         called = function.__name__
         hint = f"call `{called}` on a line of its own, with a variable for each argument that it changes: {function.signature}"
         self.errors.fail("RG0701", message, node, hint)
+
+
+def _items(value: Value) -> list[Value]:
+    """The items of `*xs`; any other argument by itself."""
+    return [*value.fields.values()] if isinstance(value, StructValue) and value.type.is_tuple else [value]
 
 
 def _shape_of(t: Any) -> Shape | None:

@@ -31,6 +31,7 @@ from retrograd.compiler.language.values import (
     count_of,
     describe,
     stored,
+    tuple_value,
 )
 from retrograd.isa.diagnostics import nearest
 
@@ -94,12 +95,19 @@ class Indexing:
 
     def _index_struct(self, x: StructValue, node: ast.Subscript) -> Value:
         """The field of a struct: `p["w"]` by name, `p[0]` by position, both known when the program is compiled."""
-        key = self.expressions.static(node.slice, f"the field in `{shortened(node)}`")
         names = [*x.fields]
+        if x.type.is_tuple and isinstance(node.slice, ast.Slice):
+            ends = (node.slice.lower, node.slice.upper, node.slice.step)
+            bounds = [None if e is None else self.expressions.static_int(e, "the bound of a slice") for e in ends]
+            return tuple_value([x.fields[name] for name in names[slice(*bounds)]])
+        key = self._key_of(x, node)
         if isinstance(key, str) and key in x.fields:
             return x.fields[key]
         if type(key) is int and -len(names) <= key < len(names):
             return x.fields[names[key]]
+        if x.type.is_tuple:
+            shown = shortened(node.value)
+            self.errors.fail("RG0713", f"`{shortened(node)}` is no item: `{shown}` is {describe(x)}", node)
         near = nearest(key, names) if isinstance(key, str) else None
         self.errors.fail(
             "RG0702",
@@ -108,18 +116,33 @@ class Indexing:
             near or f"its fields, from 0 on, are {', '.join(names)}",
         )
 
+    def _key_of(self, x: StructValue, node: ast.Subscript) -> Any:
+        """The name or position of a field, known when the program is compiled."""
+        if x.type.is_tuple and not isinstance(self.expressions.value(node.slice), Constant):
+            tuple_ = shortened(node.value)
+            hint = f"Go through the items: `for i, x in enumerate({tuple_}):`; or use an array, whose indices may vary."
+            message = f"`{shortened(node.slice)}` is not known when the program is compiled, and `{tuple_}` is a tuple"
+            self.errors.fail("RG0717", message, node.slice, hint)
+        return self.expressions.static(node.slice, f"the field in `{shortened(node)}`")
+
     def chosen_function(self, node: ast.expr) -> tuple[list[FunctionValue], E] | None:
         """(functions, index) of `fs[i]`, where fs is a list of functions and i is known only when the program runs."""
         if not isinstance(node, ast.Subscript) or isinstance(node.slice, ast.Slice | ast.Tuple):
             return None
         x, index = self.expressions.value(node.value), self.expressions.value(node.slice)
-        if not isinstance(x, Constant) or not isinstance(x.value, tuple | list) or not isinstance(index, Scalar):
+        if not isinstance(index, Scalar):
             return None
-        functions = [self.expressions.wrap(f) for f in x.value]
+        if isinstance(x, StructValue) and x.type.is_tuple:
+            functions = [*x.fields.values()]
+        elif isinstance(x, Constant) and isinstance(x.value, tuple | list):
+            functions = [self.expressions.wrap(f) for f in x.value]
+        else:
+            return None
         found = [f for f in functions if isinstance(f, FunctionValue)]
         if not found or len(found) != len(functions):
             return None
-        self.expressions.captures.contents(x.value)
+        if isinstance(x, Constant):
+            self.expressions.captures.contents(x.value)
         # A table of the numbers of the functions, read at the index, which is thereby tested.
         numbers = self.expressions.constant_array(range(len(found)), node)
         return found, self.expressions.number(self._index_view(numbers, [node.slice], node), node)

@@ -13,15 +13,16 @@ from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import Address, E, word_of
+from retrograd.compiler.ir.expressions import Address, E, const, word_of
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.arithmetic import Arithmetic, number_kind
-from retrograd.compiler.language.purity import Impure, need_operators, need_plain
+from retrograd.compiler.language.arithmetic import Arithmetic, first_axis, number_kind
+from retrograd.compiler.language.purity import Impure, need_iterable, need_operators, need_plain
 from retrograd.compiler.language.types import ScalarType, is_struct, row_major
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
     FunctionValue,
+    Lazy,
     StructValue,
     Value,
     describe,
@@ -113,6 +114,30 @@ class ExpressionLowering:
             fields = {name: self.wrap(getattr(found, name)) for name in type(found).__retrograd_fields__}
             return StructValue(struct_type(type(found), fields), fields)
         return Constant(found)
+
+    def items(self, value: Value, node: ast.AST) -> list[Value]:
+        """The items of a tuple, or the elements of an array along its first axis. Raises RG0703 for any other value."""
+        match value:
+            case StructValue(t, fields) if t.is_tuple:
+                return [*fields.values()]
+            case Constant(tuple() | list() as found):
+                self.errors.guarded(node, need_iterable, found)
+                return [self.wrap(v) for v in found]
+            case ArrayView(shape=(length, *_)) | Lazy(shape=(length, *_)):
+                return [first_axis(value, const(i, INT)) for i in range(length)]
+        shown = shortened(node)
+        message = f"`*{shown}` takes a tuple or an array apart, and `{shown}` is {describe(value)}"
+        self.errors.fail("RG0703", message, node, f"Pass it by itself: `{shown}`.")
+
+    def listed(self, nodes: Sequence[ast.expr]) -> list[tuple[Value, ast.expr]]:
+        """The values of arguments, each with its place; `*xs` stands for the items of xs."""
+        out: list[tuple[Value, ast.expr]] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                out += [(v, node.value) for v in self.items(self.value(node.value), node.value)]
+            else:
+                out.append((self.value(node), node))
+        return out
 
     def numbers(self, array: Any, node: ast.AST) -> np.ndarray[Any, Any]:
         """A constant as an array of numbers."""

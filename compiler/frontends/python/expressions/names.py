@@ -49,8 +49,7 @@ class Names:
         name = node.id
         if name in self.scope.names:
             found = self.scope.names[name]
-            if isinstance(found, FunctionValue) and found.captured:
-                self._require_live(found, node)
+            self._require_live(found, node)
             return found
         if name in self.scope.freed:
             hint = f"Free `{name}` later, or compute it again."
@@ -77,9 +76,12 @@ class Names:
         known = [n for n in (*self.scope.names, *self.function.names()) if n != name and n not in _UNLIKELY]
         self.errors.fail("RG0702", f"nothing is named `{name}` here", node, nearest(name, known))
 
-    def _require_live(self, f: FunctionValue, node: ast.Name) -> None:
-        """Refuse an inner function that uses a variable which was freed."""
-        for name, value in f.captured:
+    def _require_live(self, f: Value, node: ast.Name) -> None:
+        """Refuse an inner function, or a tuple with one, that uses a variable which was freed."""
+        if isinstance(f, StructValue) and f.type.is_tuple:
+            for item in f.fields.values():
+                self._require_live(item, node)
+        for name, value in f.captured if isinstance(f, FunctionValue) else ():
             where = next((at for lost, at in self.scope.lost if lost is value), None)
             if where is not None:
                 message = f"`{name}`, which `{node.id}` uses, was freed in line {where.line}"
@@ -89,7 +91,7 @@ class Names:
         x = self.expressions.value(node.value)
         name = node.attr
         match x:
-            case StructValue(t, fields):
+            case StructValue(t, fields) if not t.is_tuple:
                 if name in fields:
                     return fields[name]
                 if hasattr(type(t.cls), name) or any(name in vars(c) for c in t.cls.__mro__):

@@ -15,7 +15,16 @@ from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import COMPARISONS, element
 from retrograd.compiler.language.lengths import merged, note_range, sum_over
 from retrograd.compiler.language.purity import need_plain
-from retrograd.compiler.language.values import ArrayView, Constant, FunctionValue, Lazy, Scalar, Value, describe
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    FunctionValue,
+    Lazy,
+    Scalar,
+    Value,
+    describe,
+    tuple_value,
+)
 
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -134,11 +143,10 @@ class Operators:
         return self.errors.guarded(node, lambda: bool(x in y)) is isinstance(op, ast.In)
 
     def sequence(self, node: ast.Tuple | ast.List) -> Value:
-        values = [self.expressions.value(v) for v in node.elts]
+        values = [value for value, _ in self.expressions.listed(node.elts)]
         if all(isinstance(v, Constant) for v in values):
             return Constant(tuple(v.value for v in values if isinstance(v, Constant)))
-        functions = [v for v in values if isinstance(v, FunctionValue)]
+        functions = [v for v in values if isinstance(v, FunctionValue) and not v.captured]
         if len(functions) == len(values):
             return Constant(tuple(v.function if v == FunctionValue(v.function) else v for v in functions))
-        hint = "Use each variable by its own name, or make a class of them with @rg.struct."
-        self.errors.fail("RG0701", "a tuple of variables is no value of the language", node, hint)
+        return tuple_value(values)

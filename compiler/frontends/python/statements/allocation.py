@@ -42,6 +42,7 @@ from retrograd.compiler.language.types import (
     StructType,
     element_of,
     layouts,
+    part_name,
     row_major,
     scalar_of,
 )
@@ -87,6 +88,12 @@ class Allocation:
             case Constant() | Scalar():
                 e = self.expressions.number(value, node, kind)
                 return self._scalar(name, e, node)
+            case StructValue(t, fields) if t.is_tuple and isinstance(node, ast.Tuple | ast.List):
+                # Values of expressions become variables; variables get another name.
+                return StructValue(t, {
+                    f: v if isinstance(v, Scalar) and isinstance(v.place, Var) else self.allocate(part_name(name, t, f), v, None, node)
+                    for f, v in fields.items()
+                })  # fmt: skip
             case StructValue(t, fields) if isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp):
                 made = {}
                 for field_name, inner in fields.items():

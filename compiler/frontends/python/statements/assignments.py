@@ -24,7 +24,6 @@ from retrograd.compiler.ir.expressions import variables
 from retrograd.compiler.ir.flatten import release
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language import intrinsics
-from retrograd.compiler.language.purity import need_iterable
 from retrograd.compiler.language.types import scalar_of, static
 from retrograd.compiler.language.values import Constant, Scalar, StackValue, StructValue, Value, describe
 
@@ -78,7 +77,7 @@ class Assignments:
                 pass
             case ast.Tuple(), _:
                 found = self.expressions.value(value)
-                if not isinstance(found, Constant):
+                if not isinstance(found, Constant) and not (isinstance(found, StructValue) and found.type.is_tuple):
                     self.errors.fail("RG0703", f"`{shortened(value)}` is {describe(found)}, not several values", value)
                 self.bind(target, found, target)
                 return
@@ -129,12 +128,14 @@ class Assignments:
                 if name in self.scope.names:
                     self.errors.fail("RG0706", f"`{name}` holds a value already", target)
                 self.scope.names[name] = value
-            case ast.Tuple(elts=targets) if isinstance(value, Constant) and isinstance(value.value, tuple | list):
-                self.errors.guarded(node, need_iterable, value.value)
-                if len(targets) != len(value.value):
-                    self.errors.fail("RG0703", f"{len(targets)} names for {len(value.value)} values", target)
-                for x, v in zip(targets, value.value, strict=True):
-                    self.bind(x, self.expressions.wrap(v), node)
+            case ast.Tuple(elts=targets) if isinstance(value, StructValue) or (
+                isinstance(value, Constant) and isinstance(value.value, tuple | list)
+            ):
+                items = self.expressions.items(value, node)
+                if len(targets) != len(items):
+                    self.errors.fail("RG0703", f"{len(targets)} names for {len(items)} values", target)
+                for x, v in zip(targets, items, strict=True):
+                    self.bind(x, v, node)
             case _:
                 hint = (
                     "A dict gives its keys; `.items()` gives keys and values."
@@ -153,7 +154,7 @@ class Assignments:
             message = f"`{name}` is {describe(found)} from outside this function, and cannot be freed"
             self.errors.fail("RG0709", message, target, "Remove the `del`.")
         value = self.scope.names[name]
-        named = (m for m in self.locals.owned if m.name == name or m.name.startswith(f"{name}."))
+        named = (m for m in self.locals.owned if m.name == name or m.name.startswith((f"{name}.", f"{name}[")))
         own = [m for m in named if _belongs(m, value)]
         if not own:
             if isinstance(value, Constant):
@@ -226,13 +227,21 @@ def changed_names(function: SourceFunction) -> frozenset[str]:
     return frozenset(found)
 
 
+def _items(node: ast.expr) -> list[ast.expr]:
+    """The items of a tuple that is written out, and of `*` of one; any other expression by itself."""
+    if isinstance(node, ast.Starred):
+        return _items(node.value)
+    return [y for x in node.elts for y in _items(x)] if isinstance(node, ast.Tuple | ast.List) else [node]
+
+
 def _passed(call: ast.Call, function: SourceFunction) -> list[ast.expr]:
     """The arguments of a call that the callee may change: all but the arguments for static parameters."""
     called = function.found(call.func)
     parameters = called.parameters if isinstance(called, SourceFunction) else ()
     static_names = {p.name for p in parameters if p.annotation is static}
-    names = [p.name for p in parameters] + [""] * len(call.args)
+    last = next((p.name for p in parameters if p.variadic), "")
+    names = [p.name for p in parameters] + [last] * len(call.args)
     return [
-        *(x for x, name in zip(call.args, names, strict=False) if name not in static_names),
+        *(y for x, name in zip(call.args, names, strict=False) if name not in static_names for y in _items(x)),
         *(k.value for k in call.keywords if k.arg not in static_names),
     ]

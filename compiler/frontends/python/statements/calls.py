@@ -8,7 +8,7 @@ not change.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -19,13 +19,13 @@ from retrograd.compiler.frontends.python.expressions.function_values import Spec
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.branches import loads_clobbered
-from retrograd.compiler.frontends.python.statements.iterables import first_axis
 from retrograd.compiler.frontends.python.statements.locations import Locations
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.specialisation import Specialisation
-from retrograd.compiler.ir.expressions import Address, E, loads, variables
+from retrograd.compiler.ir.expressions import Address, E, Length, loads, variables
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Block, Call, Const, If, Operand, Region, Test, Var
+from retrograd.compiler.language.arithmetic import first_axis
 from retrograd.compiler.language.lengths import merged
 from retrograd.compiler.language.shapes import Shape
 from retrograd.compiler.language.values import (
@@ -34,6 +34,9 @@ from retrograd.compiler.language.values import (
     Lazy,
     Scalar,
     StackValue,
+    StructValue,
+    Value,
+    tuple_value,
 )
 
 
@@ -55,13 +58,34 @@ class Calls:
     def each(self, f: FunctionValue, backward: bool, call: ast.Call) -> None:
         """`f.each(xs, ys, c)`: f on the elements of the first axis; scalars are passed to every call."""
         arguments = self.arguments.bind(f, call, f.function.parameters)
-        lengths = [v.shape[0] for v, _ in arguments.values() if isinstance(v, ArrayView | Lazy) and v.shape]
+        further = {p.name for p in f.function.parameters if p.variadic}
+
+        def picked(name: str, pick: Callable[[Value], Value]) -> Value:
+            """The argument with `pick` of it; `*xs` with `pick` of each item."""
+            v, _ = arguments[name]
+            return (
+                tuple_value([pick(x) for x in v.fields.values()])
+                if name in further and isinstance(v, StructValue)
+                else pick(v)
+            )
+
+        lengths: list[Length] = []
+
+        def measured(v: Value) -> Value:
+            if isinstance(v, ArrayView | Lazy) and v.shape:
+                lengths.append(v.shape[0])
+            return v
+
+        for name in arguments:
+            picked(name, measured)
         if len(set(lengths)) != 1:
             message = f"`{shortened(call)}` goes through arrays of the lengths {sorted({*lengths}, key=str)}"
             self.errors.fail("RG0712", message, call)
 
         def one(index: tuple[E, ...]) -> None:
-            inner = {name: (first_axis(v, index[0]), where) for name, (v, where) in arguments.items()}
+            inner = {
+                name: (picked(name, lambda v: first_axis(v, index[0])), where) for name, (_, where) in arguments.items()
+            }
             self._call(f, f.backward != backward, inner, call)
 
         self.blocks.over_elements((merged(lengths),), one)

@@ -23,7 +23,7 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.cost_model import length
 from retrograd.compiler.ir.expressions import E, RunLength, add, apply, choose, const, interval, sub
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.arithmetic import number_kind
+from retrograd.compiler.language.arithmetic import first_axis, number_kind
 from retrograd.compiler.language.intrinsics import repeat
 from retrograd.compiler.language.lengths import operands
 from retrograd.compiler.language.purity import need_iterable, need_plain
@@ -99,6 +99,9 @@ class Iterables:
         if isinstance(found, Constant):
             self.errors.guarded(node, need_iterable, found.value)
             return found
+        if isinstance(found, StructValue) and found.type.is_tuple:
+            items = list(found.fields.values())
+            return Iterable(const(len(items), INT), _picked(items), copied=True)
         if not isinstance(found, ArrayView | Lazy) or not found.shape:
             message = f"`{shortened(node)}` is {describe(found)}, which cannot be iterated over"
             hint: str | None = None
@@ -290,17 +293,6 @@ class Iterables:
         reads = tuple(e for p in parts for e in p.reads)
         most = min((p.most for p in parts if p.most is not None), default=None)
         return Iterable(counts[0], item, backward, copied=any(p.copied for p in parts), reads=reads, most=most)
-
-
-def first_axis(v: Value, index: E) -> Value:
-    """v[index], the index being in range; a value without axes is itself."""
-    if isinstance(v, ArrayView) and v.shape:
-        inner = v.without(0, v.at(index))
-        return inner if inner.shape else inner.item()
-    if isinstance(v, Lazy) and v.shape:
-        rest = v.shape[1:]
-        return Lazy(rest, lambda more: v.element((index, *more))) if rest else v.element((index,))
-    return v
 
 
 def _read_only(e: E) -> Scalar:

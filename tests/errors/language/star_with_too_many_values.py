@@ -7,8 +7,8 @@ def add(y: fixed, x: fixed):
 
 
 @reversible
-def f(xs: Array[fixed]):
-    add(*xs)
+def f(y: fixed, xs: Array[fixed, 3]):
+    add(y, *xs)
 
 
-f([0.0, 1.0])
+f(0.0, [1.0, 2.0, 3.0])

@@ -10,9 +10,9 @@ def apply(y: fixed, fs):
 @reversible
 def f(y: fixed, x: fixed):
     def add(out: fixed):
-        out += x
+        out += y
 
-    apply(y, [add, ~add])
+    apply(y, [add])
 
 
 f(0.0, 1.0)

@@ -3,8 +3,8 @@ from retrograd import fixed, reversible
 
 @reversible
 def f(y: fixed, k: fixed):
-    g = lambda *xs: xs[0] * k
-    y += g(k)
+    g = lambda **xs: k
+    y += g()
 
 
 f(0.0, 2.0)

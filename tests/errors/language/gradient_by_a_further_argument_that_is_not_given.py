@@ -1,0 +1,11 @@
+import retrograd as rg
+from retrograd import fixed, reversible
+
+
+@reversible
+def total(y: fixed, *xs: fixed):
+    for x in xs:
+        y += x
+
+
+rg.grad(total, "xs[2]")(0.0, 1.0, 2.0)
