@@ -92,4 +92,7 @@ register(
      "Test the list with `null?` or `pair?` first."),
     ("RG0813", "result of another size", "A list or data class is added to, or taken back from, a place with room for exactly its numbers and its form.",
      "Pass the result that the function gives for the same arguments in the same format, or leave it out."),
+    ("RG0814", "view without an inverse", "A variable is changed through a view by computing the view of its value, and the value back from the view. Both must "
+     "be exact.",
+     "Choose a view that is exact for these values, or make a new variable of its value: `t = …`."),
 )  # fmt: skip

@@ -46,7 +46,7 @@ def imported(tree: ast.AST, known: Iterable[str]) -> Iterator[str]:
                 pass
         for name in names:
             while name and name not in known:
-                name = name.rpartition(".")[0]  # noqa: PLW2901
+                name = name.rpartition(".")[0]
             if name:
                 yield name
 

@@ -15,6 +15,8 @@ class Scope:
         self.freed: dict[str, Span] = {}
         #: values that lost their names, and where: inner functions may use them
         self.lost: list[tuple[Value, Span]] = []
+        #: names whose variables are changed through a view, and a predicate for messages: `is seen as `m``
+        self.lent: dict[str, str] = {}
 
     def free(self, name: str, where: Span) -> None:
         """Remove a name; a later use of it is refused with this place."""

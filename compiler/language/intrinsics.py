@@ -101,6 +101,11 @@ unchecked = Intrinsic(
     CONTEXT,
     "`with unchecked(): …`: without tests that freed variables are zero and that second conditions hold; never without those of memory.",
 )
+view = Intrinsic(
+    "view",
+    CONTEXT,
+    "`with view(-x) as m: …`: x is changed through m. Views are bijections: -x, 2 * x, int(x), x.T, and their like.",
+)
 forget = Intrinsic(
     "forget",
     CONTEXT,

@@ -238,7 +238,7 @@ def describe(value: Value) -> str:
         case Lazy(shape) | MeasuredArray(lengths=shape):
             return f"an array of shape {shape}"
         case StructValue(t):
-            return f"a tuple of {len(t.fields)}" if t.is_tuple else f"a {t}"
+            return f"a {t} of {len(t.fields)}" if t.is_tuple else f"a {t}"
         case StackValue(t):
             return f"a {t}"
         case FunctionValue(f):

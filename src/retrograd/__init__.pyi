@@ -56,6 +56,7 @@ from retrograd.compiler.language.intrinsics import swap as swap
 from retrograd.compiler.language.intrinsics import tan as tan
 from retrograd.compiler.language.intrinsics import top as top
 from retrograd.compiler.language.intrinsics import unchecked as unchecked
+from retrograd.compiler.language.intrinsics import view as view
 from retrograd.compiler.language.intrinsics import zeros as zeros
 from retrograd.compiler.language.intrinsics import zeros_like as zeros_like
 from retrograd.compiler.language.purity import pure as pure

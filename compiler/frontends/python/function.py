@@ -24,6 +24,7 @@ from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.names import Names
 from retrograd.compiler.frontends.python.expressions.operators import Operators
+from retrograd.compiler.frontends.python.expressions.views import Views
 from retrograd.compiler.frontends.python.source import InnerFunction, SourceFunction, free_names
 from retrograd.compiler.frontends.python.statements.allocation import Allocation
 from retrograd.compiler.frontends.python.statements.assignments import Assignments, changed_names
@@ -99,8 +100,11 @@ class FunctionLowering:
             errors, expressions, builder, scope, blocks, iterables, assignments, self.lower, branches.lower_repeat
         )
         host_blocks = HostBlocks(errors, function, builder, scope)
-        routines = Routines(errors, expressions, builder, scope, owned, blocks, host_blocks, self.lower)
-        calls = Calls(errors, arguments, builder, locations, blocks, specialise)
+        views = Views(errors, expressions, builder)
+        routines = Routines(
+            errors, expressions, builder, scope, owned, blocks, host_blocks, views, locations, allocation, self.lower
+        )
+        calls = Calls(errors, arguments, builder, views, locations, blocks, specialise)
         standalone = ExpressionStatements(
             errors, expressions, scope, indexing, calls, bijections, assignments, routines
         )

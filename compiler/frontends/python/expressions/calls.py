@@ -182,6 +182,9 @@ class CallValues:
             if f is intrinsics.repeat:
                 hint = "It is a loop: `for _ in rg.repeat(n == 0, until=x > limit):`."
                 self.errors.fail("RG0701", "rg.repeat has no value in an expression", node, hint)
+            if f is intrinsics.view:
+                hint = f"It is a block: `with rg.view({shown}) as m:`."
+                self.errors.fail("RG0701", "rg.view has no value in an expression", node, hint)
             makes = f.role == intrinsics.CONSTRUCTOR or (name == "pop" and len(node.args) == 1)
             line = f"t = rg.{name}({shown})" if makes else f"rg.{name}({shown})"
             hint = f"write `{line}` on a line of its own"

@@ -121,7 +121,9 @@ class Indexing:
         if x.type.is_tuple and not isinstance(self.expressions.value(node.slice), Constant):
             tuple_ = shortened(node.value)
             hint = f"Go through the items: `for i, x in enumerate({tuple_}):`; or use an array, whose indices may vary."
-            message = f"`{shortened(node.slice)}` is not known when the program is compiled, and `{tuple_}` is a tuple"
+            message = (
+                f"`{shortened(node.slice)}` is not known when the program is compiled, and `{tuple_}` is {describe(x)}"
+            )
             self.errors.fail("RG0717", message, node.slice, hint)
         return self.expressions.static(node.slice, f"the field in `{shortened(node)}`")
 

@@ -51,6 +51,10 @@ class Names:
             found = self.scope.names[name]
             self._require_live(found, node)
             return found
+        if name in self.scope.lent:
+            self.errors.fail(
+                "RG0705", f"`{name}` {self.scope.lent[name]} in this block", node, f"Use `{name}` after the block."
+            )
         if name in self.scope.freed:
             hint = f"Free `{name}` later, or compute it again."
             self.errors.fail("RG0702", f"`{name}` was freed in line {self.scope.freed[name].line}", node, hint)

@@ -104,11 +104,11 @@ class Allocation:
             case Lazy():
                 return self._array(name, value, node)
             case ArrayView() | StructValue() | StackValue():
-                return self._view(name, value, node)
+                return self.held(name, value, node)
             case _:
                 return value  # a function: another name for it
 
-    def _view(self, name: str, value: Value, node: ast.AST) -> Value:
+    def held(self, name: str, value: Value, node: ast.AST) -> Value:
         """`row = a[i]`: another name for the elements. Where i may change, a variable holds their address."""
         moved: dict[tuple[Any, ...], Address] = {}
         for a in _addresses(value):

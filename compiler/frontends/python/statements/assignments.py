@@ -217,6 +217,8 @@ def changed_names(function: SourceFunction) -> frozenset[str]:
         match node:
             case ast.AugAssign(target=ast.Name(id=name)):
                 found.add(name)
+            case ast.With(items=[ast.withitem(ast.Call(args=args), ast.Name())]):
+                found |= {x.id for a in args for x in ast.walk(a) if isinstance(x, ast.Name)}
             case ast.Delete(targets=targets):
                 found |= {x.id for x in targets if isinstance(x, ast.Name)}
             case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.UnaryOp(operand=ast.Call() as call)):
@@ -228,10 +230,19 @@ def changed_names(function: SourceFunction) -> frozenset[str]:
 
 
 def _items(node: ast.expr) -> list[ast.expr]:
-    """The items of a tuple that is written out, and of `*` of one; any other expression by itself."""
+    """The items of a tuple that is written out, and of `*` of one; the operand of a view; any other expression by itself."""
     if isinstance(node, ast.Starred):
         return _items(node.value)
-    return [y for x in node.elts for y in _items(x)] if isinstance(node, ast.Tuple | ast.List) else [node]
+    match node:
+        case ast.Tuple(elts=elts) | ast.List(elts=elts):
+            return [y for x in elts for y in _items(x)]
+        case (
+            ast.UnaryOp(operand=operand)
+            | ast.BinOp(left=operand, right=ast.Constant())
+            | ast.BinOp(left=ast.Constant(), right=operand)
+        ):
+            return _items(operand)  # a view
+    return [node]
 
 
 def _passed(call: ast.Call, function: SourceFunction) -> list[ast.expr]:

@@ -8,7 +8,7 @@ not change.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,6 +16,7 @@ from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.arguments import Arguments, Bound, Leaf, extent
 from retrograd.compiler.frontends.python.expressions.function_values import Specialise
+from retrograd.compiler.frontends.python.expressions.views import View, Views
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.branches import loads_clobbered
@@ -24,7 +25,7 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.specialisation import Specialisation
 from retrograd.compiler.ir.expressions import Address, E, Length, loads, variables
 from retrograd.compiler.ir.flatten import Temporaries
-from retrograd.compiler.ir.statements import Block, Call, Const, If, Operand, Region, Test, Var
+from retrograd.compiler.ir.statements import Block, Call, Const, If, Operand, Region, Test, Var, invert
 from retrograd.compiler.language.arithmetic import first_axis
 from retrograd.compiler.language.lengths import merged
 from retrograd.compiler.language.shapes import Shape
@@ -47,6 +48,7 @@ class Calls:
     errors: Errors
     arguments: Arguments
     builder: IRBuilder
+    views: Views
     locations: Locations
     blocks: Blocks
     specialise: Specialise
@@ -116,8 +118,14 @@ class Calls:
         shapes: list[Shape] = []
         found: list[Leaf] = []
         sizes: dict[str, int] = {}
+        #: arguments that are changed through a view, by position
+        seen: dict[int, View] = {}
         for p in function.parameters:
             value, where = arguments[p.name]
+            view = self.views.of(where) if isinstance(value, Lazy) and isinstance(where, ast.expr) else None
+            if view is not None:
+                seen[len(found)] = view
+                value = view.value
             value = self.arguments.fitted(p, value, where, function, sizes)
             shapes.append(self.arguments.shape(p.name, value, where, found))
         shapes += [shape for _, shape in self.arguments.captured(f, node, found)]
@@ -126,8 +134,10 @@ class Calls:
             self.errors.fail(code, message, node, hint)
 
         callee = self.specialise(function, tuple(shapes), refuse)
+        turned = self._turned(callee, found, seen)
         t = self.builder.temporaries()
-        self._refuse_aliases(t, callee, found, node)
+        self._refuse_aliases(t, callee, found, seen, node)
+        found = [turned[i][1] if i in turned else leaf for i, leaf in enumerate(found)]
         args: list[Operand] = []
         regions: list[Region] = []
         #: words that are exchanged into temporaries, after all addresses are computed
@@ -154,14 +164,46 @@ class Calls:
             assert isinstance(value.place, Address)
             args[i] = self.locations.register(t, value.place, value.kind, found[i].name)
         call = Call(callee.name, tuple(args), tuple(regions), backward, self.errors.span(node))
-        self.builder.emit(t.wrap((call,)))
+        before = tuple(n for block, _ in turned.values() for n in block)
+        self.builder.emit((*before, *t.wrap((call,)), *invert(before)))
 
-    def _refuse_aliases(self, t: Temporaries, callee: Specialisation, found: Sequence[Leaf], node: ast.Call) -> None:
-        """Refuse or test that two arguments overlap, one of which is changed."""
-        f = callee.function.__name__
+    def _turned(
+        self, callee: Specialisation, found: list[Leaf], seen: dict[int, View]
+    ) -> dict[int, tuple[Block, Leaf]]:
+        """For each argument that is passed through a view: (statements that turn its variable into the view, the view).
+
+        `found` has the variable in its place from here on.
+        """
+        out: dict[int, tuple[Block, Leaf]] = {}
+        for i, leaf in enumerate(found):
+            value, where = leaf.value, leaf.where
+            if (
+                i in callee.written
+                and isinstance(value, Scalar)
+                and value.place is None
+                and isinstance(where, ast.expr)
+            ):
+                view = self.views.of(where)
+                if view is not None and isinstance(view.place, Scalar) and view.steps[-1].kind is value.kind:
+                    seen[i] = view
+            if i in seen:
+                assert isinstance(where, ast.expr)
+                block, lent = self.views.lend(seen[i], where)
+                place = seen[i].place
+                assert isinstance(place, Scalar | ArrayView)
+                assert isinstance(lent, Scalar | ArrayView)
+                out[i] = block, Leaf(lent, where, leaf.name)
+                found[i] = Leaf(place, where, leaf.name)
+        return out
+
+    def _refuse_aliases(
+        self, t: Temporaries, callee: Specialisation, found: Sequence[Leaf], seen: Iterable[int], node: ast.Call
+    ) -> None:
+        """Refuse or test that two arguments overlap, one of which is changed, or `seen` through a view."""
+        f, written = callee.function.__name__, callee.written.union(seen)
         for j, y in enumerate(found):
             for i, x in enumerate(found[:j]):
-                if i in callee.written or j in callee.written:
+                if i in written or j in written:
                     self._disjoint(t, f, x, y)
         # Addresses and values of arguments are computed again after the call, so they may not read a place that it changes.
         sources: list[E] = []
@@ -173,7 +215,7 @@ class Calls:
                     sources += [e for e, _ in a.terms]
                 case _:
                     pass
-        for i in sorted(callee.written):
+        for i in sorted(written):
             leaf = found[i]
             if isinstance(leaf.value, Scalar):
                 if leaf.value.place is not None:

@@ -14,13 +14,16 @@ from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.expressions.views import VIEWS, View, Views, roots
+from retrograd.compiler.frontends.python.statements.allocation import Allocation
 from retrograd.compiler.frontends.python.statements.blocks import Blocks, OpenRoutine
 from retrograd.compiler.frontends.python.statements.host_blocks import HostBlocks
+from retrograd.compiler.frontends.python.statements.locations import Locations
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
-from retrograd.compiler.ir.statements import Within
+from retrograd.compiler.ir.statements import Within, invert
 from retrograd.compiler.language import intrinsics
-from retrograd.compiler.language.values import Constant, RoutineValue
+from retrograd.compiler.language.values import Constant, FunctionValue, RoutineValue, Scalar
 
 
 @dataclass(eq=False)
@@ -34,6 +37,9 @@ class Routines:
     locals: OwnedLocals
     blocks: Blocks
     host_blocks: HostBlocks
+    views: Views
+    locations: Locations
+    allocation: Allocation
     statements: Callable[[Sequence[ast.stmt]], None]
 
     def lower_with(self, node: ast.With) -> None:
@@ -50,12 +56,15 @@ class Routines:
         if which is intrinsics.unchecked:
             self._lower_unchecked(node)
             return
+        if which is intrinsics.view:
+            self._lower_view(node, item)
+            return
         if which is intrinsics.routine and (not isinstance(called, ast.Call) or called.args or called.keywords):
             self.errors.fail(
                 "RG0711", "rg.routine is called, without arguments", called, "write `with rg.routine() as r:`"
             )
         if which is not intrinsics.routine:
-            hint = "The blocks are `with rg.routine() as r:`, `with rg.unchecked():`, and `with rg.external():`, where Python's own functions may be called."
+            hint = "The blocks are `with rg.routine() as r:`, `with rg.view(-x) as m:`, `with rg.unchecked():`, and `with rg.external():`, where Python's own functions may be called."
             if which is intrinsics.repeat:
                 hint = "rg.repeat is a loop: `for _ in rg.repeat(n == 0, until=x > limit):`."
             self.errors.fail("RG0701", f"`with {shortened(called)}` is no block of the language", called, hint)
@@ -89,6 +98,46 @@ class Routines:
             self.statements(node.body)
         finally:
             self.builder.unchecked = outer
+
+    def _lower_view(self, node: ast.With, item: ast.withitem) -> None:
+        """`with rg.view(-x) as m:`: x becomes −x, the block runs with m in place of x, and x is turned back."""
+        called, target = item.context_expr, item.optional_vars
+        if (
+            not isinstance(called, ast.Call)
+            or len(called.args) != 1
+            or called.keywords
+            or not isinstance(target, ast.Name)
+        ):
+            self.errors.fail(
+                "RG0701", "rg.view takes one variable, and gives it a name", node, "write `with rg.view(-x) as m:`"
+            )
+        name, seen = target.id, called.args[0]
+        if name in self.scope.names:
+            self.errors.fail("RG0706", f"`{name}` holds a value already", target)
+        view = self.views.of(seen)
+        if view is None:
+            value = self.expressions.value(seen)
+            if isinstance(value, Scalar) and value.place is None:
+                message = f"`{shortened(seen)}` is no view of a variable, through which it could be changed"
+                self.errors.fail("RG0709", message, seen, VIEWS)
+            view = View(self.locations.location(seen))
+        with self.blocks.block() as outer:
+            view = replace(view, place=self.allocation.held(name, view.place, seen))
+            turned, value = self.views.lend(view, seen)
+            self.builder.emit(turned)
+            lent, names = self.scope.lent, self.scope.names
+            own = roots(view.place)
+            hidden = {n for n, v in names.items() if roots(v) & own}
+            self.scope.lent = lent | {
+                n: f"{'uses a variable that ' * isinstance(names[n], FunctionValue)}is seen as `{name}`" for n in hidden
+            }
+            self.scope.names = {n: v for n, v in names.items() if n not in hidden}
+            with self.blocks.block() as inner:
+                self.scope.names[name] = value
+                self.statements(node.body)
+            self.scope.lent, self.scope.names = lent, names
+            self.builder.emit((*inner, *invert(turned)))
+        self.builder.emit(outer)
 
     def _opened(self, name: str, node: ast.AST) -> OpenRoutine:
         """A routine that begins here, without its contents."""

@@ -29,7 +29,7 @@ def weighted(out: fixed, *xs):
 @reversible
 def shift(by: fixed, *xs: fixed):
     for x in xs[1:]:
-        x += by  # noqa: PLW2901
+        x += by
     for x, y in zip(xs, reversed(xs), strict=True):
         by += x * y
 
@@ -56,7 +56,7 @@ def passed_on(out: fixed, a: fixed, v: Array[fixed, 3], *rest):
 def tuples(y: fixed, a: fixed, b: fixed):
     pair = (a, b)
     for p in pair:
-        p += 1  # noqa: PLW2901
+        p += 1
     rg.swap(pair[0], pair[1])
     q = (a * 2, b, 3.0)
     c, d = pair
