@@ -65,6 +65,8 @@ register(
      "docs/janus.md lists the statements."),
     ("RG0726", "not an instruction", "An instruction is `rd ⊕= f(ra, rb)` with a tree for f, whose laws are checked when it is defined.",
      "docs/language.md shows how an instruction is defined."),
+    ("RG0727", "not an adjoint", "An adjoint takes the arguments of its function, and a cotangent for some of them, and changes the cotangents only.",
+     "docs/language.md shows how an adjoint is defined."),
     ("RG0801", "index out of range", "The array has no such element.",
      "Test the index or the length with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold zero or its initial value. Any other value would be erased.",

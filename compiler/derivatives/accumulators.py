@@ -152,6 +152,9 @@ class _NetChanges:
 
     def _call(self, call: ir.Call) -> tuple[set[ir.Var], set[ir.Region | None]]:
         callee = self._procedures[call.procedure]
+        if callee.adjoint is not None:
+            # An adjoint takes the words that the parameters have before the call.
+            raise _OtherUse
         if callee.recursive:
             access = self._accesses.of(call)
             return set(access.writes), set(access.stores)

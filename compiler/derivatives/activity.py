@@ -49,6 +49,12 @@ def useful_variables(module: Module, outputs: Iterable[Storage]) -> frozenset[Va
 def _dependences(module: Module) -> _Flows:
     """variable or region -> the variables and regions that it depends on"""
     back: _Flows = {}
+    for p in module.procedures.values():
+        if p.adjoint is not None:
+            # Each cotangent of the user's adjoint may depend on each other one.
+            own: list[Storage] = [p.region_of(p.params[i]) or p.params[i] for i in p.adjoint.of]
+            for x, y in zip(own, [*own[1:], *own[:1]], strict=True):
+                back.setdefault(y, set()).add(x)
     for body in bodies(module):
         for node in walk(body):
             if isinstance(node, Op):

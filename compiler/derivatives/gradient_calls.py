@@ -19,7 +19,7 @@ from retrograd.compiler.derivatives.derivatives_in_place import expand_in_place
 from retrograd.compiler.derivatives.gradients import with_region, with_shadow_memory
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
 from retrograd.compiler.ir.alpha_equivalence import Renaming
-from retrograd.compiler.ir.call_graph import calls
+from retrograd.compiler.ir.call_graph import calls, needed
 from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, updates
 from retrograd.compiler.ir.statements import (
     ZERO,
@@ -115,7 +115,7 @@ def _reachable(module: Module, name: str, wanted: Mapping[str, GradientCall] | N
     reached, todo = {name}, [name]
     while todo:
         current = todo.pop()
-        found = {call.procedure for call in calls(module.procedures[current].body)}
+        found = set(needed(module.procedures[current]))
         if wanted is not None and current in wanted:
             found.add(wanted[current].callee)
         todo += found - reached
@@ -197,7 +197,12 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
     loss = names[g.loss]
     compute: list[Node]
     computed = inner.body[0] if len(inner.body) == 1 else None
-    if isinstance(computed, Within) and not g.backward and not lifting.uses(computed.compute, loss):
+    if (
+        isinstance(computed, Within)
+        and inner.adjoint is None
+        and not g.backward
+        and not lifting.uses(computed.compute, loss)
+    ):
         # P = made; added; made⁻¹: made⁻¹ of the run, and lift(made) with shadows that are zero, are left out.
         made, added = computed.compute, computed.body
         zero = _zeros(lifting, inner, loss)

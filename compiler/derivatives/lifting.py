@@ -374,7 +374,7 @@ class Lifting:
         accesses = self._accesses.of(call)
         if self._is_all_zero(call, callee, accesses.loads | accesses.stores, zero):
             return [self._primal(call)]
-        for region in accesses.loads | accesses.stores:
+        for region in accesses.loads | accesses.stores | frozenset(call.regions if callee.adjoint else ()):
             _changed(region, zero)
         before: list[ir.Node] = []
         after: list[ir.Node] = []
@@ -401,7 +401,7 @@ class Lifting:
             given.append(shadow)
         named = () if self._anonymous else zip(call.regions, callee.regions, strict=True)
         passed = [r for r, param in named if self.is_active(param)]
-        regions = [self.region(r, k) for k in self._copies for r in passed]
+        regions = [r and self.region(r, k) for k in self._copies for r in passed]
         roles = passed_roles(call, callee, self._roles, self._accesses) if self._roles else {}
         own = [*([] if self.kept is None else [self.kept.pointer]), *self.sums.of(roles.values())]
         args = (*call.args, *given, *own)
@@ -448,12 +448,39 @@ class Lifting:
         written.update(range(len(params) - len(own), len(params)))
         outer = self._roles, self._undoing
         self._roles, self._undoing = roles, 0
-        body = self.lifted(ir.invert(p.body) if backward else p.body, zero)
+        if p.adjoint is not None and self.mode is Mode.COTANGENT:
+            body = self._own_adjoint(p, p.adjoint, backward)
+        else:
+            body = self.lifted(ir.invert(p.body) if backward else p.body, zero)
         self._roles, self._undoing = outer
         self.procedures[label] = replace(
-            p, name=label, params=params, regions=regions, body=body, written=frozenset(written)
+            p, name=label, params=params, regions=regions, body=body, written=frozenset(written), adjoint=None
         )
         return label
+
+    def _own_adjoint(self, p: ir.Procedure, adjoint: ir.Adjoint, backward: bool) -> ir.Block:
+        """p⁻¹; A(x …, x̄ …) for the user's adjoint A, which takes the words before p; the inverse of this for p itself."""
+        out: list[ir.Node] = [ir.Call(p.name, p.params, p.regions, True, p.span)]
+        for copy in self._copies:
+            made: list[ir.Node] = []
+            given: list[ir.Operand] = []
+            regions: list[ir.Region | None] = []
+            for param in (p.params[i] for i in adjoint.of):
+                region = p.region_of(param)
+                if not self.is_active(param if region is None else region):
+                    break  # then none of the cotangents is needed: see `activity.py`
+                if region is None:
+                    given.append(self._shadows(param)[copy])
+                    continue
+                at = ir.Var("at", ir.Kind.ADDRESS, p.span)
+                away = ir.Const(self.w.wrap(self._away(copy)))
+                made += [ir.Local(at), *(ir.Op(TABLE["mov.add"], at, x, None, 0, p.span) for x in (param, away))]
+                given.append(at)
+                regions.append(self._in_region(region, copy))
+            else:
+                call = ir.Call(adjoint.name, (*p.params, *given), (*p.regions, *regions), False, p.span)
+                out += [ir.Within(tuple(made), (call,), None, p.span)] if made else [call]
+        return tuple(out) if backward else ir.invert(out)
 
 
 def _changed(region: ir.Region | None, zero: set[Storage]) -> None:

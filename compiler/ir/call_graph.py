@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from retrograd.compiler.ir.statements import Block, Call, Module
+from retrograd.compiler.ir.statements import Block, Call, Module, Procedure
 from retrograd.compiler.ir.traversal import walk
 
 
@@ -27,15 +27,21 @@ def call_graph(module: Module) -> dict[str, list[str]]:
     return {name: [call.procedure for call in calls(p.body)] for name, p in module.procedures.items()}
 
 
+def needed(procedure: Procedure) -> list[str]:
+    """The procedures that a procedure calls, and its adjoint."""
+    own = [] if procedure.adjoint is None else [procedure.adjoint.name]
+    return [*(call.procedure for call in calls(procedure.body)), *own]
+
+
 def drop_uncalled(module: Module) -> Module:
-    """The module without the procedures that cannot be reached from its entry."""
+    """The module without the procedures that cannot be reached from its entry, by calls or as adjoints."""
     reached: set[str] = set()
     todo = [call.procedure for call in calls(module.entry)]
     while todo:
         name = todo.pop()
         if name not in reached:
             reached.add(name)
-            todo.extend(call.procedure for call in calls(module.procedures[name].body))
+            todo.extend(needed(module.procedures[name]))
     return replace(module, procedures={n: p for n, p in module.procedures.items() if n in reached})
 
 

@@ -182,12 +182,12 @@ class Call(NamedTuple):
     """Run a procedure, or with `backward` its inverse, on variables in place of its parameters.
 
     A variable is passed itself, never a copy; a constant may be passed where the procedure does not write the parameter.
-    No variable is passed twice if it is written. `regions` take the place of the procedure's regions.
+    No variable is passed twice if it is written. `regions` take the place of the procedure's regions; None is any memory.
     """
 
     procedure: str
     args: tuple[Operand, ...]
-    regions: tuple[Region, ...] = ()
+    regions: tuple[Region | None, ...] = ()
     backward: bool = False
     span: Span | None = None
 
@@ -241,11 +241,22 @@ def invert_node(node: Node) -> Node:
             return node
 
 
+class Adjoint(NamedTuple):
+    """A procedure that takes the place of another one's derivative: `name`(parameters…, cotangents…) changes the cotangents to those before a call.
+
+    The other procedure's parameters have the values before its call. `of`: for each cotangent, the index of its parameter.
+    """
+
+    name: str
+    of: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Procedure:
     """A function for given types and shapes: its parameters are variables that its caller owns.
 
-    `written`: indices of the parameters that it may change. `recursive`: it may be active more than once.
+    `written`: indices of the parameters that it may change. `recursive`: it may be active more than once. `adjoint`: the
+    user's own; such a procedure is not inlined.
     """
 
     name: str
@@ -255,11 +266,15 @@ class Procedure:
     written: frozenset[int] = frozenset()
     recursive: bool = False
     span: Span | None = None
+    adjoint: Adjoint | None = None
 
     def __invert__(self) -> Procedure:
-        return Procedure(
-            self.name, self.params, self.regions, invert(self.body), self.written, self.recursive, self.span
-        )
+        return replace(self, body=invert(self.body), adjoint=None)
+
+    def region_of(self, param: Var) -> Region | None:
+        """The region of an array parameter; None for a number."""
+        addresses = [x for x in self.params if x.kind is Kind.ADDRESS]
+        return self.regions[addresses.index(param)] if param in addresses else None
 
 
 class Remark(NamedTuple):

@@ -3,7 +3,7 @@
     f(x, y)   →  body of f with x, y for its parameters and fresh locals
     ~f(x, y)  →  the inverse of that body
 
-Conditions: the procedure is not recursive, and no constant would stand for a parameter that the body changes and
+Conditions: the procedure is not recursive, has no adjoint of the user's, and no constant would stand for a parameter that the body changes and
 restores. Correct because a call passes variables themselves, never copies. Procedures that are no longer called are removed.
 Traps: unchanged, except that less of the stack is used.
 Cost: code grows by the body at each call. Code for a compute block is emitted twice, so a call in it counts twice.
@@ -34,7 +34,7 @@ def inline_calls(module: ir.Module, *, most: int = 40, largest: int = 4000, larg
     def fits(call: ir.Call, recursive: bool) -> bool:
         # A procedure that is not done yet calls this one, round a cycle.
         callee = done.get(call.procedure)
-        if callee is None or callee.recursive:
+        if callee is None or callee.recursive or callee.adjoint is not None:
             return False
         # In a recursive caller every local costs stack each time round, so there only small bodies come in.
         if recursive or sites[callee.name] != 1:

@@ -117,6 +117,9 @@ class SourceFunction:
         self.owner: type | None = None
         #: the function that it is the gradient of, in place of a body
         self.gradient_of: GradientOf | None = None
+        #: the user's own adjoint, and whether the function was compiled, after which it can have no other
+        self.own_adjoint: SourceFunction | None = None
+        self.was_lowered = False
 
     #: code of a trap, or `loop` for one by the conditions of a loop -> its fix, where the language has one of its own
     trap_fixes: Mapping[str, str] = types.MappingProxyType({
@@ -315,6 +318,8 @@ class InnerFunction(SourceFunction):
         self.read_from = None
         self.owner = None
         self.gradient_of = None
+        self.own_adjoint = None
+        self.was_lowered = False
         self.parameters = self._read_parameters(static)
 
     @property

@@ -6,7 +6,7 @@ A recursive function is lowered again while the parameters that it may change, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
@@ -23,8 +23,9 @@ from retrograd.compiler.frontends.specialisation import (
     parameters_of,
 )
 from retrograd.compiler.ir.effects import only_adds
-from retrograd.compiler.ir.statements import Procedure
-from retrograd.compiler.language.shapes import Shape
+from retrograd.compiler.ir.statements import Adjoint, Kind, Procedure
+from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StructShape, leaf_shapes
+from retrograd.compiler.language.types import ArrayType, ScalarType, StructType, Type
 from retrograd.compiler.language.values import FunctionValue
 
 #: specialisations that one program may have
@@ -129,9 +130,63 @@ class Specialiser:
         made.written |= written
         span = function.source.span(function.tree)
         made.procedure = parameters.procedure(made.name, body, made.written, made.recursive, span)
+        function.was_lowered = True
+        if function.own_adjoint is not None:
+            made.procedure = replace(made.procedure, adjoint=self._adjoint(made, function, function.own_adjoint))
         module.procedures[made.name] = made.procedure
         if made.recursive:
             module.forget_accesses()
+
+    def _adjoint(self, made: Specialisation, function: SourceFunction, adjoint: SourceFunction) -> Adjoint:
+        """The user's adjoint for these shapes. Raises RG0727 where it changes more than cotangents."""
+        names = [p.name for p in function.parameters]
+        counts = [len(leaf_shapes(shape)) for shape in made.shapes]
+        firsts = [sum(counts[:i]) for i in range(len(counts))]
+        shapes, of = list(made.shapes), []
+        errors = Errors(adjoint.source)
+        for p in adjoint.parameters[len(names) :]:
+            i = names.index(p.name.removeprefix("d_"))
+            shape = _cotangent_of(made.shapes[i])
+            if shape is None:
+                message = (
+                    f"`{p.name}` of the adjoint of `{function.__name__}` is a cotangent, and `{names[i]}` has none"
+                )
+                hint = "Numbers of fixed and lognum have cotangents, and arrays and structs of fixed."
+                errors.fail("RG0727", message, adjoint.argument(p.name) or adjoint.tree, hint)
+            shapes.append(shape)
+            of += range(firsts[i], firsts[i] + counts[i])
+        found = self.specialise(adjoint, tuple(shapes))
+        changed = min((k for k in found.written if k < sum(counts)), default=None)
+        if changed is not None:
+            name = names[max(i for i, first in enumerate(firsts) if first <= changed)]
+            message = f"the adjoint of `{function.__name__}` changes `{name}`"
+            errors.fail("RG0727", message, adjoint.argument(name) or adjoint.tree, "It changes cotangents only: `d_…`.")
+        return Adjoint(found.name, tuple(of))
+
+
+def _cotangent_of(shape: Shape) -> Shape | None:
+    """The shape of the cotangent of an argument; None where it has none."""
+    match shape:
+        case ScalarShape(Kind.FIXED | Kind.LOGNUM):
+            return ScalarShape(Kind.FIXED)
+        case ArrayShape(ScalarType(Kind.FIXED | Kind.LOGNUM), lengths, strides):
+            return ArrayShape(ScalarType(Kind.FIXED), lengths, strides)
+        case ArrayShape(StructType() as t) if _all_fixed(t):
+            return shape
+        case StructShape(t, fields) if _all_fixed(t) and fields:
+            return shape
+    return None
+
+
+def _all_fixed(t: Type) -> bool:
+    match t:
+        case ScalarType(kind):
+            return kind is Kind.FIXED
+        case ArrayType(element):
+            return _all_fixed(element)
+        case StructType(_, fields):
+            return all(_all_fixed(inner) for _, inner in fields)
+    return False
 
 
 def _refuse_own_gradient(f: SourceFunction, refuse: Refuse | None) -> NoReturn:

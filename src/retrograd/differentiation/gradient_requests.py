@@ -94,6 +94,7 @@ class GradientRequest:
         """The way back of a machine in differentiation mode, without a gradient program; the scale `"auto"` is 0. Raises NotDifferentiable."""
         options = replace(run.options or run.function.options, cotangents=True)
         compiled = replace(run, options=options).compiled(values)
+        need_automatic(compiled)
         loss = self.loss_of(compiled)
         scale = 0 if self.scale == "auto" else need_scale(self.scale, compiled.format)
         return WayBack(compiled, loss, 1 << (compiled.format.frac + scale))
@@ -166,6 +167,14 @@ class WayBack:
         machine.clear_cotangents()
         machine.memory_cotangents[self.loss.address] = self.one
         machine.turn()
+
+
+def need_automatic(compiled: Compiled) -> None:
+    """Raise NotDifferentiable where a function has an adjoint of the user's: differentiation mode is that of its instructions."""
+    own = next((p for p in compiled.module.procedures.values() if p.adjoint is not None), None)
+    if own is not None:
+        message = f"`{own.name}` has an adjoint of its own, which differentiation mode of the machine does not run"
+        refuse(message, "rg.grad runs it, in a gradient program")
 
 
 def need_loss(f: Reversible | Inverse, part: ArgumentPart, arguments: Sequence[Argument]) -> Argument:

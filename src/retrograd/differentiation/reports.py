@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 
 from retrograd.compiler.compiled import Compiled
 from retrograd.differentiation.arguments import Which, from_words, shaped, sizes
-from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, restored_by_name
+from retrograd.differentiation.gradient_requests import (
+    GradientRequest,
+    by_choice,
+    choose,
+    need_automatic,
+    restored_by_name,
+)
 from retrograd.differentiation.programs import COTANGENT_HINT
 from retrograd.differentiation.pullbacks import pullback_program
 from retrograd.differentiation.scales import Scale, at_scale
@@ -93,6 +99,7 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
     engine = "reference" if engine_named(run.engine) == "auto" else run.engine
     values = run.values(args, keywords)
     plain = run.compiled(values)
+    need_automatic(plain)
     loss = requested.loss_of(plain)
     wanted = choose(requested.f, plain.arguments, requested.chosen, requested.loss)
     compiled = run.function.compiled_for(

@@ -10,6 +10,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, overload
 
 from retrograd.compiler.compiled import Options
+from retrograd.compiler.frontends.python.adjoints import need_adjoint
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.functions.compilation import Compilable, use_format
 from retrograd.functions.listing import Listing, assembly, html
@@ -94,6 +95,25 @@ class Reversible(Uncopied, Compilable):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
+    # ------------------------------------------------------------------ derivatives
+
+    @api_boundary
+    def adjoint(self, fn: Callable[..., Any], /) -> Reversible:
+        """Make `fn` the adjoint of this function: gradient programs run it in place of the automatic one.
+
+            @f.adjoint
+            def _(y, x, d_y, d_x):  d_x += d_y · ∂y/∂x        for f(y, x): y += …
+
+        It takes the arguments of f, as they are before f, and after them a cotangent `d_x` for each argument x that has one, which it changes
+        from that after f to that before f: x̄ := Jᵀ x̄. It may change nothing else. Its inverse is run for uncalls, ~f. A cotangent that it does not name
+        stays as it is. Of a lognum x it is ∂L/∂ln|x|. Tangents (`jvp`) and differentiation mode of the machine are those of f itself.
+        `retrograd.testing.check_gradient(f, …)` compares it with differences. Raises CompileError RG0727, also where f was compiled already.
+        """
+        own = fn if isinstance(fn, Reversible) else Reversible(fn, self.format, self.options)
+        need_adjoint(self, own)
+        self.own_adjoint = own
+        return own
+
     # ------------------------------------------------------------------ the compiled code
 
     @api_boundary
@@ -116,7 +136,7 @@ class Reversible(Uncopied, Compilable):
         """The same function compiled otherwise: `level`, `erase`, `stack`, `memory`, `format`."""
         format = changes.pop("format", self.format)
         other = Reversible(self.fn, format, replace(self.options, **changes))
-        other.read_from = self
+        other.read_from, other.own_adjoint = self, self.own_adjoint
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -225,7 +225,7 @@ def test_an_index_may_not_change_in_the_block():
             m += 1
             i += 1
 
-    with pytest.raises(rg.CompileError, match="RG0718.*`m` was made from `i`"):
+    with pytest.raises(rg.CompileError, match=r"RG0718.*`m` was made from `i`"):
         f([1.0, 2.0, 3.0], 1)
 
 
