@@ -242,7 +242,7 @@ def invert_node(node: Node) -> Node:
 
 
 class Adjoint(NamedTuple):
-    """A procedure that takes the place of another one's derivative: `name`(parameters…, cotangents…) changes the cotangents to those before a call.
+    """A procedure in place of the derivative of another procedure: `name`(parameters…, cotangents…) changes the cotangents to those before a call.
 
     The other procedure's parameters have the values before its call. `of`: for each cotangent, the index of its parameter.
     """

@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 from retrograd.compiler.ir.expressions import E, Length, add, apply, choose, const, constant, lazy, neg, negated, sub
 from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language import complex_numbers
+from retrograd.compiler.language.complex_numbers import ComplexArithmetic
 from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.lengths import merged
 from retrograd.compiler.language.purity import need_operators, need_plain
 from retrograd.compiler.language.sizes import check_operator, check_result
+from retrograd.compiler.language.types import is_complex
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -95,8 +98,16 @@ def _folded(op: str, x: Any, y: Any) -> Any:
 class Arithmetic:
     """Operators in one format."""
 
+    #: the kind of the parts of a complex number
+    fixed = FIXED
+
     def __init__(self, w: Format) -> None:
         self.w = w
+        self.complex = ComplexArithmetic(self)
+
+    def folded(self, op: str, x: Constant, y: Constant) -> Constant:
+        """The operator on constants."""
+        return Constant(_folded(op, x.value, y.value))
 
     # ------------------------------------------------------------------ from values to expressions
 
@@ -118,7 +129,8 @@ class Arithmetic:
                 return constant(number, wanted, self.w)
             case Scalar(e):
                 return self.converted(e, kind or e.kind)
-        raise TypeError(f"{describe(value)} where one number is needed")
+        real = "; its parts are z.real and z.imag" if isinstance(value, StructValue) and is_complex(value.type) else ""
+        raise TypeError(f"{describe(value)} where one number is needed{real}")
 
     def converted(self, e: E, kind: Kind) -> E:
         """e as another kind, where every value of its own kind is one of that kind."""
@@ -158,7 +170,9 @@ class Arithmetic:
 
     def _binary(self, op: str, x: Value, y: Value) -> Value:
         if isinstance(x, Constant) and isinstance(y, Constant):
-            return Constant(_folded(op, x.value, y.value))
+            return self.folded(op, x, y)
+        if complex_numbers.among((x, y)):
+            return self.complex.binary(op, x, y)
         if isinstance(x, StructValue) or isinstance(y, StructValue):
             return self._of_structs(op, x, y)
         kinds = {v.kind for v in (x, y) if isinstance(v, Scalar)}
@@ -321,6 +335,8 @@ class Arithmetic:
         if isinstance(x, Constant):
             need_plain(x.value)
             return Constant(_PYTHON_UNARY[op](x.value))
+        if complex_numbers.among((x,)):
+            return self.complex.unary(op, x)
         e = self.expression(x)
         match op:
             case "not":
@@ -376,7 +392,13 @@ class Arithmetic:
         name, kind = f.__name__, f.kind
         return self.each(lambda *v: Scalar(apply(name, kind, *(self.expression(x, kind) for x in v))), *values)
 
+    def conjugate(self, x: Value) -> Value:
+        """The conjugate, element by element."""
+        return self.each(self.complex.conjugate, x)
+
     def _function(self, name: str, v: Sequence[Value]) -> Value:
+        if complex_numbers.among(v):
+            return self.complex.function(name, v)
         simple = {"sqrt": "fsqrt", "exp": "fexp", "log": "flog", "sin": "fsin", "cos": "fcos", "atan2": "fatan2"}
         if name in simple:
             return Scalar(apply(simple[name], FIXED, *(self.expression(x, FIXED) for x in v)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from retrograd.compiler.ir.statements import Kind
@@ -70,7 +71,7 @@ class StructType:
         return all(name == item_name(i) for i, (name, _) in enumerate(self.fields))
 
     def __str__(self) -> str:
-        return self.cls.__name__
+        return "complex" if self.cls is ComplexNumber else self.cls.__name__
 
 
 def item_name(i: int) -> str:
@@ -120,6 +121,32 @@ class StaticType:
 Type = ScalarType | ArrayType | StructType | StackType | StaticType
 
 INT, FIXED, LOGNUM, BOOL = (ScalarType(k) for k in (Kind.INT, Kind.FIXED, Kind.LOGNUM, Kind.BOOL))
+
+
+class ComplexNumber(complex):
+    """A complex number of which both parts, `re` and `im`, keep the words they were made from."""
+
+    re: float
+    im: float
+    __retrograd_fields__ = MappingProxyType({"re": float, "im": float})
+    __retrograd_defaults__ = MappingProxyType({"im": 0.0})
+
+    def __new__(cls, re: float, im: float = 0.0) -> ComplexNumber:
+        made = super().__new__(cls, re, im)
+        made.re, made.im = re, im
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return self.re, self.im
+
+
+#: the type that the annotation `complex` names
+COMPLEX = StructType(ComplexNumber, (("re", FIXED), ("im", FIXED)))
+
+
+def is_complex(t: Any) -> bool:
+    """Whether a type is that of complex numbers: a struct of two fixed numbers `re` and `im`."""
+    return isinstance(t, StructType) and t.fields == COMPLEX.fields
 
 
 # ------------------------------------------------------------------ annotations
@@ -238,6 +265,8 @@ def _is_open_field(annotation: Any) -> bool:
 
 def struct_of(cls: Any) -> StructType | None:
     """The type of a class made by `struct`; None for any other object, and where a field leaves its shape open."""
+    if cls is complex:
+        return COMPLEX
     if not is_struct(cls) or is_open(cls):
         return None
     fields = cls.__retrograd_fields__

@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.forms import FormType
-from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, part_name
+from retrograd.compiler.language.types import (
+    ArrayType,
+    ComplexNumber,
+    ScalarType,
+    StackType,
+    StaticType,
+    StructType,
+    Type,
+    is_complex,
+    part_name,
+)
 from retrograd.functions.derived import NotDifferentiable
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, oriented
@@ -222,6 +232,8 @@ def shaped(t: Type, flat: Reals) -> Any:
             return float(flat[0])
         case ArrayType(ScalarType(), shape):
             return flat.reshape(shape)
+        case ArrayType(StructType(cls), shape) if cls is ComplexNumber:
+            return (flat[0::2] + 1j * flat[1::2]).reshape(shape)
         case ArrayType(StructType() as element, shape):
             out = np.empty(int(np.prod(shape, dtype=int)), dtype=object)
             for i, part in enumerate(flat.reshape(len(out), element.size)):
@@ -263,7 +275,7 @@ def flattened(t: Type, value: Any, name: str, what: str = "cotangent") -> Reals:
             return _of_form(t, value, name, what)
         case StructType(_, fields):
             given = value
-            if _is_pair(t) and isinstance(value, complex | np.complexfloating):
+            if is_complex(t) and isinstance(value, complex | np.complexfloating):
                 return np.array([value.real, value.imag])
             if not isinstance(value, Mapping):
                 value = fields_of(t, value)
@@ -303,18 +315,13 @@ def _structs(element: StructType, shape: tuple[int, ...], value: Any, name: str,
             refuse(f"the {what} of `{name}` has rows of different lengths, and `{name}` has shape {shape}")
     if array.shape != shape:
         refuse(f"the {what} of `{name}` has shape {array.shape}, and `{name}` has shape {shape}")
-    if _is_pair(element) and array.dtype.kind == "c":
+    if is_complex(element) and array.dtype.kind == "c":
         return np.stack([array.real, array.imag], axis=-1).astype(np.float64).ravel()
     parts = []
     for i, item in enumerate(array.ravel().tolist()):
         index = i if array.ndim == 1 else ", ".join(map(str, np.unravel_index(i, shape)))
         parts.append(flattened(element, item, f"{name}[{index}]", what))
     return np.concatenate(parts) if parts else np.zeros(0)
-
-
-def _is_pair(t: StructType) -> bool:
-    """Whether Python's complex numbers stand for it, as they do where arguments are given."""
-    return t.fields == (("re", ScalarType(Kind.FIXED)), ("im", ScalarType(Kind.FIXED)))
 
 
 def _numbers(value: Any, name: str, t: Type, what: str) -> Reals:

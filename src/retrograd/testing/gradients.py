@@ -186,7 +186,11 @@ def _flat(t: Type, gradient: Any) -> list[float]:
             numbers = t.structure.encoded(gradient, "gradient").numbers
             return [*numbers, *[0.0] * (t.size - len(numbers))]
         case StructType(_, fields):
-            given = fields_of(t, gradient)
+            given: dict[str, Any] | None
+            if isinstance(gradient, complex | np.complexfloating):
+                given = {"re": gradient.real, "im": gradient.imag}
+            else:
+                given = fields_of(t, gradient)
             assert given is not None
             return [x for name, inner in fields for x in _flat(inner, given[name])]
     raise TypeError(t)

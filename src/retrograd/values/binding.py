@@ -16,6 +16,7 @@ from retrograd.compiler.frontends.python.source import NOTHING, Parameter, Sourc
 from retrograd.compiler.language.forms import Structure, Unfilled
 from retrograd.compiler.language.types import (
     BOOL,
+    COMPLEX,
     FIXED,
     INT,
     ArrayAnnotation,
@@ -27,6 +28,7 @@ from retrograd.compiler.language.types import (
     Type,
     complete,
     element_of,
+    is_complex,
     is_open,
     item_name,
     mismatch,
@@ -211,8 +213,8 @@ def _annotated(
         return _open_struct(cls, value, where, refuse)
     struct = struct_of(wanted) if wanted is not NOTHING else struct_of(type(value))
     if struct is not None:
-        is_complex = isinstance(value, complex | np.complexfloating) and struct.fields == (("re", FIXED), ("im", FIXED))
-        if not isinstance(value, struct.cls) and not is_complex and fields_of(struct, value) is None:
+        number = is_complex(struct) and (isinstance(value, complex | np.complexfloating) or _number(value))
+        if not isinstance(value, struct.cls) and not number and fields_of(struct, value) is None:
             other = " of other fields" if parts_of(value) is not None else ""
             refuse(f"{where} is one {struct}, not {described(value)}{other}", _fields_hint(struct, value))
         return struct
@@ -258,6 +260,8 @@ def _type_of_value(value: Any, where: str, refuse: Callable[[str, str | None], N
         return INT
     if isinstance(value, float | np.floating):
         return FIXED
+    if isinstance(value, complex | np.complexfloating):
+        return COMPLEX
     if isinstance(value, list | tuple) and value and struct_of(type(value[0])) is not None:
         inner = struct_of(type(value[0]))
         assert inner is not None
@@ -278,9 +282,9 @@ def _type_of_value(value: Any, where: str, refuse: Callable[[str, str | None], N
         return _type_of_tree(value, where, refuse)
     if isinstance(value, np.ndarray | list | tuple):
         array = _given(value, where, refuse)
-        by_kind = {"f": FIXED, "i": INT, "u": INT, "b": BOOL}
+        by_kind: dict[str, ScalarType | StructType] = {"f": FIXED, "i": INT, "u": INT, "b": BOOL, "c": COMPLEX}
         if array.dtype.kind not in by_kind:
-            refuse(f"{where} is given an array of {_dtype(array)}", "Arrays hold real numbers, integers or bools.")
+            refuse(f"{where} is given an array of {_dtype(array)}", "Arrays hold numbers or bools.")
         return ArrayType(by_kind[array.dtype.kind], array.shape)
     refuse(
         f"{where} is given {described(value)}", "Arguments are numbers, NumPy arrays, structs and reversible functions."

@@ -16,18 +16,22 @@ from numpy.typing import NDArray
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.forms import FormType, Unfilled
 from retrograd.compiler.language.types import (
+    FIXED,
     ArrayType,
+    ComplexNumber,
     ScalarType,
     StackType,
     StaticType,
     StructType,
     Type,
+    is_complex,
     part_name,
 )
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format, brief
 from retrograd.values.arrays import as_array, reals_of
 from retrograd.values.binding import described, refuse_argument
+from retrograd.values.complex_arrays import complex_array, parts_of
 from retrograd.values.exact import real_of, word_of
 from retrograd.values.numbers import fixed, lognum
 from retrograd.values.trees import fields_of
@@ -103,16 +107,19 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
         case ArrayType(ScalarType(kind), shape):
             return _array_words(kind, _of_shape(_numbers(kind, value), shape, name), w)
         case ArrayType(StructType() as element, shape):
-            if isinstance(value, np.ndarray) and value.dtype.kind == "c":
-                parts = np.stack([value.real, value.imag], axis=-1)
-                return _array_words(Kind.FIXED, _of_shape(parts, (*shape, 2), name), w)
+            if is_complex(element) and (parts := _complex_parts(value)) is not None:
+                columns = [_array_words(Kind.FIXED, _of_shape(part, shape, name), w) for part in parts]
+                return np.stack(columns, axis=-1).ravel()
             items = _of_shape(np.asarray(value, dtype=object), shape, name)
             return _joined([word_array(element, item, w, name) for item in items.ravel()])
         case FormType():
             return _form_words(t, value, w, name)
         case StructType(cls, fields):
-            if isinstance(value, complex | np.complexfloating) and len(fields) == 2:
-                return _array_words(Kind.FIXED, np.asarray([value.real, value.imag]), w)
+            if is_complex(t) and isinstance(value, complex | np.complexfloating | bool | int | float | np.number):
+                given = value if isinstance(value, ComplexNumber) else ComplexNumber(value.real, value.imag)
+                return np.array(
+                    [*to_words(FIXED, given.re, w, name), *to_words(FIXED, given.im, w, name)], dtype=np.uint64
+                )
             held = vars(value) if isinstance(value, cls) else fields_of(t, value)
             if held is None:
                 refuse_argument(f"`{name}` takes a {cls.__name__}, not {described(value)}")
@@ -126,6 +133,20 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
         case StaticType():
             return np.zeros(0, dtype=np.uint64)
     raise TypeError(t)
+
+
+def _complex_parts(value: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """The real and the imaginary parts of complex numbers, with the words that they keep; None for other values."""
+    if isinstance(value, np.ndarray):
+        return parts_of(value)
+    if isinstance(value, list | tuple):
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            return None
+        if array.dtype.kind == "c" and not any(isinstance(v, ComplexNumber) for v in value):
+            return array.real, array.imag
+    return None
 
 
 def _form_words(t: FormType, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
@@ -215,6 +236,10 @@ def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) ->
             return word != 0 if kind is Kind.BOOL else w.signed(word)
         case ArrayType(ScalarType(kind), shape):
             return _array_of(kind, words, w).reshape(shape)
+        case ArrayType(StructType(cls) as element, shape) if cls is ComplexNumber:
+            pairs = np.asarray(words, dtype=np.uint64).reshape(-1, 2)
+            re, im = (reals_of(pairs[:, k], "fixed", w).reshape(shape) for k in (0, 1))
+            return complex_array(re, im)
         case ArrayType(StructType() as element, shape):
             size = element.size
             out = np.empty(len(words) // size if size else 0, dtype=object)

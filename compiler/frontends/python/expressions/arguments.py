@@ -33,11 +33,13 @@ from retrograd.compiler.language.types import (
     ScalarType,
     StackAnnotation,
     element_of,
+    is_complex,
     is_struct,
     mismatch,
     part_name,
     scalar_of,
     static,
+    struct_of,
 )
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -160,6 +162,9 @@ class Arguments:
         elif isinstance(wanted, StackAnnotation):
             if not isinstance(value, StackValue):
                 self.errors.fail("RG0715", f"{shown} is a stack, not {describe(value)}", where, of)
+        elif wanted is not NOTHING and is_complex(t := struct_of(wanted)) and _is_number(value):
+            assert t is not None
+            value = self.errors.guarded(where, self.expressions.arithmetic.complex.of_type, t, value)
         elif (
             wanted is not NOTHING
             and is_struct(wanted)
@@ -237,6 +242,16 @@ def items_of(where: ast.AST, count: int) -> list[ast.AST]:
     if isinstance(where, ast.Tuple | ast.List) and len(where.elts) == count:
         return list(where.elts)
     return [where] * count
+
+
+def _is_number(value: Value) -> bool:
+    """Whether a value is a number, real or complex."""
+    match value:
+        case StructValue(t):
+            return is_complex(t)
+        case Constant(v):
+            return isinstance(v, complex) or number_kind(v) is not None
+    return isinstance(value, Scalar)
 
 
 def extent(view: ArrayView | StackValue) -> int:

@@ -22,14 +22,21 @@ from retrograd.compiler.frontends.python.expressions.lowering import ExpressionL
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, Length, RunLength, apply, const, read, sub
 from retrograd.compiler.ir.statements import Kind, Region, Var
-from retrograd.compiler.language import intrinsics, purity
+from retrograd.compiler.language import complex_numbers, intrinsics, purity
 from retrograd.compiler.language.arithmetic import element, number_kind
 from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.lengths import is_empty, is_known, note_range, operands, sum_over, words_of
 from retrograd.compiler.language.purity import Impure, need_container, need_plain
 from retrograd.compiler.language.sizes import TooLarge
-from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, is_struct, scalar_of
+from retrograd.compiler.language.types import (
+    ArrayAnnotation,
+    ComplexNumber,
+    StackAnnotation,
+    is_complex,
+    is_struct,
+    scalar_of,
+)
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -68,6 +75,10 @@ class CallValues:
         chosen = self.indexing.chosen_function(node.func)
         if chosen is not None:
             return self._chosen(*chosen, node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "conjugate" and not (node.args or node.keywords):
+            x = self.expressions.value(node.func.value)
+            if not isinstance(x, Constant):
+                return self.errors.guarded(node, self.expressions.arithmetic.conjugate, x)
         f = self.expressions.value(node.func)
         if isinstance(f, FunctionValue):
             return self.functions.lower(f, node)
@@ -93,6 +104,10 @@ class CallValues:
             return self.errors.guarded(node, self.expressions.arithmetic.conversion, kind.kind, args[0])
         if is_struct(callee):
             return self._construct(callee, node)
+        if callee is complex and not all(isinstance(v, Constant) for v in self._arguments(node, None)):
+            return self._construct(ComplexNumber, node)
+        if complex_numbers.is_conjugation(callee):
+            return self.errors.guarded(node, self.expressions.arithmetic.conjugate, *self._arguments(node, 1))
         if callee is len:
             x = self._arguments(node, 1)[0]
             if isinstance(x, ArrayView | Lazy) and x.shape:
@@ -292,7 +307,13 @@ class CallValues:
         def one(index: tuple[E, ...]) -> Value:
             own, around = iter(indices), iter(index)
             whole = tuple(read(next(own)) if axis in axes else next(around) for axis in range(len(x.shape)))
-            body = arithmetic.expression(element(x, whole))
+            found = element(x, whole)
+            if isinstance(found, StructValue) and is_complex(found.type) and region is None:
+                return StructValue(found.type, {f: total_of(v) for f, v in found.fields.items()})
+            return total_of(found)
+
+        def total_of(value: Value) -> Value:
+            body = arithmetic.expression(value)
             if body.kind is BOOL:
                 body = arithmetic.converted(body, INT)
             if body.kind is Kind.LOGNUM:
@@ -325,7 +346,7 @@ class CallValues:
     def _construct(self, cls: Any, node: ast.Call) -> StructValue:
         """`Complex(1.0, y)`: a struct whose fields are expressions."""
         fields: dict[str, Value] = {}
-        names, t = [*cls.__retrograd_fields__], cls.__name__
+        names, t = [*cls.__retrograd_fields__], "complex" if cls is ComplexNumber else cls.__name__
         if len(node.args) > len(names):
             self.errors.fail("RG0715", f"`{t}` has {len(names)} fields: {', '.join(names)}", node)
         for name, arg in zip(names, node.args, strict=False):

@@ -17,7 +17,7 @@ from retrograd.compiler.ir.expressions import Address, E, const, word_of
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, first_axis, number_kind
 from retrograd.compiler.language.purity import Impure, need_iterable, need_operators, need_plain
-from retrograd.compiler.language.types import ScalarType, is_struct, row_major
+from retrograd.compiler.language.types import COMPLEX, ScalarType, is_struct, row_major
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -147,7 +147,7 @@ class ExpressionLowering:
         except ValueError:
             hint = "Make the rows equally long."
             self.errors.fail("RG0703", f"the rows of {describe(Constant(array))} have different lengths", node, hint)
-        if values.dtype.kind not in "iufb":
+        if values.dtype.kind not in "iufbc":
             message = f"a constant array holds numbers, and {describe(Constant(array))} does not"
             self.errors.fail("RG0703", message, node)
         return values
@@ -167,6 +167,14 @@ class ExpressionLowering:
     def constant_array(self, array: Any, node: ast.AST) -> ArrayView:
         """A constant array as read-only memory."""
         values = self.numbers(array, node)
+        if values.dtype.kind == "c":
+            parts = np.stack([values.real, values.imag], axis=-1).ravel().tolist()
+            region = self.builder.module.constant_region(
+                tuple(self.errors.guarded(node, word_of, v, FIXED, self.w) for v in parts), "constant"
+            )
+            return ArrayView(
+                COMPLEX, values.shape, row_major(values.shape, 2), Address(region, None), "it is a constant"
+            )
         kind = {"i": INT, "u": INT, "f": FIXED, "b": BOOL}[values.dtype.kind]
         words = tuple(self.errors.guarded(node, word_of, v, kind, self.w) for v in values.ravel().tolist())
         region = self.builder.module.constant_region(words, "constant")

@@ -22,7 +22,7 @@ from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element
 from retrograd.compiler.language.lengths import bound, is_known
 from retrograd.compiler.language.purity import attribute
-from retrograd.compiler.language.types import ScalarType
+from retrograd.compiler.language.types import ScalarType, is_complex
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -98,6 +98,8 @@ class Names:
             case StructValue(t, fields) if not t.is_tuple:
                 if name in fields:
                     return fields[name]
+                if is_complex(t) and name in ("real", "imag"):
+                    return fields["re" if name == "real" else "im"]
                 if hasattr(type(t.cls), name) or any(name in vars(c) for c in t.cls.__mro__):
                     wrapped = self._read(t.cls, name, node)
                     if isinstance(wrapped, FunctionValue):
@@ -167,6 +169,8 @@ class Names:
                 return Lazy(x.shape[::-1], lambda index: element(x, index[::-1]))
         if isinstance(x, ArrayView) and not isinstance(x.element, ScalarType):
             fields = dict(x.element.fields)
+            if is_complex(x.element) and name in ("real", "imag"):
+                name = "re" if name == "real" else "im"
             inner = fields.get(name)
             if isinstance(inner, ScalarType):
                 # The same field of each element: the same strides, from another word on.

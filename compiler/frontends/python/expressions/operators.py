@@ -21,6 +21,7 @@ from retrograd.compiler.language.values import (
     FunctionValue,
     Lazy,
     Scalar,
+    StructValue,
     Value,
     describe,
     tuple_value,
@@ -69,6 +70,11 @@ class Operators:
         def one(index: tuple[E, ...]) -> Value:
             i = len(left.shape) - 1
             term = arithmetic.binary("*", element(left, (*index[:i], read(k))), element(right, (read(k), *index[i:])))
+            if isinstance(term, StructValue):
+                return StructValue(term.type, {name: total(v) for name, v in term.fields.items()})
+            return total(term)
+
+        def total(term: Value) -> Value:
             body = arithmetic.expression(term)
             return Scalar(sum_over(body, (k,), (length,)))
 

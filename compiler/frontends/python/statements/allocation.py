@@ -41,6 +41,7 @@ from retrograd.compiler.language.types import (
     StackType,
     StructType,
     element_of,
+    is_complex,
     layouts,
     part_name,
     row_major,
@@ -94,7 +95,9 @@ class Allocation:
                     f: v if isinstance(v, Scalar) and isinstance(v.place, Var) else self.allocate(part_name(name, t, f), v, None, node)
                     for f, v in fields.items()
                 })  # fmt: skip
-            case StructValue(t, fields) if isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp):
+            case StructValue(t, fields) if isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp) or any(
+                isinstance(v, Scalar) and v.place is None for v in fields.values()
+            ):
                 made = {}
                 for field_name, inner in fields.items():
                     wanted = dict(t.fields)[field_name]
@@ -208,12 +211,17 @@ class Allocation:
     def _array(self, name: str, value: Lazy, node: ast.AST) -> Value:
         """`name = array expression`: a copy of its values."""
         sample = self._any_element(value)
-        if not isinstance(sample, Scalar | Constant):
+        if isinstance(sample, StructValue) and is_complex(sample.type):
+            view, first = self._new_array(name, sample.type, value.shape, node)
+            kind, reads = FIXED, [v.e for v in sample.fields.values() if isinstance(v, Scalar)]
+        elif isinstance(sample, Scalar | Constant):
+            kind = self.expressions.number(sample, node).kind
+            view, first = self._new_array(name, ScalarType(kind), value.shape, node)
+            reads = [sample.e] if isinstance(sample, Scalar) else []
+        else:
             self.errors.fail("RG0703", f"an array of {describe(sample)} cannot be copied", node)
-        kind = self.expressions.number(sample, node).kind
-        view, first = self._new_array(name, ScalarType(kind), value.shape, node)
         assert isinstance(view, ArrayView)
-        operands = self.builder.snapshot(*([sample.e] if isinstance(sample, Scalar) else []))
+        operands = self.builder.snapshot(*reads)
         update = {FIXED: "add", INT: "add", BOOL: "xor", Kind.LOGNUM: "mul"}[kind]
         self.builder.emit(first)
         place = (self.builder.out, len(self.builder.out))
@@ -232,7 +240,7 @@ class Allocation:
             return (*nodes, *(self.locals.zero_tests(view) if checked else ()))
 
         operands |= {region: start, **self.builder.snapshot(*lengths_read(value.shape))}
-        read = loads(sample.e) if isinstance(sample, Scalar) else ()
+        read = [found for e in reads for found in loads(e)]
         self._own(name, view, undo, operands, node, place, first, read)
         return view
 
@@ -349,7 +357,7 @@ class Allocation:
 
     def _copy(self, name: str, value: Value, node: ast.Call) -> Value:
         """`name = rg.copy(x)`: a new variable, array or struct with the values of x."""
-        if isinstance(value, ArrayView) and isinstance(value.element, ScalarType):
+        if isinstance(value, ArrayView) and (isinstance(value.element, ScalarType) or is_complex(value.element)):
             view = value
             return self._array(name, Lazy(view.shape, lambda index: element(view, index)), node)
         if isinstance(value, StructValue):

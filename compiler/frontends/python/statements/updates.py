@@ -22,6 +22,7 @@ from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Kind, Local, Node, Var
 from retrograd.compiler.language.arithmetic import broadcast, element
 from retrograd.compiler.language.lengths import bound, is_empty, note_range
+from retrograd.compiler.language.types import is_complex
 from retrograd.compiler.language.values import (
     ArrayView,
     Lazy,
@@ -78,6 +79,8 @@ class Updates:
                 self.update(place, update, value, node, target)
             case ArrayView():
                 self.update_array(place, update, value, node)
+            case StructValue(t) if is_complex(t) and update in _DEFINED[FIXED]:
+                self.update_complex(place, update, value, node, target)
             case StructValue():
                 self._update_struct(place, update, value, node, target)
             case _:
@@ -90,9 +93,11 @@ class Updates:
         """`place update= value` for each field, of two structs of one type."""
         if update not in ("add", "sub"):
             message = f"{SIGNS[update]} is not defined for a {place.type}"
-            self.errors.fail(
-                "RG0703", message, node, "structs have += and −=; update its fields, or make a new variable, `t = …`"
-            )
+            way = "structs have += and −=; update its fields, or make a new variable, `t = …`"
+            if is_complex(place.type) and isinstance(node, ast.AugAssign):
+                made = f"t = {shortened(target)} {OPERATORS[type(node.op)]} {shortened(node.value)}"
+                way = f"a product may lose digits: make a new variable, `{made}`"
+            self.errors.fail("RG0703", message, node, way)
         if not isinstance(value, StructValue) or value.type != place.type:
             field = f"{shortened(target)}.{next(iter(place.fields))}"
             way = f"add a {place.type}, or update its fields, `{field} {SIGNS[update]} …`"
@@ -148,6 +153,25 @@ class Updates:
                 t.compute.append(Local(d, False, t.span))
                 t.compute.append(t.memory("exch", d, where))
         self.locals.emit_update(where, update, e, t.wrap(tuple(body)))
+
+    def update_complex(self, place: StructValue, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
+        """`place update= value` of a complex number: its parts, neither of which the value may read."""
+        at = node.value if isinstance(node, ast.AugAssign) else node
+        if isinstance(value, ArrayView | Lazy):
+            self.errors.fail("RG0712", f"{describe(value)} is added to one number", at)
+        whole = self.errors.guarded(at, self.expressions.arithmetic.complex.of_type, place.type, value)
+        places: list[tuple[Var | Address, ast.AST]] = []
+        for part in place.fields.values():
+            assert isinstance(part, Scalar)
+            assert part.place is not None
+            places.append((part.place, target))
+        t = self.builder.temporaries()
+        read = [self.expressions.number(v, at, FIXED) for v in whole.fields.values()]
+        self.locations.independent(t, places, read, node)
+        self.builder.emit(t.wrap(()))
+        for name, part in place.fields.items():
+            assert isinstance(part, Scalar)
+            self.update(part, update, whole.fields[name], node, target)
 
     def update_array(self, place: ArrayView, update: str, value: Value, node: ast.AST) -> None:
         """`place update= value` for each element."""

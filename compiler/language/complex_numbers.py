@@ -1,0 +1,193 @@
+"""Complex numbers: structs of two fixed numbers `re` and `im`, with the operators of complex arithmetic.
+
+    z + w, z − w, z · w, z / w, zⁿ, −z, z̄, |z|, e^z, ln z, √z, ==        of arrays element by element
+
+`complex` as an annotation is such a struct, `ComplexNumber`; so is any class made by `struct` with these two fields. A real number beside a complex
+one is complex. Values are pairs of expressions: nothing is rounded but the products and quotients of their parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from retrograd.compiler.language.types import COMPLEX, StructType, is_complex
+from retrograd.compiler.language.values import Constant, Scalar, StructValue, Value, describe
+
+if TYPE_CHECKING:
+    from retrograd.compiler.language.arithmetic import Arithmetic
+
+#: the real and the imaginary part
+Parts = tuple[Value, Value]
+_ZERO = Constant(0.0)
+
+
+def among(values: Sequence[Value]) -> bool:
+    """Whether one of the values is a complex number."""
+    return any(
+        is_complex(v.type) if isinstance(v, StructValue) else isinstance(v, Constant) and isinstance(v.value, complex)
+        for v in values
+    )
+
+
+class ComplexArithmetic:
+    """Operators on values of which one is complex. Raises TypeError where an operator has no meaning."""
+
+    def __init__(self, real: Arithmetic) -> None:
+        self._real = real
+
+    def binary(self, op: str, x: Value, y: Value) -> Value:
+        if isinstance(x, Constant) and isinstance(y, Constant):
+            return self._real.folded(op, x, y)
+        if op == "**":
+            return self._power(x, y)
+        a, b = self._parts(x, op), self._parts(y, op)
+        match op:
+            case "+" | "-":
+                found = self._do(op, a[0], b[0]), self._do(op, a[1], b[1])
+            case "*":
+                found = self._product(a, b)
+            case "/":
+                found = self._quotient(a, b)
+            case "==" | "!=":
+                same = [self._real.truth(self._do("==", p, q)) for p, q in zip(a, b, strict=True)]
+                equal = Scalar(self._real.both(same, True))
+                return equal if op == "==" else self._real.unary("not", equal)
+            case _:
+                raise TypeError(f"{op} is not defined for complex numbers")
+        return self._made(found, x, y)
+
+    def unary(self, op: str, x: Value) -> Value:
+        re, im = self._parts(x, op)
+        match op:
+            case "-":
+                return self._made((self._real.unary("-", re), self._real.unary("-", im)), x)
+            case "+":
+                return x
+        raise TypeError(f"{op} is not defined for complex numbers")
+
+    def conjugate(self, x: Value) -> Value:
+        """x̄; a real number is its own."""
+        if not among([x]):
+            return x
+        re, im = self._parts(x, "conjugate")
+        return self._made((re, self._real.unary("-", im)), x)
+
+    def function(self, name: str, values: Sequence[Value]) -> Value:
+        """abs, exp, log, sqrt and select."""
+        if name == "select":
+            c, x, y = values
+            parts = zip(self._parts(x, name), self._parts(y, name), strict=True)
+            re, im = (self._real.function("select", [c, p, q]) for p, q in parts)
+            return self._made((re, im), x, y)
+        call: Callable[..., Value] = lambda f, *v: self._real.function(f, v)  # noqa: E731
+        (x,) = values
+        re, im = self._parts(x, name)
+        match name:
+            case "abs":
+                return self._size(re, im)
+            case "exp":
+                size = call("exp", re)
+                return self._made((self._do("*", size, call("cos", im)), self._do("*", size, call("sin", im))), x)
+            case "log":
+                return self._made((call("log", self._size(re, im)), call("atan2", im, re)), x)
+            case "sqrt":
+                # √z = √((|z| + re)/2) ± i √((|z| − re)/2), the sign that of im.
+                size = self._size(re, im)
+                plus, minus = (call("sqrt", call("max", self._half(self._do(s, size, re)), _ZERO)) for s in "+-")
+                below = self._do("<", im, _ZERO)
+                return self._made((plus, call("select", below, self._real.unary("-", minus), minus)), x)
+        raise TypeError(f"rg.{name} is not defined for complex numbers")
+
+    def of_type(self, t: StructType, x: Value) -> StructValue:
+        """A number, real or complex, as a complex number of another class; variables stay what they are."""
+        if isinstance(x, StructValue):
+            return StructValue(t, x.fields)
+        parts = [Scalar(self._real.expression(p, self._real.fixed)) for p in self._parts(x, "complex")]
+        return StructValue(t, dict(zip(("re", "im"), parts, strict=True)))
+
+    # ------------------------------------------------------------------ parts
+
+    def _parts(self, x: Value, op: str) -> Parts:
+        match x:
+            case StructValue(t, fields) if is_complex(t):
+                return fields["re"], fields["im"]
+            case Constant(complex() as z):
+                return Constant(z.real), Constant(z.imag)
+            case Scalar() | Constant():
+                return Scalar(self._real.expression(x, self._real.fixed)), _ZERO
+        raise TypeError(f"{op} is not defined for {describe(x)} and a complex number")
+
+    def _made(self, parts: Parts, *operands: Value) -> StructValue:
+        """The number of these parts, of the class of the first operand that has one."""
+        t: StructType = next((v.type for v in operands if isinstance(v, StructValue)), COMPLEX)
+        made = [Scalar(self._real.expression(p, self._real.fixed)) for p in parts]
+        return StructValue(t, dict(zip(("re", "im"), made, strict=True)))
+
+    def _do(self, op: str, x: Value, y: Value) -> Value:
+        """x op y, without the sums and products of a constant zero."""
+        zeros = x == _ZERO, y == _ZERO
+        if op == "*" and any(zeros):
+            return _ZERO
+        if op == "+" and any(zeros):
+            return y if zeros[0] else x
+        if op == "-" and any(zeros):
+            return x if zeros[1] else self._real.unary("-", y)
+        return self._real.binary(op, x, y)
+
+    def _half(self, x: Value) -> Value:
+        return self._real.binary("*", x, Constant(0.5))
+
+    # ------------------------------------------------------------------ operators
+
+    def _product(self, a: Parts, b: Parts) -> Parts:
+        re = self._do("-", self._do("*", a[0], b[0]), self._do("*", a[1], b[1]))
+        return re, self._do("+", self._do("*", a[0], b[1]), self._do("*", a[1], b[0]))
+
+    def _quotient(self, a: Parts, b: Parts) -> Parts:
+        """a/b by the quotient of the smaller part of b over the larger, since |b|² overflows long before b does.
+
+        Source: Smith, Communications of the ACM 5 (1962), 435.
+        """
+        if b[1] == _ZERO:
+            return self._real.binary("/", a[0], b[0]), self._real.binary("/", a[1], b[0])
+        real, do = self._real, self._do
+        wide = real.binary(">=", real.function("abs", [b[0]]), real.function("abs", [b[1]]))
+
+        def chosen(x: Value, y: Value) -> Value:
+            return real.function("select", [wide, x, y])
+
+        q = chosen(real.binary("/", b[1], b[0]), real.binary("/", b[0], b[1]))
+        scale = chosen(do("+", b[0], do("*", b[1], q)), do("+", b[1], do("*", b[0], q)))
+        re = chosen(do("+", a[0], do("*", a[1], q)), do("+", do("*", a[0], q), a[1]))
+        im = chosen(do("-", a[1], do("*", a[0], q)), do("-", do("*", a[1], q), a[0]))
+        return real.binary("/", re, scale), real.binary("/", im, scale)
+
+    def _power(self, x: Value, y: Value) -> Value:
+        """zⁿ by repeated squaring."""
+        n = y.value if isinstance(y, Constant) else None
+        if not isinstance(n, int) or isinstance(n, bool) or abs(n) > 1000:
+            raise TypeError("the exponent of a complex number is a constant integer; exp(w * log(z)) is any power")
+        parts = self._repeated(self._parts(x, "**"), abs(n)) if n else (Constant(1.0), _ZERO)
+        return self._made(self._quotient((Constant(1.0), _ZERO), parts) if n < 0 else parts, x)
+
+    def _repeated(self, z: Parts, n: int) -> Parts:
+        if n == 1:
+            return z
+        half = self._repeated(z, n // 2)
+        square = self._product(half, half)
+        return self._product(square, z) if n % 2 else square
+
+    def _size(self, re: Value, im: Value) -> Value:
+        """|z| = m √(1 + (n/m)²), m the larger part, since a square may overflow. 0 at 0."""
+        real = self._real
+        a, b = (real.function("abs", [p]) for p in (re, im))
+        m, n = (real.function(name, [a, b]) for name in ("max", "min"))
+        q = real.binary("/", n, m)
+        size = real.binary("*", m, real.function("sqrt", [real.binary("+", Constant(1.0), real.binary("*", q, q))]))
+        return real.function("select", [real.binary("==", m, _ZERO), _ZERO, size])
+
+
+def is_conjugation(f: Any) -> bool:
+    """Whether a function of NumPy's is the conjugate."""
+    return getattr(f, "__name__", "") == "conjugate" and type(f).__module__ == "numpy"
