@@ -100,7 +100,7 @@ class ComplexArithmetic:
         raise TypeError(f"rg.{name} is not defined for complex numbers")
 
     def of_type(self, t: StructType, x: Value) -> StructValue:
-        """A number, real or complex, as a complex number of another class; variables stay what they are."""
+        """A number, real or complex, as a complex number of another class; variables stay variables."""
         if isinstance(x, StructValue):
             return StructValue(t, x.fields)
         parts = [Scalar(self._real.expression(p, self._real.fixed)) for p in self._parts(x, "complex")]

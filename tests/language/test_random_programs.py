@@ -15,7 +15,7 @@ import pytest
 from retrograd.simulator.semantics import Fault
 
 #: programs in the default tier, in which every construct stands
-QUICK = 130
+QUICK = 160
 #: programs in the slow tier, in pieces that can run side by side
 SLOW, SHARD = 10_000, 100
 
@@ -71,7 +71,7 @@ CONSTRUCTS = (
     " // ", " % ", " & ", " | ", " ^ ", " << ", " >> ", " ** ", " and ", " or ", "not ", "enumerate(", "zip(", ".T",
     "reversed(", "::-1", "@rg.struct", ".act(", "rg.Stack[", "Array[bool", "Array[lognum", "Array[P", "    ~f", "~g(",
     "    ~q", "C[", "in reversed(range(", "zip(range(", ") ** ((", "** (-", "u0: ", " @ ", "rg.top(", "len(st",
-    "rg.repeat(",
+    "rg.repeat(", "rg.view(-", "rg.view(~", "rg.view(not ", "*xs: int", ", *a", "xs[1:]", "p1(-",
 )  # fmt: skip
 STATEMENTS = ("AugAssign", "AnnAssign", "Assert", "Assign", "Delete", "For", "If", "IfExp", "While", "With")
 

@@ -233,7 +233,7 @@ class Evaluator:
             constants = x
             x = View(array(x.shape, lambda i: Cell(*self.a.word(constants[i].item()))))
         if isinstance(x, tuple):
-            return x[self.integer(node)]
+            return x[self._key(node, len(x))]
         if isinstance(x, Stack):
             return self._word(x, self.integer(node))
         found, axis = [], 0
@@ -263,6 +263,8 @@ class Evaluator:
         match node.func:
             case ast.Name("len"):
                 found = self.value(node.args[0])
+                if isinstance(found, tuple):
+                    return len(found)
                 return self.number(found) if isinstance(found, Stack) else len(found.items)
             case ast.Name("abs" | "min" | "max" as name) | ast.Attribute(ast.Name("rg"), name):
                 pass

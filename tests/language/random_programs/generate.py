@@ -11,7 +11,8 @@ from dataclasses import replace
 from retrograd.isa.words import Format
 
 from .checks import Case
-from .locals import PASSED, Locals, Parameter, Signature
+from .further import Further
+from .locals import PASSED, Parameter, Signature
 from .scope import Scope, Var
 from .statements import INT, Lines, indent
 from .values import Many, Pile, Record, Scalar, Type
@@ -27,7 +28,7 @@ def generate(seed: int) -> Case:
     return _Program(seed).case()
 
 
-class _Program(Locals):
+class _Program(Further):
     #: how often a parameter is a stack
     piles = 0.04
     #: the kind of most arrays
@@ -49,6 +50,7 @@ class _Program(Locals):
         kinds = [self.function] * self.rng.randint(0, 2)
         kinds += [self.recursion] * self.chance(0.2)
         kinds += [self.valued_function] * self.chance(0.4)
+        kinds += [self.gathering] * self.chance(0.45)
         self.rng.shuffle(kinds)
         kinds += [self.step, self.higher_order] * self.chance(0.25)
         for write in kinds:

@@ -116,6 +116,8 @@ def plan(body: Sequence[ast.stmt]) -> Plan:
                     out.free(ast.unparse(target))
             case ast.Expr(ast.Call(ast.Attribute(ast.Name("rg"), "free"), [ast.Name(name), value])):
                 out.free(name, value)
+            case ast.With(items=[ast.withitem(ast.Call(ast.Attribute(attr="view")))]):
+                out.steps.append(Step(node))
             case ast.With(items=[ast.withitem(_, ast.Name(name))], body=inner):
                 routines[name] = plan(inner)
                 open_routine(name)
@@ -192,10 +194,55 @@ class Model(Evaluator):
                     self.block(body, forward)
             case ast.For(target, iterated, body):
                 self._for(target, iterated, body, forward)
+            case ast.With(items=[ast.withitem(ast.Call(args=[seen]), ast.Name(name))], body=body):
+                self._view(seen, name, body, forward)
             case ast.Assert(test):
                 self.demand(self.condition(test), "an assertion")
             case _:
                 raise AssertionError(ast.unparse(node))
+
+    def _view(self, seen: ast.expr, name: str, body: list[ast.stmt], forward: bool) -> None:
+        """x is turned into the view, which the block changes, and turned back."""
+        place, there = self._through(seen)
+        outer = self.names
+        self.names = {**outer, name: Cell(there(place.word, False), place.kind)}
+        self.block(body, forward)
+        place.word, self.names = there(self.names[name].word, True), outer
+
+    def _through(self, node: ast.expr) -> tuple[Cell, Any]:
+        """(the place that a view is of, (word, back) → the word seen, or back from there)."""
+        match node:
+            case ast.UnaryOp(op, operand):
+                place, inner = self._through(operand)
+                name = "neg" if isinstance(op, ast.USub) else "flip"
+
+                def turned(word: int, back: bool) -> int:
+                    if back:
+                        return inner(self._turned(name, Word(word, place.kind)), True)  # type: ignore[no-any-return]
+                    return self._turned(name, Word(inner(word, False), place.kind))
+
+                return place, turned
+            case ast.BinOp(left, op, right):
+                factor, operand = (left, right) if isinstance(left, ast.Constant) else (right, left)
+                place, _ = self._through(operand)
+                assert isinstance(factor, ast.Constant)
+                assert isinstance(factor.value, int)
+                by, up = factor.value, isinstance(op, ast.Mult)
+                return place, lambda word, back: self._scaled(Word(word, place.kind), by, up != back)
+        found = self.value(node)
+        assert isinstance(found, Cell)
+        return found, lambda word, _: word
+
+    def _scaled(self, x: Word, by: int, up: bool) -> int:
+        """x · by or x / by, which must be exact."""
+        if x.kind == "lognum":
+            return self.a.updated("*" if up else "/", x, self.a.word(by, "lognum")).word
+        value = self.w.signed(x.word)
+        if not up:
+            self.demand(value % by == 0, "a view without an inverse")
+            return value // by & self.w.mask
+        self.demand(-self.w.sign <= value * by < self.w.sign, "a view that does not fit")
+        return self.a.tame(value * by, x.kind).word
 
     def demand(self, holds: bool, what: str) -> None:
         if not holds:
@@ -290,9 +337,11 @@ class Model(Evaluator):
         if callee.receiver is not None:
             args = [callee.receiver, *args]
         outer, around = self.names, self.changed
-        self.names = {
-            p.arg: self.argument(value, p.annotation) for p, value in zip(callee.tree.args.args, args, strict=True)
-        }
+        plain, variadic = callee.tree.args.args, callee.tree.args.vararg
+        given = {p.arg: self.argument(value, p.annotation) for p, value in zip(plain, args, strict=variadic is None)}
+        if variadic is not None:
+            given[variadic.arg] = tuple(self.argument(v, variadic.annotation) for v in args[len(plain) :])
+        self.names = given
         self.changed = self.changed_in(callee.tree)
         self.block(callee.tree.body, not callee.backward)
         self.names, self.changed = outer, around
@@ -307,10 +356,32 @@ class Model(Evaluator):
                 callee = self.value(function)
                 assert isinstance(callee, Callee)
                 backward = callee.backward == forward
-                args = [self.value(a) for a in call.args]
+                if any(isinstance(a, ast.UnaryOp) for a in call.args[:1]) and callee.tree.args.vararg is not None:
+                    self._through_view(callee, call.args, backward)
+                    return
+                args = [v for a in call.args for v in self._items(a)]
                 names = [p.arg for p in callee.tree.args.args][len(args) + (callee.receiver is not None) :]
                 given = {k.arg: self.value(k.value) for k in call.keywords}
                 self.call(Callee(callee.tree, backward, callee.receiver), [*args, *(given[n] for n in names)])
+
+    def _items(self, node: ast.expr) -> list[Any]:
+        """The argument; of `*xs` the items."""
+        if not isinstance(node, ast.Starred):
+            return [self.value(node)]
+        found = self.value(node.value)
+        return [self.first_axis(found, i) for i in range(len(found.items))]
+
+    def _through_view(self, callee: Callee, nodes: Sequence[ast.expr], backward: bool) -> None:
+        """`g(-x, …)`, where g changes its first argument."""
+        first, *others = nodes
+        try:
+            place, there = self._through(first)
+        except AssertionError:
+            self.call(Callee(callee.tree, backward), [v for a in nodes for v in self._items(a)])
+            return
+        seen = Cell(there(place.word, False), place.kind)
+        self.call(Callee(callee.tree, backward), [seen, *(v for a in others for v in self._items(a))])
+        place.word = there(seen.word, True)
 
     def _each(self, callee: Callee, args: Sequence[Any], forward: bool) -> None:
         (length,) = {len(v.items) for v in args if isinstance(v, View | Lazy)}
