@@ -9,7 +9,7 @@ def total(y: fixed, xs: Array[fixed]):
 
 @reversible
 def f(y: fixed, xs: Array[fixed]):
-    total(y, 2 * xs)
+    total(y, 3 * xs)
 
 
 f(1.0, [2.0])

@@ -8,7 +8,7 @@ def add(y: fixed, x: fixed):
 
 @reversible
 def f(y: fixed, x: fixed):
-    add(y * 2, x)
+    add(y * 3, x)
 
 
 f(1.0, 2.0)

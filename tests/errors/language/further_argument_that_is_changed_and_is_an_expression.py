@@ -9,7 +9,7 @@ def shift(by: fixed, *xs: fixed):
 
 @reversible
 def f(x: fixed, y: fixed):
-    shift(1.0, x, y * 2)
+    shift(1.0, x, y * 3)
 
 
 f(0.0, 1.0)
