@@ -20,6 +20,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.values.binding import bind
+from retrograd.values.named import FurtherArguments
 from retrograd.values.trees import is_tree
 
 
@@ -43,12 +44,14 @@ class Adapted:
     def values(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters. Raises InputError."""
         values = bind(self.function, args, keywords)
-        return [_array(v, p.annotation) for v, p in zip(values, self.function.parameters, strict=True)]
+        given = zip(values, self.function.parameters, strict=True)
+        return [tuple(v) if p.variadic else _array(v, p.annotation) for v, p in given]
 
     def run(self, values: Sequence[Any]) -> tuple[list[Any], Pullback]:
         """(the chosen results at plain values, the pullback). Raises CompileError, InputError, ProgramTrap."""
-        results, pullback = vjp(self.f, *values, **self.settings)
-        return [results[i] for i in self.chosen], pullback
+        given = zip(values, self.function.parameters, strict=True)
+        results, pullback = vjp(self.f, *(FurtherArguments(v) if p.variadic else v for v, p in given), **self.settings)
+        return [_plain(results[i]) for i in self.chosen], pullback
 
     def pulled(self, pullback: Pullback, cotangents: Sequence[Any]) -> list[Any]:
         """The cotangent of each argument; None for an argument without a derivative."""
@@ -56,11 +59,16 @@ class Adapted:
         for i, value in zip(self.chosen, cotangents, strict=True):
             given[i] = value
         found = pullback(given)._asdict()
-        return [found.get(p.name) for p in self.function.parameters]
+        return [_plain(found.get(p.name)) for p in self.function.parameters]
 
     def returned(self, results: Sequence[Any]) -> Any:
         """The results as `outputs` chose them: one by itself, or a tuple."""
         return results[0] if self.single else tuple(results)
+
+
+def _plain(value: Any) -> Any:
+    """The values of `*xs` as a tuple, which other systems take for a tree."""
+    return tuple(value) if isinstance(value, FurtherArguments) else value
 
 
 def _array(value: Any, annotation: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from retrograd.compiler.frontends.python.source import NOTHING
+from retrograd.compiler.frontends.python.source import NOTHING, Parameter
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import (
     ArrayAnnotation,
@@ -35,6 +35,7 @@ from retrograd.testing.garbage import assert_no_garbage
 from retrograd.testing.gradients import check_gradient
 from retrograd.testing.inverse import check_inverse
 from retrograd.testing.laws import LawBroken
+from retrograd.values.named import FurtherArguments
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -144,10 +145,13 @@ def arguments(
             given[p.name] = st.just(p.default)
 
     def of_shape(sizes: dict[str, int]) -> Any:
-        parts = [
-            given[p.name] if p.name in given else _of(p.annotation, sizes, w, low, high) for p in function.parameters
-        ]
-        return st.tuples(*parts)
+        def values(p: Parameter) -> Any:
+            if p.name in given:
+                return given[p.name]
+            one = _of(p.annotation, sizes, w, low, high)
+            return st.lists(one, min_size=1, max_size=_LONGEST).map(FurtherArguments) if p.variadic else one
+
+        return st.tuples(*map(values, function.parameters))
 
     drawn: SearchStrategy[tuple[Any, ...]] = (
         st.fixed_dictionaries(lengths).flatmap(of_shape) if lengths else of_shape({})
