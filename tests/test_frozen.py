@@ -44,6 +44,7 @@ from retrograd import fixed, reversible
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.reversible import Reversible
 from retrograd.library import bennett_states, relu
+from retrograd.library.dictionaries import empty_dictionary, insert
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = Path(__file__).with_name("frozen.json")
@@ -85,8 +86,13 @@ LENGTHS: dict[str, dict[str, int]] = {
     "library.linear_algebra.rotate_planes": {"n": 3, "k": 3},
     "library.linear_algebra.qr": {"m": 3},
 }
+#: a dictionary with one key
+TABLE = insert(empty_dictionary(LENGTH), 2, 0.5).d
 #: arguments that annotations do not give: functions, static values, arrays of any shape
 GIVEN: dict[str, dict[str, Any]] = {
+    **{f"library.dictionaries.{name}": {"d": TABLE, "key": 2} for name in ("full_places", "distance", "get", "add", "_last_gap")},
+    "library.dictionaries.insert": {"d": TABLE, "key": 3},
+    "library.dictionaries._gaps": {"d": TABLE, "key": 2, "gaps": np.zeros(LENGTH, dtype=int), "first": 0, "count": 1},
     "examples.graph_embedding.add_distances": {"pairs": EDGES},
     "examples.turing.apply": {"rule": [1, 2, 1, 2]},
     "examples.turing.run": {"q": 1, "symbol": 0, "left": [], "right": [2, 1, 2], "rules": INCREMENT},

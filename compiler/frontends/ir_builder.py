@@ -73,7 +73,7 @@ class IRBuilder:
         """Append statements and note their writes.
 
         `known`: a variable whose update the caller records itself. `at`: the one word of memory that they change. `made_of_blocks`: in
-        memory they change what the blocks inside them change, whose statements were emitted before.
+        memory they change the same words as the blocks inside them, whose statements were emitted before.
         """
         inside = self.log.taken() if made_of_blocks else {}
         if at is not None and is_traceable(at):

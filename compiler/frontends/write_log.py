@@ -2,7 +2,7 @@
 
     t = f(p[k]); p[k + 1] += t          p[k] is as before, since the one write to p changed another element
 
-A statement of several others, such as a loop, changes what these change; the ranges of indices say which elements.
+A loop or a branch changes the elements that its blocks change; the ranges of indices bound them.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ ALTERNATIVES: dict[str, str] = {
     "divmod": "{x} // {y}` and `{x} % {y}", "sorted": "retrograd.library.sort", "float": "fixed({x})",
 }  # fmt: skip
 
-#: name that `retrograd` does not have → what to write in its place
+#: name that `retrograd` does not have → the way to write it here
 NOT_HERE: dict[str, str] = {
     "abs": "write `abs(x)`", "round": "write `round(x)`", "pow": "write `x ** n`", "len": "write `len(x)`", "range": "write `range(n)`",
     "print": "write `print(…)` in a block `with rg.external():`", "dot": "write `a @ b`", "matmul": "write `a @ b`",

@@ -3,12 +3,11 @@
     insert:  d[key] := value, value := 0            the key is not in d          remove:  value := d[key]; the key leaves d
 
 A table of n places; the probe of a key begins at its home, `home(key)`, and goes on by one place. In each place on the way of two
-keys stands the smaller of the two. So a set of keys has one table only, in whatever order they came and others went: undoing an
+keys stands the smaller of the two. So a set of keys has one table only, and its order of insertions leaves no trace: undoing an
 insertion finds the table that was there before. Source: O. Amble and D. E. Knuth, Ordered hash tables, 1974; that the table is
 unique: G. E. Blelloch and D. Golovin, Strongly history-independent hashing, 2007.
 
-Traps: RG0804 for a table that is full, a key that is there already, and the removal of a key that is not there. The functions take any struct with the fields `keys`, `values`
-and `used`.
+Traps: RG0804 for a table that is full, a key that is there already, and the removal of a key that is not there.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def empty_dictionary(room: int) -> Dictionary:
 
 def dict_of(d: Any) -> dict[int, float]:
     """The keys and values as a dict of Python."""
-    return {int(k): v for k, v, used in zip(d.keys, d.values, d.used, strict=True) if used}
+    return {int(k): float(v) for k, v, used in zip(d.keys, d.values, d.used, strict=True) if used}
 
 
 @reversible
@@ -47,7 +46,7 @@ def home(y: int, key: int, n: int) -> None:
 
 
 @reversible
-def full_places(y: int, d, key: int) -> None:  # type: ignore[no-untyped-def]
+def full_places(y: int, d: Dictionary, key: int) -> None:
     """y += the number of places from the home of a key to the first that is free. From y = 0 only."""
     n = len(d.keys)
     with rg.routine() as r:
@@ -58,7 +57,7 @@ def full_places(y: int, d, key: int) -> None:  # type: ignore[no-untyped-def]
 
 
 @reversible
-def distance(y: int, d, key: int) -> None:  # type: ignore[no-untyped-def]
+def distance(y: int, d: Dictionary, key: int) -> None:
     """y += the number of places from the home of a key to its own; the number of full places where it is not there. From y = 0 only."""
     n = len(d.keys)
     with rg.routine() as r:
@@ -69,7 +68,7 @@ def distance(y: int, d, key: int) -> None:  # type: ignore[no-untyped-def]
 
 
 @reversible
-def get(y: fixed, d, key: int) -> None:  # type: ignore[no-untyped-def]
+def get(y: fixed, d: Dictionary, key: int) -> None:
     """y += d[key]; nothing where the key is not there"""
     with rg.routine() as r:
         i = (home(key, len(d.keys)) + distance(d, key)) % len(d.keys)
@@ -79,7 +78,7 @@ def get(y: fixed, d, key: int) -> None:  # type: ignore[no-untyped-def]
 
 
 @reversible
-def add(d, key: int, x: fixed) -> None:  # type: ignore[no-untyped-def]
+def add(d: Dictionary, key: int, x: fixed) -> None:
     """d[key] += x, for a key that is there. Inverse: d[key] −= x."""
     with rg.routine() as r:
         i = (home(key, len(d.keys)) + distance(d, key)) % len(d.keys)
@@ -90,7 +89,7 @@ def add(d, key: int, x: fixed) -> None:  # type: ignore[no-untyped-def]
 
 
 @reversible
-def _gaps(gaps: Array[int, "m"], d, key: int, first: int, count: int) -> None:  # type: ignore[no-untyped-def]
+def _gaps(gaps: Array[int, "m"], d: Dictionary, key: int, first: int, count: int) -> None:
     """gaps[j] += the last gap up to place j where `key` leaves: its own place, then that of each key that moves up to close the gap before."""
     n = len(d.keys)
     with rg.routine() as r:
@@ -106,7 +105,7 @@ def _gaps(gaps: Array[int, "m"], d, key: int, first: int, count: int) -> None:  
 
 
 @reversible
-def _last_gap(y: int, d, key: int) -> None:  # type: ignore[no-untyped-def]
+def _last_gap(y: int, d: Dictionary, key: int) -> None:
     """y += the place, counted from the home of a key, that is free once the key has left"""
     with rg.routine() as r:
         gaps = rg.zeros(len(d.keys), dtype=int)
@@ -117,7 +116,7 @@ def _last_gap(y: int, d, key: int) -> None:  # type: ignore[no-untyped-def]
 
 
 @reversible
-def insert(d, key: int, value: fixed) -> None:  # type: ignore[no-untyped-def]
+def insert(d: Dictionary, key: int, value: fixed) -> None:
     """d[key] := value, value := 0, for a key that is not there. Inverse: `remove`."""
     n = len(d.keys)
     p = full_places(d, key)

@@ -72,7 +72,7 @@ def test_cholesky_as_it_stands_in_the_book(f: rg.Reversible) -> None:
     assert np.allclose(low, np.linalg.cholesky(a), atol=1e-8)
     check_inverse(f, np.zeros((4, 4)), a)
     check_gradient(f, np.zeros((4, 4)), a, loss="low[3,3]")
-    # No test at run time: the loops' bounds prove that each sum reads elements before those that it changes.
+    # No test at run time: the bounds of the loops prove that each sum reads other elements than the changed one.
     assert "RG0805" not in str(f.lower(np.zeros((4, 4)), a))
 
 

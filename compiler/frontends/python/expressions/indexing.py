@@ -265,7 +265,7 @@ class Indexing:
         return e, (InRange(e, length, message, self.errors.span(key)),)
 
     def _require_index(self, key: ast.expr, node: ast.AST) -> None:
-        """Refuse what is no number: a mask, a list, a text."""
+        """Refuse a mask, a list or a text."""
         found = self.expressions.value(key)
         if isinstance(found, Scalar) or (
             isinstance(found, Constant) and not isinstance(found.value, str | tuple | list | np.ndarray)
