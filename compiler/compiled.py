@@ -23,6 +23,7 @@ from retrograd.compiler.passes.forward_substitution import substitute_erased
 from retrograd.compiler.passes.induction_variables import merge_induction_variables
 from retrograd.compiler.pipeline import optimise
 from retrograd.compiler.stored_results import NOTHING_STORED, Storage, store_results
+from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.isa.words import Q32_32, Format
 
@@ -48,6 +49,11 @@ class Options:
     memory: int = 0
     heap: int = 1 << 16
     forget: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.level not in (0, 1):
+            hint = "0 executes the program as it is written, 1 runs all passes"
+            raise InputError(Diagnostic("RG0603", f"level = {self.level!r:.40}", hint=hint))
 
 
 @dataclass(frozen=True)

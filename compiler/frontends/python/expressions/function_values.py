@@ -160,6 +160,16 @@ class FunctionValues:
             count = len(parameters) - function.first_result
             self._refuse(f"`{function.__name__}` gives a tuple of {count} numbers, and not one", function, node)
         result = parameters[first]
+        returns = next((n for n in ast.walk(function.tree) if isinstance(n, ast.Return) and n.value is not None), None)
+        if returns is not None and isinstance(function.tree, ast.FunctionDef):
+            own, value = function.__name__, ast.unparse(returns.value or node)
+            message = f"`{own}` returns a value, and a reversible function changes its first parameter"
+            self.errors.fail(
+                "RG0701",
+                message,
+                node,
+                f"write `def {own}(result, …):` with `result += {value}` in place of `return {value}`",
+            )
         given = len(node.args) + len(node.keywords)
         full = function.variadic is None and given >= len(parameters) - (f.receiver is not None)
         if full or any(k.arg == result.name for k in node.keywords):

@@ -1,0 +1,10 @@
+import retrograd as rg
+from retrograd import fixed, reversible
+
+
+@reversible
+def f(y: fixed, x: fixed):
+    y += x * x
+
+
+rg.vmap(rg.grad(f, "x"), in_axes=(None, 0), shared="mean")(0.0, [1.0, 2.0])

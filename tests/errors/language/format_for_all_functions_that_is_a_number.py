@@ -1,0 +1,3 @@
+import retrograd as rg
+
+rg.use_format(32)

@@ -1,0 +1,3 @@
+import retrograd as rg
+
+rg.instruction("soft sign", lambda x, w: x)
