@@ -112,6 +112,21 @@ class Expressions(Writer):
         word = self.pick((f"rg.top({var.name})", f"{var.name}[0]", f"{var.name}[-1]"))
         return f"({word} if {var.name} else {'0' if kind == 'int' else '0.5'})"
 
+    def _of_a_part(self, kind: str) -> str | None:
+        """The sum of a slice whose end is known only when the program runs."""
+        found = [v for v in self.arrays((kind,)) if isinstance(v.type, Many) and len(v.type.shape) == 1]
+        end = self.reference("int")
+        if not found or end is None:
+            return None
+        var = self.pick(found)
+        assert isinstance(var.type, Many)
+        self.reads(var)
+        if kind == "fixed" and self.chance(0.3):
+            return f"rg.mean({var.name}[: ({end}) % {var.type.shape[0]} + 1])"
+        end = f"({end}) % {var.type.shape[0] + 1}"
+        part = f"{var.name}[{self.pick((f': {end}', f'{end} :'))}]"
+        return f"rg.sum({part} * {part})" if kind == "int" and self.chance(0.3) else f"rg.sum({part})"
+
     def small_int(self, low: int, high: int) -> str:
         """An int from low to high, whose bounds the compiler sees."""
         inner = self.integer(1 if self.chance(0.2) else 0)
@@ -122,6 +137,9 @@ class Expressions(Writer):
         pile = self._of_a_pile("int") if depth > 0 and self.chance(0.1) else None
         if pile is not None:
             return pile
+        part = self._of_a_part("int") if depth > 0 and self.chance(0.06) else None
+        if part is not None:
+            return part
         called = self.call_value("int") if depth > 0 and self.chance(0.15) else None
         if called is not None:
             return called
@@ -216,6 +234,9 @@ class Expressions(Writer):
         pile = self._of_a_pile("fixed") if depth > 0 and self.chance(0.1) else None
         if pile is not None:
             return pile
+        part = self._of_a_part("fixed") if depth > 0 and self.chance(0.06) else None
+        if part is not None:
+            return part
         called = self.call_value("fixed") if depth > 0 and self.chance(0.15) else None
         if called is not None:
             return called

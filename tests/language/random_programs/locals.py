@@ -46,7 +46,7 @@ class Locals(Statements):
         self.deepest[self.routine] = 2
         self.statements |= {
             self.routine: 2.5, self.ancilla: 2.5, self.accumulator: 2, self.call: 5, self.each: 1, self.stack: 1.2,
-            self.view: 1, self.conjugation: 1.5, self.local_struct: 0.6, self.copied_array: 0.8,
+            self.view: 1, self.array_of_the_run: 0.8, self.conjugation: 1.5, self.local_struct: 0.6, self.copied_array: 0.8,
         }  # fmt: skip
 
     @contextmanager
@@ -171,6 +171,23 @@ class Locals(Statements):
         done = [line for do, _ in pairs for line in do]
         undone = [line for _, undo in reversed(pairs) for line in undo]
         return [f"{name} = {start}", *done, *body, *undone, f"del {name}"]
+
+    def array_of_the_run(self) -> Lines | None:
+        """An array whose length is known only when the program runs, filled, used and cleared."""
+        kind = self.pick(("int", "fixed"))
+        name, index = self.name("z"), self.name("i")
+        with self.recording() as record, self.segment():
+            length = f"({self.integer(1)}) % 4 + {self.pick((0, 1))}"
+            self.declare(Var(index, INT, writable=False, range=(0, 4)))
+            e = self.expression(kind, 1)
+        with self.segment(record.reads):
+            body = self.closed(1)
+            place = self.place({kind})
+            use = [] if place is None else [f"{place[0]} {self.pick('+-')}= rg.sum({name})"]
+        head = f"for {index} in range(len({name})):"
+        dtype = ", dtype=int" if kind == "int" else ""
+        made, freed = f"{name} = rg.zeros({length}{dtype})", [head, f"    {name}[{index}] -= {e}", f"del {name}"]
+        return [made, head, f"    {name}[{index}] += {e}", *body, *use, *freed]
 
     def _step(self, name: str, kind: str) -> tuple[Lines, Lines]:
         """Lines that change a local variable, and those that undo it."""

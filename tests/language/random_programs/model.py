@@ -18,7 +18,7 @@ import numpy as np
 from retrograd.isa.words import Format
 
 from .evaluator import Evaluator
-from .values import Callee, Cell, Lazy, Stack, View, cells
+from .values import Callee, Cell, Lazy, Stack, Struct, View, cells
 from .words import FIXED, INT, Trapped, Wild, Word, table_bijection
 
 _UPDATES: dict[type[ast.operator], str] = {
@@ -307,6 +307,11 @@ class Model(Evaluator):
             )
             for cell, item in pairs if forward else reversed(pairs):
                 self._update_cell(cell, update, item, seen)
+            return
+        if isinstance(place, Struct):
+            words = list(zip(cells(place), cells(e), strict=True))
+            for cell, item in words if forward else reversed(words):
+                self._update_cell(cell, update, lambda item=item: item, seen)
             return
         assert isinstance(place, Cell)
         self._update_cell(place, update, lambda: e, seen)

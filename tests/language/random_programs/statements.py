@@ -31,7 +31,7 @@ class Statements(Expressions):
         self.size = 0
         self.depth = 0
         #: those without statements inside
-        self.simple = {self.update, self.update_array, self.exchange, self.bijection}
+        self.simple = {self.update, self.update_array, self.update_struct, self.exchange, self.bijection}
         #: how deep within others those with statements inside may stand
         self.deepest = {
             self.branch: 3,
@@ -43,7 +43,7 @@ class Statements(Expressions):
         }
         #: kind of statement -> weight
         self.statements: dict[Callable[[], Lines | None], float] = {
-            self.update: 9, self.update_array: 3, self.exchange: 2, self.bijection: 2.5,
+            self.update: 9, self.update_array: 3, self.update_struct: 2, self.exchange: 2, self.bijection: 2.5,
             self.branch: 3, self.paired_branch: 3, self.loop: 3.5, self.loop_over_arrays: 1.5,
             self.while_loop: 1.5, self.repeat_loop: 0.8, self.assertion: 0.6,
         }  # fmt: skip
@@ -156,6 +156,18 @@ class Statements(Expressions):
             if e is None or self.chance(0.15):
                 e = self.expression(kind, 1)
         return [f"{target} {self.pick(_SIGNS[kind])}= {e}"]
+
+    def update_struct(self) -> Lines | None:
+        """`p += q`, field by field."""
+        found = [v for v in self.changeable() if isinstance(v.type, Record) and kinds(v.type) <= {"int", "fixed"}]
+        others = [v for v in self.scope.vars.values() if isinstance(v.type, Record)]
+        pairs = [(v, u) for v in found for u in others if v.base != u.base and v.type == u.type]
+        if not pairs:
+            return None
+        var, other = self.pick(pairs)
+        self.writes(var)
+        self.reads(other)
+        return [f"{var.name} {self.pick('+-')}= {other.name}"]
 
     # ------------------------------------------------------------------ bijections
 
