@@ -7,7 +7,7 @@ programs compute ∂L/∂ln|x|, and users see ∂L/∂x = ∂L/∂ln|x| / x.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -84,6 +84,15 @@ def loss_position(f: Any, loss: Any) -> int:
     """The position of the loss; of a functional function, the default 0 stands for its first result. Raises NotDifferentiable."""
     function, _ = direction_of(f)
     return position(f, function.first_result if isinstance(loss, int) and loss == 0 else loss)
+
+
+def not_inputs(f: Any, differentiated: Collection[int]) -> Collection[int]:
+    """The positions by which no derivative is taken unless they are named: `differentiated`, and all results of a functional function if it has one of them."""
+    function, backward = direction_of(f)
+    first = function.first_result
+    if not first or backward or all(i < first for i in differentiated):
+        return differentiated
+    return {*differentiated, *range(first, len(function.parameters))}
 
 
 def positions(f: Reversible | Inverse, argnums: Any) -> list[int] | None:

@@ -23,6 +23,7 @@ from retrograd.differentiation.arguments import (
     is_one,
     need_derivative,
     need_scale,
+    not_inputs,
     refuse,
     shaped,
     sizes,
@@ -194,9 +195,10 @@ def need_loss(f: Reversible | Inverse, part: ArgumentPart, arguments: Sequence[A
 def choose(
     f: Reversible | Inverse, arguments: Sequence[Argument], chosen: Sequence[ArgumentPart] | None, left_out: int | None
 ) -> list[Argument]:
-    """The chosen parts of the arguments; for None, all that have a derivative except `left_out`."""
+    """The chosen parts of the arguments; for None, all that have a derivative except `not_inputs` of `left_out`."""
     if chosen is None:
-        return [a for i, a in enumerate(arguments) if i != left_out and without_derivative(a.type) is None]
+        others = () if left_out is None else not_inputs(f, (left_out,))
+        return [a for i, a in enumerate(arguments) if i not in others and without_derivative(a.type) is None]
     found = [part.of(f, arguments) for part in chosen]
     for a in found:
         need_derivative(f, a.name, a.type)

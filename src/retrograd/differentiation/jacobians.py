@@ -30,6 +30,7 @@ from retrograd.differentiation.arguments import (
     logarithms,
     need_derivative,
     need_scale,
+    not_inputs,
     pieces,
     refuse,
 )
@@ -163,7 +164,7 @@ class _Rows:
         #: the scale of the runs
         self.scale = 0 if scale == "auto" else need_scale(scale, self.format)
         if chosen is None and results is not None:
-            held = {result.position for result in results}
+            held = not_inputs(f, {result.position for result in results})
             chosen = [a for a in with_derivative(self.compiled.arguments) if a.position not in held]
         self.wanted = choose(f, self.compiled.arguments, chosen, None)
         for a in (self.y, *self.wanted):

@@ -14,6 +14,7 @@ from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
     differentiable,
+    direction_of,
     flattened,
     from_words,
     need_derivative,
@@ -135,7 +136,11 @@ def _overflow(w: Format) -> tuple[str, str]:
 def by_argument(
     f: Reversible | Inverse, arguments: Sequence[Argument], cotangents: Any, what: str = "cotangent"
 ) -> list[tuple[Argument, Any]]:
-    """The given cotangents with their arguments; `what`: their name in messages."""
+    """The given cotangents with their arguments; `what`: their name in messages.
+
+    A sequence has one for each argument. For a functional function it may have one tangent for each argument of the
+    call, or one cotangent for each result.
+    """
     names = [a.name for a in arguments]
     listed = f"the arguments of `{f.__name__}` are {', '.join(names)}"
     if hasattr(cotangents, "_asdict") and len(cotangents) != len(names):
@@ -148,7 +153,12 @@ def by_argument(
                 refuse(f"`{f.__name__}` has no argument {name!r:.40}, and no {what} of it", hint)
         pairs = [(a, cotangents[a.name]) for a in arguments if a.name in cotangents]
     elif isinstance(cotangents, Sequence) and not isinstance(cotangents, str | bytes):
-        if len(cotangents) != len(names):
+        function, backward = direction_of(f)
+        first = 0 if backward else function.first_result
+        own = arguments[:first] if what == "tangent" else arguments[first:]
+        if first and len(cotangents) == len(own):
+            arguments = own
+        elif len(cotangents) != len(names):
             counted = f"{len(cotangents)} {what}{'s are' if len(cotangents) != 1 else ' is'} given"
             refuse(f"{counted} for the {len(names)} arguments of `{f.__name__}`", f"write None for zero; {listed}")
         pairs = list(zip(arguments, cotangents, strict=True))
