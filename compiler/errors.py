@@ -67,6 +67,8 @@ register(
      "docs/language.md shows how an instruction is defined."),
     ("RG0727", "not an adjoint", "An adjoint takes the arguments of its function, and a cotangent for some of them, and changes the cotangents only.",
      "docs/language.md shows how an adjoint is defined."),
+    ("RG0729", "not in the functional language", "A functional program is a value: expressions that are computed and uncomputed, without updates, loops and exceptions.",
+     "docs/functional.md lists the expressions, docs/vlad.md the forms of VLAD."),
     ("RG0801", "index out of range", "The array has no such element.",
      "Test the index or the length with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold zero or its initial value. Any other value would be erased.",

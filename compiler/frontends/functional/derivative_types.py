@@ -72,7 +72,8 @@ class DerivativeTypes:
             return self._inference.result(self.second_key(f, args))
         given = args[:-1] if code.mode != "grad" else args
         if code.mode != "grad" and len(args) != 2:
-            self._inference.fail("RG0715", f"`{code.mode}(f)` takes a value and a direction", at)
+            hint = f"f has one argument, which may be a tuple: `{code.mode}(f)((x, y), direction)`."
+            self._inference.fail("RG0715", f"`{code.mode}(f)` takes a value and a direction", at, hint)
         if not given:
             self._inference.fail(
                 "RG0715", f"`{code.mode}(f)` of a function without arguments", at, "Differentiate by an argument."

@@ -24,7 +24,6 @@ from retrograd.compiler.frontends.functional.types import (
     Function,
     Key,
     List,
-    Nothing,
     Tuple,
     Type,
     Word,
@@ -98,9 +97,6 @@ class FunctionalSource(SourceFunction):
     def result_parameters(self) -> tuple[Parameter, ...]:
         """The parameters to which the result is added. They begin as zeros unless they are given."""
         found = leaves(self.result_type)
-        if isinstance(self.result_type, Nothing):
-            hint = "One path gives a value without a call of the function itself."
-            fail("RG0719", f"`{self.__name__}` calls itself on every path", self.source, self.tree, hint)
         if not all(is_data(t) for t in found):
             hint = "Its result is made of numbers, tuples, lists and data classes: call functions inside."
             fail("RG0703", f"`{self.__name__}` gives {named(self.result_type)}", self.source, self.tree, hint)

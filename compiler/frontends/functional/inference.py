@@ -41,6 +41,7 @@ from retrograd.compiler.frontends.functional.types import (
     arrays,
     constructed,
     extent,
+    is_empty,
     join,
     named,
 )
@@ -57,6 +58,17 @@ Types = Mapping[core.Binding, Type]
 
 #: versions of functions that a program may have, how deep their types may be nested, and how many types are in one
 _MOST, _DEEPEST, _LARGEST = 4000, 32, 1 << 14
+
+#: why derivatives of every order are refused
+ORDERS = "Each order of derivative is a program of its own, so the number of orders is bounded by the text."
+
+#: how operations reach the numbers inside of values
+_PARTS = {
+    List: "A function that calls itself takes the list apart: `match items:` with the cases `[]` and `[first, *rest]`.",
+    Tuple: "Write the operation for the items: `a, b = pair` gives them names.",
+    Data: "`match` gives the fields of a value their names.",
+    Function: "Call the function: `f(x)` is its value.",
+}
 
 #: the place of the entry
 NOWHERE = core.Place(Span("", 1, 1, 2), "")
@@ -105,16 +117,20 @@ class Inference:
             found = self.result(key)
             if not self._changed:
                 break
+        for known, t in self.results.items():
+            code, captured, args = known
+            if t != NOTHING or known not in self._visited or any(map(is_empty, (*captured, *args))):
+                continue
+            if isinstance(code, core.Lambda) and self.is_recursive(known):
+                hint = "One path gives a value without a call of the function itself."
+                self.fail("RG0719", f"`{code.name}` calls itself on every path", code.at, hint)
         for derivative, at in self._derivatives.items():
             if self.is_recursive(derivative):
-                hint = (
-                    "Each order of derivative is a program of its own, so the number of orders is bounded by the text."
-                )
                 self.fail(
                     "RG0719",
                     f"this `{derivative[0].name}` computes itself inside, at a higher order each time",
                     at,
-                    hint,
+                    ORDERS,
                 )
         return found
 
@@ -169,7 +185,7 @@ class Inference:
         if isinstance(f, Nothing) or any(isinstance(t, Nothing) for t in args):
             return NOTHING
         if not isinstance(f, Function):
-            self.fail("RG0703", f"{named(f)} is called like a function", at)
+            self.fail("RG0703", f"{named(f)} is called like a function", at, "Only functions are called.")
         out: Type = NOTHING
         for closure in f.alternatives:
             self.at = at
@@ -294,7 +310,7 @@ class Inference:
             return INT
         for t in types:
             if not isinstance(t, Word):
-                self.fail("RG0703", f"`{e.op}` is not defined for {named(t)}", e.at)
+                self.fail("RG0703", f"`{e.op}` is not defined for {named(t)}", e.at, _PARTS.get(type(t)))
         found = scalar_operation(
             self.arithmetic, e, [Scalar(read(Var("x", t.kind))) for t in types if isinstance(t, Word)]
         )
@@ -392,7 +408,7 @@ class Inference:
                 self.fail("RG0713", f"{named(t)} has {len(t.items)} items, chosen by a constant", at)
             return t.items[number]
         if not isinstance(t, Array):
-            self.fail("RG0703", f"{named(t)} has no elements", at)
+            self.fail("RG0703", f"{named(t)} has no elements", at, _PARTS.get(type(t)))
         if len(indices) > len(t.shape) or any(i != INT for i in types):
             self.fail("RG0703", f"an element of {named(t)} has {len(t.shape)} ints as indices", at)
         k = len(indices)

@@ -224,6 +224,16 @@ def extent(t: Type) -> tuple[int, int]:
     return 1 + max((d for d, _ in found), default=0), 1 + sum(n for _, n in found)
 
 
+def is_empty(t: Type) -> bool:
+    """Whether no value has the type, such as a pair with an item that no path computes."""
+    match t:
+        case Tuple(items):
+            return any(map(is_empty, items))
+        case Function(alternatives):
+            return all(any(map(is_empty, c.captured)) for c in alternatives)
+    return isinstance(t, Nothing)
+
+
 def kinds(t: Type) -> tuple[Kind, ...]:
     """The kind of each word of a value.
 

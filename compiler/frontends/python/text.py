@@ -25,6 +25,7 @@ def condition(node: ast.expr, span: Span) -> Condition:
 
 
 def shortened(node: ast.AST) -> str:
-    """A piece of syntax as text of at most 50 characters."""
-    text = ast.unparse(node)
+    """A piece of syntax as text of at most 50 characters; of several lines, the first."""
+    text, _, more = ast.unparse(node).partition("\n")
+    text += " …" * bool(more)
     return text if len(text) <= 50 else text[:47] + "…"

@@ -19,6 +19,8 @@ from retrograd.compiler.frontends.functional.core import Binding, Core, Place
 from retrograd.compiler.frontends.vlad.reader import Datum, Items, Literal, Symbol, fail, read, shown
 from retrograd.compiler.frontends.vlad.structure import LIBRARY
 from retrograd.compiler.frontends.vlad.translation import FORMS, Scope, Translation, letrec
+from retrograd.isa.diagnostics import InputError
+from retrograd.isa.words import format_of
 
 _EXPECTS = "===>"
 #: the name of the prelude in messages
@@ -110,6 +112,10 @@ class File:
                 case Items((Symbol("define"), *rest), tail=None):
                     self._define(rest, datum.at)
                 case Items((Symbol("format"), Symbol(text)), tail=None):
+                    try:
+                        format_of(text)
+                    except InputError as error:
+                        fail("RG0604", error.diagnostics[0].message, datum.at)
                     self.format = text
                 case _:
                     expected: Datum | None = None
@@ -122,18 +128,18 @@ class File:
 
     def _define(self, rest: Sequence[Datum], at: Place) -> None:
         if len(rest) != 2:
-            fail("RG0701", "`define` has another form", at, "Write (define (f x …) e) or (define x e).")
+            fail("RG0729", "`define` has another form", at, "Write (define (f x …) e) or (define x e).")
         head, body = rest
         params: Datum | None = None
         while isinstance(head, Items):
             if not head.items or head.tail is not None:
-                fail("RG0701", f"`{shown(head)}` where a name is needed", head.at)
+                fail("RG0729", f"`{shown(head)}` where a name is needed", head.at)
             if params is not None:
                 body = Items((Symbol("lambda", at), params, body), at)
             params = Items(head.items[1:], head.at)
             head = head.items[0]
         if not isinstance(head, Symbol):
-            fail("RG0701", f"`{shown(head)}` where a name is needed", head.at)
+            fail("RG0729", f"`{shown(head)}` where a name is needed", head.at)
         if head.name in FORMS:
             fail("RG0706", f"`{head.name}` is a form", head.at, "Choose another name.")
         if head.name in self.definitions:

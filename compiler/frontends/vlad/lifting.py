@@ -46,6 +46,14 @@ def original(f: core.Lambda) -> core.Lambda | None:
     return f.versions.get("original")
 
 
+def level_of(f: core.Lambda) -> int:
+    """How many times a function was lifted."""
+    n, below = 0, original(f)
+    while below is not None:
+        n, below = n + 1, original(below)
+    return n
+
+
 def _lifted(e: Core) -> Core:
     match e:
         case core.Number(_, at):

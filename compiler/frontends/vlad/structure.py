@@ -13,7 +13,7 @@ from typing import Any
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Place
-from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.inference import ORDERS, Inference
 from retrograd.compiler.frontends.functional.lowering.expressions import Lowering
 from retrograd.compiler.frontends.functional.lowering.values import Value, combined
 from retrograd.compiler.frontends.functional.types import (
@@ -30,10 +30,13 @@ from retrograd.compiler.frontends.functional.types import (
     kinds,
     named,
 )
-from retrograd.compiler.frontends.vlad.lifting import lifted, original
+from retrograd.compiler.frontends.vlad.lifting import level_of, lifted, original
 from retrograd.compiler.ir.expressions import const, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.values import Scalar
+
+#: the most levels of the code of a function; a real of this level has 2¹⁴ words
+_MOST_LEVELS = 14
 
 
 def depth(t: Type) -> int:
@@ -148,6 +151,8 @@ class Structure:
 
     def _code(self, op: str, code: core.Lambda) -> core.Lambda:
         if op == "bundle":
+            if level_of(code) == _MOST_LEVELS:
+                self._inference.fail("RG0719", f"`{code.name}` is lifted without end", self._at, ORDERS)
             return lifted(code)
         if op not in ("primal", "tangent"):
             return code

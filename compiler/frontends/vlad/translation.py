@@ -47,7 +47,7 @@ class Translation:
             case Items(tail=Literal() | Symbol() | Items() as tail):
                 fail("RG0724", "a dot in an expression", tail.at, "Write (cons x y), or quote the list.")
             case Items(()):
-                fail("RG0701", "() is no expression", at, "The empty list is '().")
+                fail("RG0729", "() is no expression", at, "The empty list is '().")
             case Items((Symbol(name), *args)) if name not in scope and name in FORMS:
                 return self._form(name, args, scope, at)
             case Items((Symbol(name) as head, *args)) if self._is_operation(head, args, scope):
@@ -66,7 +66,7 @@ class Translation:
         if found is not None:
             return found
         if symbol.name in FORMS:
-            fail("RG0701", f"`{symbol.name}` is a form, and no value", symbol.at, "Wrap it in a lambda.")
+            fail("RG0729", f"`{symbol.name}` is a form, and no value", symbol.at, "Wrap it in a lambda.")
         hint = nearest(symbol.name, [*scope, *self._names(), *PRIMITIVES, *FORMS])
         fail("RG0702", f"`{symbol.name}` is not defined", symbol.at, hint)
 
@@ -120,7 +120,7 @@ class Translation:
     def _form(self, name: str, args: Sequence[Datum], scope: Scope, at: Place) -> Core:
         def counted(least: int, most: int | None, shape: str) -> None:
             if len(args) < least or (most is not None and len(args) > most):
-                fail("RG0701", f"`{name}` has another form", at, f"Write {shape}.")
+                fail("RG0729", f"`{name}` has another form", at, f"Write {shape}.")
 
         match name:
             case "quote":
@@ -167,30 +167,30 @@ class Translation:
             case "letrec":
                 counted(2, 2, "(letrec ((f (lambda …)) …) e)")
                 return self._letrec(self._bindings(args[0]), args[1], scope, at)
-        fail("RG0701", "`define` stands at the top of a file only", at, "Inside, write letrec or let.")
+        fail("RG0729", "`define` stands at the top of a file only", at, "Inside, write letrec or let.")
 
     def _conditional(self, test: Core, then: Core, orelse: Core, at: Place) -> Core:
         return core.Conditional(core.Primitive(Truth(), (test,), test.at), then, orelse, at)
 
     def _cond(self, clauses: Sequence[Datum], scope: Scope, at: Place) -> Core:
         hint = "The last clause of a cond is (else e)."
-        made: Core = core.Refusal("RG0701", "this cond has no else", hint, at)
+        made: Core = core.Refusal("RG0729", "this cond has no else", hint, at)
         for k, clause in reversed(list(enumerate(clauses))):
             match clause:
                 case Items((Symbol("else"), value), tail=None) if "else" not in scope:
                     if k != len(clauses) - 1:
-                        fail("RG0701", "clauses behind else", clause.at, hint)
+                        fail("RG0729", "clauses behind else", clause.at, hint)
                     made = self.expression(value, scope)
                 case Items((test, value), tail=None):
                     if k == len(clauses) - 1:
-                        fail("RG0701", "this cond has no else", at, hint)
+                        fail("RG0729", "this cond has no else", at, hint)
                     made = self._conditional(
                         self.expression(test, scope), self.expression(value, scope), made, clause.at
                     )
                 case _:
-                    fail("RG0701", f"`{shown(clause)}` is no clause", clause.at, "Write (condition e) or (else e).")
+                    fail("RG0729", f"`{shown(clause)}` is no clause", clause.at, "Write (condition e) or (else e).")
         if not clauses:
-            fail("RG0701", "this cond has no else", at, hint)
+            fail("RG0729", "this cond has no else", at, hint)
         return made
 
     def quoted(self, datum: Datum) -> Core:
@@ -212,10 +212,10 @@ class Translation:
         """λ: the parameters are the items of the argument."""
         if not isinstance(params, Items):
             fail(
-                "RG0701", f"`{shown(params)}` where a list of parameters is needed", params.at, "Write (lambda (x) e)."
+                "RG0729", f"`{shown(params)}` where a list of parameters is needed", params.at, "Write (lambda (x) e)."
             )
         if params.tail is not None:
-            fail("RG0701", "a dot among parameters", params.tail.at, _PATTERNS)
+            fail("RG0729", "a dot among parameters", params.tail.at, _PATTERNS)
         argument = Binding("argument", params.at)
         taken: dict[str, Binding] = {}
         steps: list[tuple[Binding, Core]] = []
@@ -248,7 +248,7 @@ class Translation:
         match pattern:
             case Symbol(name):
                 if name in taken:
-                    fail("RG0706", f"`{name}` is the name of two parameters", at)
+                    fail("RG0706", f"`{name}` is the name of two parameters", at, "Choose another name.")
                 taken[name] = Binding(name, at)
                 steps.append((taken[name], value))
             case Items((Symbol("cons"), head, tail), tail=None):
@@ -265,18 +265,18 @@ class Translation:
                 self._take(first, part(PRIMITIVES["primal"].rules, "primal"), taken, steps)
                 self._take(second, part(PRIMITIVES["tangent"].rules, "tangent"), taken, steps)
             case _:
-                fail("RG0701", f"`{shown(pattern)}` is no parameter", at, _PATTERNS)
+                fail("RG0729", f"`{shown(pattern)}` is no parameter", at, _PATTERNS)
 
     def _bindings(self, datum: Datum) -> list[tuple[Datum, Datum]]:
         if not isinstance(datum, Items) or datum.tail is not None:
-            fail("RG0701", f"`{shown(datum)}` where a list of bindings is needed", datum.at, "Write ((x e) …).")
+            fail("RG0729", f"`{shown(datum)}` where a list of bindings is needed", datum.at, "Write ((x e) …).")
         out: list[tuple[Datum, Datum]] = []
         for item in datum.items:
             match item:
                 case Items((name, value), tail=None):
                     out.append((name, value))
                 case _:
-                    fail("RG0701", f"`{shown(item)}` is no binding", item.at, "Write (x e).")
+                    fail("RG0729", f"`{shown(item)}` is no binding", item.at, "Write (x e).")
         return out
 
     def _let(self, given: Sequence[tuple[Datum, Datum]], body: Datum, scope: Scope, each: bool, at: Place) -> Core:
@@ -287,7 +287,7 @@ class Translation:
             made = self.expression(value, inner if each else scope)
             if isinstance(pattern, Symbol):
                 if pattern.name in taken and not each:
-                    fail("RG0706", f"`{pattern.name}` is bound twice", pattern.at)
+                    fail("RG0706", f"`{pattern.name}` is bound twice", pattern.at, "Choose another name.")
                 taken[pattern.name] = Binding(pattern.name, pattern.at)
                 steps.append((taken[pattern.name], made))
             else:
@@ -306,9 +306,9 @@ class Translation:
         names: dict[str, Binding] = {}
         for name, _ in given:
             if not isinstance(name, Symbol):
-                fail("RG0701", f"`{shown(name)}` where a name is needed", name.at)
+                fail("RG0729", f"`{shown(name)}` where a name is needed", name.at)
             if name.name in names:
-                fail("RG0706", f"`{name.name}` is bound twice", name.at)
+                fail("RG0706", f"`{name.name}` is bound twice", name.at, "Choose another name.")
             names[name.name] = Binding(name.name, name.at)
         inner = {**scope, **names}
         functions: list[tuple[Binding, core.Lambda]] = []
@@ -319,7 +319,7 @@ class Translation:
                     functions.append((names[name.name], self.function(name.name, params, inside, inner, value.at)))
                 case _:
                     fail(
-                        "RG0701", f"`{shown(value)}` where letrec needs a lambda", value.at, "Bind other values by let."
+                        "RG0729", f"`{shown(value)}` where letrec needs a lambda", value.at, "Bind other values by let."
                     )
         return letrec(functions, self.expression(body, inner), at)
 

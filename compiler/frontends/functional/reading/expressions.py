@@ -24,6 +24,14 @@ _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Not: "not", ast.Invert: "~"}
+_VALUES = "Expressions are numbers, names, operations, calls, lambdas, tuples, lists, and `x if c else y`."
+#: fixes for expressions of Python
+_INSTEAD: dict[type[ast.expr], str] = {
+    ast.ListComp: "Write a function that calls itself and gives `[f(i), *rest]`, or `sum(… for i in range(n))`.",
+    ast.GeneratorExp: "Write a function that calls itself and gives `[f(i), *rest]`, or `sum(… for i in range(n))`.",
+    ast.Dict: "Declare a class with `@rg.data`, whose fields have names.",
+    ast.NamedExpr: "Write `x = …` in front.",
+}
 #: functions of Python on scalars
 _BUILTIN = {abs: "abs", min: "min", max: "max", int: "int", float: "fixed", bool: "bool"}
 
@@ -59,7 +67,7 @@ class ExpressionReader:
         """(the parameters of a function, the names inside it)"""
         if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or args.defaults:
             self.fail(
-                "RG0701", f"`{name}` has parameters that are not plain", at, "Name each parameter, without defaults."
+                "RG0729", f"`{name}` has parameters that are not plain", at, "Name each parameter, without defaults."
             )
         params = tuple(core.Binding(a.arg, self.at(a)) for a in args.args)
         return params, scope | {b.name: b for b in params}
@@ -105,12 +113,15 @@ class ExpressionReader:
                 return self._subscript(value, index, scope, node)
             case ast.Call():
                 return self._call(node, scope)
-        self.fail("RG0701", f"`{shortened(node)}` is not in the functional language", node)
+        self.fail(
+            "RG0729", f"`{shortened(node)}` is not in the functional language", node, _INSTEAD.get(type(node), _VALUES)
+        )
 
     def _items(self, items: Sequence[ast.expr], scope: Scope) -> list[core.Core]:
         for item in items:
             if isinstance(item, ast.Starred):
-                self.fail("RG0701", "`*` stands in a list only, before its last item", item)
+                hint = "Name each item: `a, b = pair`, and then `f(a, b)`."
+                self.fail("RG0729", "`*` stands in a list only, before its last item", item, hint)
         return [self.expression(item, scope) for item in items]
 
     def _list(self, items: Sequence[ast.expr], scope: Scope, at: ast.AST) -> core.Core:
@@ -175,12 +186,12 @@ class ExpressionReader:
 
     def _field(self, node: ast.Attribute, scope: Scope) -> core.Core:
         hint = "`match` gives the fields of a value their names."
-        self.fail("RG0701", f"`{shortened(node)}`: a field is read by `match`", node, hint)
+        self.fail("RG0729", f"`{shortened(node)}`: a field is read by `match`", node, hint)
 
     def _comparison(self, values: Sequence[ast.expr], ops: Sequence[ast.cmpop], scope: Scope, at: ast.AST) -> core.Core:
         for op in ops:
             if type(op) not in _COMPARE:
-                self.fail("RG0701", "`in` and `is` are not in the functional language", at)
+                self.fail("RG0729", "`in` and `is` are not in the functional language", at)
         if len(ops) == 1:
             return core.Operation(_COMPARE[type(ops[0])], tuple(self.expression(v, scope) for v in values), self.at(at))
         # Each operand is evaluated once, and only as long as the comparisons before it hold.
@@ -198,7 +209,7 @@ class ExpressionReader:
         indices = index.elts if isinstance(index, ast.Tuple) else [index]
         for i in indices:
             if isinstance(i, ast.Slice):
-                self.fail("RG0701", "a slice", i, "Pass the array, with the bounds.")
+                self.fail("RG0729", "a slice", i, "Pass the array, with the bounds.")
         return core.Element(
             self.expression(value, scope), tuple(self.expression(i, scope) for i in indices), self.at(at)
         )
@@ -206,7 +217,7 @@ class ExpressionReader:
     def _call(self, node: ast.Call, scope: Scope) -> core.Core:
         if node.keywords:
             self.fail(
-                "RG0701",
+                "RG0729",
                 "arguments are given by position",
                 node.keywords[0].value,
                 "Write them in the order of the parameters.",
@@ -272,7 +283,7 @@ class ExpressionReader:
                     scope[name] = binding
                 case _:
                     self.fail(
-                        "RG0701", "a sum goes over `range(n)` or `range(a, b)`", node, "sum(f(i) for i in range(n))"
+                        "RG0729", "a sum goes over `range(n)` or `range(a, b)`", node, "sum(f(i) for i in range(n))"
                     )
         made = self.expression(node.elt, scope)
         for binding, start, stop in reversed(loops):

@@ -20,7 +20,7 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.language.intrinsics import forget
 from retrograd.isa.diagnostics import nearest
 
-_STATEMENTS = "a functional function consists of `=`, `if`, `match`, `def`, `return` and expressions"
+_STATEMENTS = "A functional function consists of `=`, `if`, `match`, `def`, `return` and expressions."
 
 
 class Reader:
@@ -64,7 +64,7 @@ class Reader:
         for binding, node in zip(bindings, given, strict=True):
             if node.decorator_list:
                 self.fail(
-                    "RG0701",
+                    "RG0729",
                     f"`{node.name}` is decorated",
                     node.decorator_list[0],
                     "Inner functions need no decorator.",
@@ -81,11 +81,11 @@ class Reader:
         """The value that statements return."""
         if not body:
             hint = "Every path ends with `return`, since a functional function is its value."
-            return core.Refusal("RG0701", "the function ends here without a value", hint, self.at(at))
+            return core.Refusal("RG0729", "the function ends here without a value", hint, self.at(at))
         node, rest = body[0], body[1:]
         match node:
             case ast.Return(value=None):
-                self.fail("RG0701", "`return` without a value", node, "A functional function is its value.")
+                self.fail("RG0729", "`return` without a value", node, "A functional function is its value.")
             case ast.Return(value=ast.expr() as value):
                 return self._expression(value, scope)
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
@@ -113,12 +113,12 @@ class Reader:
                 return self._forget(node, rest, scope)
             case ast.With():
                 self.fail(
-                    "RG0701", "a `with` of another kind", node, "`with rg.forget():` takes back the run of its block."
+                    "RG0729", "a `with` of another kind", node, "`with rg.forget():` takes back the run of its block."
                 )
             case ast.For() | ast.While():
                 hint = "Write a function that calls itself, or `sum(… for i in range(n))`."
-                self.fail("RG0701", "a loop has no value", node, hint)
-        self.fail("RG0701", f"`{shortened(node)}` is not in the functional language", node, f"There, {_STATEMENTS}.")
+                self.fail("RG0729", "a loop has no value", node, hint)
+        self.fail("RG0729", f"`{shortened(node)}` is not in the functional language", node, _STATEMENTS)
 
     def _assign(
         self, target: ast.expr, value: core.Core, rest: Sequence[ast.stmt], scope: Scope, at: ast.AST
@@ -131,7 +131,7 @@ class Reader:
                 whole = core.Binding("tuple", self.at(target))
                 return core.Let(whole, value, self._unpack(parts, whole, rest, scope, at), self.at(at))
         self.fail(
-            "RG0701",
+            "RG0729",
             f"`{shortened(target)}` cannot be assigned",
             target,
             "A value never changes: give the new value a name.",
@@ -140,23 +140,26 @@ class Reader:
     def _unpack(
         self, parts: Sequence[ast.expr], whole: core.Binding, rest: Sequence[ast.stmt], scope: Scope, at: ast.AST
     ) -> core.Core:
-        made: list[tuple[core.Binding, core.Core]] = [
-            (
-                core.Binding("count", self.at(at)),
-                core.Operation(
-                    "unpack", (core.Ref(whole, self.at(at)), core.Number(len(parts), self.at(at))), self.at(at)
-                ),
-            )
-        ]
+        made: list[tuple[core.Binding, core.Core]] = []
         scope = dict(scope)
-        for i, part in enumerate(parts):
-            if not isinstance(part, ast.Name):
-                self.fail(
-                    "RG0701", f"`{shortened(part)}` cannot be assigned", part, "Unpack one level at a time, into names."
-                )
-            binding = core.Binding(part.id, self.at(part))
-            made.append((binding, core.Item(core.Ref(whole, self.at(part)), i, self.at(part))))
-            scope[part.id] = binding
+
+        def take(parts: Sequence[ast.expr], whole: core.Binding) -> None:
+            place = self.at(at)
+            count = core.Operation("unpack", (core.Ref(whole, place), core.Number(len(parts), place)), place)
+            made.append((core.Binding("count", place), count))
+            for i, part in enumerate(parts):
+                binding = core.Binding(part.id if isinstance(part, ast.Name) else "tuple", self.at(part))
+                made.append((binding, core.Item(core.Ref(whole, self.at(part)), i, self.at(part))))
+                match part:
+                    case ast.Name(id=name):
+                        scope[name] = binding
+                    case ast.Tuple(elts=inner) | ast.List(elts=inner):
+                        take(inner, binding)
+                    case _:
+                        hint = "Unpack into names: `a, (b, c) = value`."
+                        self.fail("RG0729", f"`{shortened(part)}` cannot be assigned", part, hint)
+
+        take(parts, whole)
         body = self._block(rest, scope, at)
         for binding, value in reversed(made):
             body = core.Let(binding, value, body, self.at(at))
@@ -168,7 +171,7 @@ class Reader:
             return core.Forget(self._block(node.body, scope, node), self.at(node))
         if any(isinstance(n, ast.Return) for n in within(node.body)):
             self.fail(
-                "RG0701", "a block that forgets returns on every path, or on none", node, "Return behind the block."
+                "RG0729", "a block that forgets returns on every path, or on none", node, "Return behind the block."
             )
 
         def made(body: core.Core) -> core.Core:
@@ -226,9 +229,9 @@ class Reader:
         paths: list[tuple[Sequence[ast.stmt], Scope]] = []
         for case in node.cases:
             if heads and heads[-1][0] is None:
-                self.fail("RG0701", "no value reaches this case", case.pattern, "A case for all values is the last.")
+                self.fail("RG0729", "no value reaches this case", case.pattern, "A case for all values is the last.")
             if case.guard is not None:
-                self.fail("RG0701", "a case with a condition", case.guard, "Write an `if` inside the case.")
+                self.fail("RG0729", "a case with a condition", case.guard, "Write an `if` inside the case.")
             found = self._pattern(case.pattern, subject, scope)
             heads.append(found[:2])
             paths.append((case.body, found[2]))
@@ -273,7 +276,7 @@ class Reader:
                 for name, part in given.items():
                     if not isinstance(part, ast.MatchAs) or part.pattern is not None:
                         self.fail(
-                            "RG0701",
+                            "RG0729",
                             "a pattern inside a pattern",
                             part,
                             "Give the field a name, and match it in the case.",
@@ -281,4 +284,4 @@ class Reader:
                     made[name] = core.Binding(part.name or "_", self.at(part))
                 fields = tuple(made.values())
                 return found, fields, scope | {b.name: b for b in fields}
-        self.fail("RG0701", "a pattern that is not in the functional language", pattern, hint)
+        self.fail("RG0729", "a pattern that is not in the functional language", pattern, hint)

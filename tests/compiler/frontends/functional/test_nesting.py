@@ -202,7 +202,7 @@ def by_an_array(xs: rg.Array[fixed, "n"]):
         (captures_itself, (1.0,), "RG0719", "grow without end", "grow(lambda t: f(t) + 1, k - 1)"),
         (infinite_tuple, (1.0,), "RG0719", "grow without end", "grow((p, p), k - 1)"),
         (infinite_list, (1.0,), "RG0719", "grow without end", "grow([p], k - 1)"),
-        (omega, (1.0,), "RG0719", "calls itself on every path", "def omega"),
+        (omega, (1.0,), "RG0719", "calls itself on every path", "(lambda f: f(f))(lambda f: f(f))"),
         (escaping_list, (1.0,), "RG0703", "gives a list[function]", "def escaping_list"),
         (escaping_function, (1.0,), "RG0703", "gives a function", "def escaping_function"),
         (by_an_array, ([1.0, 2.0],), "RG0715", "a derivative by an Array", "rg.grad(lambda a: a[0] * a[0])(xs)"),

@@ -1,0 +1,1 @@
+retrograd run vlad_bound_twice.vlad

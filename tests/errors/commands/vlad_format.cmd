@@ -1,0 +1,1 @@
+retrograd run vlad_format.vlad

@@ -1,0 +1,1 @@
+retrograd run vlad_without_end.vlad
