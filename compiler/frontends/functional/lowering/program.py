@@ -22,8 +22,23 @@ from retrograd.compiler.frontends.functional.lowering.values import Value, combi
 from retrograd.compiler.frontends.functional.structures import has_cells
 from retrograd.compiler.frontends.functional.types import FIXED, Array, Function, Key, Tuple, Type, kinds
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
+from retrograd.compiler.ir.alpha_equivalence import Renaming
 from retrograd.compiler.ir.expressions import Address, read
-from retrograd.compiler.ir.statements import SP, Block, Const, Kind, Local, Node, Op, Procedure, Region, Var, Within
+from retrograd.compiler.ir.statements import (
+    SP,
+    Block,
+    Call,
+    Const,
+    Kind,
+    Local,
+    Node,
+    Op,
+    Procedure,
+    Region,
+    Var,
+    Within,
+)
+from retrograd.compiler.ir.traversal import walk
 from retrograd.compiler.language.values import ArrayView
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
@@ -56,9 +71,14 @@ class Program:
             env[last.binding] = body.named(lowering.value(last.value, env), last.binding.name)
             last = last.body
         if isinstance(last, core.Total) and wanted == self.inference.results[key] and isinstance(results[0], Var):
-            # A sum is added up in its target, so it is computed once.
+            # A sum is added up in its target, so it is computed once. Terms that leave cells are computed and uncomputed.
             added = lowering.total(last, env, results[0])
             compute = body.taken()
+            if any(_uses(node, body.hp) for node in walk(added)):
+                total = Var("total", results[0].kind, code.at.span)
+                compute = (*compute, Local(total), *Renaming({results[0]: total}).block(added))
+                body.add([results[0]], [read(total)], fresh=False)
+                added = body.taken()
         else:
             value = lowering.conversions.converted(lowering.value(last, env), wanted, code.at)
             arrays: list[ArrayResult] = []
@@ -171,6 +191,11 @@ class Program:
         whole: Block = (Within(compute, body.taken(), None, at.span),)
         self._module.procedures[name] = Procedure(name, params, tuple(own.regions), whole, written, False, at.span)
         return name
+
+
+def _uses(node: Node, hp: Var) -> bool:
+    """Whether a statement changes the end of the heap, or passes it on."""
+    return (isinstance(node, Op) and node.d is hp) or (isinstance(node, Call) and hp in node.args)
 
 
 class _Parameters:

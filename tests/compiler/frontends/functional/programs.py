@@ -159,6 +159,27 @@ CASES["a chain that shares"] = Case(sharing, (1.0, 1.0), 144.0**2, (15842 + 9790
 
 
 @rg.functional
+def power(x, k):
+    return x if k == 0 else x * power(x, k - 1)
+
+
+@rg.functional
+def powers(x: fixed, n: int):
+    return sum(power(x, k) for k in range(n))
+
+
+CASES["a sum whose terms leave cells"] = Case(powers, (2.0, 4), 30.0, (49.0,))
+
+
+@rg.functional
+def slopes(x: fixed):
+    return sum(rg.grad(lambda t: rg.sin(t) * x)(x) for k in range(6))
+
+
+CASES["a sum of derivatives"] = Case(slopes, (0.5,), 3 * math.cos(0.5), (6 * math.cos(0.5) - 3 * math.sin(0.5),))
+
+
+@rg.functional
 def rotated(x: fixed, y: fixed, z: fixed) -> tuple[fixed, fixed, fixed]:
     def times(p, q):
         a, b, c, d = p
