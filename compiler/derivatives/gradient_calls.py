@@ -1,21 +1,22 @@
-"""Gradients as procedures: the body of a gradient calls its function, and then the lifted inverse of the function.
+"""Gradients and tangents as procedures: the body of a gradient calls its function, and then the lifted inverse of the function.
 
     G(x …, g …):   within (P(x …); L̄ += 1; lift(P⁻¹)(x …, x̄ …)) do (g += x̄)
                    within (C; L += …; L̄ += 1; lift(L −= …; C⁻¹)) do (g += x̄)         for P = within (C) do (L += …)
+    T(x …, v …, t …):   within (ẋ += v; lift(C; y += …); y −= …) do (t += ẏ)                for P = within (C) do (y += …)
 
-G adds ∂L/∂x to g and changes nothing else. So G is an update: it can be inverted, called in loops, and differentiated. Bodies are
+G adds ∂L/∂x to g and changes nothing else, T adds ∂y/∂x·v to t. So they are updates: they can be inverted, called in loops, and differentiated. Bodies are
 made after all procedures and the memory are known, inner gradients first. Each level of gradients has one more stretch of shadow
 memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from retrograd.compiler.derivatives.activity import Storage, active_storage
-from retrograd.compiler.derivatives.derivatives_in_place import expand_in_place
+from retrograd.compiler.derivatives.derivatives_in_place import Unrestored, expand_in_place
 from retrograd.compiler.derivatives.gradients import with_region, with_shadow_memory
 from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
 from retrograd.compiler.ir.alpha_equivalence import Renaming
@@ -36,6 +37,7 @@ from retrograd.compiler.ir.statements import (
     Region,
     Var,
     Within,
+    invert,
 )
 from retrograd.compiler.ir.traversal import bodies
 from retrograd.isa import functions
@@ -84,7 +86,24 @@ class GradientCall:
     cells: ArgumentCells | None = None
 
 
-def expand_gradients(module: Module, wanted: Mapping[str, GradientCall]) -> Module:
+@dataclass(frozen=True)
+class TangentCall:
+    """A procedure that computes the tangents of the results of `callee`, whose body is one `Within`. Its first parameters are those of the callee.
+
+    `given`: (parameter of the callee, its tangent), `wanted`: (result of the callee, target of its tangent). `keep`: see GradientCall.
+    """
+
+    name: str
+    callee: str
+    given: tuple[tuple[Var, Var], ...]
+    wanted: tuple[tuple[Var, Var], ...]
+    keep: int
+
+
+DerivativeCall = GradientCall | TangentCall
+
+
+def expand_gradients(module: Module, wanted: Mapping[str, DerivativeCall]) -> Module:
     """The module with a body for each of these procedures."""
     wanted = {name: g for name, g in wanted.items() if name in module.procedures}
     levels: dict[str, int] = {}
@@ -101,7 +120,8 @@ def expand_gradients(module: Module, wanted: Mapping[str, GradientCall]) -> Modu
         module = _expand(group, module)
         own = {g.name for g in group}
         lifted = module.procedures.keys() - before
-        module = expand_in_place(module, own, own | lifted, lambda name: _reachable(module, name, wanted))  # noqa: B023
+        derivatives = {g.name: _unrestored(module, g) for g in group}
+        module = expand_in_place(module, derivatives, own | lifted, lambda name: _reachable(module, name, wanted))  # noqa: B023
         # Functions that are called once only are inlined.
         called = {call.procedure for body in bodies(module) for call in calls(body)} | {
             g.callee for g in wanted.values()
@@ -110,7 +130,7 @@ def expand_gradients(module: Module, wanted: Mapping[str, GradientCall]) -> Modu
     return module
 
 
-def _reachable(module: Module, name: str, wanted: Mapping[str, GradientCall] | None = None) -> set[str]:
+def _reachable(module: Module, name: str, wanted: Mapping[str, DerivativeCall] | None = None) -> set[str]:
     """The procedures that a call of this procedure may run; a gradient without a body runs its callee."""
     reached, todo = {name}, [name]
     while todo:
@@ -123,28 +143,29 @@ def _reachable(module: Module, name: str, wanted: Mapping[str, GradientCall] | N
     return reached
 
 
-def _expand(group: Sequence[GradientCall], module: Module) -> Module:
-    parts: list[tuple[GradientCall, Module]] = []
+def _expand(group: Sequence[DerivativeCall], module: Module) -> Module:
+    parts: list[tuple[DerivativeCall, Module]] = []
     cells: set[Storage] = set()
     for g in group:
         below = {name: module.procedures[name] for name in _reachable(module, g.callee)}
         part = replace(module, entry=(), procedures=below)
-        inputs, loss = _inner(module, g)
         parts.append((g, part))
-        cells |= active_storage(part, inputs, [loss])
+        cells |= active_storage(part, *_inner(module, g))
     offset, wide = with_shadow_memory(module, frozenset(cells))
     wide, region = with_region(wide, "kept", max(g.keep for g in group))
     regions, procedures = dict.fromkeys((region,)), dict(wide.procedures)
     for g, part in parts:
-        inputs, loss = _inner(module, g)
-        active = active_storage(part, inputs, [loss])
-        if loss not in active:
+        inputs, results = _inner(module, g)
+        active = active_storage(part, inputs, results)
+        if active.isdisjoint(results):
             procedures[g.name] = replace(procedures[g.name], body=())
             continue
         assert region.address is not None
         kept = Kept(region, Var("kept", Kind.ADDRESS), region.address + region.size, region.size)
-        lifting = Lifting(part, Mode.COTANGENT, active, offset, kept, taken=procedures, anonymous=True)
-        procedures[g.name] = replace(procedures[g.name], body=_body(g, module, lifting))
+        mode = Mode.COTANGENT if isinstance(g, GradientCall) else Mode.TANGENT
+        lifting = Lifting(part, mode, active, offset, kept, taken=procedures, anonymous=True, exact=True)
+        body = _body(g, module, lifting) if isinstance(g, GradientCall) else _tangents(g, module, lifting)
+        procedures[g.name] = replace(procedures[g.name], body=body)
         procedures |= lifting.procedures
         regions |= dict.fromkeys(lifting.static_regions())
     # These regions outlive the procedures that write them, so passes treat them as arguments.
@@ -158,21 +179,29 @@ def _expand(group: Sequence[GradientCall], module: Module) -> Module:
     )
 
 
-def _inner(module: Module, g: GradientCall) -> tuple[list[Var | Region], Var]:
-    """The inputs and the loss as variables and regions of the callee."""
+def _inner(module: Module, g: DerivativeCall) -> tuple[list[Var | Region], list[Var | Region]]:
+    """The inputs and the results as variables and regions of the callee."""
     names = _names(module, g)
     inputs: list[Var | Region] = []
+    if isinstance(g, TangentCall):
+        return [names[x] for x, _ in g.given], [names[y] for y, _ in g.wanted]
     for source, _ in g.wanted:
         x = source.var if source.region is None else source.region
         inputs.append(names[x])
     if g.cells is not None:
         inputs.append(g.cells.region)
-    loss = names[g.loss]
-    assert isinstance(loss, Var)
-    return inputs, loss
+    return inputs, [names[g.loss]]
 
 
-def _names(module: Module, g: GradientCall) -> dict[Var | Region, Var | Region]:
+def _unrestored(module: Module, g: DerivativeCall) -> Unrestored | None:
+    """The words that the compute block of a derivative does not restore: that of a gradient restores all, that of a tangent its results."""
+    if isinstance(g, GradientCall):
+        return None
+    params = module.procedures[g.name].params
+    return Unrestored(g.callee, frozenset(params.index(y) for y, _ in g.wanted))
+
+
+def _names(module: Module, g: DerivativeCall) -> dict[Var | Region, Var | Region]:
     """Parameters and regions of the procedure → those of the callee."""
     outer, inner = module.procedures[g.name], module.procedures[g.callee]
     names: dict[Var | Region, Var | Region] = dict(zip(outer.params, inner.params, strict=False))
@@ -205,7 +234,7 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
     ):
         # P = made; added; made⁻¹: made⁻¹ of the run, and lift(made) with shadows that are zero, are left out.
         made, added = computed.compute, computed.body
-        zero = _zeros(lifting, inner, loss)
+        zero = _zeros(lifting, inner, {loss})
         begin = lifting.block(made, zero)
         zero.discard(_bar(lifting, loss))
         way_back = lifting.undone(made, added, zero)
@@ -215,7 +244,7 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
         places = dict(zip(inner.regions, regions, strict=True))
         compute = [*before, *Renaming(renamed, places, fresh=True).block(whole)]
     else:
-        back = lifting.version(inner, not g.backward, zero=_zeros(lifting, inner, loss))
+        back = lifting.version(inner, not g.backward, zero=_zeros(lifting, inner, {loss}))
         run = Call(g.callee, own, regions, g.backward, outer.span)
         compute = [run, *before, seed, Call(back, (*own, *shadows.values(), pointer), regions, False, outer.span)]
     body: list[Node] = []
@@ -231,6 +260,35 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
     return (Within(tuple(compute), tuple(body), None, outer.span),)
 
 
+def _tangents(g: TangentCall, module: Module, lifting: Lifting) -> Block:
+    """The statements of tangents: run the callee with shadows, add those of its results to the targets."""
+    outer, inner = module.procedures[g.name], module.procedures[g.callee]
+    kept, names = lifting.kept, _names(module, g)
+    assert kept is not None
+    assert kept.region.address is not None
+    (computed,) = inner.body
+    assert isinstance(computed, Within)
+    own, regions = outer.params[: len(inner.params)], outer.regions[: len(inner.regions)]
+    shadows = {
+        x: (lifting.shadow(param), Var(f"{x.name}.dot", Kind.FIXED))
+        for x, param in zip(own, inner.params, strict=True)
+        if lifting.shadow(param) is not None
+    }
+    pointer = Var("kept", Kind.ADDRESS)
+    add = TABLE["mov.add"]
+    before: list[Node] = [*(Local(dot) for _, dot in shadows.values()), Local(pointer)]
+    before += [Op(add, pointer, Const(kept.region.address))]
+    before += [Op(add, shadows[x][1], v) for x, v in g.given if x in shadows]
+    zero = _zeros(lifting, inner, {names[x] for x, _ in g.given})
+    run = [*lifting.block((*computed.compute, *computed.body), zero), *invert(computed.body)]
+    renamed = dict(zip(inner.params, own, strict=True)) | {kept.pointer: pointer}
+    renamed |= {shadow: dot for shadow, dot in shadows.values() if shadow is not None}
+    places = dict(zip(inner.regions, regions, strict=True))
+    compute = [*before, *Renaming(renamed, places, fresh=True).block(run)]
+    added = [Op(add, target, shadows[y][1]) for y, target in g.wanted if y in shadows]
+    return (Within(tuple(compute), tuple(added), None, outer.span),)
+
+
 def _bar(lifting: Lifting, x: Var | Region) -> Var:
     """The shadow of an active variable."""
     assert isinstance(x, Var)
@@ -239,11 +297,11 @@ def _bar(lifting: Lifting, x: Var | Region) -> Var:
     return shadow
 
 
-def _zeros(lifting: Lifting, inner: Procedure, loss: Var | Region) -> set[Storage]:
-    """The shadows that are zero before the way back: of all parameters but the loss, and of regions that have one name everywhere."""
+def _zeros(lifting: Lifting, inner: Procedure, given: Collection[Var | Region]) -> set[Storage]:
+    """The shadows that are zero at the beginning: of all parameters but those given, and of regions that have one name everywhere."""
     if inner.recursive:
         return set()
-    shadows = {lifting.shadow(x) for x in inner.params if x is not loss}
+    shadows = {lifting.shadow(x) for x in inner.params if x not in given}
     procedures, regions = lifting.module.procedures.values(), lifting.module.regions
     passed = {r for p in procedures for r in p.regions}
     passed |= {r for p in procedures for call in calls(p.body) for r in call.regions}

@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from retrograd.compiler.derivatives.gradient_calls import ArgumentStorage, GradientCall, expand_gradients
+from retrograd.compiler.derivatives.gradient_calls import (
+    ArgumentStorage,
+    DerivativeCall,
+    GradientCall,
+    expand_gradients,
+)
 from retrograd.compiler.frontends.specialisation import GradientOf, Parameters, Specialisation
 from retrograd.compiler.ir.statements import Kind, Module, Procedure, Region, Var
 from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, leaf_shapes
@@ -19,7 +24,7 @@ class GradientProcedures:
     """The gradients of one program."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, GradientCall] = {}
+        self._calls: dict[str, DerivativeCall] = {}
 
     def declare(self, made: Specialisation, parameters: Parameters, inner: Specialisation, of: GradientOf) -> Procedure:
         """The procedure of a gradient, without its body. Its parameters are those of `inner`, then one for each gradient.
@@ -42,8 +47,8 @@ class GradientProcedures:
         source_span = made.function.source.span(made.function.tree)
         return parameters.declaration(made.name, made.written, span=source_span)
 
-    def add(self, call: GradientCall) -> None:
-        """A gradient whose procedure is declared elsewhere."""
+    def add(self, call: DerivativeCall) -> None:
+        """A derivative whose procedure is declared elsewhere."""
         self._calls[call.name] = call
 
     def expand(self, module: Module) -> Module:

@@ -57,6 +57,7 @@ class Lifting:
     use. `anonymous`: shadows of array parameters are accessed as memory of any region, because the caller of the outermost
     procedure passes no regions for them. `copies`: shadows of each active word, which share the words; shadow k of a memory word
     lies (k + 1)·offset places on. All copies undergo the same steps, so the same of them are known to be zero: the first stands for all.
+    `exact`: no variable of the module is zero by chance where it is freed, so inverses of compute blocks make tangents zero to the bit.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Lifting:
         roles: Roles | None = None,
         undone: Restoring | None = None,
         copies: int = 1,
+        exact: bool = False,
     ) -> None:
         self.module = module
         self.w = module.format
@@ -79,6 +81,7 @@ class Lifting:
         self.active = active
         self.offset = offset
         self.kept = kept
+        self._exact = exact
         self._copies = range(copies)
         self.procedures: dict[str, ir.Procedure] = {}
         #: regions whose shadows are accessed as any memory: parameters that may be one array, given twice
@@ -220,7 +223,8 @@ class Lifting:
 
     def _freed(self, shadows: Sequence[ir.Var], zero: set[Storage], span: Span | None) -> list[ir.Node]:
         """Make the copies of a shadow zero."""
-        if not shadows or shadows[0] in zero:
+        restored = self._exact and self._undoing and self.mode is Mode.TANGENT
+        if not shadows or shadows[0] in zero or restored:
             zero.difference_update(shadows)
             return []
         if self.kept is None:

@@ -81,7 +81,7 @@ class DerivativeTypes:
         value = self._inference.apply(f, given, at)
         if isinstance(value, Nothing):
             return NOTHING
-        if code.mode == "jvp":
+        if code.mode == "jvp" and has_cells((value, *args)):
             return self._inference.result(self.forward_key(f, value, args))
         if code.mode == "grad":
             if value not in (FIXED, INT):
@@ -90,16 +90,17 @@ class DerivativeTypes:
             found = tuple(self.cotangent(t, at) for t in given)
             self._copies(given, at)
             return found[0] if len(found) == 1 else Tuple(found)
-        form = self.cotangent(value, at)
-        direction = self.direction(args[1], form)
+        forms = self.cotangent(given[0], at), self.cotangent(value, at)
+        direction = self.direction(args[1], forms[code.mode == "vjp"])
         if direction is None:
-            message = (
-                f"`vjp` of a function that gives {named(value)} takes a direction of that form, not {named(args[1])}"
-            )
+            of = f"gives {named(value)}" if code.mode == "vjp" else f"is given {named(given[0])}"
+            message = f"`{code.mode}` of a function that {of} takes a direction of that form, not {named(args[1])}"
             self._inference.fail("RG0703", message, at)
+        if code.mode == "jvp":
+            return forms[1]
         self.structural("dot", (value, direction), at)
         self._copies(given, at)
-        return self.cotangent(given[0], at)
+        return forms[0]
 
     def direction(self, given: Type, form: Type) -> Type | None:
         """The type to which a direction is converted, for a value whose cotangents have this form; None where it does not fit."""

@@ -49,6 +49,9 @@ class Procedures(Protocol):
     def gradient(self, mode: str, f: Type, args: tuple[Type, ...], at: core.Place) -> str:
         """The procedure of a derivative. Parameters: words of f and its arguments, a zero, `hp`, and the gradients."""
 
+    def tangent(self, f: Type, x: Type, at: core.Place) -> str:
+        """The procedure of jvp(f)(x, v). Parameters: words of f and x, zeros, `hp`, numbers of v, and the tangents."""
+
 
 def differentiated(mode: str, args: tuple[Type, ...]) -> tuple[Type, ...]:
     """The arguments by which a derivative is taken: `vjp(f)(x, direction)`."""
@@ -153,7 +156,10 @@ class Calls:
     def _derivative(self, code: Derivative, f: Value, args: list[Value], at: core.Place) -> Value:
         types = tuple(a.type for a in args)
         if code.mode == "jvp":
-            key = self._inference.derivatives.forward_key(f.type, self._inference.apply(f.type, types[:-1], at), types)
+            value = self._inference.apply(f.type, types[:-1], at)
+            if not has_cells((value, *types)):
+                return self._tangent(f, args[0], args[1], value, at)
+            key = self._inference.derivatives.forward_key(f.type, value, types)
             return self.call(Closure(key[0]), (), [f, *args], at)
         if code.mode == "hessian":
             return self.call(Closure(self._inference.derivatives.second_key(f.type, types)[0]), (), [f, *args], at)
@@ -189,6 +195,25 @@ class Calls:
             for k, cell in zip(sources, words, strict=True)
         )
         return Value(forms[0] if len(forms) == 1 else Tuple(tuple(forms)), made)
+
+    def _tangent(self, f: Value, x: Value, direction: Value, value: Type, at: core.Place) -> Value:
+        """jvp(f)(x, direction), a value of type `value` without cells."""
+        name = self._procedures.tangent(f.type, x.type, at)
+        operands, regions = self._passed((f, x))
+        form = self._inference.derivatives.cotangent(x.type, at)
+        words = self._converted(direction, form, at).words
+        given = [self._body.operand(e) for e, k in zip(words, kinds(x.type), strict=True) if k is Kind.FIXED]
+        numbers = kinds(value).count(Kind.FIXED)
+
+        def fill(targets: list[Var]) -> None:
+            results = [Var("result", Kind.FIXED, at.span) for _ in targets]
+            self._body.uses_heap = True
+            call = Call(name, (*operands, *results, self._body.hp, *given, *targets), regions, False, at.span)
+            self._body.emit(*map(Local, results), call, *map(Delocal, reversed(results)))
+
+        gains = iter(self._body.new(Tuple((FIXED,) * numbers), fill, "d").words)
+        made = tuple(next(gains) if k is Kind.FIXED else const(0, Kind.FIXED) for k in kinds(value))
+        return Value(self._inference.derivatives.cotangent(value, at), made)
 
     # ------------------------------------------------------------------ operands
 

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from retrograd.compiler.derivatives.gradient_calls import ArgumentCells, ArgumentStorage, GradientCall
+from retrograd.compiler.derivatives.gradient_calls import (
+    ArgumentCells,
+    ArgumentStorage,
+    DerivativeCall,
+    GradientCall,
+    TangentCall,
+)
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.forms.results import ArrayResult
 from retrograd.compiler.frontends.functional.inference import Define, Inference
@@ -48,7 +54,7 @@ class Program:
     """`define`: see Inference. `declare_gradient` takes a gradient whose body is made when the program is complete. `heap`: words."""
 
     def __init__(
-        self, module: ModuleBuilder, define: Define, declare_gradient: Callable[[GradientCall], None], heap: int
+        self, module: ModuleBuilder, define: Define, declare_gradient: Callable[[DerivativeCall], None], heap: int
     ) -> None:
         self._module = module
         self._declare_gradient = declare_gradient
@@ -165,13 +171,46 @@ class Program:
         self._declare_gradient(GradientCall(name, inner, False, loss, tuple(pairs), self.heap.size, copies))
         return name
 
+    def tangent(self, f: Type, x: Type, at: core.Place) -> str:
+        """The procedure of jvp(f)(x, v) without cells, made like a gradient."""
+        key = "jvp", f, (x,)
+        found = self._gradients.get(key)
+        if found is not None:
+            return found
+        own = _Parameters()
+        function, argument = own.add(f, "f"), own.add(x, "x")
+        hp, body = self._body(at)
+        value = Lowering(self, body).calls.apply(function, [argument], at)
+        compute = body.taken()
+        results = [Var("result", Kind.FIXED, at.span) for k in kinds(value.type) if k is Kind.FIXED]
+        body.add(
+            results, [e for e, k in zip(value.words, kinds(value.type), strict=True) if k is Kind.FIXED], fresh=False
+        )
+        inner = self._valued("valued", own, (*results, hp), (Within(compute, body.taken(), None, at.span),), at)
+        own = _Parameters()
+        own.add(f, "f")
+        first = len(own.variables)
+        own.add(x, "x")
+        sources = [v for v in own.variables[first:] if v.kind is Kind.FIXED]
+        results = [Var(v.name, Kind.FIXED, at.span) for v in results]
+        given = [Var(f"{v.name}_", Kind.FIXED, at.span) for v in sources]
+        targets = [Var("tangent", Kind.FIXED, at.span) for _ in results]
+        before = (*own.variables, *results, Var("hp", Kind.ADDRESS), *given)
+        params = (*before, *targets)
+        name = self._gradients[key] = self._module.unique_name("jvp")
+        written = frozenset((*range(len(own.variables), len(before) - len(given)), *range(len(before), len(params))))
+        self._declare(Procedure(name, params, tuple(own.regions), (), written, False, at.span))
+        pairs = tuple(zip(sources, given, strict=True)), tuple(zip(results, targets, strict=True))
+        self._declare_gradient(TangentCall(name, inner, *pairs, self.heap.size))
+        return name
+
     def _differentiated(self, mode: str, f: Type, args: tuple[Type, ...], at: core.Place) -> str:
         """The procedure loss += f(x), or loss += ⟨direction, f(x)⟩, which leaves nothing in the heap."""
         own = _Parameters()
         function = own.add(f, "f")
         given = [own.add(t, f"x{k}") for k, t in enumerate(args)]
-        loss, hp = Var("loss", Kind.FIXED, at.span), Var("hp", Kind.ADDRESS)
-        body = Body(self._module, self.heap, hp, at.span)
+        loss = Var("loss", Kind.FIXED, at.span)
+        hp, body = self._body(at)
         lowering = Lowering(self, body)
         count = len(differentiated(mode, args))
         result = lowering.calls.apply(function, given[:count], at)
@@ -185,10 +224,18 @@ class Program:
             terms = lowering.structures.dot(result, lowering.conversions.converted(given[-1], form, at), at).words
         compute = body.taken()
         body.add([loss] * len(terms), terms, fresh=False)
-        params = (*own.variables, loss, hp)
-        written = frozenset((len(params) - 2, len(params) - 1))
-        name = self._module.unique_name("differentiated")
-        whole: Block = (Within(compute, body.taken(), None, at.span),)
+        return self._valued("differentiated", own, (loss, hp), (Within(compute, body.taken(), None, at.span),), at)
+
+    def _body(self, at: core.Place) -> tuple[Var, Body]:
+        """(the parameter for the end of the heap, the body of a procedure that has it)"""
+        hp = Var("hp", Kind.ADDRESS)
+        return hp, Body(self._module, self.heap, hp, at.span)
+
+    def _valued(self, name: str, own: _Parameters, results: tuple[Var, ...], whole: Block, at: core.Place) -> str:
+        """A procedure that adds to its last parameters, and leaves nothing in the heap."""
+        params = (*own.variables, *results)
+        written = frozenset(range(len(own.variables), len(params)))
+        name = self._module.unique_name(name)
         self._module.procedures[name] = Procedure(name, params, tuple(own.regions), whole, written, False, at.span)
         return name
 
