@@ -279,6 +279,59 @@ def transposed(x: fixed, y: fixed) -> tuple[fixed, fixed]:
 CASES["a transposed Jacobian"] = Case(transposed, (2.0, 3.0), (13 + 100 * math.cos(2.0), 12.0))
 
 
+@rg.functional
+def tangents(x: fixed, y: fixed) -> tuple[fixed, fixed, fixed]:
+    def squares(items):
+        match items:
+            case []:
+                return 0.0
+            case [first, *rest]:
+                return first * first + squares(rest)
+
+    def f(p):
+        u, (v, k) = p
+        s = squares([u, v, u * v])
+        return (s, (v * k, u)) if x > 0 else (-s, (u, v))
+
+    s, (a, b) = rg.jvp(f)((x, (y, 3)), (1.0, (2.0, 5)))
+    return s, a, b
+
+
+CASES["tangents of nested tuples, through a list"] = Case(tangents, (2.0, 3.0), (100.0, 6.0, 1.0))
+CASES["the other branch of them"] = Case(tangents, (-2.0, 3.0), (-20.0, 1.0, 2.0))
+
+
+@rg.functional
+def tangents_of_functions(x: fixed) -> tuple[fixed, fixed]:
+    one = lambda t: lambda z: t * z
+    several = lambda t: (lambda z: t * z) if x > 0 else (lambda z: z + t * t)
+    of_one = rg.jvp(one)(x, 5.0)
+    of_several = rg.jvp(several)(x, 7.0)
+    return of_one[0], of_several[1][0] + 10 * of_several[2][0]
+
+
+CASES["tangents of closures"] = Case(tangents_of_functions, (2.0,), (5.0, 7.0))
+CASES["tangents of the other closure"] = Case(tangents_of_functions, (-2.0,), (5.0, 70.0))
+
+
+@rg.functional
+def tangents_by_a_function(x: fixed):
+    with rg.forget():
+        slope = rg.jvp(lambda f: f(3.0) * f(x))(lambda t: t * x * x, (1.0,))
+    return slope
+
+
+CASES["tangents by a function, forgotten"] = Case(tangents_by_a_function, (2.0,), 12 * 2.0**4, (48 * 2.0**3,))
+
+
+@rg.functional
+def sum_of_tangents(x: fixed):
+    return sum(rg.jvp(lambda t: t**3 * x)(x, 1.0) for k in range(4))
+
+
+CASES["a sum of tangents"] = Case(sum_of_tangents, (2.0,), 12 * 2.0**3, (36 * 2.0**2,))
+
+
 @rg.data
 class Leaf:
     value: fixed
