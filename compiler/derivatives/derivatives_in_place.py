@@ -57,7 +57,7 @@ def expand_in_place(
         args, regions = node.args[: len(callee.params)], node.regions[: len(callee.regions)]
         changed = accesses.of(Call(callee.name, args, regions, False, node.span))
         restored = {SP, *(args[i] for i in unrestored.results)}
-        own = AccessSets(writes=changed.writes - restored, stores=changed.stores)
+        own = AccessSets(writes=changed.writes.difference(restored), stores=changed.stores)
         return any(own.clobbers(accesses.of(other)) for other in others)
 
     def expanded(within: Within) -> Within:

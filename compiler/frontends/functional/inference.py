@@ -63,7 +63,7 @@ _MOST, _DEEPEST, _LARGEST = 4000, 32, 1 << 14
 ORDERS = "Each order of derivative is a program of its own, so the number of orders is bounded by the text."
 
 #: how operations reach the numbers inside of values
-_PARTS = {
+_PARTS: dict[type[Any], str] = {
     List: "A function that calls itself takes the list apart: `match items:` with the cases `[]` and `[first, *rest]`.",
     Tuple: "Write the operation for the items: `a, b = pair` gives them names.",
     Data: "`match` gives the fields of a value their names.",
