@@ -284,7 +284,7 @@ def _tangents(g: TangentCall, module: Module, lifting: Lifting) -> Block:
     renamed = dict(zip(inner.params, own, strict=True)) | {kept.pointer: pointer}
     renamed |= {shadow: dot for shadow, dot in shadows.values() if shadow is not None}
     places = dict(zip(inner.regions, regions, strict=True))
-    compute = [*before, *Renaming(renamed, places, fresh=True).block(run)]
+    compute = [*before, *Renaming(renamed, places, fresh=True).block(tuple(run))]
     added = [Op(add, target, shadows[y][1]) for y, target in g.wanted if y in shadows]
     return (Within(tuple(compute), tuple(added), None, outer.span),)
 
