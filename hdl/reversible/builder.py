@@ -1,12 +1,13 @@
 """Gates under construction: a pool of ancillas, blocks that are uncomputed, and bits that may be constants.
 
 A bit is a line, or FALSE or TRUE: a constant costs no line. A line that is returned to the pool must be 0; `within` returns exactly
-those lines that it took, after it has undone the gates that changed them.
+those lines that it took, after it has undone the gates that changed them. A line that outlives the body of a block is taken by `keep`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from retrograd.hdl.reversible.adders import carries, takahashi
@@ -25,6 +26,15 @@ def constant_bits(value: int, width: int) -> list[Bit]:
     return [TRUE if value >> i & 1 else FALSE for i in range(width)]
 
 
+@dataclass
+class _Block:
+    """A block that is open: the lines that its computation, or then its body, has taken from the pool."""
+
+    taken: set[int] = field(default_factory=set)
+    #: of a body: the lines that the computation before it has touched, and its inverse will touch again
+    touched: frozenset[int] | None = None
+
+
 class Builder:
     """A list of gates that grows, and its lines."""
 
@@ -32,8 +42,7 @@ class Builder:
         self.gates: list[Gate] = []
         self.lines = 0
         self._free: list[int] = []
-        #: for each open block, the lines that it has taken from the pool
-        self._taken: list[set[int]] = [set()]
+        self._open = [_Block()]
 
     # ------------------------------------------------------------------ lines
 
@@ -47,36 +56,62 @@ class Builder:
         """Lines that are 0, from the pool."""
         out = [self._free.pop() for _ in range(min(count, len(self._free)))]
         out += self.inputs(count - len(out))
-        self._taken[-1].update(out)
+        self._open[-1].taken.update(out)
+        return out
+
+    def keep(self, count: int = 1) -> list[int]:
+        """Lines that are 0, and may be held beyond the bodies that are open, to the end of the computation around them."""
+        avoided: set[int] = set()
+        block = self._open[0]
+        for inner in reversed(self._open):
+            if inner.touched is None:
+                block = inner
+                break
+            avoided |= inner.touched
+        out = [line for line in reversed(self._free) if line not in avoided][:count]
+        chosen = set(out)
+        self._free = [line for line in self._free if line not in chosen]
+        out += self.inputs(count - len(out))
+        block.taken.update(out)
         return out
 
     def give_back(self, lines: Sequence[int]) -> None:
-        """Return lines of the innermost open block to the pool. Trap: they must be 0; `verification.py` checks it."""
-        self._taken[-1].difference_update(lines)
-        self._free += reversed(lines)
+        """Return lines to the pool. Trap: they must be 0; `verification.py` checks it.
+
+        A line that was taken outside of an open computation stays out of the pool, since the inverse of the computation changes it.
+        """
+        for line in reversed(lines):
+            for block in reversed(self._open):
+                if line in block.taken:
+                    block.taken.remove(line)
+                    self._free.append(line)
+                    break
+                if block.touched is None:
+                    break
 
     @property
     def taken(self) -> frozenset[int]:
         """The lines that the innermost open block holds."""
-        return frozenset(self._taken[-1])
+        return frozenset(self._open[-1].taken)
 
     # ----------------------------------------------------------------- blocks
 
     def within(self, compute: Callable[[], T], body: Callable[[T], None]) -> None:
         """compute; body; compute⁻¹. The lines that `compute` takes are 0 again, and go back to the pool.
 
-        Traps: `body` must not change lines that `compute` reads or writes. It must not keep a line that it takes: `compute` may have
-        used that line, and its inverse will. Raises ValueError where it keeps one; take the line before.
+        Traps: `body` must not change lines that `compute` reads or writes. It must not hold a line that it takes by `fresh`:
+        `compute` may have used that line, and its inverse will. Raises ValueError where it holds one; take it by `keep`.
         """
         start = len(self.gates)
-        self._taken.append(set())
+        self._open.append(_Block())
         value = compute()
-        taken, end = self._taken.pop(), len(self.gates)
-        self._taken.append(set())
+        taken, end = self._open.pop().taken, len(self.gates)
+        part = self.gates[start:end]
+        self._open.append(_Block(touched=frozenset(line for c, t in part for line in c + t)))
         body(value)
-        if self._taken.pop():
+        if self._open.pop().taken:
             raise ValueError("a line that is taken within a block would be used by the inverse of its computation")
-        self.gates += self.gates[start:end][::-1]
+        self.gates += part[::-1]
         self._free += sorted(taken, reverse=True)
 
     def inverted(self, action: Callable[[], None]) -> None:
@@ -92,10 +127,10 @@ class Builder:
         if FALSE not in conditions:
             self.gates.append(Gate(tuple(dict.fromkeys(c for c in conditions if c != TRUE)), (target,)))
 
-    def exchange(self, left: int, right: int, condition: Bit) -> None:
-        """Exchange two lines where the condition is 1."""
-        if condition != FALSE:
-            self.gates.append(Gate(() if condition == TRUE else (condition,), (left, right)))
+    def exchange(self, left: int, right: int, *conditions: Bit) -> None:
+        """Exchange two lines where all conditions are 1."""
+        if FALSE not in conditions:
+            self.gates.append(Gate(tuple(dict.fromkeys(c for c in conditions if c != TRUE)), (left, right)))
 
     def flip_each(self, targets: Sequence[int], bits: Bits, *conditions: Bit) -> None:
         """targets[i] ⊕= bits[i] AND conditions."""

@@ -8,8 +8,13 @@ register(
     ("RG1401", "not a reversible netlist", "A netlist in `.real` or OpenQASM 3 declares its lines, then lists gates of those lines. "
      "Of OpenQASM it has the classical subset: x, cx, ccx, swap, cswap, and x or swap under ctrl.",
      "Correct the line that is shown."),
-    ("RG1402", "no netlist for it", "A netlist is made of an instruction whose words stay in place. An erased word cannot be brought back.",
-     "Choose another instruction; `retrograd isa` lists them."),
+    ("RG1402", "an erasure that is undone", "A netlist loses nothing: an erased word leaves as garbage, and no gates make it again from nothing.",
+     "Make the netlist of the forward direction; its inverse takes the garbage."),
     ("RG1403", "equivalence is not decided", "Whether two netlists are equivalent is hard where both have products or quotients in different forms.",
      "Allow more time (`--seconds`), or compare at a smaller width."),
+    ("RG1404", "a program without a fixed netlist", "A netlist is the same for all arguments. Passes of loops, depths of calls and places of arrays must not depend on data, "
+     "and the program must not trap for all arguments.",
+     "Use loops with fixed bounds, and conditions inside of them."),
+    ("RG1405", "a netlist that is too large", "Loops are unrolled and calls are inlined, so that a netlist grows with the number of instructions that a run executes.",
+     "Choose a smaller width, smaller arrays, or a shorter program."),
 )  # fmt: skip

@@ -12,12 +12,11 @@ An update d ⊕= E computes E on ancillas, changes d in place, and undoes the co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import get_args
 
 from retrograd.hdl.reversible import arithmetic
 from retrograd.hdl.reversible.builder import FALSE, TRUE, Bit, Bits, Builder, constant_bits
 from retrograd.hdl.reversible.circuit import Circuit
-from retrograd.hdl.reversible.strategies import Strategy
+from retrograd.hdl.reversible.strategies import Strategy, need_strategy
 from retrograd.isa.derivatives.adjoint import lift
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Unerase, Update
@@ -64,6 +63,8 @@ def lower_operation(b: Builder, w: Format, node: Expr, v: Sequence[Bits]) -> lis
         case "eq":
             return predicate(b.opposite(b.nonzero([_differ(b, x, y) for x, y in zip(*v, strict=True)])))
         case "lt":
+            if all(bit == FALSE for bit in v[1]):
+                return predicate(v[0][-1])
             # Signed order is unsigned order with the sign bits exchanged.
             return predicate(b.less([*v[0][:-1], v[1][-1]], [*v[1][:-1], v[0][-1]]))
         case "ltu":
@@ -115,12 +116,19 @@ def _differ(b: Builder, x: Bit, y: Bit) -> Bit:
     return out
 
 
-class _Lowering:
-    """Places of one instruction on lines, and the effects on them."""
+class EffectLowering:
+    """Places of instructions on lines, and effects on the places.
 
-    def __init__(self, w: Format, strategy: Strategy, names: Sequence[str]) -> None:
-        self.w, self.strategy, self.b = w, strategy, Builder()
-        self.places = {name: self.b.inputs(w.width) for name in names}
+    With a `control`, effects on places happen where that bit is 1. What is computed for them is undone, and needs no control.
+    """
+
+    def __init__(self, b: Builder, w: Format, strategy: Strategy) -> None:
+        self.b, self.w, self.strategy = b, w, strategy
+        #: the bits of each place; those of a place that an effect changes are lines
+        self.places: dict[str, list[Bit]] = {}
+        self.control: Bit = TRUE
+        #: lines with words that were erased
+        self.erased: list[int] = []
 
     def trees(self, *roots: Expr) -> list[list[Bit]]:
         """The words of the trees, for the words that the places hold now."""
@@ -168,49 +176,67 @@ class _Lowering:
                         lambda v, where=where, operator=operator: self._update(operator, self.places[where], v),  # type: ignore[misc]
                     )
                 case Exchange(left, right, when):
-                    if when is None:
+                    if when is None and self.control == TRUE:
                         self.places[left], self.places[right] = self.places[right], self.places[left]
                     else:
                         self._exchange(left, right, when)
                 case Permute(where, forward, backward, _):
                     self._permute(where, forward, backward)
-                case Erase() | Unerase():
-                    raise InputError(Diagnostic("RG1402", "an erased word leaves no netlist that could bring it back"))
+                case Erase(where):
+                    self._erase(where)
+                case Unerase():
+                    raise InputError(Diagnostic("RG1402", "no netlist brings back an erased word"))
 
     def _update(self, operator: str, target: list[int], value: Bits) -> None:
-        b = self.b
+        b, control = self.b, self.control
         match operator:
             case "xor":
-                b.flip_each(target, value)
+                b.flip_each(target, value, control)
             case "add":
-                b.add(target, value)
+                b.add_where(target, value, control)
             case "sub":
-                b.subtract(target, value)
+                b.inverted(lambda: b.add_where(target, value, control))
             case "mul" | "div":
                 # Of a lognum the signs add without a carry from the logarithm below them.
-                b.flip(target[-1], value[-1])
-                (b.add if operator == "mul" else b.subtract)(target[:-1], value[:-1])
+                b.flip(target[-1], value[-1], control)
+                self._update("add" if operator == "mul" else "sub", target[:-1], value[:-1])
             case _:
                 raise ValueError(f"no gates for the update {operator!r}")
 
-    def _exchange(self, left: str, right: str, when: Expr) -> None:
+    def _exchange(self, left: str, right: str, when: Expr | None) -> None:
         def body(condition: list[Bit]) -> None:
             for x, y in zip(self.places[left], self.places[right], strict=True):
-                self.b.exchange(x, y, condition[0])
+                self.b.exchange(x, y, condition[0], self.control)
 
-        self.using(lambda: [self.b.nonzero(self.trees(when)[0])], body)
+        self.using(lambda: [TRUE if when is None else self.b.nonzero(self.trees(when)[0])], body)
 
     def _permute(self, where: str, forward: Expr, backward: Expr) -> None:
-        """new := forward(x); x ⊕= backward(new), which is 0; then the new word moves to the lines of x."""
-        b, old = self.b, self.places[where]
-        new = b.fresh(self.w.width)
-        self.using(lambda: self.trees(forward)[0], lambda v: b.flip_each(new, v))
-        self.places[where] = new
-        self.using(lambda: self.trees(backward)[0], lambda v: b.flip_each(old, v))
-        self.places[where] = old
-        b.flip_each(old, new)
-        b.flip_each(new, old)
+        """new := forward(x); exchange x and new; new ⊕= backward(x), which leaves 0. Each step has the control."""
+        b, old, control = self.b, self.places[where], self.control
+        new = b.keep(self.w.width)
+        self.using(lambda: self.trees(forward)[0], lambda v: b.flip_each(new, v, control))
+        if control == TRUE:
+            self.places[where] = new
+            self.using(lambda: self.trees(backward)[0], lambda v: b.flip_each(old, v))
+            self.places[where] = old
+            b.flip_each(old, new)
+            b.flip_each(new, old)
+        else:
+            for x, y in zip(old, new, strict=True):
+                b.exchange(x, y, control)
+            self.using(lambda: self.trees(backward)[0], lambda v: b.flip_each(new, v, control))
         b.give_back(new)
+
+    def _erase(self, where: str) -> None:
+        """The word leaves as garbage; zeros come in its place."""
+        zeros = self.b.keep(self.w.width)
+        if self.control == TRUE:
+            self.erased += self.places[where]
+            self.places[where] = zeros
+            return
+        self.erased += zeros
+        for x, y in zip(self.places[where], zeros, strict=True):
+            self.b.exchange(x, y, self.control)
 
     def trap(self, predicates: Sequence[Expr]) -> int:
         """A line that is 1 where some predicate is 0."""
@@ -239,25 +265,23 @@ def lower(
 
     The inverse is `Circuit.inverse()`. With `trap`, the output `trap` is 1 where the instruction traps: then the other outputs mean
     nothing. With `cotangents`, the cotangents change by the lift of the instruction, before its words do.
-    Trap: with the strategy `garbage`, the inverse needs the garbage.
-    Raises InputError RG1402 for an instruction that erases; NoDerivative where there is no lift.
+    An erased word is garbage. Trap: the inverse needs the garbage. Raises InputError RG1402 for `unerase`; NoDerivative where
+    there is no lift.
 
     >>> from retrograd.isa.table import TABLE
     >>> lower(TABLE["mov.add"], Format(8, 4)).run({"d": 250, "a": 10})
     {'a': 10, 'd': 4}
     """
-    if strategy not in get_args(Strategy):
-        raise ValueError(f"strategy is one of {', '.join(get_args(Strategy))}, not {strategy!r}")
+    need_strategy(strategy)
     effects = opcode.effects(w)
-    if any(isinstance(effect, Erase | Unerase) for effect in effects):
-        hint = "a netlist loses nothing, and an erasure loses a word"
-        raise InputError(Diagnostic("RG1402", f"`{opcode.name}` has no reversible netlist", hint=hint))
     lifted = lift(opcode, w) if cotangents else ()
     predicates = [tree for _, tree in guards_of(opcode, w)] if trap else []
-    names = _places(effects) | _places(lifted) | inputs(*predicates)
+    names = places_of(effects) | places_of(lifted) | inputs(*predicates)
     if cotangents:
         names |= {bar(name) for name in opcode.writes if name != "br"}
-    found = _Lowering(w, strategy, sorted(names))
+    b = Builder()
+    found = EffectLowering(b, w, strategy)
+    found.places = {name: b.inputs(w.width) for name in sorted(names)}
     given = {name: tuple(lines) for name, lines in found.places.items()}
     line = found.trap(predicates) if trap else None
     found.effects(lifted)
@@ -265,11 +289,12 @@ def lower(
     outputs = {name: tuple(lines) for name, lines in found.places.items()}
     if line is not None:
         outputs["trap"] = (line,)
-    held = found.b.taken - {q for word in outputs.values() for q in word}
-    return Circuit(found.b.lines, tuple(found.b.gates), given, outputs, tuple(sorted(held)))
+    held = {q for word in given.values() for q in word} | b.taken
+    garbage = held.difference(*outputs.values())
+    return Circuit(b.lines, tuple(b.gates), given, outputs, tuple(sorted(garbage)))
 
 
-def _places(effects: Effects) -> frozenset[str]:
+def places_of(effects: Effects) -> frozenset[str]:
     """All places that the effects read or write."""
     names: set[str] = set()
     for effect in effects:

@@ -39,17 +39,19 @@ def netlist(circuit: Circuit) -> Netlist:
     for number, line in enumerate(circuit.ancillas):
         names[line], constants[line] = f"z_{number}", 0
     gates = list(circuit.gates)
-    # Line of each bit of the outputs -> the line that it entered on; exchanges follow the cycles.
-    at = {
+    homes = {
         out: home
         for word, lines in circuit.inputs.items()
         for out, home in zip(circuit.outputs[word], lines, strict=True)
     }
-    for out in sorted(at):
-        while at[out] != out:
-            home = at[out]
-            gates.append(Gate((), (out, home)))
-            at[out], at[home] = at[home], at[out]
+    # Which line has the bit that the circuit leaves on a line, and which bit a line has.
+    place, bit = list(range(circuit.lines)), list(range(circuit.lines))
+    for out, home in sorted(homes.items()):
+        here = place[out]
+        if here != home:
+            gates.append(Gate((), (here, home)))
+            moved = bit[home]
+            place[out], place[moved], bit[home], bit[here] = home, here, out, moved
     return Netlist(tuple(names), tuple(gates), constants)
 
 

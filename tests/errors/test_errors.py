@@ -72,6 +72,7 @@ from retrograd.debugger.variables import word_of_text
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.janus import JanusFunction
 from retrograd.functions.reversible import Reversible, reversible, run
+from retrograd.netlists.function_netlists import netlist
 from retrograd.pricing.sweeps import energy_sweep
 from retrograd.values.numbers import fixed, lognum
 
@@ -358,6 +359,15 @@ def function_nested_too_deep() -> None:
             runpy.run_path("deep.py")["f"](0.0, 1.0)
 
 
+def netlist_too_large() -> None:
+    """A loop whose passes are more gates than a netlist may have."""
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        head = "from retrograd import reversible\n\n\n@reversible\ndef f(y: int, x: int):\n"
+        Path("long.py").write_text(f"{head}    for i in range(100):\n        y += x * i\n")
+        with patch("retrograd.netlists.program_lowering.MOST_GATES", 10_000):
+            netlist(runpy.run_path("long.py")["f"])
+
+
 GPU = Device(0, "NVIDIA A100", (8, 0), 108, 1_410_000, 2048)
 
 
@@ -599,7 +609,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
     for f in (
         too_many_instructions, too_much_data, include_too_deep, include_too_often, include_too_large,
         include_without_a_file, include_of_a_looping_link, includes_of_one_name, instructions_without_source, number_too_large,
-        number_that_is_none, numbers_of_another_type, lognum_of_zero, lognum_of_infinity, function_nested_too_deep,
+        number_that_is_none, numbers_of_another_type, lognum_of_zero, lognum_of_infinity, function_nested_too_deep, netlist_too_large,
         array_that_would_be_rounded,
         cuda_without_a_driver, cuda_without_a_device, cuda_after_an_update, cuda_device_of_no_number, cuda_device_of_another_process,
         code_newer_than_the_driver, code_for_a_newer_device, code_that_is_no_ptx, code_without_the_kernel, device_memory_too_small,

@@ -1,4 +1,4 @@
-"""`retrograd gates`: reversible netlists of instructions, and files of netlists."""
+"""`retrograd gates`: reversible netlists of instructions and functions, and files of netlists."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.exit_codes import OK, WRONG
 from retrograd.cli.files import read_bytes
+from retrograd.cli.functions import is_function, load_function
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
@@ -18,21 +20,30 @@ from retrograd.presentation.tables import columns
 if TYPE_CHECKING:
     from retrograd.hdl.reversible.netlists import Netlist
 
-_OF_OPCODES = ("strategy", "width", "frac", "trap", "cotangents")
+#: options of netlists that are made here, and those of instructions only
+_MADE = ("strategy", "width", "frac", "trap", "cotangents")
+_OF_OPCODES = ("trap", "cotangents")
 
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd gates`."""
-    p.add_argument("what", metavar="OPCODE", help="such as fmul.add; FILE.real or FILE.qasm; or check, and two files")
-    p.add_argument("files", nargs="*", metavar="FILE", help="of check: two netlists, .real or .qasm")
-    p.add_argument("--width", metavar="N", help="of an instruction: bits of a word, 4, 8, 16, 32 or 64 (default: 16)")
-    p.add_argument("--frac", metavar="N", help="of an instruction: bits after the point (default: half of the width)")
+    p.add_argument(
+        "what",
+        metavar="OPCODE",
+        help="such as fmul.add; FILE.py:FUNCTION; FILE.real or FILE.qasm; or check, and two files",
+    )
+    p.add_argument(
+        "files", nargs="*", metavar="FILE",
+        help="of check: two netlists, .real or .qasm; of a function: examples of its arguments, where annotations leave shapes open",
+    )  # fmt: skip
+    p.add_argument("--width", metavar="N", help="bits of a word, 4, 8, 16, 32 or 64 (default: 16)")
+    p.add_argument("--frac", metavar="N", help="bits after the point (default: half of the width)")
     p.add_argument(
         "--strategy", choices=("bennett", "eager", "garbage"),
         help="when intermediate values are undone: bennett (the default), eager, garbage (never)",
     )  # fmt: skip
-    p.add_argument("--trap", action="store_true", help="with a line that is 1 where the instruction traps")
-    p.add_argument("--cotangents", action="store_true", help="with the cotangents of the words")
+    p.add_argument("--trap", action="store_true", help="of an instruction: with a line that is 1 where it traps")
+    p.add_argument("--cotangents", action="store_true", help="of an instruction: with the cotangents of the words")
     p.add_argument(
         "--input", metavar="BITS", help="of a file: simulate it on a bit for each input line, in their order"
     )
@@ -50,8 +61,8 @@ def execute(options: argparse.Namespace) -> int:
             check_output(path)
     if options.what == "check":
         return _check(options)
-    if options.files:
-        raise fail("RG0512", f"`{options.files[0][:60]}`: only `check` takes files behind it")
+    if options.files and not is_function(options.what):
+        raise fail("RG0512", f"`{options.files[0][:60]}`: only `check` and functions take arguments behind them")
     return _show(options)
 
 
@@ -72,9 +83,9 @@ def _show(options: argparse.Namespace) -> int:
 
     is_file = options.what.endswith((".real", ".qasm"))
     if is_file:
-        given = next((name for name in _OF_OPCODES if getattr(options, name)), None)
+        given = next((name for name in _MADE if getattr(options, name)), None)
         if given is not None:
-            raise fail("RG0512", f"--{given} is for instructions, and `{options.what[:60]}` is a netlist")
+            raise fail("RG0512", f"--{given} is for instructions and functions, and `{options.what[:60]}` is a netlist")
         net = _read(options.what)
         # A circuit of a file has no ancillas but the constants of its header.
         counts = count(net.circuit()).as_dict() | {"ancillas": len(net.constants)}
@@ -83,7 +94,7 @@ def _show(options: argparse.Namespace) -> int:
             raise fail(
                 "RG0512", "--input is for netlists in files", "write the netlist with --real, and simulate the file"
             )
-        net, counts = _of_opcode(options)
+        net, counts = (_of_function if is_function(options.what) else _of_opcode)(options)
     result = None
     if options.input is not None:
         places = [i for i in range(len(net.names)) if i not in net.constants]
@@ -112,6 +123,28 @@ def _show(options: argparse.Namespace) -> int:
     return OK
 
 
+def _format(options: argparse.Namespace) -> Format:
+    width = 16 if options.width is None else integer(options.width, "--width", 1)
+    frac = width // 2 if options.frac is None else integer(options.frac, "--frac", 0)
+    try:
+        return Format(width, frac)
+    except ValueError as error:
+        raise fail("RG0507", f"--width {width}, --frac {frac}: {error}") from None
+
+
+def _of_function(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]:
+    from retrograd.hdl.reversible.netlists import netlist as named
+    from retrograd.netlists.function_netlists import netlist
+
+    for option in _OF_OPCODES:
+        if getattr(options, option):
+            raise fail("RG0512", f"--{option} is for instructions, and `{options.what[:60]}` is a function")
+    args, keywords = parse_arguments(options.files)
+    f = load_function(options.what)
+    found = netlist(f, *args, format=_format(options), strategy=options.strategy or "bennett", **keywords)
+    return named(found.circuit), found.counts.as_dict()
+
+
 def _of_opcode(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]:
     from retrograd.hdl.reversible.counts import count
     from retrograd.hdl.reversible.lowering import lower
@@ -121,16 +154,10 @@ def _of_opcode(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]
 
     if options.what not in TABLE.by_name:
         raise fail("RG0507", f"there is no opcode `{options.what[:40]}`", nearest(options.what, TABLE.by_name))
-    width = 16 if options.width is None else integer(options.width, "--width", 1)
-    frac = width // 2 if options.frac is None else integer(options.frac, "--frac", 0)
-    try:
-        w = Format(width, frac)
-    except ValueError as error:
-        raise fail("RG0507", f"--width {width}, --frac {frac}: {error}") from None
     try:
         circuit = lower(
             TABLE[options.what],
-            w,
+            _format(options),
             strategy=options.strategy or "bennett",
             trap=options.trap,
             cotangents=options.cotangents,
@@ -141,7 +168,7 @@ def _of_opcode(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]
 
 
 def _check(options: argparse.Namespace) -> int:
-    given = next((name for name in (*_OF_OPCODES, "input", "real", "qasm") if getattr(options, name)), None)
+    given = next((name for name in (*_MADE, "input", "real", "qasm") if getattr(options, name)), None)
     if given is not None:
         raise fail("RG0512", f"--{given} does not apply to `gates check`")
     if len(options.files) != 2:

@@ -3,4 +3,4 @@ from retrograd.isa.table import TABLE
 
 from retrograd import Format
 
-lower(TABLE["erase"], Format(8, 4))
+lower(TABLE["unerase"], Format(8, 4))

@@ -1,0 +1,1 @@
+retrograd gates functions.py:add --trap

@@ -1,1 +1,0 @@
-retrograd gates erase
