@@ -43,6 +43,8 @@ class Builder:
         self.lines = 0
         self._free: list[int] = []
         self._open = [_Block()]
+        #: the most lines that were used at a time since this was last set
+        self.most = 0
 
     # ------------------------------------------------------------------ lines
 
@@ -52,11 +54,17 @@ class Builder:
         self.lines += count
         return list(range(first, self.lines))
 
+    @property
+    def used(self) -> int:
+        """Lines outside of the pool."""
+        return self.lines - len(self._free)
+
     def fresh(self, count: int = 1) -> list[int]:
         """Lines that are 0, from the pool."""
         out = [self._free.pop() for _ in range(min(count, len(self._free)))]
         out += self.inputs(count - len(out))
         self._open[-1].taken.update(out)
+        self.most = max(self.most, self.used)
         return out
 
     def keep(self, count: int = 1) -> list[int]:
@@ -73,6 +81,7 @@ class Builder:
         self._free = [line for line in self._free if line not in chosen]
         out += self.inputs(count - len(out))
         block.taken.update(out)
+        self.most = max(self.most, self.used)
         return out
 
     def give_back(self, lines: Sequence[int]) -> None:

@@ -17,4 +17,6 @@ register(
      "Use loops with fixed bounds, and conditions inside of them."),
     ("RG1405", "a netlist that is too large", "Loops are unrolled and calls are inlined, so that a netlist grows with the number of instructions that a run executes.",
      "Choose a smaller width, smaller arrays, or a shorter program."),
+    ("RG1406", "a budget of ancillas that is too small", "Each operation needs some lines at once. Values can be computed again in place of being held, but operations cannot be cut.",
+     "Allow more ancillas."),
 )  # fmt: skip

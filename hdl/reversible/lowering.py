@@ -5,24 +5,30 @@ An update d ⊕= E computes E on ancillas, changes d in place, and undoes the co
     bennett   after the update, all at once: each gate of E twice
     eager     intermediate values of an operation as soon as its result is copied, the rest as above: fewer ancillas, more gates
     garbage   never: the ancillas stay as garbage, half of the gates
+    pebble    so that a budget of ancillas is kept, by the schedule with the fewest gates that `pebbling.py` finds
 
 (C. H. Bennett, Logical reversibility of computation, IBM J. Res. Dev. 17, 1973.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeVar
 
 from retrograd.hdl.reversible import arithmetic
 from retrograd.hdl.reversible.builder import FALSE, TRUE, Bit, Bits, Builder, constant_bits
 from retrograd.hdl.reversible.circuit import Circuit
-from retrograd.hdl.reversible.strategies import Strategy, need_strategy
+from retrograd.hdl.reversible.pebbling import DIRECT, Game, Hold, Schedule, Split, reached
+from retrograd.hdl.reversible.strategies import Strategy, need_strategy, within_budget
 from retrograd.isa.derivatives.adjoint import lift
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Unerase, Update
 from retrograd.isa.entries import Guard, Opcode, bar
 from retrograd.isa.expr import Expr, apply_operation, half, inputs, nodes
 from retrograd.isa.words import Format
+
+T = TypeVar("T")
 
 
 def lower_operation(b: Builder, w: Format, node: Expr, v: Sequence[Bits]) -> list[Bit]:
@@ -127,21 +133,73 @@ class EffectLowering:
         #: the bits of each place; those of a place that an effect changes are lines
         self.places: dict[str, list[Bit]] = {}
         self.control: Bit = TRUE
+        #: of the strategy `pebble`: the most lines of the circuit
+        self.limit = 0
         #: lines with words that were erased
         self.erased: list[int] = []
 
-    def trees(self, *roots: Expr) -> list[list[Bit]]:
-        """The words of the trees, for the words that the places hold now."""
-        done: dict[Expr, list[Bit]] = {}
+    def trees(
+        self, *roots: Expr, clean: bool = False, pebbled: Mapping[Expr, list[Bit]] = MappingProxyType({})
+    ) -> list[list[Bit]]:
+        """The words of the trees, for the words that the places hold now. The words of some nodes may be there: `pebbled`."""
+        done = dict(pebbled)
+        wanted = reached(roots, pebbled)
         for node in nodes(*roots):
+            if node not in wanted:
+                continue
             if node.op == "input":
                 done[node] = list(self.places[str(node.param)])
             else:
-                done[node] = self._node(node, [done[arg] for arg in node.args])
+                done[node] = self._node(node, [done[arg] for arg in node.args], clean or self.strategy == "eager")
         return [done[root] for root in roots]
 
-    def _node(self, node: Expr, v: Sequence[Bits]) -> list[Bit]:
-        if self.strategy != "eager" or node.op in ("const", "add", "sub", "and", "or", "xor"):
+    def with_trees(self, roots: Sequence[Expr], body: Callable[[list[list[Bit]]], None]) -> None:
+        """body on the words of the trees, which are undone afterwards, unless garbage is kept."""
+        if self.strategy != "pebble":
+            self.using(lambda: self.trees(*roots), body)
+            return
+
+        def trial(b: Builder, words: list[list[Bit]]) -> None:
+            own, self.b = self.b, b
+            body(words)
+            self.b = own
+
+        def lower_on(b: Builder, node: Expr, operands: Sequence[Bits]) -> list[Bit]:
+            return lower_operation(b, self.w, node, operands)
+
+        b = self.b
+        game = Game(self.places, roots, b.lines, self.w.width, lower_on, trial)
+        found = game.schedule(self.limit - b.used) or game.schedule(game.least())
+        assert found is not None
+        self._play(game, found, roots, {}, body)
+
+    def _play(
+        self,
+        game: Game,
+        schedule: Schedule,
+        roots: Sequence[Expr],
+        pebbled: Mapping[Expr, list[Bit]],
+        body: Callable[[list[list[Bit]]], None],
+    ) -> None:
+        match schedule:
+            case Hold(clean):
+                self.b.within(lambda: self.trees(*roots, clean=clean, pebbled=pebbled), body)
+            case Split(node, first, rest):
+                lines = self.b.fresh(game.lines_of(node))
+                word = game.word(node, lines)
+
+                def copy(words: list[list[Bit]]) -> None:
+                    for bit, line in zip(words[0], word, strict=True):
+                        if line in lines:
+                            self.b.flip(line, bit)
+
+                self._play(game, first, [node], pebbled, copy)
+                self._play(game, rest, roots, {**pebbled, node: word}, body)
+                self._play(game, first, [node], pebbled, copy)
+                self.b.give_back(lines)
+
+    def _node(self, node: Expr, v: Sequence[Bits], clean: bool) -> list[Bit]:
+        if not clean or node.op in DIRECT:
             return lower_operation(self.b, self.w, node, v)
         out: list[Bit] = []
         spare = self.b.fresh(self.w.width)
@@ -159,7 +217,7 @@ class EffectLowering:
         self.b.give_back(spare)
         return out
 
-    def using(self, compute: Callable[[], list[Bit]], body: Callable[[list[Bit]], None]) -> None:
+    def using(self, compute: Callable[[], T], body: Callable[[T], None]) -> None:
         """body on the result of `compute`, which is undone afterwards unless garbage is kept."""
         if self.strategy == "garbage":
             body(compute())
@@ -171,9 +229,9 @@ class EffectLowering:
         for effect in effects:
             match effect:
                 case Update(where, operator, value):
-                    self.using(
-                        lambda value=value: self.trees(value)[0],  # type: ignore[misc]
-                        lambda v, where=where, operator=operator: self._update(operator, self.places[where], v),  # type: ignore[misc]
+                    self.with_trees(
+                        [value],
+                        lambda v, where=where, operator=operator: self._update(operator, self.places[where], v[0]),  # type: ignore[misc]
                     )
                 case Exchange(left, right, when):
                     if when is None and self.control == TRUE:
@@ -204,27 +262,30 @@ class EffectLowering:
                 raise ValueError(f"no gates for the update {operator!r}")
 
     def _exchange(self, left: str, right: str, when: Expr | None) -> None:
-        def body(condition: list[Bit]) -> None:
+        def body(condition: Bit) -> None:
             for x, y in zip(self.places[left], self.places[right], strict=True):
-                self.b.exchange(x, y, condition[0], self.control)
+                self.b.exchange(x, y, condition, self.control)
 
-        self.using(lambda: [TRUE if when is None else self.b.nonzero(self.trees(when)[0])], body)
+        if when is None:
+            body(TRUE)
+        else:
+            self.with_trees([when], lambda words: self.using(lambda: self.b.nonzero(words[0]), body))
 
     def _permute(self, where: str, forward: Expr, backward: Expr) -> None:
         """new := forward(x); exchange x and new; new ⊕= backward(x), which leaves 0. Each step has the control."""
         b, old, control = self.b, self.places[where], self.control
         new = b.keep(self.w.width)
-        self.using(lambda: self.trees(forward)[0], lambda v: b.flip_each(new, v, control))
+        self.with_trees([forward], lambda v: self.b.flip_each(new, v[0], control))
         if control == TRUE:
             self.places[where] = new
-            self.using(lambda: self.trees(backward)[0], lambda v: b.flip_each(old, v))
+            self.with_trees([backward], lambda v: self.b.flip_each(old, v[0]))
             self.places[where] = old
             b.flip_each(old, new)
             b.flip_each(new, old)
         else:
             for x, y in zip(old, new, strict=True):
                 b.exchange(x, y, control)
-            self.using(lambda: self.trees(backward)[0], lambda v: b.flip_each(new, v, control))
+            self.with_trees([backward], lambda v: self.b.flip_each(new, v[0], control))
         b.give_back(new)
 
     def _erase(self, where: str) -> None:
@@ -241,9 +302,11 @@ class EffectLowering:
     def trap(self, predicates: Sequence[Expr]) -> int:
         """A line that is 1 where some predicate is 0."""
         (line,) = self.b.fresh()
-        self.using(
-            lambda: [self.b.nonzero(word) for word in self.trees(*predicates)],
-            lambda bits: self.b.flip(line, *bits),
+        self.with_trees(
+            predicates,
+            lambda words: self.using(
+                lambda: [self.b.nonzero(word) for word in words], lambda bits: self.b.flip(line, *bits)
+            ),
         )
         self.b.flip(line)
         return line
@@ -259,20 +322,32 @@ def guards_of(opcode: Opcode, w: Format) -> list[tuple[Guard, Expr]]:
 
 
 def lower(
-    opcode: Opcode, w: Format, *, strategy: Strategy = "bennett", trap: bool = False, cotangents: bool = False
+    opcode: Opcode,
+    w: Format,
+    *,
+    strategy: Strategy = "bennett",
+    budget: int | None = None,
+    trap: bool = False,
+    cotangents: bool = False,
 ) -> Circuit:
     """The instruction as a circuit on the words of its places; a constant `imm` is an input like the others.
 
     The inverse is `Circuit.inverse()`. With `trap`, the output `trap` is 1 where the instruction traps: then the other outputs mean
     nothing. With `cotangents`, the cotangents change by the lift of the instruction, before its words do.
-    An erased word is garbage. Trap: the inverse needs the garbage. Raises InputError RG1402 for `unerase`; NoDerivative where
-    there is no lift.
+    `budget`: of ancillas, for the strategy `pebble`. An erased word is garbage. Trap: the inverse needs the garbage.
+    Raises InputError RG1402 for `unerase`, RG1406 for a budget that is too small; NoDerivative where there is no lift.
 
     >>> from retrograd.isa.table import TABLE
     >>> lower(TABLE["mov.add"], Format(8, 4)).run({"d": 250, "a": 10})
     {'a': 10, 'd': 4}
     """
-    need_strategy(strategy)
+    need_strategy(strategy, budget)
+    if budget is not None:
+        return within_budget(lambda chosen, most: _lower(opcode, w, chosen, most, trap, cotangents), budget)
+    return _lower(opcode, w, strategy, 0, trap, cotangents)
+
+
+def _lower(opcode: Opcode, w: Format, strategy: Strategy, budget: int, trap: bool, cotangents: bool) -> Circuit:
     effects = opcode.effects(w)
     lifted = lift(opcode, w) if cotangents else ()
     predicates = [tree for _, tree in guards_of(opcode, w)] if trap else []
@@ -282,6 +357,7 @@ def lower(
     b = Builder()
     found = EffectLowering(b, w, strategy)
     found.places = {name: b.inputs(w.width) for name in sorted(names)}
+    found.limit = b.lines + budget
     given = {name: tuple(lines) for name, lines in found.places.items()}
     line = found.trap(predicates) if trap else None
     found.effects(lifted)

@@ -45,13 +45,13 @@ def netlist(circuit: Circuit) -> Netlist:
         for out, home in zip(circuit.outputs[word], lines, strict=True)
     }
     # Which line has the bit that the circuit leaves on a line, and which bit a line has.
-    place, bit = list(range(circuit.lines)), list(range(circuit.lines))
+    places, bits = list(range(circuit.lines)), list(range(circuit.lines))
     for out, home in sorted(homes.items()):
-        here = place[out]
+        here = places[out]
         if here != home:
             gates.append(Gate((), (here, home)))
-            moved = bit[home]
-            place[out], place[moved], bit[home], bit[here] = home, here, out, moved
+            moved = bits[home]
+            places[out], places[moved], bits[home], bits[here] = home, here, out, moved
     return Netlist(tuple(names), tuple(gates), constants)
 
 

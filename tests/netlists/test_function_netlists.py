@@ -206,6 +206,22 @@ def test_a_wrong_netlist_is_found() -> None:
     assert sum(each.disagreement(rows) is None for each in wrong) <= len(wrong) // 5
 
 
+def test_budgets_of_ancillas() -> None:
+    @reversible
+    def chain(y: fixed, x: fixed, z: fixed) -> None:
+        y += x * z * x * z * x
+
+    bennett = rg.netlist(chain, format="Q4.4").counts
+    with pytest.raises(InputError, match="RG1406") as caught:
+        rg.netlist(chain, format="Q4.4", strategy="pebble", budget=1)
+    least = int(caught.value.diagnostics[0].message.split()[-1])
+    found = rg.netlist(chain, format="Q4.4", strategy="pebble", budget=least)
+    assert found.counts.ancillas <= least < bennett.ancillas
+    assert found.counts.gates > bennett.gates
+    assert found.disagreement(rows_of(found, 60)) is None
+    assert rg.netlist(chain, format="Q4.4", strategy="pebble", budget=bennett.ancillas).counts == bennett
+
+
 def unbounded(f: Callable[..., Any]) -> str:
     with pytest.raises(InputError) as caught:
         rg.netlist(reversible(f), format="Q8.0")

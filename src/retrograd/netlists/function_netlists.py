@@ -17,7 +17,7 @@ from retrograd.functions.execution import argument_words
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hdl.reversible.circuit import Circuit, simulate, transposed
 from retrograd.hdl.reversible.counts import Counts, count
-from retrograd.hdl.reversible.strategies import Strategy, need_strategy
+from retrograd.hdl.reversible.strategies import Strategy, need_strategy, within_budget
 from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.words import Format
 from retrograd.netlists.program_lowering import ProgramLowering
@@ -102,6 +102,7 @@ def netlist(
     *args: Any,
     format: Format | str | None = None,
     strategy: Strategy = "bennett",
+    budget: int | None = None,
     options: Options | None = None,
     **keywords: Any,
 ) -> FunctionNetlist:
@@ -109,11 +110,12 @@ def netlist(
 
     Loops are unrolled, calls inlined, and both branches of a condition that depends on data are made, each under the condition. A word at
     an index that depends on data is chosen among all words of its array. `strategy`: `bennett` computes intermediate values once and
-    uncomputes them once; `eager` uncomputes those of an instruction at once; `garbage` never does, and leaves them as garbage.
+    uncomputes them once; `eager` uncomputes those of an instruction at once; `garbage` never does, and leaves them as garbage; `pebble` computes values again where
+    the `budget` of ancillas has no room for them.
     An erased word is garbage. `options`: how the function is compiled.
 
     Raises InputError RG1402 where the program undoes an erasure, RG1404 where passes of a loop or calls depend on data, RG1405 for a netlist that is too
-    large; CompileError.
+    large, RG1406 for a budget that is too small; CompileError.
 
     >>> import retrograd as rg
     >>> @rg.reversible
@@ -122,7 +124,7 @@ def netlist(
     >>> rg.netlist(add, format="Q4.4").counts.toffoli
     14
     """
-    need_strategy(strategy)
+    need_strategy(strategy, budget)
     request = request_of(f, format=format, options=options)
     function = request.function
     if args or keywords or not function.parameters:
@@ -132,13 +134,18 @@ def netlist(
     compiled = function.compiled_for(types, request.format, request.options)
     module = ~compiled.module if request.backward else compiled.module
     names = _word_names([(a.name, a.type) for a in compiled.arguments])
-    circuit = with_deep_stack(lambda: _circuit(module, names, strategy))
+    if budget is None:
+        circuit = with_deep_stack(lambda: _circuit(module, names, strategy, 0))
+    else:
+        circuit = within_budget(
+            lambda chosen, most: with_deep_stack(lambda: _circuit(module, names, chosen, most)), budget
+        )
     return FunctionNetlist(circuit, compiled, request.backward, tuple(names), request)
 
 
-def _circuit(module: Module, names: Sequence[str], strategy: Strategy) -> Circuit:
+def _circuit(module: Module, names: Sequence[str], strategy: Strategy, budget: int) -> Circuit:
     """The module as a circuit on the words at the beginning of its memory."""
-    lowering = ProgramLowering(module, strategy)
+    lowering = ProgramLowering(module, strategy, len(names) * module.format.width + budget)
     inputs = {name: tuple(lowering.b.inputs(module.format.width)) for name in names}
     for address, lines in enumerate(inputs.values()):
         lowering.memory[address] = Cell(Word(lines))

@@ -25,9 +25,18 @@ from retrograd.hdl.reversible.circuit import Circuit
 from retrograd.hdl.reversible.lowering import EffectLowering, lower_operation, places_of
 from retrograd.hdl.reversible.strategies import Strategy
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span
-from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Unerase, Update
+from retrograd.isa.effects import (
+    UPDATE_OPERATORS,
+    Effects,
+    Erase,
+    Exchange,
+    Permute,
+    Unerase,
+    Update,
+    transition,
+)
 from retrograd.isa.effects import written as written_places
-from retrograd.isa.expr import Expr, evaluate, place
+from retrograd.isa.expr import ZERO, Expr, const, evaluate, place, substitute
 from retrograd.netlists.words import Cell, Word, constant, one_hot
 
 #: gates of a netlist, statements that are lowered, and calls within calls, at most
@@ -44,11 +53,12 @@ _TESTS = {
 class ProgramLowering:
     """A program, lowered statement by statement; `memory` has its words by address."""
 
-    def __init__(self, module: ir.Module, strategy: Strategy) -> None:
+    def __init__(self, module: ir.Module, strategy: Strategy, limit: int = 0) -> None:
         self.module, self.w, self.strategy = module, module.format, strategy
         self.b = Builder()
         self.memory: dict[int, Cell] = {}
         self._effects = EffectLowering(self.b, self.w, strategy)
+        self._effects.limit = limit
         self._control: Bit = TRUE
         #: whether what is computed stays: it is garbage, or the block around is undone as a whole
         self._stays = strategy == "garbage"
@@ -178,6 +188,8 @@ class ProgramLowering:
             self.block(node.body)
             self.block(ir.invert(node.compute))
             return
+        if self.strategy == "pebble" and self._inlined(node):
+            return
         # What is computed needs no condition, unless it could leave lines that are not 0 where the condition does not hold.
         control = TRUE if self._is_pure(node.compute) else self._control
         if self._stays and not outside:
@@ -189,7 +201,7 @@ class ProgramLowering:
 
             def run_compute() -> None:
                 outer, self._before = self._before, changed
-                with self._mode(stays=self.strategy != "eager", control=control, frozen=not outside):
+                with self._mode(stays=self.strategy in ("bennett", "garbage"), control=control, frozen=not outside):
                     self.block(node.compute)
                 self._before = outer
 
@@ -202,6 +214,58 @@ class ProgramLowering:
                 cell.word = word
         for var in own:
             del self._cells[var]
+
+    def _inlined(self, node: ir.Within) -> bool:
+        """Lower temporaries and the update that uses them as one expression, so that its schedule decides what is held; or return False."""
+        temporaries: dict[ir.Var, Expr] = {}
+        cells: dict[str, Cell] = {}
+
+        def read(name: str, cell: Cell) -> Expr:
+            cells[name] = cell
+            return place(name)
+
+        def expression(op: ir.Op) -> tuple[Update, Expr] | None:
+            effects = op.opcode.effects(self.w)
+            if len(effects) != 1 or not isinstance(effects[0], Update):
+                return None
+            given: dict[str, Expr] = {"imm": const(op.imm)}
+            for name, operand in (("a", op.a), ("b", op.b)):
+                if isinstance(operand, ir.Var):
+                    known = temporaries.get(operand)
+                    given[name] = read(f"v{id(operand)}", self._cells[operand]) if known is None else known
+                else:
+                    given[name] = const(0 if operand is None else operand.word)
+            if "m" in effects[0].value.inputs:
+                base = None if op.a in temporaries else self._cell(op.a).word.constant
+                if base is None:
+                    return None
+                address = (base + op.imm) & self.w.mask
+                given["m"] = read(f"m{address}", self.at(address))
+            return effects[0], substitute(effects[0].value, given)
+
+        for inner in (*node.compute, *node.body):
+            match inner:
+                case ir.Local(var):
+                    temporaries[var] = ZERO
+                case ir.Check():
+                    pass
+                case ir.Op(d=ir.Var() as d) if inner in node.compute and d in temporaries:
+                    found = expression(inner)
+                    if found is None or found[0].place != "d":
+                        return False
+                    combine = UPDATE_OPERATORS[found[0].operator].combine
+                    temporaries[d] = combine(self.w, temporaries[d], found[1])
+                case ir.Op(d=ir.Var() as d) if len(node.body) == 1 and inner is node.body[0] and d not in temporaries:
+                    found = expression(inner)
+                    if found is None or found[0].place != "d":
+                        return False
+                    # Only what the tree reads: operands of temporaries that it does not use are left out.
+                    used = {name: cells[name] for name in found[1].inputs}
+                    update = Update("d", found[0].operator, found[1])
+                    self._apply((update,), {**used, "d": self._cells[d]}, False)
+                case _:
+                    return False
+        return True
 
     def _is_pure(self, block: ir.Block) -> bool:
         """Whether the gates of the block leave every line that they release at 0, whatever the words are."""
@@ -339,12 +403,12 @@ class ProgramLowering:
         }
         cells["imm"] = Cell(constant(node.imm, self.w.width))
         if "m" not in names:
-            self._apply(node, effects, cells, clears)
+            self._apply(effects, cells, clears)
             return
         base = self._cell(node.a).word
         if base.constant is not None:
             address = (base.constant + node.imm) & self.w.mask
-            self._apply(node, effects, {**cells, "m": self.at(address)}, clears)
+            self._apply(effects, {**cells, "m": self.at(address)}, clears)
         else:
             self._indexed(node, effects, cells, base, clears)
 
@@ -372,7 +436,7 @@ class ProgramLowering:
             m.word = Word(tuple(out), owned=False)
 
         if "m" not in written_places(effects):
-            self._using(read, lambda: self._apply(node, effects, {**cells, "m": m}, clears))
+            self._using(read, lambda: self._apply(effects, {**cells, "m": m}, clears))
             return
 
         def exchange() -> None:
@@ -387,7 +451,7 @@ class ProgramLowering:
         def change() -> None:
             m.word = Word(tuple(self.b.keep(self.w.width)))
             exchange()
-            self._apply(node, effects, {**cells, "m": m}, False)
+            self._apply(effects, {**cells, "m": m}, False)
             exchange()
             self.b.give_back(m.word.bits)
 
@@ -404,7 +468,7 @@ class ProgramLowering:
             self._refuse("RG1404", "the place of an array in memory depends on data", node.span)
         return (0, top) if region is None else (self.module.memory, top - self.module.memory)
 
-    def _apply(self, node: ir.Op, effects: Effects, cells: Mapping[str, Cell], clears: bool) -> None:
+    def _apply(self, effects: Effects, cells: Mapping[str, Cell], clears: bool) -> None:
         """The effects on cells by the places' names."""
         changed = written_places(effects)
         # Constants may change without gates where they are meant under this very condition.
@@ -412,7 +476,7 @@ class ProgramLowering:
         numbers = {name: cell.word.constant for name, cell in cells.items()}
         if free and None not in numbers.values():
             words = {name: n for name, n in numbers.items() if n is not None}
-            for name, tree in node.opcode.transition(self.w).items():
+            for name, tree in transition(effects, self.w).items():
                 self._set(cells[name], constant(evaluate(tree, self.w, words), self.w.width, cells[name].word.control))
             return
         match effects:
@@ -438,7 +502,9 @@ class ProgramLowering:
     def _load(self, cells: Mapping[str, Cell]) -> None:
         self._effects.places = {name: list(cell.word.bits) for name, cell in cells.items()}
         self._effects.control = self._control
-        self._effects.strategy = "garbage" if self._stays else "eager" if self.strategy == "eager" else "bennett"
+        self._effects.strategy = (
+            "garbage" if self._stays else "bennett" if self.strategy == "garbage" else self.strategy
+        )
 
     def _set_zero(self, where: str, cells: Mapping[str, Cell], value: Expr) -> None:
         """A word that is 0 becomes the value; where what is computed stays, it becomes the very lines of the value."""
@@ -452,15 +518,18 @@ class ProgramLowering:
         out: list[Bit] = []
 
         def copy(bits: list[Bit]) -> None:
+            # A schedule may try the body on another builder first.
+            b = self._effects.b
+            out.clear()
             for bit in bits:
                 if bit == FALSE or (bit == TRUE and self._control in (TRUE, cell.word.control)):
                     out.append(bit)
                 else:
-                    (line,) = self.b.keep()
-                    self.b.flip(line, bit, self._control)
+                    (line,) = b.keep()
+                    b.flip(line, bit, self._control)
                     out.append(line)
 
-        self._effects.using(lambda: self._effects.trees(value)[0], copy)
+        self._effects.with_trees([value], lambda words: copy(words[0]))
         self._set(cell, cell.word._replace(bits=tuple(out), owned=True))
 
     def _changing_lines(self, cells: Mapping[str, Cell]) -> set[Bit]:
@@ -477,10 +546,10 @@ class ProgramLowering:
             def undo(bits: list[Bit]) -> None:
                 for line, bit in zip(word.bits, bits, strict=True):
                     if line >= 0:
-                        self.b.flip(line, bit, self._control)
+                        self._effects.b.flip(line, bit, self._control)
 
             self._load(cells)
-            self._effects.using(lambda: self._effects.trees(value)[0], undo)
+            self._effects.with_trees([value], lambda words: undo(words[0]))
             self.b.give_back([bit for bit in word.bits if bit >= 0])
         self._set(cell, constant(0, self.w.width, word.control))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.exit_codes import OK, WRONG
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from retrograd.hdl.reversible.netlists import Netlist
 
 #: options of netlists that are made here, and those of instructions only
-_MADE = ("strategy", "width", "frac", "trap", "cotangents")
+_MADE = ("strategy", "budget", "width", "frac", "trap", "cotangents")
 _OF_OPCODES = ("trap", "cotangents")
 
 
@@ -39,9 +39,12 @@ def arguments(p: Parser) -> None:
     p.add_argument("--width", metavar="N", help="bits of a word, 4, 8, 16, 32 or 64 (default: 16)")
     p.add_argument("--frac", metavar="N", help="bits after the point (default: half of the width)")
     p.add_argument(
-        "--strategy", choices=("bennett", "eager", "garbage"),
-        help="when intermediate values are undone: bennett (the default), eager, garbage (never)",
+        "--strategy", choices=("bennett", "eager", "garbage", "pebble"),
+        help="when intermediate values are undone: bennett (the default), eager, garbage (never), pebble (as --budget needs)",
     )  # fmt: skip
+    p.add_argument(
+        "--budget", metavar="N", help="ancillas at most; values are computed again where there is no room for them"
+    )
     p.add_argument("--trap", action="store_true", help="of an instruction: with a line that is 1 where it traps")
     p.add_argument("--cotangents", action="store_true", help="of an instruction: with the cotangents of the words")
     p.add_argument(
@@ -123,6 +126,15 @@ def _show(options: argparse.Namespace) -> int:
     return OK
 
 
+def _strategy(options: argparse.Namespace) -> dict[str, Any]:
+    """The strategy and its budget, as keywords."""
+    budget = None if options.budget is None else integer(options.budget, "--budget", 0, "number of ancillas")
+    strategy = options.strategy or ("bennett" if budget is None else "pebble")
+    if (strategy == "pebble") != (budget is not None):
+        raise fail("RG0512", "--budget and the strategy pebble go together")
+    return {"strategy": strategy, "budget": budget}
+
+
 def _format(options: argparse.Namespace) -> Format:
     width = 16 if options.width is None else integer(options.width, "--width", 1)
     frac = width // 2 if options.frac is None else integer(options.frac, "--frac", 0)
@@ -141,7 +153,7 @@ def _of_function(options: argparse.Namespace) -> tuple[Netlist, dict[str, object
             raise fail("RG0512", f"--{option} is for instructions, and `{options.what[:60]}` is a function")
     args, keywords = parse_arguments(options.files)
     f = load_function(options.what)
-    found = netlist(f, *args, format=_format(options), strategy=options.strategy or "bennett", **keywords)
+    found = netlist(f, *args, format=_format(options), **_strategy(options), **keywords)
     return named(found.circuit), found.counts.as_dict()
 
 
@@ -158,7 +170,7 @@ def _of_opcode(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]
         circuit = lower(
             TABLE[options.what],
             _format(options),
-            strategy=options.strategy or "bennett",
+            **_strategy(options),
             trap=options.trap,
             cotangents=options.cotangents,
         )
