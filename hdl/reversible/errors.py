@@ -19,4 +19,6 @@ register(
      "Choose a smaller width, smaller arrays, or a shorter program."),
     ("RG1406", "a budget of ancillas that is too small", "Each operation needs some lines at once. Values can be computed again in place of being held, but operations cannot be cut.",
      "Allow more ancillas."),
+    ("RG1407", "a netlist that is too long for a drawing", "A drawing has a column for each step, and a row for each line. A long one could not be read.",
+     "Draw a smaller width, or write the netlist with --real."),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from retrograd.hdl.reversible.circuit import Circuit, Gate
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span
@@ -19,6 +19,8 @@ class Netlist:
     gates: tuple[Gate, ...]
     #: line -> the bit with which it begins
     constants: dict[int, int]
+    #: of a netlist that is made of a circuit: the lines that end as garbage; of a file they are not known
+    garbage: frozenset[int] | None = field(default=None, compare=False)
 
     def circuit(self) -> Circuit:
         """The netlist as a circuit whose word `lines` has all lines. Constants are left to the caller."""
@@ -52,7 +54,7 @@ def netlist(circuit: Circuit) -> Netlist:
             gates.append(Gate((), (here, home)))
             moved = bits[home]
             places[out], places[moved], bits[home], bits[here] = home, here, out, moved
-    return Netlist(tuple(names), tuple(gates), constants)
+    return Netlist(tuple(names), tuple(gates), constants, frozenset(places[line] for line in circuit.garbage))
 
 
 def malformed(file: str, line: int, text: str, message: str, start: int = 0, end: int | None = None) -> InputError:

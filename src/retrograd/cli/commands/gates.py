@@ -52,6 +52,7 @@ def arguments(p: Parser) -> None:
     )
     p.add_argument("--real", metavar="FILE", help="write the netlist as .real 2.0")
     p.add_argument("--qasm", metavar="FILE", help="write the netlist as OpenQASM 3")
+    p.add_argument("--draw", metavar="FILE.svg", help="draw a short netlist")
     p.add_argument("--seconds", metavar="N", default="60", help="of check: for the solver at most (default: 60)")
     p.size_options()
     p.json_option("retrograd.netlist/1", "retrograd.equivalence/1")
@@ -59,7 +60,7 @@ def arguments(p: Parser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Count, write, simulate or compare."""
-    for path in (options.real, options.qasm):
+    for path in (options.real, options.qasm, options.draw):
         if path is not None:
             check_output(path)
     if options.what == "check":
@@ -113,6 +114,10 @@ def _show(options: argparse.Namespace) -> int:
         write_file(options.real, write_real(net))
     if options.qasm is not None:
         write_file(options.qasm, write_qasm(net))
+    if options.draw is not None:
+        from retrograd.hdl.reversible.drawing import draw_svg
+
+        write_file(options.draw, draw_svg(net, options.what))
     if options.json:
         print_json("retrograd.netlist/1", {"netlist": options.what, "counts": counts, "lines": result})
         return OK
@@ -180,7 +185,7 @@ def _of_opcode(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]
 
 
 def _check(options: argparse.Namespace) -> int:
-    given = next((name for name in (*_MADE, "input", "real", "qasm") if getattr(options, name)), None)
+    given = next((name for name in (*_MADE, "input", "real", "qasm", "draw") if getattr(options, name)), None)
     if given is not None:
         raise fail("RG0512", f"--{given} does not apply to `gates check`")
     if len(options.files) != 2:

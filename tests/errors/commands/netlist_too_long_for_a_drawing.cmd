@@ -1,0 +1,1 @@
+retrograd gates fmul.add --width 8 --draw picture.svg
