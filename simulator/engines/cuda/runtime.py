@@ -53,6 +53,10 @@ _MEANINGS: tuple[tuple[str, str, str | None], ...] = (
 _ERRORS = frozenset({"CudaAPIError", "CudaDriverError", "CudaSupportError", "CUDAError", "LinkerError", "NVRTCError"})
 
 
+#: a remedy where there is no device
+CPU_RUNS = "The CPU runs every program."
+
+
 def device_error(code: str, message: str, hint: str | None = None) -> DeviceError:
     return DeviceError(Diagnostic(code, message, hint=hint))
 
@@ -153,7 +157,7 @@ def devices() -> tuple[Device, ...]:
     if not cuda.is_available():
         why = cuda.cuda_error()
         text = " ".join(str(why).split()) if why else "the CUDA driver finds no device"
-        raise device_error("RG1002", text.rstrip("."), "The CPU runs every program.")
+        raise device_error("RG1002", text.rstrip("."), CPU_RUNS)
     with translated_errors("the list of devices"):
         found = tuple(_described(index, cuda.gpus[index]) for index in range(len(cuda.gpus)))
     if not found:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,21 @@ def test_without_a_device(cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str) 
     assert "No CUDA device: the driver finds no device. The CPU runs every program." in out
     output = json.loads(cli("devices", "--json")[1])["cuda"]
     assert (output["devices"], output["unavailable"]["code"]) == ([], "RG1002")
+
+
+def test_a_reason_is_printed_once(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise device_error("RG1002", "the driver finds no device", "The CPU runs every program.")
+
+    monkeypatch.setattr(command, "devices", fails)
+    assert cli("devices")[1].count("The CPU runs every program.") == 1
+
+
+def test_a_simulated_device(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, replace(A100, name="Numba's CUDA simulator", clock=0))
+    line = cli("devices")[1].splitlines()[1]
+    assert "runs on the processor" in line
+    assert "GHz" not in line
 
 
 def test_without_numba_cuda(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

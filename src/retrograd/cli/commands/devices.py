@@ -21,6 +21,7 @@ from retrograd.isa.diagnostics import DeviceError
 from retrograd.isa.program import Program
 from retrograd.presentation.tables import columns
 from retrograd.simulator.engines.cuda.runtime import (
+    CPU_RUNS,
     Device,
     devices,
     driver_version,
@@ -151,20 +152,18 @@ def _as_text(version: str | None, found: tuple[Device, ...], memories: list[floa
     cores = usable_cores()
     rows = [["cpu", processor(), f"{cores} core{'s' * (cores != 1)}"]]
     for d, memory in zip(found, memories, strict=False):
-        rows.append(
-            [
-                str(d), d.name, f"{d.multiprocessors} multiprocessors at {d.clock / 1e6:.2f} GHz", size_text(memory),
-                f"compute capability {version_text(d.capability)}",
-            ]
-        )  # fmt: skip
+        simulated = d.clock == 0
+        parts = f"{d.multiprocessors} multiprocessors at {d.clock / 1e6:.2f} GHz", size_text(memory)
+        shown = ("runs on the processor", "") if simulated else parts
+        rows.append([str(d), d.name, *shown, f"compute capability {version_text(d.capability)}"])
     width = max(map(len, rows))
     out = [columns([row + [""] * (width - len(row)) for row in rows]), ""]
     if missing is None and version is not None:
         out.append(f"The CUDA driver serves programs of CUDA {version} and older.")
     if missing is not None:
         reason = missing.diagnostics[0]
-        out.append(f"No CUDA device: {reason.message}. The CPU runs every program.")
-        if reason.hint is not None:
+        out.append(f"No CUDA device: {reason.message}. {CPU_RUNS}")
+        if reason.hint is not None and reason.hint != CPU_RUNS:
             out.append(reason.hint)
     folder = compiled_code()
     if folder is not None:
