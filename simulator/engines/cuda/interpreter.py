@@ -286,9 +286,9 @@ class Handlers:
             results = [inner.truth(root) if is_truth(root) else inner.word(root) for root in roots]
             body = "".join(f"    {line}\n" for line in inner.lines)
             head = f"@device\ndef {name}({', '.join(places[p] for p in given)}):\n"
-            self.functions[name] = f"{head}{body}    return ({' '.join(f'{text},' for text in results)})\n\n"
+            self.functions[name] = f"{head}{body}    return {', '.join(results)}\n\n"
         names = [code.fresh() for _ in roots]
-        code.lines.append(f"{' '.join(f'{n},' for n in names)} = {name}({', '.join(places[p] for p in given)})")
+        code.lines.append(f"{', '.join(names)} = {name}({', '.join(places[p] for p in given)})")
         return names
 
     def jump(self, found: Step, jump: str) -> list[str]:
