@@ -512,12 +512,12 @@ def test_a_loop_runs_over_its_stepped_address() -> None:
     for backward in (False, True):
         stepped = reduce_induction_variables(module(loop._replace(backward=backward)))
         (got,) = merge_induction_variables(stepped).entry
-        u, e = Var("u", Kind.ADDRESS), Var("e")
-        ends = (s, e) if not backward else (e, s)
+        at, u, e = Var("at"), Var("u", Kind.ADDRESS), Var("e")
+        ends = (at, e) if not backward else (e, at)
         over = For(u, *ends, 3, (direct(u, 22 if not backward else 76),), backward, True)
         total = word(54 if not backward else -54)
-        inner = Within((Local(e), op("mov.add", e, s), op("mov.add", e, total)), (over,))
-        assert same((as_ints(got),), Within((Local(s), op("mov.add", s, n)), (inner,)))
+        inner = Within((Local(e), op("mov.add", e, at), op("mov.add", e, total)), (over,))
+        assert same((as_ints(got),), Within((Local(at), op("mov.add", at, n)), (inner,)))
     row = For(j, Const(1), Const(9), 1, (read(a, op("mul.add", a, i, Const(20)), op("mov.add", a, j)),), some=True)
     stepped = reduce_induction_variables(module(For(i, Const(0), Const(8), 1, (row,), some=True)))
     (got,) = merge_induction_variables(stepped).entry
