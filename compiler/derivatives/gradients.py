@@ -71,12 +71,13 @@ def gradient(
     if copies > 1 and (keep or loss is not None):
         raise ValueError("cotangents in several copies are neither kept nor those of one loss")
     named = None if loss is None else next((r for r in module.regions if _holds(r, loss)), None)
-    roles = _roles(module, loss, named, forward, keep)
+    found = _roles(module, loss, named, forward, keep)
+    roles = None if isinstance(found, str) else found
     active = active_storage(module, inputs, outputs)
     offset, wide = with_shadow_memory(module, active, copies)
     wide, kept, before, after = _room(wide, keep)
-    if isinstance(roles, str):
-        wide, roles = wide.with_remarks("eliminate_forward_sweep", [(None, roles)]), None
+    if isinstance(found, str):
+        wide = wide.with_remarks("eliminate_forward_sweep", [(None, found)])
     lifting = Lifting(module, Mode.COTANGENT, active, offset, kept, roles=roles, copies=copies)
     value: int | None = None
     results: tuple[ir.Region, ...] = ()
