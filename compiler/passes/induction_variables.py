@@ -127,8 +127,9 @@ def _merged(loop: ir.For, w: Format, few: int) -> list[ir.Node] | None:
 
 
 def _may_write(node: ir.Node, s: ir.Var) -> bool:
+    """Whether a statement may change s, or names it where no constant can stand."""
     if isinstance(node, ir.Op):
-        return any(operand(node, place) is s for place in facts(node.opcode).written)
+        return node.d is s or any(operand(node, place) is s for place in facts(node.opcode).written)
     return isinstance(node, ir.Call | ir.Local | ir.Delocal) and s in operands_of(node)
 
 
