@@ -66,8 +66,8 @@ def live(program: Program, point: int) -> Sequence[VariableLocation]:
 
 
 def point_of(machine: Machine) -> int:
-    """The point of the code where the machine stands: between two instructions."""
-    return machine.pc if machine.direction > 0 else machine.pc + 1
+    """The point of the code where the machine stands: between two instructions; where it halts, outside of the code."""
+    return machine.pc + ((machine.direction < 0) ^ machine.at_end)
 
 
 def is_variable(text: str, program: Program) -> bool:
