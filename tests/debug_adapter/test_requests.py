@@ -88,7 +88,10 @@ def test_breakpoints_of_code_and_data() -> None:
         c.move("continue", "instruction breakpoint")
         assert c.value("pc") == "3"
         c.request("setInstructionBreakpoints", breakpoints=[])
-        registers = c.request("scopes", frameId=1)["scopes"][1]["variablesReference"]
+        # A program without variables begins with its registers, which editors then unfold.
+        [registers, *_] = c.request("scopes", frameId=1)["scopes"]
+        assert registers["name"] == "Registers"
+        registers = registers["variablesReference"]
         data = c.request("dataBreakpointInfo", variablesReference=registers, name="sum")
         assert data["accessTypes"] == ["write"]
         c.request("setDataBreakpoints", breakpoints=[{"dataId": data["dataId"], "condition": "sum > 5"}])

@@ -90,9 +90,9 @@ class Views:
     # ------------------------------------------------------------------ scopes
 
     def scopes(self) -> list[Node]:
-        """The scopes of the innermost frame."""
+        """The scopes of the innermost frame. Editors unfold the first one, so a program without variables begins with its registers."""
         machine = self._session.machine
-        found = [Node("Variables", "", children=self._variables)]
+        found = [Node("Variables", "", children=self._variables)] if machine.program.variables else []
         if machine.cotangents:
             found.append(Node("Cotangents", "", children=lambda: self._tree(_cotangents(self._session), "")))
         found += [
