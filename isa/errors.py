@@ -47,6 +47,8 @@ register(
     ("RG0514", "input too large", "A file, or the contents of an archive, has more bytes than the limit. It is refused before memory is allocated for "
      "it.",
      "Allow more with --max-input or --max-expanded."),
+    ("RG0515", "optional package is missing", "A part of Retrograd uses a package that the base installation does not bring.",
+     "Install the extra that the message names."),
     ("RG0603", "wrong argument", "The function takes another number of arguments, other types, or other shapes.",
      "Pass arguments of the declared types and shapes."),
     ("RG0604", "no such format", "A format names the bits before and after the binary point, which together make a word of 4, 8, 16, 32 or 64 bits.",

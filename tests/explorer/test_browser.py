@@ -50,7 +50,7 @@ class Page:
         self.tab.wait_for_selector("html[data-ready]")
 
     def words(self) -> list[int]:
-        return [int(word) for word in self.tab.evaluate("() => words.map(String)")]
+        return [int(word) for word in self.tab.evaluate("() => player.words.map(String)")]
 
     def press(self, *keys: str) -> None:
         for key in keys:
@@ -58,7 +58,7 @@ class Page:
 
     @property
     def step(self) -> int:
-        found: int = self.tab.evaluate("() => at")
+        found: int = self.tab.evaluate("() => player.step")
         return found
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ def test_every_state_forward_and_back(browser: Any, tmp_path: Path) -> None:
     states = Player(found.as_dict()).states()
     shown = Page(browser, tmp_path / "page.html", found.html)
     for n in [*range(len(states)), *reversed(range(len(states)))]:
-        shown.tab.evaluate("n => { while (at < n) forward(); while (at > n) backward(); }", n)
+        shown.tab.evaluate("n => player.to(n)", n)
         assert shown.words() == states[n]
     shown.close()
 
@@ -105,6 +105,8 @@ def test_keys_and_buttons(browser: Any, tmp_path: Path) -> None:
     assert shown.tab.locator("#status").inner_text().splitlines()[-1] == "changed: r2 total: 1 → 5"
     row.locator("button").last.click()
     assert "5 → 14" in shown.tab.locator("#status").inner_text()
+    # Small numbers have their whole exponent: 3 is 3·2⁻³² in Q32.32.
+    assert shown.tab.locator("#word-lines tr", has_text="r1 n").locator("td").last.inner_text() == "6.98491931e-10"
     assert shown.tab.locator("#scrubber").get_attribute("aria-valuetext") == f"step {shown.step}"
     shown.close()
 
@@ -128,9 +130,9 @@ def test_running_and_scrubbing(browser: Any, tmp_path: Path) -> None:
     assert shown.step == 7
     shown.tab.select_option("#speed", "5000")
     shown.tab.click("#play")
-    shown.tab.wait_for_function(f"() => at === {last}")
+    shown.tab.wait_for_function(f"() => player.step === {last}")
     shown.tab.click("#play-back")
-    shown.tab.wait_for_function("() => at === 0")
+    shown.tab.wait_for_function("() => player.step === 0")
     box = shown.tab.locator("#timeline").bounding_box()
     shown.tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + 10)
     assert abs(shown.step - last / 2) <= 2

@@ -22,8 +22,6 @@ register(
      "`--dump-ir all` shows the IR after each."),
     ("RG0512", "option out of place", "The option does not apply to this kind of program, or not together with another option.",
      "`retrograd COMMAND --help` says what each option is for."),
-    ("RG0515", "optional package is missing", "A part of the command line uses a package that the base installation does not bring.",
-     "Install the extra that the message names."),
     ("RG1008", "tool for hardware", "Other tools make Verilog, place and route, count gates and simulate fast: Yosys, nextpnr, Verilator.",
      "Install the tool that the message names. If a tool failed, read its output."),
     ("RG1201", "no such workload", "`retrograd bench` runs workloads and measurements of the toolchain by their names.",

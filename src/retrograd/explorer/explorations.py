@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrograd.compiler.compiled import Options
 from retrograd.debugger.recording import STEPS, Recorder, Recording
@@ -28,6 +28,9 @@ from retrograd.simulator.energy.context import PricingContext, pricing_context
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.machine import Machine
 
+if TYPE_CHECKING:
+    from retrograd.explorer.notebook import ExplorerWidget
+
 #: format -> suffixes of its files
 FORMATS = {
     "html": (".html", ".htm"),
@@ -42,11 +45,15 @@ HEIGHT = 900
 
 @dataclass(frozen=True)
 class Exploration:
-    """A recorded run. A notebook shows it; `save` writes it as one HTML file, which needs no network."""
+    """A recorded run. A notebook shows it, as `widget` or in a frame; `save` writes it as one HTML file, which needs no network."""
 
     name: str
     recording: Recording
     prices: PricingContext
+
+    def __repr__(self) -> str:
+        """The name and the number of steps. The recording itself may have millions of words."""
+        return f"<Exploration of {self.name}: {len(self.recording.steps)} steps>"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: schema retrograd.exploration/1."""
@@ -55,9 +62,17 @@ class Exploration:
     @cached_property
     def html(self) -> str:
         """The page."""
-        steps, w = len(self.recording.steps), self.recording.program.format
-        facts = f"{steps:,} steps of {len(self.recording.program.code):,} instructions in {w}".replace(",", "\u202f")
-        return page(self.as_dict(), self.name, facts)
+        return page(self.as_dict(), self.name)
+
+    @cached_property
+    def widget(self) -> ExplorerWidget:
+        """The explorer of a notebook, with the step that it shows: `widget.step = 700` goes there. Raises InputError RG0515 without anywidget."""
+        try:
+            from retrograd.explorer.notebook import ExplorerWidget
+        except ImportError:
+            hint = "`pip install 'retrograd[notebook]'` installs it"
+            raise InputError(Diagnostic("RG0515", "the package anywidget is not installed", hint=hint)) from None
+        return ExplorerWidget(self.as_dict())
 
     def written(self, format: str) -> bytes:
         """The recording in one of `FORMATS`. Raises InputError RG0507 for another."""
@@ -86,6 +101,14 @@ class Exploration:
 
     def _repr_html_(self) -> str:
         return frame(self.html, HEIGHT)
+
+    def _repr_mimebundle_(self, **formats: Any) -> dict[str, Any]:
+        """The widget, which a notebook prefers to `_repr_html_`; without anywidget there is only that frame."""
+        try:
+            data, _ = self.widget._repr_mimebundle_(**formats)
+        except InputError:
+            return {}
+        return {format: view for format, view in data.items() if format != "text/plain"}
 
 
 def format_of_file(path: str | PathLike[str]) -> str:

@@ -1,4 +1,4 @@
-"""The explorer's page: HTML with its style, script and data in one file.
+"""The explorer's page: HTML with its component, style, script and data in one file.
 
 A content security policy allows this script and this style by their hashes, and no network. Text of a program is JSON in the page, whose
 `<` is escaped, and the script shows it as text nodes only: no content of a program is ever HTML.
@@ -16,14 +16,25 @@ from string import Template
 from typing import Any
 
 
-def page(document: dict[str, Any], title: str, facts: str = "") -> str:
+#: shows the recording of the page, from the step that the address names
+_BEGIN = """
+const wanted = /^#step=(\\d+)$/.exec(location.hash);
+const recording = JSON.parse(document.getElementById("recording").textContent);
+const player = explorer(document, recording, wanted ? { step: Number(wanted[1]) } : {});
+document.documentElement.dataset.ready = "true";
+"""
+
+
+def page(document: dict[str, Any], title: str) -> str:
     """The page of a document of `exploration`."""
-    template, style, script = _parts()
+    found = parts()
+    style, script = found["explorer.css"], found["explorer.js"] + _BEGIN
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}"
     data = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
-    shown = {"policy": policy, "title": title.encode("utf-8", "replace").decode(), "facts": facts}
+    shown = {"policy": policy, "title": title.encode("utf-8", "replace").decode()}
     escaped = {name: html.escape(text) for name, text in shown.items()}
-    return Template(template).substitute(escaped, style=style, script=script, data=data)
+    template = Template(found["explorer.html"])
+    return template.substitute(escaped, style=style, component=found["component.html"], script=script, data=data)
 
 
 def frame(page: str, height: int) -> str:
@@ -35,10 +46,11 @@ def frame(page: str, height: int) -> str:
 
 
 @cache
-def _parts() -> tuple[str, str, str]:
+def parts() -> dict[str, str]:
+    """The page's template, and the component with its style and script, by the names of their files."""
     folder = files("retrograd.explorer")
-    template, style, script = (folder.joinpath(f"explorer.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
-    return template, style, script
+    names = ("explorer.html", "component.html", "explorer.css", "explorer.js", "notebook.js")
+    return {name: folder.joinpath(name).read_text("utf-8") for name in names}
 
 
 def _hash(text: str) -> str:
