@@ -34,7 +34,7 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "simulator": frozenset({"numpy", "llvmlite", "numba", "cuda", "nvtx"}),
     "hdl": frozenset({"amaranth", "numpy", "z3"}),
     "compiler": frozenset({"numpy", "lark"}),
-    # jax, torch: adapters; scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests; vcd: traces of runs; pygments: highlighting; pygls, lsprotocol: a language server.
+    # jax, torch: adapters; scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests; vcd: traces of runs; pygments: highlighting; pygls, lsprotocol: a language server; anywidget, traitlets: the explorer in notebooks.
     FACE: frozenset(
         {
             "numpy",
@@ -52,6 +52,8 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
             "distributed",
             "zarr",
             "IPython",
+            "anywidget",
+            "traitlets",
         }
     ),
     BENCHMARKS: frozenset({"numpy", "matplotlib"}) | PEERS,
@@ -68,6 +70,8 @@ ONLY_IN = {
     "lsprotocol": "src/retrograd/editors/language_server.py",
     "distributed": "src/retrograd/distribution/executors.py",
     "IPython": "src/retrograd/presentation/progress.py",
+    "anywidget": "src/retrograd/explorer/notebook.py",
+    "traitlets": "src/retrograd/explorer/notebook.py",
 }
 #: the front end of Python; these files compose it with the rest of the compiler, which depends on no source language
 PYTHON_FRONT_END = "compiler/frontends/python"

@@ -39,6 +39,6 @@ class ExplorerWidget(anywidget.AnyWidget):
     def _recorded(self, proposal: dict[str, Any]) -> int:
         step: int = proposal["value"]
         if not self._first <= step <= self._last:
-            hint = f"the recording has the steps {self._first} to {self._last}"
-            raise InputError(Diagnostic("RG1303", f"there is no step {step} here", hint=hint))
+            recorded = f"the recording has the steps {self._first} to {self._last}"
+            raise InputError(Diagnostic("RG0507", f"there is no step {step} here", hint=recorded))
         return step

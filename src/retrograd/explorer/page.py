@@ -15,7 +15,6 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-
 #: shows the recording of the page, from the step that the address names
 _BEGIN = """
 const wanted = /^#step=(\\d+)$/.exec(location.hash);
