@@ -57,6 +57,16 @@ class ArrayLayout(NamedTuple):
     #: the elements of a stack: the word before them is their number
     stack: bool = False
 
+    def element_at(self, word: int) -> str | None:
+        """The name of the element at a word of the region, `m[5]` by its number in row-major order; None where the word is no element."""
+        rest, flat = word - self.offset, 0
+        for n, stride in zip(self.shape, self.strides, strict=True):
+            i, rest = divmod(rest, stride)
+            if not 0 <= i < n:
+                return None
+            flat = flat * n + i
+        return None if rest or self.stack else f"{self.name}[{flat}]" if self.shape else self.name
+
 
 class VariableLocation(NamedTuple):
     """The register or word of memory that holds a variable of the source at some points of the code (a DWARF location list entry).

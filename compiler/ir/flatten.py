@@ -95,8 +95,8 @@ class Temporaries:
         return found
 
     def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
-        """A new temporary, zero."""
-        t = ir.Var(name, kind, self.span)
+        """A new temporary, zero. Its name is no name of the source, where a variable may have the same."""
+        t = ir.Var(f"%{name}", kind, self.span)
         self.compute.append(ir.Local(t, False, self.span))
         return t
 

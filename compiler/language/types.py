@@ -335,7 +335,10 @@ def layouts(
                 yield from layouts(inner, part_name(name, t, field), offset, shape, strides)
                 offset += inner.size
         case StackType(element, capacity):
-            yield ArrayLayout(name, element.kind.value, offset + 1, (*shape, capacity), (*strides, 1), stack=True)
+            # A local stack is an array of one.
+            alone = shape == (1,)
+            outer, steps = ((), ()) if alone else (shape, strides)
+            yield ArrayLayout(name, element.kind.value, offset + 1, (*outer, capacity), (*steps, 1), stack=True)
         case StaticType():
             return
 

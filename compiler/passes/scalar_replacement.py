@@ -207,7 +207,9 @@ class _Replacer:
         if found is None:
             region, at = word
             kind = self.survey.kinds.get(word, ir.Kind.INT)
-            found = self.variables[word] = ir.Var(f"{region.name.rpartition('.')[2]}[{at}]", kind, region.span)
+            names = filter(None, (layout.element_at(at) for layout in region.layouts))
+            name = next(names, f"{region.name.rpartition('.')[2]}[{at}]")
+            found = self.variables[word] = ir.Var(name, kind, region.span)
         return found
 
     # ------------------------------------------------------------------ lifetimes

@@ -95,7 +95,7 @@ class Code:
         if e.op in ("const", "read", "load"):
             body.append(t.memory(f"st.{update}", t.operand(e), where))
         else:
-            d = Var(where.region.name, place.kind, self.span)
+            d = Var(f"%{where.region.name}", place.kind, self.span)
             t.into(body, d, update, e)
             # The word is exchanged into d after the temporaries are computed, since they may read the array.
             t.compute += [Local(d, False, self.span), t.memory("exch", d, where)]

@@ -82,7 +82,8 @@ class Loops:
 
     def _loop(self, node: ast.For, through: Iterable) -> None:
         name = next(n for n in ast.walk(node.target) if isinstance(n, ast.Name))
-        var = Var(name.id, INT, self.errors.span(node.target))
+        # Through an array, the name of the source means the element, and not the index.
+        var = Var("%index" if through.bounds is None else name.id, INT, self.errors.span(node.target))
         w, t = self.builder.w, self.builder.temporaries()
         if through.bounds is not None and self.iterables.wraps_to_start(*through.bounds):
             through = self._counted(through, *through.bounds, t)

@@ -146,7 +146,7 @@ class Updates:
             # One instruction updates the word in memory.
             body.append(t.memory(f"st.{update}", t.operand(e), where))
         else:
-            d = where if isinstance(where, Var) else Var(where.region.name, place.kind, t.span)
+            d = where if isinstance(where, Var) else Var(f"%{where.region.name}", place.kind, t.span)
             t.into(body, d, update, e)
             if isinstance(where, Address):
                 # The word is exchanged into d after the temporaries were computed, since they may read the array.

@@ -1,0 +1,190 @@
+"""Variables in the debugger against an interpreter of the source, on random programs of the language, forward and back.
+
+At each line of the function the debugger shows variables. Their values are those of the model of the language
+(tests/language/random_programs/model.py) at a moment of its run:
+
+    level 0: all variables of a line together, and the moments of later lines do not come earlier
+    level 1: the same for each variable and element by itself, since the optimiser moves statements. A variable that it removed is not shown.
+             An element of an array whose index only the run computes may be in a register for several lines; its word in memory is 0 then.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from retrograd.isa.words import Format
+from retrograd.simulator.machine import Machine
+
+from retrograd.debugger.session import Session
+from retrograd.debugger.variables import Variable, value_of
+
+#: random programs in the default tier, and in the slow one
+QUICK, SLOW, CHUNK = 10, 1000, 50
+#: lines that are looked at in one run
+LINES = 250
+
+#: name of a variable -> its words, and its elements where it is a stack
+State = dict[str, tuple[int, ...]]
+
+
+def states_of_the_model(case: Any, words: list[list[int]], values: ModuleType, model: ModuleType) -> list[State]:
+    """The variables of the function before each of its statements, and at its end."""
+    states: list[State] = []
+
+    class Traced(model.Model):  # type: ignore[name-defined, misc]
+        depth = 0
+
+        def call(self, callee: Any, args: Any) -> None:
+            self.depth += 1
+            super().call(callee, args)
+            self.depth -= 1
+
+        def step(self, node: Any, forward: bool, makes: bool) -> None:
+            if self.depth == 1:
+                states.append(dict(flat(self.names)))
+            super().step(node, forward, makes)
+            if self.depth == 1:
+                states.append(dict(flat(self.names)))
+
+    def flat(names: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+        for name, value in names.items():
+            match value:
+                case values.Struct(_, fields):
+                    yield from flat({f"{name}.{field}": inner for field, inner in fields.items()})
+                case values.Stack(count, inner):
+                    yield name, tuple(c.word for c in inner[: case.format.signed(count.word)])
+                case values.Cell():
+                    yield name, (value.word,)
+                case values.View(items) if items.size and isinstance(items.flat[0], values.Cell):
+                    yield name, tuple(c.word for c in items.flat)
+
+    given = [values.make(t, iter(w)) for (_, t), w in zip(case.parameters, words, strict=True)]
+    Traced(case.tree, case.format).run(case.entry, given)
+    return states
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for inner in value:
+            yield from leaves(inner)
+    else:
+        yield value
+
+
+def agrees(value: Any, kind: str, words: tuple[int, ...] | None, w: Format, element: int | None = None) -> bool:
+    """Whether a shown value, or one element of it, is that of the model. A variable that is not live yet, or no longer, is zero."""
+    found = list(leaves(value))
+    expected = [value_of(kind, word, w) for word in ([0] * len(found) if words is None else words)]
+    if element is None:
+        return found == expected
+    return element < len(expected) and len(found) == len(expected) and found[element] == expected[element]
+
+
+def lines_of(session: Session, first: int, last: int) -> Iterator[int]:
+    """Runs to the end or a trap, and stops at the beginning of each line of the function."""
+    program = session.machine.program
+    spans = [program.source.span(pc) for pc in range(len(program.code))]
+    before: int | None = None
+    mine: int | None = None
+    while True:
+        span = spans[session.pc]
+        line = None if span is None else span.line
+        inside = line is not None and first <= line <= last
+        # Back in a line after the lines of a procedure that it calls, the line goes on.
+        if inside and line is not None and line not in (before, mine) and not session.machine.br:
+            yield line
+        before, mine = line, line if inside else mine
+        if not session.timeline.one(back=False):
+            return
+
+
+class Moments:
+    """The moments of the model's run that the shown variables have passed."""
+
+    def __init__(self, states: list[State], w: Format) -> None:
+        self.states, self.w = states, w
+        self.passed: Counter[tuple[str, int | None]] = Counter()
+
+    def next(self, key: tuple[str, int | None], shown: list[Variable]) -> bool:
+        """Go on to the first moment, from the last one of `key` on, at which the variables have their values."""
+        for n in range(self.passed[key], len(self.states)):
+            state = self.states[n]
+            if all(agrees(v.value, v.kind, state.get(v.name), self.w, key[1]) for v in shown):
+                self.passed[key] = n
+                return True
+        return False
+
+    def check(self, level: int, shown: list[Variable]) -> None:
+        if level == 0:
+            assert self.next(("", None), shown), [(v.name, v.value) for v in shown]
+            return
+        for v in shown:
+            found = list(leaves(v.value))
+            if not isinstance(v.value, list):
+                assert self.next((v.name, None), [v]), (v.name, v.value)
+            elif not any(len(state.get(v.name, found)) != len(found) for state in self.states):
+                for k, value in enumerate(found):
+                    assert value == value_of(v.kind, 0, self.w) or self.next((v.name, k), [v]), (v.name, k, v.value)
+
+
+def check(seed: int, generate: ModuleType, checks: ModuleType, went: Counter[str]) -> None:
+    case = generate.generate(seed)
+    model = sys.modules[checks.Model.__module__]
+    values = sys.modules[model.Cell.__module__]
+    words = checks.arguments(case, random.Random(seed))
+    try:
+        states = states_of_the_model(case, words, values, model)
+    except (checks.Trapped, checks.Wild):
+        went["left out"] += 1
+        return
+    names = {name for state in states for name in state}
+    entry = next(node for node in case.tree.body if getattr(node, "name", "") == case.entry)
+    for level in (0, 1):
+        compiled = case.compiled(level)
+        machine = Machine(compiled.program)
+        machine.load(0, checks.memory_of(compiled, words))
+        session, moments = Session(machine), Moments(states, case.format)
+        seen: list[tuple[int, list[Variable]]] = []
+        for number, line in zip(range(LINES), lines_of(session, entry.body[0].lineno, entry.end_lineno), strict=False):
+            shown = [v for v in session.variables() if v.name in names]
+            went[f"level {level}"] += len(shown)
+            try:
+                moments.check(level, shown)
+            except AssertionError as error:
+                error.add_note(f"generate({seed}), level {level}, stop {number} at line {line}\n{case.source}")
+                raise
+            seen.append((session.position, shown))
+        # Back at each of these steps, the variables are the same.
+        for position, shown in reversed(seen):
+            session.to(position)
+            assert [v for v in session.variables() if v.name in names] == shown, (seed, level, position)
+    case.release()
+
+
+def test_variables_are_those_of_the_source(generate: ModuleType, checks: ModuleType) -> None:
+    went: Counter[str] = Counter()
+    for seed in range(QUICK):
+        check(seed, generate, checks, went)
+    assert went["level 0"] > 50 * QUICK
+    assert went["level 1"] > 20 * QUICK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, CHUNK))
+def test_variables_of_more_programs(first: int, generate: ModuleType, checks: ModuleType) -> None:
+    went: Counter[str] = Counter()
+    failures: list[Exception] = []
+    for seed in range(first, first + CHUNK):
+        try:
+            check(seed, generate, checks, went)
+        except Exception as error:
+            failures.append(error)
+    if failures:
+        raise ExceptionGroup(f"{len(failures)} of {CHUNK} programs", failures)
+    assert went["left out"] <= CHUNK // 5, went
