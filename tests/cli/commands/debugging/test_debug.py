@@ -91,6 +91,10 @@ def test_the_way_back_with_cotangents(
     ("arguments", "commands", "code"),
     [
         (["sum.rga", "--loss", "n"], "", "RG0512"),
+        (["sum.rga"], "why", "RG1305"),
+        (["sum.rga"], "set", "RG1305"),
+        (["sum.rga"], "turn 3", "RG1305"),
+        (["sum.rga"], "info r1", "RG1305"),
         ([BESSEL, "0.0", "2.5", "--loss", "nu"], "", "RG0603"),
         ([BESSEL, "0.0", "2.5", "--tech", "steam"], "", "RG1101"),
         ([BESSEL, "0.0", "2.5"], "print cotangent(z)", "RG1301"),
@@ -98,7 +102,7 @@ def test_the_way_back_with_cotangents(
         ([BESSEL, "0.0", "2.5", "--loss", "out"], "print cotangent(total)", "RG1302"),
     ],
 )
-def test_wrong_ways_back(
+def test_wrong_commands(
     program: str, arguments: list[str], commands: str, code: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["debug", *arguments, "-x", script(commands + "\n")]) == 2

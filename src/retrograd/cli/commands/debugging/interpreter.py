@@ -49,12 +49,12 @@ class Interpreter:
             "reverse-next": (self._repeated(session.step_over, back=True), "reverse-next [N]: the same, back"),
             "line": (self._repeated(session.step_line), "line [N]: to the next line of the source"),
             "reverse-line": (self._repeated(session.step_line, back=True), "reverse-line [N]: one line back"),
-            "out": (self._repeated(session.step_out), "out: until the procedure returns"),
-            "reverse-out": (self._repeated(session.step_out, back=True), "reverse-out: back to its call"),
-            "continue": (self._repeated(session.resume), "continue: to the next stop"),
+            "out": (self._repeated(session.step_out), "out [N]: until the procedure returns"),
+            "reverse-out": (self._repeated(session.step_out, back=True), "reverse-out [N]: back to its call"),
+            "continue": (self._repeated(session.resume), "continue [N]: to the next stop"),
             "reverse-continue": (
                 self._repeated(session.resume, back=True),
-                "reverse-continue: to the last stop before",
+                "reverse-continue [N]: to the last stop before",
             ),
             "turn": (self._turn, "turn: face the other way; steps are counted from 0 again"),
             "to": (self._to, "to N: to the step with a number"),
@@ -87,7 +87,13 @@ class Interpreter:
         if name not in self.commands:
             hint = nearest(name, self.commands) or "`help` lists the commands"
             raise fail("RG1305", f"there is no command `{name:.40}`", hint)
-        self.commands[name][0](rest.strip())
+        carry_out, summary = self.commands[name]
+        operands = summary.partition(":")[0].partition(" ")[2]
+        if rest.strip() and not operands:
+            raise fail("RG1305", f"`{name}` takes no operand", summary)
+        if operands and not operands.startswith("[") and not rest.strip():
+            raise fail("RG1305", f"{name}: {operands.partition(' ')[0]} is missing", summary)
+        carry_out(rest.strip())
         return False
 
     # ------------------------------------------------------------------ motion
