@@ -250,3 +250,26 @@ def test_a_trap_on_the_way_of_a_step() -> None:
     assert event.reason == "trap"
     assert isinstance(event.trap, Trap)
     assert isinstance(session.machine, Machine)
+
+
+def test_the_way_back_from_a_search_is_short() -> None:
+    """`why` of a word that was written at the beginning goes there once, and returns to the same state by a copy of it."""
+    steps = 400_000
+    session = session_of(SUM.replace("        start\n", "        start\n        add r9, 7\n"), "native", r1=steps)
+    session.to(steps)
+    before, executed = session.machine.state(), {way: list(n) for way, n in session.timeline.executed.items()}
+    taken, run = [], session.timeline._run
+
+    def counting(steps: int, sign: int) -> None:
+        at = session.position
+        run(steps, sign)
+        taken.append(abs(session.position - at))
+
+    session.timeline._run = counting  # type: ignore[method-assign]
+    assert [write.step for write in session.why(session.place("r9")).writes] == [1]
+    assert (session.position, session.machine.state()) == (steps, before)
+    assert session.timeline.executed == executed
+    assert sum(taken) < 1.5 * steps
+    session.step(back=True)
+    session.step()
+    assert session.machine.state() == before

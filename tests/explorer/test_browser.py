@@ -143,10 +143,10 @@ def test_running_and_scrubbing(browser: Any, tmp_path: Path) -> None:
 
 def test_hostile_text_is_text(browser: Any, tmp_path: Path) -> None:
     program = assemble(f"; {HOSTILE}\nstart\n add r1, 1\n finish")
-    shown = Page(browser, tmp_path / "page.html", page(rg.explore(program).as_dict(), HOSTILE))
+    shown = Page(browser, tmp_path / "page.html", page({**rg.explore(program).as_dict(), "name": HOSTILE}, HOSTILE))
     assert shown.tab.locator("img").count() == 0
     assert HOSTILE in shown.tab.locator("#source-lines").inner_text()
-    assert shown.tab.title() == HOSTILE
+    assert shown.tab.title() == shown.tab.locator("h1").inner_text() == HOSTILE
     shown.close()
 
 

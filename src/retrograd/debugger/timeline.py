@@ -25,6 +25,8 @@ from retrograd.simulator.machine import Machine, Trap
 
 #: moves of fewer steps are single steps; the first and the longest run of a search
 _FEW, _FIRST, _LONGEST = 16, 64, 1 << 24
+#: an excursion returns from a run of so many steps by a copy of the state
+_FAR = 1 << 16
 #: seconds of a part of a long move; a part that takes less is followed by a longer part
 _PART = 0.05
 
@@ -45,11 +47,21 @@ class Timeline:
         self._turns = [i.opcode.turns or table.inverse(i.opcode).turns for i in machine.program.instructions]
         self._erases = any(i.opcode.erased_words for i in machine.program.instructions)
         self._opened: tuple[int, Any, Any] = position, None, None
+        #: within an excursion, the state before its first long run
+        self._away, self._mark = False, self._opened
         self.open_here()
 
     def open_here(self) -> None:
         """Let this state be the one from which the timeline begins anew, after a change from outside."""
-        self._opened = self.position, snapshot(self.machine), {way: list(hits) for way, hits in self.executed.items()}
+        self._opened = self._copied()
+
+    def _copied(self) -> tuple[int, Any, Any]:
+        return self.position, snapshot(self.machine), {way: list(hits) for way, hits in self.executed.items()}
+
+    def _return_to(self, copied: tuple[int, Any, Any]) -> None:
+        self.position, state, executed = copied
+        restore(self.machine, state)
+        self.executed = {way: list(hits) for way, hits in executed.items()}
 
     def begin_here(self) -> None:
         """Count steps from 0 at this state, before which there is no step."""
@@ -66,10 +78,14 @@ class Timeline:
     @contextmanager
     def excursion(self) -> Iterator[None]:
         """Return to the present step after the block, and to the trap before which the machine stands."""
-        position, trap = self.position, self.trap
+        position, trap, outer = self.position, self.trap, (self._away, self._mark)
+        self._away, self._mark = True, (position, None, None)
         try:
             yield
         finally:
+            mark, (self._away, self._mark) = self._mark, outer
+            if mark[1] is not None and abs(mark[0] - position) < abs(self.position - position):
+                self._return_to(mark)
             self.to(position)
             self.trap = trap
 
@@ -148,6 +164,8 @@ class Timeline:
     def _run(self, steps: int, sign: int) -> None:
         """Run on the engine. The counts of the machine are added to those of the timeline, also where it traps."""
         machine = self.machine
+        if self._away and steps >= _FAR and self._mark[1] is None:
+            self._mark = self._copied()
         before = {way: list(hits) for way, hits in machine.executed.items()}
         try:
             if sign > 0:
@@ -166,15 +184,13 @@ class Timeline:
             self.position += sign * int(taken)
 
     def _begin_anew(self, target: int, before: int) -> None:
-        opened, state, executed = self._opened
+        opened = self._opened[0]
         if target < opened:
             self.forward(before - self.position)
             between = "an erased word lies between" if self._erases else "the way back from the changed state traps"
             message = f"step {target} lies before the beginning of the session, and {between}"
             raise InputError(Diagnostic("RG1303", message))
-        restore(self.machine, state)
-        self.position = opened
-        self.executed = {way: list(hits) for way, hits in executed.items()}
+        self._return_to(self._opened)
         self.forward(target - opened)
 
     # ------------------------------------------------------------------ search
