@@ -151,7 +151,7 @@ def test_hostile_text_is_text(browser: Any, tmp_path: Path) -> None:
 
 
 def test_colours_of_text_can_be_read(browser: Any, tmp_path: Path) -> None:
-    """Contrast of at least 4.5 to 1 (WCAG AA) between each colour of text and the panels, in both schemes."""
+    """Contrast of at least 4.5 to 1 (WCAG AA) between each colour of text and its backgrounds, in both schemes."""
     script = """() => {
       const style = getComputedStyle(document.documentElement);
       const part = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
@@ -159,16 +159,18 @@ def test_colours_of_text_can_be_read(browser: Any, tmp_path: Path) -> None:
         const [r, g, b] = style.getPropertyValue(`--${name}`).trim().match(/[0-9a-f]{2}/gi).map((h) => part(parseInt(h, 16)));
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
       };
-      const names = ["text", "faint", "live", "erased", "energy", "cotangent", "focus", "back-way"];
-      return names.map((name) => {
-        const [a, b] = [light(name), light("panel")].sort();
-        return [name, (b + 0.05) / (a + 0.05)];
+      const pairs = ["text", "faint", "live", "erased", "energy", "cotangent", "focus", "back-way"].map((name) => [name, "panel"]);
+      pairs.push(["text", "changed"], ["cotangent", "changed"]);
+      pairs.push(...["text", "faint", "focus", "back-way"].map((name) => [name, "here"]));
+      return pairs.map(([name, behind]) => {
+        const [a, b] = [light(name), light(behind)].sort();
+        return [`${name} on ${behind}`, (b + 0.05) / (a + 0.05)];
       });
     }"""
     for scheme in ("light", "dark"):
         shown = Page(browser, tmp_path / "page.html", summing(1).html)
         shown.tab.emulate_media(color_scheme=scheme)
         found = dict(shown.tab.evaluate(script))
-        assert len(found) == 8
+        assert len(found) == 14
         assert {name: ratio for name, ratio in found.items() if ratio < 4.5} == {}, scheme
         shown.close()

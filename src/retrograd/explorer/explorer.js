@@ -123,7 +123,7 @@ function explorer(root, data, { step = data.first, moved = () => {} } = {}) {
   });
   let shownFile = -1;
   function buildSource() {
-    if (!files.length) { element("source").remove(); root.querySelector("main").classList.add("sourceless"); return; }
+    if (!files.length) { element("source").remove(); element("panels").classList.add("sourceless"); return; }
     const choice = element("file");
     files.forEach((file, f) => { const o = made("option", file.name); o.value = f; choice.append(o); });
     choice.hidden = files.length < 2;
