@@ -160,7 +160,9 @@ def test_the_tables_and_what_is_published() -> None:
     [
         (["--papers", "grap", "--store", "s.json"], "did you mean `graph`"),
         (["--papers"], "--papers keeps what it measures"),
-        (["--store", "s.json"], "--store is for --papers"),
+        (["--gpu", "--store", "s.db"], "--store does not go with --gpu"),
+        (["--papers", "--workers", "2", "--store", "s.json"], "--workers does not go with --papers"),
+        (["--workers", "0", "gmm"], "`0` is no number of processes"),
         (["--papers", "--quick", "--store", "s.json"], "--quick does not go with --papers"),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_batch_on_four_workers_in_fifteen_minutes(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "batch.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "(10000,) the same bits as in one process: True\n"), ran.stderr
     assert ran.stdout == found["console"].partition("\n")[2]
-    np.savez(tmp_path / "in.npz", stiffness=np.linspace(0.5, 4.0, 1000))
+    np.savez(tmp_path / "in.npz", k=np.linspace(0.5, 4.0, 1000))
     retrograd = [
         str(Path(sys.executable).parent / "retrograd"),
         "run",
