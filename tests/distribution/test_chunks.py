@@ -18,6 +18,8 @@ from retrograd.values.lossless import join_words
 
 Made = Callable[..., Any]
 X = np.random.default_rng(0).random(500) * 4
+#: the numbers that `rg.external` statements have seen
+SEEN: list[float] = []
 
 
 @reversible
@@ -112,7 +114,7 @@ def test_traps(tmp_path: Path) -> None:
     assert result.values["y"][4] == 0
     x[[4, 77]] = 1e300
     (given,) = mapped(tmp_path, big=x)
-    with pytest.raises(InputError, match=r"RG0601"):
+    with pytest.raises(InputError, match=r"RG0601.*element 4 of|RG0601.*element 4: .*counted from element 0"):
         rg.run_chunked(wave, X * 0, 0.5, given, in_axes=(0, None, 0), out=tmp_path / "out")
 
 
@@ -134,7 +136,7 @@ def test_shared_sums_of_mapped_files(tmp_path: Path, losing: Made) -> None:
         ({"out": "no/such"}, "RG0501"),
         ({"out": "."}, "RG1509.*is read from"),
         ({"traps": "ignore"}, "RG0603.*traps"),
-        ({"in_axes": (0, None, 1)}, "RG0603.*along axis 0"),
+        ({"in_axes": (0, None, 1)}, "RG0603.*no axis 1"),
     ],
 )
 def test_wrong_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], text: str) -> None:
@@ -147,6 +149,28 @@ def test_wrong_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: di
         rg.run_chunked(wave, X * 0, 0.5, x, **{"out": "out", "in_axes": (0, None, 0), **change})
     assert np.array_equal(np.load("x.npy"), X)
     assert (tmp_path / "full" / "mine.txt").read_text() == "kept"
+
+
+def test_mapped_files_along_another_axis_and_with_statements_for_the_host(tmp_path: Path) -> None:
+    """These are loaded, as before."""
+    rows = np.random.default_rng(1).random((3, 50))
+    (x,) = mapped(tmp_path, x=rows)
+    SEEN.clear()
+
+    @reversible
+    def noted(y: Array[fixed, 3], x: Array[fixed, 3]) -> None:
+        y += x
+        with rg.external():
+            SEEN.append(float(x[0]))
+
+    expected = rg.run_batch(noted, np.zeros((50, 3)), rows.T)
+    found = rg.run_batch(noted, np.zeros((50, 3)), x, in_axes=(0, 1))
+    assert np.array_equal(found.matrix, expected.matrix)
+    (by_rows,) = mapped(tmp_path, t=rows.T)
+    assert np.array_equal(rg.run_batch(noted, np.zeros((50, 3)), by_rows).matrix, expected.matrix)
+    assert SEEN == [*rows[0]] * 3
+    report = rg.energy(rg.vmap(wave, (None, None, 0)), 0.0, 0.5, by_rows[:, 0])
+    assert report.counts == rg.energy(rg.vmap(wave, (None, None, 0)), 0.0, 0.5, rows[0]).counts
 
 
 def test_values_that_are_no_arrays(tmp_path: Path) -> None:

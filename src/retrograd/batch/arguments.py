@@ -188,9 +188,10 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
         return value  # as most are
     what = f"`{name}` of `{called}`"
     if is_chunked(value) and not stack:
-        if axis or not value.shape:
+        if axis == 0:
+            return ChunkedArray(value, what)
+        if not isinstance(value, np.ndarray):
             refuse(f"{what} is an array in chunks, whose elements lie along axis 0", "in_axes is 0 for it, or None")
-        return ChunkedArray(value)
     if stack:
         if isinstance(value, np.ndarray) and value.ndim:
             value = list(value)
@@ -239,6 +240,9 @@ class Batch:
         self.values = dict(zip(names, request.values(tuple(args), keywords), strict=True))
         given = {name: self.values[name] for name in (*names[: len(args)], *keywords)}
         self.columns, self.length = columns_of(function.__name__, function, names, given, in_axes)
+        for name, value in self.values.items():
+            if name not in self.columns and is_chunked(value):
+                self.values[name] = np.asarray(value[...])
 
     def element(self, i: int) -> list[Any]:
         """The arguments of one run."""
@@ -362,6 +366,10 @@ class Loaded:
         if self._rows is None:
             self._rows = np.concatenate(self._convert(None), axis=1)
         return self._rows
+
+    def in_memory(self) -> Loaded:
+        """The same, with no rows that are read on request."""
+        return Loaded(self.ranges, self.rows, self.shared) if self.is_chunked else self
 
     def part(self, first: int, last: int) -> Loaded:
         """Some rows, in memory."""

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from retrograd.isa.diagnostics import Diagnostic, InputError
+
 
 def is_chunked(value: Any) -> bool:
     """Whether the object is an array of which parts are read on request."""
@@ -25,9 +27,12 @@ def is_chunked(value: Any) -> bool:
 class ChunkedArray:
     """The elements of a batched argument, along axis 0."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, what: str) -> None:
         self._source = source
         self.shape: tuple[int, ...] = tuple(source.shape)
+        if not self.shape or not all(isinstance(n, int) for n in self.shape):
+            message = f"{what} is an array in chunks of shape {self.shape}"
+            raise InputError(Diagnostic("RG1509", message, hint="`compute_chunk_sizes()` of Dask finds the sizes."))
         self.ndim = len(self.shape)
         self.dtype = np.dtype(source.dtype)
 

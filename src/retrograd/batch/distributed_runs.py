@@ -102,7 +102,7 @@ def run_distributed(
 
     Raises InputError RG1501 to RG1508 besides.
     """
-    if over is None and not loaded.is_chunked:
+    if over is None and (compiled.externals or not loaded.is_chunked):
         return run_rows(compiled, loaded, kept, summed, settings, numbers=numbers, progress=progress, explain=explain)
     count = len(loaded)
     out = _empty(compiled, kept, sum(n for _, n in summed), settings, numbers, count)
@@ -168,7 +168,7 @@ def chunks(
                 some = loaded.part(first, first + n) if part.refused or part.failed else None
                 if part.refused:
                     assert some is not None
-                    _refuse_numbers(loaded, some)
+                    _refuse_numbers(loaded, some, first)
                 found = _restored(compiled, part, kept, plain, numbers, n)
                 if some is not None and explain:
                     failed = [*part.failed]
@@ -235,9 +235,15 @@ def _known(digest: str, code: Code) -> Code:
     return found
 
 
-def _refuse_numbers(loaded: Loaded, some: Loaded) -> None:
-    """Raise the InputError of a number that has no word."""
-    _ = some.rows if loaded.is_chunked else loaded.rows
+def _refuse_numbers(loaded: Loaded, some: Loaded, first: int) -> None:
+    """Raise the InputError of a number that has no word; `some` are the rows of its task, `first` the place of the first of them."""
+    if not loaded.is_chunked:
+        _ = loaded.rows
+    try:
+        _ = some.rows
+    except InputError as error:
+        d = error.diagnostics[0]
+        raise InputError(replace(d, message=f"{d.message}, counted from element {first}")) from None
     raise AssertionError("all rows have words")
 
 

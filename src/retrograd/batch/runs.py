@@ -149,7 +149,7 @@ def run_rows(
     its end: machines run the elements one after the other then, since only machines keep all counts. `explain`: False leaves
     elements that fail in an engine in `failed`, without their traps; so does `Code`. `threads`: by default one for each core.
     """
-    found = engine_named(settings.engine)
+    found, loaded = engine_named(settings.engine), loaded.in_memory()
     if settings.max_steps is not None:
         settings = replace(settings, max_steps=limit_of(settings.max_steps))
     if not settings.checks:

@@ -245,6 +245,8 @@ class _Cluster(Workers):
     def __init__(self, client: Any, owned: bool) -> None:
         self._client, self._closes = client, owned
         self._missing: float | None = None
+        if getattr(client, "asynchronous", False) is True:
+            refuse("RG1501", "the client of Dask is asynchronous", "Client(…, asynchronous=False)")
         if client.status != "running":
             refuse("RG1502", f"the client of Dask is {client.status}")
         super().__init__(client.get_executor(pure=False), max(1, sum(client.nthreads().values())))
