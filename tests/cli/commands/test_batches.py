@@ -633,7 +633,7 @@ def test_any_byte_may_be_wrong(cli: Cli) -> None:
         assert code in (OK, BAD_INPUT), (at, err)
 
 
-@pytest.mark.parametrize("path", [".", "nope", "nope/nope", "in\0.npz", "n" * 5000, ""])
+@pytest.mark.parametrize("path", ["nope", "nope/nope", "in\0.npz", "n" * 5000, ""])
 def test_files_that_cannot_be_read(cli: Cli, path: str) -> None:
     refused(cli("run", "f.py:norm", "--batch", path), "RG0501")
 
@@ -786,3 +786,35 @@ def test_json_has_words_where_floats_round(cli: Cli) -> None:
     assert each["words"] == {name: found[name].tolist() for name in ("x", "y", "l")}
     save("in.npz", x=[1.0, 1.5], y=[0.1, 0.2], l=[2.0, 1.0])
     assert "words" not in json.loads(cli("run", "g.py:mix", "--batch", "in.npz", "--json")[1])["each"]
+
+
+# ---------------------------------------------------------------------- on workers, and in folders
+
+
+def test_workers_and_a_store(cli: Cli) -> None:
+    """The file of one process; the second command runs nothing again."""
+    x = np.random.default_rng(3).random((60, 2))
+    np.savez("in.npz", xs=x, r=np.zeros(60))
+    alone = cli("run", "f.py:norm", "--batch", "in.npz", "-o", "alone.npz", "--quiet")
+    assert alone[0] == OK
+    for more in (["--workers", "2"], []):
+        ran = cli("run", "f.py:norm", "--batch", "in.npz", "-o", "out.npz", "--store", "s.db", "--chunk", "7", *more)
+        assert ran[0] == OK, ran[2]
+    with np.load("alone.npz") as a, np.load("out.npz") as b:
+        assert all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def test_folders(cli: Cli) -> None:
+    x = np.random.default_rng(3).random((60, 2))
+    np.savez("in.npz", xs=x, r=np.zeros(60))
+    status, out, err = cli("run", "f.py:norm", "--batch", "in.npz", "-o", "there/", "--chunk", "7")
+    assert (status, out[:20]) == (OK, "there/: 60 elements,"), err
+    status, out, err = cli("run", "f.py:norm", "--batch", "there", "--backward", "-o", "back/", "--json")
+    assert (status, json.loads(out)["elements"]) == (OK, 60), err
+    assert np.load("back/r.npy").tolist() == [0.0] * 60
+    refused(cli("run", "f.py:norm", "--batch", "there", "-o", "there/"), "RG1509")
+    refused(cli("run", "f.py:norm", "--batch", "."), "RG0504")
+    Path("there/xs.npy").write_bytes(Path("there/xs.npy").read_bytes()[:-8])
+    refused(cli("run", "f.py:norm", "--batch", "there"), "RG0504")
+    np.save("there/xs.npy", np.array([{}]), allow_pickle=True)
+    refused(cli("run", "f.py:norm", "--batch", "there"), "RG0504")
