@@ -78,6 +78,7 @@ LENGTHS: dict[str, dict[str, int]] = {
     "examples.gmm.whiten": {"d": 3, "l": 3},
     "examples.gmm.log_likelihood": {"d": 3, "l": 3, "k": 2},
     "examples.gmm.gmm_objective": {"d": 3, "l": 6, "k": 2},
+    "examples.mixture_training.misfit": {"d": 3, "l": 6, "k": 2},
     "examples.nice.flow": {"layers": 2},
     "examples.nice.loss": {"layers": 2},
     "examples.graph_embedding.add_distances": {"m": len(EDGES)},

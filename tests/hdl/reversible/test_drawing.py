@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+from xml.etree import ElementTree
 
 import pytest
 from retrograd.hdl.reversible.circuit import Gate
@@ -43,7 +44,7 @@ def test_no_two_gates_overlap(name: str) -> None:
             spans.setdefault(line["x1"], []).append((int(line["y1"]), int(line["y2"])))
     for column in spans.values():
         column.sort()
-        assert all(first[1] < second[0] for first, second in zip(column, column[1:], strict=False))
+        assert all(first[1] < second[0] for first, second in pairwise(column))
     # Everything lies within the picture.
     width = int(parts(text, "svg")[0]["width"])
     assert all(0 < int(circle["cx"]) < width - 60 for circle in parts(text, "circle"))
