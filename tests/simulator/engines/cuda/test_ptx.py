@@ -10,6 +10,7 @@ import importlib.util
 import json
 import re
 import subprocess
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -325,8 +326,10 @@ def without_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
 
     try:
-        for library in ("nvrtc", "nvvm"):
-            load_nvidia_dynamic_lib(library)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of a library whose version its name does not give
+            for library in ("nvrtc", "nvvm"):
+                load_nvidia_dynamic_lib(library)
     except DynamicLibNotFoundError as error:
         pytest.skip(
             f"the toolkit is not installed: the interpreter's kernel is not compiled ({str(error).splitlines()[0]})"
