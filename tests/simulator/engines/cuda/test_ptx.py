@@ -43,6 +43,11 @@ FORMATS = (Format(64, 32), Format(32, 16), Format(16, 8), Format(8, 4))
 PROGRAMS, SLOW = 2, 300
 
 
+@pytest.fixture(autouse=True)
+def transformations() -> None:
+    """Kernels of batches have none of them: each test runs once in the slow tier, too."""
+
+
 @pytest.fixture(scope="session")
 def ptxas(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """(text, arch) -> what ptxas says; fails where it does not take the text."""
