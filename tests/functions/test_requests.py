@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import tempfile
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -33,10 +34,16 @@ def learnt(f: Any, **how: Any) -> Any:
     return rg.learn_by_consistency(f, (0.0, X), {"y": 1.0}, "x", steps=1, **how).history["y"]
 
 
+def chunked(f: Any, **how: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        return np.array(rg.run_chunked(f, ZEROS, XS, out=folder, **how).values["y"])
+
+
 #: public functions that run a program; each call gives numbers that depend on the format
 CALLS: dict[str, Callable[..., Any]] = {
     "run": lambda f, **how: rg.run(f, 0.0, X, **how).values.y,
     "run_batch": lambda f, **how: rg.run_batch(f, ZEROS, XS, **how).values.y,
+    "run_chunked": chunked,
     "vmap": lambda f, **how: rg.vmap(f, **how)(ZEROS, XS).y,
     "grad": lambda f, **how: rg.grad(f, "x", **how)(0.0, X),
     "value_and_grad": lambda f, **how: rg.value_and_grad(f, "x", **how)(0.0, X),

@@ -34,6 +34,7 @@ from retrograd.isa.diagnostics import InputError
 from retrograd.isa.table import TABLE
 from retrograd.presentation.progress import Bar
 from retrograd.simulator.engines.batch.layout import Range, split_columns, width
+from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.stores import limit_of
 from retrograd.values.marshal import word_array
 from retrograd.version import __version__
@@ -142,6 +143,7 @@ def chunks(
     if compiled.externals:
         refuse("RG1508", f"`{compiled.function.__name__}` has statements for the host, in `with rg.external():`")
     over = over or Distribution()
+    engine_named(settings.engine)
     count = len(loaded)
     plain = RunSettings(**{f.name: getattr(settings, f.name) for f in fields(RunSettings)})
     plain = replace(plain, max_steps=limit_of(plain.max_steps))
