@@ -14,7 +14,7 @@ import io
 import json
 import pickle
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import fields, replace
 from types import MappingProxyType
@@ -138,7 +138,7 @@ def chunks(
     progress: bool | None = None,
     explain: bool = True,
     over: Distribution | None = None,
-) -> Iterator[tuple[int, BatchWords]]:
+) -> Generator[tuple[int, BatchWords], None, None]:
     """(the first row, the results) of each task, in the order in which tasks end: see `run_distributed`."""
     if compiled.externals:
         refuse("RG1508", f"`{compiled.function.__name__}` has statements for the host, in `with rg.external():`")

@@ -12,7 +12,7 @@ Ctrl-C, or leaving the loop, cancels the tasks that are left; results in the sto
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Keeping(Generic[T, R]):
 
 
 class _Sent(NamedTuple):
-    index: int
+    number: int
     task: Any
     #: how often its worker was lost
     losses: int = 0
@@ -85,7 +85,7 @@ def distribute(
     flight: int | None = None,
     bar: Callable[[int], object] | None = None,
     size: Callable[[T], int] = lambda _: 1,
-) -> Iterator[tuple[int, R]]:
+) -> Generator[tuple[int, R], None, None]:
     """(index, work(task)) of each task. `work` is a function at the top of a module; errors of ours that it raises are raised here.
 
     `flight`: tasks at a time (default: two for each worker). `bar(size(task))` is called for each finished task.
@@ -101,7 +101,7 @@ def distribute(
                     store.keep(keeping.key(sent.task), keeping.encode(result))
                 if bar is not None:
                     bar(size(sent.task))
-                yield sent.index, result
+                yield sent.number, result
 
 
 def in_order(found: Iterable[tuple[int, R]]) -> Iterator[R]:
