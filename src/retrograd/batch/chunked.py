@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.distribution.executors import refuse
 
 
 def is_chunked(value: Any) -> bool:
@@ -31,8 +31,8 @@ class ChunkedArray:
         self._source = source
         self.shape: tuple[int, ...] = tuple(source.shape)
         if not self.shape or not all(isinstance(n, int) for n in self.shape):
-            message = f"{what} is an array in chunks of shape {self.shape}"
-            raise InputError(Diagnostic("RG1509", message, hint="`compute_chunk_sizes()` of Dask finds the sizes."))
+            hint = "`compute_chunk_sizes()` of Dask finds the sizes."
+            refuse("RG1509", f"{what} is an array in chunks of shape {self.shape}", hint)
         self.ndim = len(self.shape)
         self.dtype = np.dtype(source.dtype)
 

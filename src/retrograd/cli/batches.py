@@ -214,7 +214,11 @@ def _batched(function: Reversible, given: Mapping[str, Any], shared: Sequence[st
     declared = {p.name: p.annotation for p in function.parameters}
     lengths: dict[str, int] = {}
     for name, value in given.items():
-        if name in shared or declared.get(name) is static or not (isinstance(value, list) or getattr(value, "ndim", False)):
+        if (
+            name in shared
+            or declared.get(name) is static
+            or not (isinstance(value, list) or getattr(value, "ndim", False))
+        ):
             continue
         if isinstance(declared.get(name), StackAnnotation) and not all(isinstance(row, list) for row in value):
             continue
