@@ -58,10 +58,10 @@ def text() -> Any:
         first: str
 
 
-def open_array() -> Any:
+def array_of_texts() -> Any:
     @rg.struct
     class Row:
-        x: Array[fixed, "n"]
+        x: Array[str, 3]
 
 
 def mutable_default() -> Any:
@@ -84,7 +84,7 @@ def no_class() -> Any:
 @pytest.mark.parametrize(
     "make",
     [
-        derived_from_a_struct, array_of_itself, without_fields, named_tuple, enumeration, error, text, open_array,
+        derived_from_a_struct, array_of_itself, without_fields, named_tuple, enumeration, error, text, array_of_texts,
         mutable_default, default_before_none, no_class,
     ],
 )  # fmt: skip

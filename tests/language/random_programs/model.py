@@ -301,6 +301,9 @@ class Model(Evaluator):
     def _update(self, target: ast.expr, update: str, value: ast.expr, forward: bool) -> None:
         with self.reading() as seen:
             place, e = self.value(target), self.value(value)
+        self._update_part(place, update, e, seen, forward)
+
+    def _update_part(self, place: Any, update: str, e: Any, seen: set[Cell], forward: bool) -> None:
         if isinstance(place, View):
             pairs: list[Any] = list(
                 zip(place.items.flat, np.broadcast_to(self.lazy(e).items, place.items.shape).flat, strict=True)
@@ -309,9 +312,9 @@ class Model(Evaluator):
                 self._update_cell(cell, update, item, seen)
             return
         if isinstance(place, Struct):
-            words = list(zip(cells(place), cells(e), strict=True))
-            for cell, item in words if forward else reversed(words):
-                self._update_cell(cell, update, lambda item=item: item, seen)
+            fields = [*place.fields] if forward else reversed(place.fields)
+            for name in fields:
+                self._update_part(place.fields[name], update, e.fields[name], seen, forward)
             return
         assert isinstance(place, Cell)
         self._update_cell(place, update, lambda: e, seen)

@@ -161,7 +161,7 @@ class FunctionValues:
             self._refuse(f"`{function.__name__}` gives a tuple of {count} numbers, and not one", function, node)
         result = parameters[first]
         returns = next((n for n in ast.walk(function.tree) if isinstance(n, ast.Return) and n.value is not None), None)
-        if returns is not None and isinstance(function.tree, ast.FunctionDef):
+        if returns is not None and isinstance(function, InnerFunction) and isinstance(function.tree, ast.FunctionDef):
             own, value = function.__name__, ast.unparse(returns.value or node)
             message = f"`{own}` returns a value, and a reversible function changes its first parameter"
             self.errors.fail(
