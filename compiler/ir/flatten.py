@@ -317,7 +317,7 @@ class Temporaries:
             self.require(run.checks)
             count = run.e if count.param == 1 else apply("mul", ir.Kind.INT, run.e, count)
             message = f"`{which}` of no elements has no value"
-            self.require([InRange(sub(count, const(1, ir.Kind.INT), self.w), 1 << 32, message, self.span)])
+            self.require([InRange(sub(count, const(1, ir.Kind.INT), self.w), self.w.sign, message, self.span)])
         if region.address is None:
             # Another activation of the function may be live, or the number of words is unknown, so they lie on the stack.
             base = self.fresh("at", ir.Kind.ADDRESS)

@@ -351,9 +351,10 @@ class Allocation:
 
     def _run_length(self, value: Value, node: ast.expr) -> RunLength:
         e = self.expressions.number(value, node, INT)
-        message = f"the length `{shortened(node)}` is {{a}}, and must lie between 0 and {LARGEST}"
-        checks = (InRange(e, LARGEST + 1, message, self.errors.span(node)),)
-        return RunLength(e, LARGEST, checks, shortened(node), self.builder.meaning(e))
+        most = min(LARGEST, self.builder.w.sign - 1)
+        message = f"the length `{shortened(node)}` is {{a}}, and must lie between 0 and {most}"
+        checks = (InRange(e, most + 1, message, self.errors.span(node)),)
+        return RunLength(e, most, checks, shortened(node), self.builder.meaning(e))
 
     def _copy(self, name: str, value: Value, node: ast.Call) -> Value:
         """`name = rg.copy(x)`: a new variable, array or struct with the values of x."""

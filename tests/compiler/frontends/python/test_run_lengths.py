@@ -39,6 +39,23 @@ def test_an_ancilla_array_has_the_length_of_the_run(level: int, engine: str) -> 
         assert rg.run(powers_of(level), *out, engine=engine, backward=True).values.y == 0.0
 
 
+@pytest.mark.parametrize("format", ["Q8.8", "Q16.16", "Q32.32"])
+def test_words_of_every_width_hold_the_length(format: str) -> None:
+    @reversible(format=format)
+    def f(y: fixed, n: int) -> None:
+        with rg.routine() as r:
+            t = rg.zeros(n)
+            for i in range(n):
+                t[i] += i
+        y += rg.max(t) + rg.sum(t[:n]) + t[n - 1]
+        ~r
+
+    assert f(0.0, 4).y == 3 + 6 + 3
+    with pytest.raises(rg.RetrogradError) as error:
+        f(0.0, 0)
+    assert error.value.code == "RG0801"
+
+
 def test_derivatives_of_both_orders_go_through_it() -> None:
     n = 5
     first = sum(k * 0.5 ** (k - 1) for k in range(1, n + 1))
