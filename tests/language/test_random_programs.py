@@ -71,7 +71,7 @@ CONSTRUCTS = (
     " // ", " % ", " & ", " | ", " ^ ", " << ", " >> ", " ** ", " and ", " or ", "not ", "enumerate(", "zip(", ".T",
     "reversed(", "::-1", "@rg.struct", ".act(", "rg.Stack[", "Array[bool", "Array[lognum", "Array[P", "    ~f", "~g(",
     "    ~q", "C[", "in reversed(range(", "zip(range(", ") ** ((", "** (-", "u0: ", " @ ", "rg.top(", "len(st",
-    "rg.repeat(", "rg.view(-", "rg.view(~", "rg.view(not ", "*xs: int", ", *a", "xs[1:]", "p1(-", "[: (", " :])", "(len(z",
+    "rg.repeat(", "rg.view(-", "rg.view(~", "rg.view(not ", "*xs: int", ", *a", "xs[1:]", "p1(-", "[: (", " :])", "(len(w",
 )  # fmt: skip
 STATEMENTS = ("AugAssign", "AnnAssign", "Assert", "Assign", "Delete", "For", "If", "IfExp", "While", "With")
 

@@ -175,7 +175,7 @@ class Locals(Statements):
     def array_of_the_run(self) -> Lines | None:
         """An array whose length is known only when the program runs, filled, used and cleared."""
         kind = self.pick(("int", "fixed"))
-        name, index = self.name("z"), self.name("i")
+        name, index = self.name("w"), self.name("i")
         with self.recording() as record, self.segment():
             length = f"({self.integer(1)}) % 4 + {self.pick((0, 1))}"
             self.declare(Var(index, INT, writable=False, range=(0, 4)))
