@@ -85,7 +85,7 @@ def passed_roles(
     """The roles of the parameters and of the module's own regions in a callee."""
     summary = accesses.summary(callee)
     passed: dict[Accumulator, Role] = {r: roles[r] for r in (*summary.loads, *summary.stores) if r and r in roles}
-    passed |= {p: roles[r] for r, p in zip(call.regions, callee.regions, strict=True) if r in roles}
+    passed |= {p: roles[r] for r, p in zip(call.regions, callee.regions, strict=True) if r and r in roles}
     for x, p in zip(call.args, callee.params, strict=True):
         if isinstance(x, ir.Var) and x in roles:
             passed[p] = roles[x]
@@ -245,5 +245,7 @@ class _Uses:
         found: set[Accumulator] = {r for r in checked if r in roles}
         for x, p in (*zip(call.args, callee.params, strict=True), *zip(call.regions, callee.regions, strict=True)):
             if p in checked and not isinstance(x, ir.Const):
+                if x is None:
+                    raise _OtherUse
                 found.add(x)
         return found

@@ -303,7 +303,7 @@ def _zeros(lifting: Lifting, inner: Procedure, given: Collection[Var | Region]) 
         return set()
     shadows = {lifting.shadow(x) for x in inner.params if x not in given}
     procedures, regions = lifting.module.procedures.values(), lifting.module.regions
-    passed = {r for p in procedures for r in p.regions}
+    passed: set[Region | None] = {r for p in procedures for r in p.regions}
     passed |= {r for p in procedures for call in calls(p.body) for r in call.regions}
     return {x for x in shadows if x is not None} | {r for r in regions if r.address is not None and r not in passed}
 

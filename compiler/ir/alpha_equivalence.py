@@ -21,11 +21,11 @@ class Renaming:
     def __init__(
         self,
         operands: Mapping[ir.Var, ir.Operand],
-        regions: Mapping[ir.Region, ir.Region] | None = None,
+        regions: Mapping[ir.Region, ir.Region | None] | None = None,
         fresh: bool = False,
     ) -> None:
         self.operands: dict[ir.Var, ir.Operand] = dict(operands)
-        self.regions: Mapping[ir.Region, ir.Region] = regions or {}
+        self.regions: Mapping[ir.Region, ir.Region | None] = regions or {}
         self.fresh = fresh
 
     def block(self, block: ir.Block) -> ir.Block:

@@ -142,7 +142,7 @@ class _Writer:
             case ir.For(body=body):
                 return [indent + self.loop(node), *self.block(body, depth + 1)]
             case ir.Call(procedure, args, regions, backward):
-                inside_brackets = [self.operand(arg) for arg in args] + [r.name for r in regions]
+                inside_brackets = [self.operand(arg) for arg in args] + [r.name if r else "any" for r in regions]
                 return [f"{indent}{'uncall' if backward else 'call'} {procedure}({', '.join(inside_brackets)})"]
             case ir.Check(test, code, message):
                 return [f"{indent}check {self.test(test)}  ; {code} {message}"]

@@ -88,7 +88,9 @@ def operands_of(node: ir.Node) -> tuple[ir.Operand | None, ...]:
 
 
 def map_operands(
-    node: ir.Node, operand: Callable[[ir.Operand], ir.Operand], regions: Mapping[ir.Region, ir.Region] | None = None
+    node: ir.Node,
+    operand: Callable[[ir.Operand], ir.Operand],
+    regions: Mapping[ir.Region, ir.Region | None] | None = None,
 ) -> ir.Node:
     """The statement with others for the operands and regions that it names itself; the blocks in it stay as they are.
 
@@ -110,7 +112,7 @@ def map_operands(
         case ir.For(var, start, stop):
             return node._replace(var=_variable(operand, var), start=operand(start), stop=operand(stop))
         case ir.Call(args=args):
-            given = tuple((regions or {}).get(r, r) for r in node.regions)
+            given = tuple(r if r is None or not regions else regions.get(r, r) for r in node.regions)
             return node._replace(args=tuple(map(operand, args)), regions=given)
         case ir.Check(test):
             return node._replace(test=_test(operand, test))

@@ -136,7 +136,7 @@ class ComplexNumber(complex):
         made.re, made.im = re, im
         return made
 
-    def __getnewargs__(self) -> tuple[Any, ...]:  # type: ignore[override]
+    def __getnewargs__(self) -> tuple[Any, ...]:
         return self.re, self.im
 
 

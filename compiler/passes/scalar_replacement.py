@@ -117,7 +117,7 @@ class _Survey:
             case ir.If(_, then, orelse):
                 touched = self.block(then, number, weight / 2) | self.block(orelse, number, weight / 2)
             case ir.Call(regions=regions):
-                self.elsewhere.update(regions)
+                self.elsewhere.update(r for r in regions if r is not None)
             case ir.Op() | ir.Local() | ir.Delocal() | ir.Check() | ir.External():
                 pass
         if touched:

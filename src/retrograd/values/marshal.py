@@ -116,7 +116,9 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
             return _form_words(t, value, w, name)
         case StructType(cls, fields):
             if is_complex(t) and isinstance(value, complex | np.complexfloating | bool | int | float | np.number):
-                given = value if isinstance(value, ComplexNumber) else ComplexNumber(value.real, value.imag)
+                given = (
+                    value if isinstance(value, ComplexNumber) else ComplexNumber(float(value.real), float(value.imag))
+                )
                 return np.array(
                     [*to_words(FIXED, given.re, w, name), *to_words(FIXED, given.im, w, name)], dtype=np.uint64
                 )

@@ -103,9 +103,9 @@ class Views:
     def of(self, node: ast.expr) -> View | None:
         """The view that an expression is, or None."""
         match node:
-            case ast.UnaryOp(ast.USub() | ast.Invert() | ast.Not() as op, operand):
+            case ast.UnaryOp(ast.USub() | ast.Invert() | ast.Not() as sign, operand):
                 inner = self._operand(operand)
-                return inner and self._extended(inner, node, lambda kind: self._turned(op, kind, node))
+                return inner and self._extended(inner, node, lambda kind: self._turned(sign, kind, node))
             case ast.BinOp(left, ast.Mult() | ast.Div() | ast.FloorDiv() as op, right):
                 factor, operand = self._factor(right), left
                 if factor is None and isinstance(op, ast.Mult):
@@ -118,12 +118,10 @@ class Views:
             case ast.Call(func, [operand], []) if isinstance(func, ast.Name | ast.Attribute):
                 f = self.expressions.value(func)
                 wanted = scalar_of(f.value) if isinstance(f, Constant) else None
-                inner = self._operand(operand) if wanted is not None else None
-                return (
-                    inner
-                    and wanted
-                    and self._extended(inner, node, lambda kind: self._turned_into(wanted.kind, kind, node))
-                )
+                if wanted is None:
+                    return None
+                to, inner = wanted.kind, self._operand(operand)
+                return inner and self._extended(inner, node, lambda kind: self._turned_into(to, kind, node))
         return None
 
     def _operand(self, node: ast.expr) -> View | None:

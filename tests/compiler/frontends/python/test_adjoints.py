@@ -241,8 +241,4 @@ def test_differentiation_mode_of_the_machine_refuses_it():
 
 
 def test_the_adjoint_is_no_part_of_the_program_itself():
-    @reversible
-    def f(y: fixed, x: fixed):
-        y += x * x
-
-    assert len(one.program().code) == len(f.program().code)
+    assert set(one.program().labels) == {"f"}
