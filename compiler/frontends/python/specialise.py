@@ -142,7 +142,8 @@ class Specialiser:
         names = [p.name for p in function.parameters]
         counts = [len(leaf_shapes(shape)) for shape in made.shapes]
         firsts = [sum(counts[:i]) for i in range(len(counts))]
-        shapes, of = list(made.shapes), []
+        shapes = list(made.shapes)
+        of: list[int] = []
         errors = Errors(adjoint.source)
         for p in adjoint.parameters[len(names) :]:
             i = names.index(p.name.removeprefix("d_"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,7 @@ def columns_of(
     declared = {p.name: p for p in function.parameters} if function is not None else {}
     at = None if function is None else function.variadic
     if at is not None and isinstance(in_axes, Sequence) and not isinstance(in_axes, str | bytes):
-        in_axes = (*in_axes[:at], tuple(in_axes[at:]))
+        in_axes = (*in_axes[:at], cast("tuple[int | None, ...]", tuple(in_axes[at:])))
     single = {
         name
         for name, value in given.items()
