@@ -145,23 +145,26 @@ class ComplexArithmetic:
         return re, self._do("+", self._do("*", a[0], b[1]), self._do("*", a[1], b[0]))
 
     def _quotient(self, a: Parts, b: Parts) -> Parts:
-        """a/b by the quotient of the smaller part of b over the larger, since |b|² overflows long before b does.
+        """a/b by the quotient q of the smaller part of b over the larger, since |b|² overflows long before b does.
 
+        With (c, d) and (p, r) the parts of b and of a, exchanged where |b.im| > |b.re|:
+        a/b = (p + r·q ± i(r − p·q)) / (c + d·q), q = d/c, the sign − where they were exchanged.
         Source: Smith, Communications of the ACM 5 (1962), 435.
         """
         if b[1] == _ZERO:
             return self._real.binary("/", a[0], b[0]), self._real.binary("/", a[1], b[0])
-        real, do = self._real, self._do
+        real = self._real
         wide = real.binary(">=", real.function("abs", [b[0]]), real.function("abs", [b[1]]))
 
         def chosen(x: Value, y: Value) -> Value:
             return real.function("select", [wide, x, y])
 
-        q = chosen(real.binary("/", b[1], b[0]), real.binary("/", b[0], b[1]))
-        scale = chosen(do("+", b[0], do("*", b[1], q)), do("+", b[1], do("*", b[0], q)))
-        re = chosen(do("+", a[0], do("*", a[1], q)), do("+", do("*", a[0], q), a[1]))
-        im = chosen(do("-", a[1], do("*", a[0], q)), do("-", do("*", a[1], q), a[0]))
-        return real.binary("/", re, scale), real.binary("/", im, scale)
+        c, d, p, r = chosen(*b), chosen(*b[::-1]), chosen(*a), chosen(*a[::-1])
+        q = real.binary("/", d, c)
+        scale = real.binary("+", c, real.binary("*", d, q))
+        re, im = (real.binary(s, x, real.binary("*", y, q)) for s, x, y in (("+", p, r), ("-", r, p)))
+        turned = real.binary("/", im, scale)
+        return real.binary("/", re, scale), chosen(turned, real.unary("-", turned))
 
     def _power(self, x: Value, y: Value) -> Value:
         """zⁿ by repeated squaring."""

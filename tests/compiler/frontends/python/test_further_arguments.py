@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
-from retrograd.testing import check_gradient, check_inverse
+from retrograd.testing import check_gradient, check_inverse, check_laws
 
 LEVELS = pytest.mark.parametrize("level", [0, 1])
 NUMBERS = st.lists(st.integers(-32, 32).map(lambda n: n / 4), max_size=6)
@@ -258,3 +258,12 @@ def test_the_work_of_the_compiler_is_not_above_quadratic():
         return len(horner.with_options(level=0).program(0.0, 0.5, *[1.0] * n).code)
 
     assert size(48) <= 4.2 * size(24)
+
+
+def test_laws_for_random_numbers_of_arguments():
+    @reversible
+    def total(out: fixed, *xs: fixed):
+        for i, x in enumerate(xs):
+            out += x * (i + 1)
+
+    assert check_laws(total, examples=5, loss="out").examples == 5
