@@ -115,11 +115,15 @@ def with_further(
     if at is None:
         return args, keywords
     name, further = function.parameters[at].name, args[at:]
-    if not further and isinstance(keywords.get(name), list | tuple):
-        further = keywords[name]
+    rest = dict(keywords)
+    if not further and name in rest:
+        further = rest.pop(name)
+        if not isinstance(further, list | tuple):
+            refuse_argument(
+                f"`{name}` of `{function.__name__}` is a tuple, not {described(further)}", None, function, name
+            )
     elif len(further) == 1 and isinstance(further[0], FurtherArguments):
         further = further[0]
-    rest = {k: v for k, v in keywords.items() if k != name or (args[at:] and k in keywords)}
     given = FurtherArguments(further)
     return (args, {**rest, name: given}) if len(args) < at else ((*args[:at], given), rest)
 
