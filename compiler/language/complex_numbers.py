@@ -9,17 +9,30 @@ one is complex. Values are pairs of expressions: nothing is rounded but the prod
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from retrograd.compiler.ir.expressions import E
+from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import COMPLEX, StructType, is_complex
 from retrograd.compiler.language.values import Constant, Scalar, StructValue, Value, describe
-
-if TYPE_CHECKING:
-    from retrograd.compiler.language.arithmetic import Arithmetic
 
 #: the real and the imaginary part
 Parts = tuple[Value, Value]
 _ZERO = Constant(0.0)
+
+
+class RealArithmetic(Protocol):
+    """The operators on real numbers."""
+
+    fixed: Kind
+
+    def folded(self, op: str, x: Constant, y: Constant) -> Constant: ...
+    def expression(self, value: Value, kind: Kind | None = None) -> E: ...
+    def binary(self, op: str, x: Value, y: Value) -> Value: ...
+    def unary(self, op: str, x: Value) -> Value: ...
+    def function(self, name: str, values: Sequence[Value]) -> Value: ...
+    def truth(self, x: Value) -> E: ...
+    def both(self, conditions: Sequence[E], conjunction: bool) -> E: ...
 
 
 def among(values: Sequence[Value]) -> bool:
@@ -33,7 +46,7 @@ def among(values: Sequence[Value]) -> bool:
 class ComplexArithmetic:
     """Operators on values of which one is complex. Raises TypeError where an operator has no meaning."""
 
-    def __init__(self, real: Arithmetic) -> None:
+    def __init__(self, real: RealArithmetic) -> None:
         self._real = real
 
     def binary(self, op: str, x: Value, y: Value) -> Value:
