@@ -36,6 +36,7 @@ docs:
 	$(PYTHON) tools/measure_cycles.py --check docs
 	$(PYTHON) tools/make_notebooks.py --check docs/notebooks
 	$(PYTHON) tools/measure_scaling.py --check docs
+	$(PYTHON) tools/count_gates.py --check docs
 
 # Needs the extra `docs`; the pages are in build/site/html.
 site:

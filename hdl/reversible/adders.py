@@ -120,5 +120,27 @@ def vbe_adder(n: int) -> Circuit:
     return Circuit(3 * n + 1, tuple(gates), {"a": a, "b": b}, {"a": a, "b": (*b, c[n])})
 
 
+def gidney_adder(n: int) -> Circuit:
+    """b := a + b mod 2^n with n − 1 carries on ancillas: an AND gate for each carry, and its undoing, so 4n − 4 T gates by measurement.
+
+    (C. Gidney, Halving the cost of quantum addition, 2018, figures 1 and 2.)
+    """
+    a, b, c = _lines(0, n), _lines(n, n), (-1, *_lines(2 * n, n - 1))
+    gates: list[Gate] = []
+    back: list[list[Gate]] = []
+    for i in range(n - 1):
+        carry = [_cnot(c[i], a[i]), _cnot(c[i], b[i])] if i else []
+        gates += [*carry, _toffoli(a[i], b[i], c[i + 1]), *([_cnot(c[i], c[i + 1])] if i else [])]
+        undone = [_cnot(c[i], c[i + 1])] if i else []
+        # a has its word back; b keeps a ⊕ b ⊕ carry.
+        back.append([*undone, _toffoli(a[i], b[i], c[i + 1]), *([_cnot(c[i], a[i])] if i else []), _cnot(a[i], b[i])])
+    if n > 1:
+        gates.append(_cnot(c[n - 1], b[n - 1]))
+    gates.append(_cnot(a[n - 1], b[n - 1]))
+    for part in reversed(back):
+        gates += part
+    return Circuit(3 * n - 1, tuple(gates), {"a": a, "b": b}, {"a": a, "b": b})
+
+
 def _lines(first: int, count: int) -> tuple[int, ...]:
     return tuple(range(first, first + count))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from retrograd.hdl.reversible.netlists import Netlist
+from retrograd.hdl.reversible.formats.netlists import Netlist
 from retrograd.isa.diagnostics import Diagnostic, InputError
 
 

@@ -6,11 +6,13 @@ import random
 
 import pytest
 from retrograd.hdl.reversible.circuit import Gate, permutation
+from retrograd.hdl.reversible.formats.netlists import Netlist, netlist
+from retrograd.hdl.reversible.formats.qasm import write_qasm
 from retrograd.hdl.reversible.lowering import lower
-from retrograd.hdl.reversible.netlists import Netlist, netlist
-from retrograd.hdl.reversible.qasm import write_qasm
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+
+import retrograd as rg
 
 mqt = pytest.importorskip("mqt.core", reason="mqt-core is not installed: pip install 'retrograd[test]'")
 
@@ -41,6 +43,24 @@ def test_instructions(name: str) -> None:
     net = netlist(lower(TABLE[name], Format(4, 2)))
     assert not net.constants
     assert read_by_mqt(net) == permutation(net.circuit())
+
+
+def test_a_function() -> None:
+    """Branches and a loop, with ancillas as further lines: MQT Core has no classical registers for `reset`, which is left out."""
+
+    @rg.reversible
+    def f(y: int, x: int) -> None:
+        for i in range(2):
+            if x < 0:
+                y += 3
+            else:
+                y ^= x
+
+    found = rg.netlist(f, format="Q4.0")
+    net = netlist(found.circuit)
+    assert 8 < len(net.names) <= 12
+    free = Netlist(net.names, net.gates, {})
+    assert read_by_mqt(free) == permutation(free.circuit())
 
 
 @pytest.mark.parametrize("seed", range(4))

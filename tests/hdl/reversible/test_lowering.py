@@ -15,6 +15,7 @@ from retrograd.hdl.reversible.verification import disagreement
 from retrograd.isa.derivatives.adjoint import NoDerivative, lift
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.entries import Opcode
+from retrograd.isa.expr import nodes
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -156,30 +157,22 @@ def test_an_erased_word_is_garbage() -> None:
         lower(TABLE["mov.add"], Format(8, 4), strategy="pebbles")  # type: ignore[arg-type]
 
 
+def provable(opcode: Opcode) -> bool:
+    """Updates of registers without products, quotients, roots and tables, which a solver does not decide in reasonable time."""
+    trees = opcode.transition(Format()).values()
+    hard = {n.op for n in nodes(*trees)} & {"mulshift", "mulround", "divshift", "divround", "sqrtround", "table"}
+    return opcode.update is not None and not hard
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mov.add",
-        "mov.sub",
-        "and.add",
-        "or.xor",
-        "shl.add",
-        "sar.xor",
-        "slt.add",
-        "sltu.sub",
-        "seq.add",
-        "min.add",
-        "max.sub",
-        "abs.add",
-    ],
-)
-def test_proved_at_16_bits(name: str) -> None:
+@pytest.mark.parametrize("width", [16, 32])
+@pytest.mark.parametrize("name", [o.name for o in TABLE if provable(o)])
+def test_proved(name: str, width: int) -> None:
     """For all words, by a solver: the circuit computes the transition of the table, and its ancillas end as 0."""
     import z3
     from retrograd.isa.folds.smtlib import define
 
-    w = Format(16, 8)
+    w = Format(width, width // 2)
     opcode = TABLE[name]
     circuit = lower(opcode, w)
     (tree,) = opcode.transition(w).values()
@@ -187,12 +180,14 @@ def test_proved_at_16_bits(name: str) -> None:
     commands, (root,) = define([tree], w)
     solver = z3.Solver()
     solver.add(
-        z3.parse_smt2_string("\n".join([*commands, f"(declare-const result (_ BitVec 16)) (assert (= result {root}))"]))
+        z3.parse_smt2_string(
+            "\n".join([*commands, f"(declare-const result (_ BitVec {width})) (assert (= result {root}))"])
+        )
     )
     state = [z3.BoolVal(False)] * circuit.lines
     for word, lines in circuit.inputs.items():
         for i, line in enumerate(lines):
-            state[line] = z3.Extract(i, i, z3.BitVec(word, 16)) == 1
+            state[line] = z3.Extract(i, i, z3.BitVec(word, width)) == 1
     for controls, targets in circuit.gates:
         condition = z3.And(*(state[q] for q in controls)) if controls else z3.BoolVal(True)
         if len(targets) == 1:
@@ -200,7 +195,7 @@ def test_proved_at_16_bits(name: str) -> None:
         else:
             x, y = targets
             state[x], state[y] = z3.If(condition, state[y], state[x]), z3.If(condition, state[x], state[y])
-    result = z3.BitVec("result", 16)
+    result = z3.BitVec("result", width)
     wrong = [state[line] for line in circuit.zeros]
     wrong += [state[line] != (z3.Extract(i, i, result) == 1) for i, line in enumerate(circuit.outputs[where])]
     solver.add(z3.Or(*wrong))

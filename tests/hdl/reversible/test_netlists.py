@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from retrograd.hdl.reversible.circuit import Circuit, Gate, permutation
 from retrograd.hdl.reversible.counts import count
 from retrograd.hdl.reversible.equivalence import difference
+from retrograd.hdl.reversible.formats.netlists import Netlist, netlist
+from retrograd.hdl.reversible.formats.qasm import read_qasm, write_qasm
+from retrograd.hdl.reversible.formats.real import read_real, write_real
 from retrograd.hdl.reversible.lowering import lower
-from retrograd.hdl.reversible.netlists import Netlist, netlist
-from retrograd.hdl.reversible.qasm import read_qasm, write_qasm
-from retrograd.hdl.reversible.real import read_real, write_real
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -79,6 +81,51 @@ def test_malformed_qasm(text: str) -> None:
     (found,) = caught.value.diagnostics
     assert found.code == "RG1401"
     assert found.span is not None
+
+
+def mutated(text: str, rng: random.Random) -> str:
+    """A text with a few characters or words exchanged, doubled or left out."""
+    words = text.split(" ")
+    for _ in range(rng.randint(1, 3)):
+        i, j = rng.randrange(len(words)), rng.randrange(len(words))
+        match rng.randrange(4):
+            case 0:
+                words[i] = words[j]
+            case 1:
+                del words[i]
+                words = words or [""]
+            case 2:
+                words[i] = (
+                    words[i][: len(words[i]) // 2] + rng.choice(".-;[]{}@#\n\0é٣9") + words[i][len(words[i]) // 2 :]
+                )
+            case _:
+                words.insert(
+                    i,
+                    rng.choice(
+                        ("t99 a", "ctrl(99) @", "-a", ".end", "9" * 30, ";", "qubit[7] x;", ".constants", "\x1b[31m")
+                    ),
+                )
+    return " ".join(words)
+
+
+@pytest.mark.parametrize("read", [read_real, read_qasm])
+def test_hostile_files(read: Callable[[str, str], Netlist]) -> None:
+    """Of 200 texts, each is read or refused with our own diagnostic at a place; at least 100 are refused."""
+    write = write_real if read is read_real else write_qasm
+    good = write(netlist(lower(TABLE["fmul.add"], W)))
+    good = "\n".join(good.splitlines()[:40] + ([".end"] if read is read_real else [])) + "\n"
+    rng, refused = random.Random(11), 0
+    for _ in range(200):
+        try:
+            found = read(mutated(good, rng), "hostile")
+        except InputError as error:
+            refused += 1
+            assert [d.code for d in error.diagnostics] == ["RG1401"]
+            assert error.diagnostics[0].span is not None
+            str(error)
+        else:
+            assert found.circuit().lines == len(found.names)
+    assert refused >= 100
 
 
 def test_equivalence() -> None:

@@ -18,7 +18,7 @@ from retrograd.isa.words import Format
 from retrograd.presentation.tables import columns
 
 if TYPE_CHECKING:
-    from retrograd.hdl.reversible.netlists import Netlist
+    from retrograd.hdl.reversible.formats.netlists import Netlist
 
 #: options of netlists that are made here, and those of instructions only
 _MADE = ("strategy", "budget", "width", "frac", "trap", "cotangents")
@@ -71,8 +71,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _read(path: str) -> Netlist:
-    from retrograd.hdl.reversible.qasm import read_qasm
-    from retrograd.hdl.reversible.real import read_real
+    from retrograd.hdl.reversible.formats.qasm import read_qasm
+    from retrograd.hdl.reversible.formats.real import read_real
 
     # Bytes that are no text become characters that the reader refuses, with their place.
     text = read_bytes(path).decode(errors="replace")
@@ -82,8 +82,8 @@ def _read(path: str) -> Netlist:
 def _show(options: argparse.Namespace) -> int:
     from retrograd.hdl.reversible.circuit import simulate
     from retrograd.hdl.reversible.counts import count
-    from retrograd.hdl.reversible.qasm import write_qasm
-    from retrograd.hdl.reversible.real import write_real
+    from retrograd.hdl.reversible.formats.qasm import write_qasm
+    from retrograd.hdl.reversible.formats.real import write_real
 
     is_file = options.what.endswith((".real", ".qasm"))
     if is_file:
@@ -115,7 +115,7 @@ def _show(options: argparse.Namespace) -> int:
     if options.qasm is not None:
         write_file(options.qasm, write_qasm(net))
     if options.draw is not None:
-        from retrograd.hdl.reversible.drawing import draw_svg
+        from retrograd.hdl.reversible.formats.drawing import draw_svg
 
         write_file(options.draw, draw_svg(net, options.what))
     if options.json:
@@ -150,7 +150,7 @@ def _format(options: argparse.Namespace) -> Format:
 
 
 def _of_function(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]:
-    from retrograd.hdl.reversible.netlists import netlist as named
+    from retrograd.hdl.reversible.formats.netlists import netlist as named
     from retrograd.netlists.function_netlists import netlist
 
     for option in _OF_OPCODES:
@@ -164,8 +164,8 @@ def _of_function(options: argparse.Namespace) -> tuple[Netlist, dict[str, object
 
 def _of_opcode(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]:
     from retrograd.hdl.reversible.counts import count
+    from retrograd.hdl.reversible.formats.netlists import netlist
     from retrograd.hdl.reversible.lowering import lower
-    from retrograd.hdl.reversible.netlists import netlist
     from retrograd.isa.derivatives.adjoint import NoDerivative
     from retrograd.isa.table import TABLE
 

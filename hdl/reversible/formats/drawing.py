@@ -9,7 +9,7 @@ from __future__ import annotations
 from html import escape
 
 from retrograd.hdl.reversible.circuit import Gate
-from retrograd.hdl.reversible.netlists import Netlist
+from retrograd.hdl.reversible.formats.netlists import Netlist
 from retrograd.isa.diagnostics import Diagnostic, InputError
 
 #: gates and wires of a drawing at most: more cannot be read

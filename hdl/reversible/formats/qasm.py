@@ -6,7 +6,7 @@ import re
 from itertools import groupby
 
 from retrograd.hdl.reversible.circuit import Gate
-from retrograd.hdl.reversible.netlists import MOST_LINES, Netlist, malformed
+from retrograd.hdl.reversible.formats.netlists import MOST_LINES, Netlist, malformed
 from retrograd.isa.diagnostics import InputError
 
 #: gate of stdgates.inc -> (controls, targets)

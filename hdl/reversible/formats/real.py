@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from retrograd.hdl.reversible.circuit import Gate
-from retrograd.hdl.reversible.netlists import MOST_LINES, Netlist, malformed
+from retrograd.hdl.reversible.formats.netlists import MOST_LINES, Netlist, malformed
 from retrograd.isa.diagnostics import InputError, nearest
 
 _KEYS = (
