@@ -50,7 +50,7 @@ def test_a_function() -> None:
 
     @rg.reversible
     def f(y: int, x: int) -> None:
-        for i in range(2):
+        for _ in range(2):
             if x < 0:
                 y += 3
             else:
