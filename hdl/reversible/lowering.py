@@ -125,7 +125,7 @@ def _differ(b: Builder, x: Bit, y: Bit) -> Bit:
 class EffectLowering:
     """Places of instructions on lines, and effects on the places.
 
-    With a `control`, effects on places happen where that bit is 1. What is computed for them is undone, and needs no control.
+    With a `control`, effects on places happen where that bit is 1. The values for them are computed and undone without a control.
     """
 
     def __init__(self, b: Builder, w: Format, strategy: Strategy) -> None:

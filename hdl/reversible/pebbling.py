@@ -153,8 +153,8 @@ class Game:
             found = reached(*key)
             needed = [node for node in self.order if node in found and node.op != "input"]
             tried = self._middle(roots, needed, _TRIED[min(len(key[1]), len(_TRIED) - 1)])
-            sizes = (self._hold(roots, needed, clean) for clean in (False, True))
-            self._positions[key] = _Position(*sizes, tried)
+            hold, clean = self._hold(roots, needed, False), self._hold(roots, needed, True)
+            self._positions[key] = _Position(hold, clean, tried)
         return self._positions[key]
 
     def _hold(self, roots: Roots, needed: Sequence[Expr], clean: bool) -> tuple[int, int]:
@@ -217,7 +217,7 @@ class Game:
 
 
 def reached(roots: Sequence[Expr], pebbled: Container[Expr]) -> set[Expr]:
-    """The nodes below the roots, and the roots, down to those that are pebbled."""
+    """The nodes below the roots, and the roots, down to nodes that are pebbled."""
     found: set[Expr] = set()
     stack = [root for root in roots if root not in pebbled]
     while stack:

@@ -18,7 +18,7 @@ _STEP, _ROW, _TOP, _RADIUS = 22, 22, 24, 7
 
 
 def draw_svg(net: Netlist, title: str) -> str:
-    """The netlist as an SVG image. Raises InputError RG1407 for one that is too long or too wide.
+    """The netlist as an SVG image. Raises InputError RG1407 for a netlist that is too long or too wide.
 
     Trap: gates of one column may be drawn in either order, since their wires do not overlap.
     """

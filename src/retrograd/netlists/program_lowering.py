@@ -1,14 +1,14 @@
 """Fold: the reversible IR of a program as gates.
 
 Loops are unrolled, calls are inlined, and addresses are computed, where the bits that decide are constants; each word is a tuple
-of lines and constants. What depends on data becomes gates:
+of lines and constants. Operations on lines become gates:
 
     if test: s else: t fi post     e := test;  s where e;  t where not e;  e ⊕= post, which leaves 0
     within c do s                  the gates of c;  s;  the gates of c in reverse order
     d ⊕= m[x]                      one line for each address, of which one is 1; the word that it chooses
     m[x] ⊕= v                      the word that is chosen changes places with a word of zeros, is updated, and changes back
 
-A statement under a condition computes what it needs in any case, and changes its places where the condition holds.
+A statement under a condition computes its values in any case, and changes its places where the condition holds.
 Trap: for arguments for which the program traps, the netlist is a permutation like any other, and its outputs mean nothing.
 """
 
@@ -25,18 +25,10 @@ from retrograd.hdl.reversible.circuit import Circuit
 from retrograd.hdl.reversible.lowering import EffectLowering, lower_operation, places_of
 from retrograd.hdl.reversible.strategies import Strategy
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span
-from retrograd.isa.effects import (
-    UPDATE_OPERATORS,
-    Effects,
-    Erase,
-    Exchange,
-    Permute,
-    Unerase,
-    Update,
-    transition,
-)
+from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Unerase, Update, transition
 from retrograd.isa.effects import written as written_places
-from retrograd.isa.expr import ZERO, Expr, const, evaluate, place, substitute
+from retrograd.isa.expr import Expr, evaluate, place
+from retrograd.netlists.merged_updates import merged_update
 from retrograd.netlists.words import Cell, Word, constant, one_hot
 
 #: gates of a netlist, statements that are lowered, and calls within calls, at most
@@ -60,7 +52,7 @@ class ProgramLowering:
         self._effects = EffectLowering(self.b, self.w, strategy)
         self._effects.limit = limit
         self._control: Bit = TRUE
-        #: whether what is computed stays: it is garbage, or the block around is undone as a whole
+        #: whether computed values stay: they are garbage, or the block around is undone as a whole
         self._stays = strategy == "garbage"
         self._cells: dict[ir.Var, Cell] = {ir.SP: Cell(constant(module.memory, self.w.width))}
         self._regions: dict[ir.Region, ir.Region] = {}
@@ -111,7 +103,7 @@ class ProgramLowering:
         cell.word = word
 
     def _using(self, compute: Callable[[], None], body: Callable[[], None]) -> None:
-        """compute; body; and the gates of `compute` in reverse order, unless what is computed stays."""
+        """compute; body; and the gates of `compute` in reverse order, unless computed values stay."""
         if self._stays:
             compute()
             body()
@@ -188,9 +180,12 @@ class ProgramLowering:
             self.block(node.body)
             self.block(ir.invert(node.compute))
             return
-        if self.strategy == "pebble" and self._inlined(node):
-            return
-        # What is computed needs no condition, unless it could leave lines that are not 0 where the condition does not hold.
+        if self.strategy == "pebble":
+            merged = merged_update(node, self.w, self._cell, self.at)
+            if merged is not None:
+                self._apply((merged[0],), merged[1], False)
+                return
+        # A computation needs no condition, unless it could leave lines that are not 0 where the condition does not hold.
         control = TRUE if self._is_pure(node.compute) else self._control
         if self._stays and not outside:
             with self._mode(control=control, frozen=True):
@@ -215,60 +210,8 @@ class ProgramLowering:
         for var in own:
             del self._cells[var]
 
-    def _inlined(self, node: ir.Within) -> bool:
-        """Lower temporaries and the update that uses them as one expression, so that its schedule decides what is held; or return False."""
-        temporaries: dict[ir.Var, Expr] = {}
-        cells: dict[str, Cell] = {}
-
-        def read(name: str, cell: Cell) -> Expr:
-            cells[name] = cell
-            return place(name)
-
-        def expression(op: ir.Op) -> tuple[Update, Expr] | None:
-            effects = op.opcode.effects(self.w)
-            if len(effects) != 1 or not isinstance(effects[0], Update):
-                return None
-            given: dict[str, Expr] = {"imm": const(op.imm)}
-            for name, operand in (("a", op.a), ("b", op.b)):
-                if isinstance(operand, ir.Var):
-                    known = temporaries.get(operand)
-                    given[name] = read(f"v{id(operand)}", self._cells[operand]) if known is None else known
-                else:
-                    given[name] = const(0 if operand is None else operand.word)
-            if "m" in effects[0].value.inputs:
-                base = None if op.a in temporaries else self._cell(op.a).word.constant
-                if base is None:
-                    return None
-                address = (base + op.imm) & self.w.mask
-                given["m"] = read(f"m{address}", self.at(address))
-            return effects[0], substitute(effects[0].value, given)
-
-        for inner in (*node.compute, *node.body):
-            match inner:
-                case ir.Local(var):
-                    temporaries[var] = ZERO
-                case ir.Check():
-                    pass
-                case ir.Op(d=ir.Var() as d) if inner in node.compute and d in temporaries:
-                    found = expression(inner)
-                    if found is None or found[0].place != "d":
-                        return False
-                    combine = UPDATE_OPERATORS[found[0].operator].combine
-                    temporaries[d] = combine(self.w, temporaries[d], found[1])
-                case ir.Op(d=ir.Var() as d) if len(node.body) == 1 and inner is node.body[0] and d not in temporaries:
-                    found = expression(inner)
-                    if found is None or found[0].place != "d":
-                        return False
-                    # Only what the tree reads: operands of temporaries that it does not use are left out.
-                    used = {name: cells[name] for name in found[1].inputs}
-                    update = Update("d", found[0].operator, found[1])
-                    self._apply((update,), {**used, "d": self._cells[d]}, False)
-                case _:
-                    return False
-        return True
-
     def _is_pure(self, block: ir.Block) -> bool:
-        """Whether the gates of the block leave every line that they release at 0, whatever the words are."""
+        """Whether the gates of the block leave every line that they release at 0, for all words."""
         return all(map(self._is_pure_statement, block))
 
     def _is_pure_statement(self, node: ir.Node) -> bool:
@@ -329,7 +272,7 @@ class ProgramLowering:
         self._using(lambda: found.append(self._test(test)), lambda: self.b.flip(line, found[0], self._control))
 
     def _test(self, test: ir.Test) -> Bit:
-        """The condition; what is computed for it stays."""
+        """The condition; the values that it is computed from stay."""
         operation, negated = _TESTS[test.cc]
         words = [list(self._cell(x).word.bits) for x in (test.a, test.b)]
         bit = lower_operation(self.b, self.w, Expr(operation, (place("a"), place("b"))), words)[0]
@@ -423,7 +366,7 @@ class ProgramLowering:
             index = list(base.bits[:size])
             offset = (node.imm - first) & ((1 << size) - 1)
             if offset:
-                index = self.b.copy(index)  # type: ignore[assignment]
+                index = self.b.copy(index)
                 self.b.add(index, constant_bits(offset, size))
             chosen.extend(one_hot(self.b, index, count))
 
@@ -507,7 +450,7 @@ class ProgramLowering:
         )
 
     def _set_zero(self, where: str, cells: Mapping[str, Cell], value: Expr) -> None:
-        """A word that is 0 becomes the value; where what is computed stays, it becomes the very lines of the value."""
+        """A word that is 0 becomes the value; where computed values stay, it becomes the very lines of the value."""
         cell = cells[where]
         self._load(cells)
         if self._stays and self._control == TRUE:
@@ -533,7 +476,7 @@ class ProgramLowering:
         self._set(cell, cell.word._replace(bits=tuple(out), owned=True))
 
     def _changing_lines(self, cells: Mapping[str, Cell]) -> set[Bit]:
-        """The lines of these words that may change while what is computed now is in use."""
+        """The lines of these words that may change while the value that is computed now is in use."""
         lines = {bit for cell in cells.values() if cell.word.owned for bit in cell.word.bits if bit >= 0}
         return lines & self.b.taken if self._frozen else lines
 
