@@ -167,7 +167,7 @@ def test_words_are_named_as_in_the_source() -> None:
 
 
 def test_static_control_costs_no_gates() -> None:
-    """The counter of `triangle` is constant in each pass: what is left are three additions of constants."""
+    """The counter of `triangle` is constant in each pass: three additions of constants are left."""
     found = rg.netlist(triangle, format="Q8.0").counts
 
     def adding(n: int) -> FunctionNetlist:
