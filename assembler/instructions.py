@@ -36,6 +36,8 @@ _DISTANCE = re.compile(r"\.([+-]\d{1,10})$")
 
 #: conditions that are other conditions with the operands exchanged
 MIRRORED = {"gt": "lt", "le": "ge", "gtu": "ltu", "leu": "geu"}
+#: instructions that have a condition
+CONDITIONAL = ("goto", "from", "assert")
 _EXCHANGED = {"ra": "rb", "rb": "ra"}
 
 
@@ -80,7 +82,7 @@ def forms_of(table: Table) -> Forms:
         forms = {o.name: _form(table, o) for o in table}
         forms |= {name: _form(table, o) for name, o in table.shorthands.items()}
         for name, base in MIRRORED.items():
-            for way in ("goto", "from", "assert"):
+            for way in CONDITIONAL:
                 forms[f"{way}.{name}"] = _form(table, table[f"{way}.{base}"], mirrored=True)
         distinct = {o.code: distinct_fields(o) for o in table}
         branches = {name: form.opcode for name, form in forms.items() if "target" in form.operands}

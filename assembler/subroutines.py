@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from retrograd.assembler.instructions import MIRRORED
+from retrograd.assembler.instructions import CONDITIONAL, MIRRORED
 from retrograd.assembler.layout import Layout, Subroutine
 from retrograd.assembler.lexer import TextFault, arguments, checked_name
 
@@ -30,9 +30,9 @@ def sugar_page(name: str) -> str | None:
         syntax, meaning = SUGAR[name]
         return f"{name}  (assembler)\n\n  {syntax}\n    {meaning}"
     way, _, condition = name.partition(".")
-    if way in ("goto", "from") and condition in MIRRORED:
-        other = f"{way}.{MIRRORED[condition]}"
-        return f"{name}  (assembler)\n\n  {name} ra, rb, target\n    {other} rb, ra, target"
+    if way in CONDITIONAL and condition in MIRRORED:
+        other, target = f"{way}.{MIRRORED[condition]}", ", target" * (way != "assert")
+        return f"{name}  (assembler)\n\n  {name} ra, rb{target}\n    {other} rb, ra{target}"
     return None
 
 

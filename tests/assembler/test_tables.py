@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from retrograd.assembler.instructions import MIRRORED, Instructions, forms_of
+from retrograd.assembler.instructions import CONDITIONAL, MIRRORED, Instructions, forms_of
 from retrograd.assembler.parser import Parser
 from retrograd.isa.diagnostics import Diagnostic
 from retrograd.isa.encoding import write
@@ -15,7 +15,7 @@ import retrograd as rg
 NAMES = [
     *(o.name for o in rg.TABLE),
     *rg.TABLE.shorthands,
-    *(f"{way}.{c}" for way in ("goto", "from", "assert") for c in MIRRORED),
+    *(f"{way}.{c}" for way in CONDITIONAL for c in MIRRORED),
 ]
 #: operands by kind, right and wrong
 REGISTERS = [
