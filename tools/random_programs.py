@@ -74,8 +74,9 @@ def main() -> int:
     done = {}
     if options.store is not None and options.store.exists():
         for line in options.store.read_text().splitlines():
-            sources, first, *counts = line.split()
-            if sources == mark:
+            # An interrupted line does not end in a dot.
+            if line.startswith(mark) and line.endswith(" ."):
+                _, first, *counts, _ = line.split()
                 done[int(first)] = Counter({name: int(n) for name, n in (item.rsplit("=", 1) for item in counts)})
     shares = range(options.seed, options.seed + options.count, SHARE)
     for first in shares:
@@ -90,7 +91,7 @@ def main() -> int:
             if options.store is not None and not failures:
                 options.store.parent.mkdir(parents=True, exist_ok=True)
                 with options.store.open("a") as file:
-                    file.write(" ".join([mark, str(first), *(f"{name}={n}" for name, n in went.items())]) + "\n")
+                    file.write(" ".join([mark, str(first), *(f"{name}={n}" for name, n in went.items()), "."]) + "\n")
     names = sorted(name for name in total if name[0] in "+-")
     print(
         f"{total['ended']} programs ended, {total['trapped']} trapped, {total['engines']} ran on engines, {failed} failed"
