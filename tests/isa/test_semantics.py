@@ -164,6 +164,8 @@ def expected(name: str, w: Format, u: Words) -> Outcome:
     match name:
         case "assertz":
             return "RG0407" if u["d"] else u
+        case _ if stem == "assert":
+            return u if CONDITIONS[f".{suffix}"](u, s) else "RG0413"
         case "unerase":
             return "RG0409"
     if name in BIJECTIONS:
@@ -204,7 +206,8 @@ def test_no_meaning_is_stale() -> None:
     functions = {o.entry.name for o in OPCODES if o.update is not None}
     assert set(FUNCTIONS) <= functions
     others = {o.name for o in OPCODES if o.update is None and o.group != "branches"} | {"start", "finish"}
-    assert set(BIJECTIONS) | {"assertz", "unerase"} <= others
+    assertions = {f"assert{condition}" for condition in CONDITIONS if condition}
+    assert set(BIJECTIONS) | {"assertz", "unerase"} | assertions <= others
     branches = {o.name for o in OPCODES if o.group == "branches"} - {"start", "finish"}
     conditional = {f"{stem}{condition}" for stem in ("goto", "from") for condition in CONDITIONS}
     assert branches == conditional | {"call", "uncall", "swapbr"}
