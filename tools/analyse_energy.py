@@ -83,8 +83,8 @@ Each program is run as it is written, and in erase mode. Erase mode compiles the
 
 {erasing}
 
-The *uncomputing level* is log₂ of the ratio of instructions: 0 if nothing is uncomputed, 1 if the work is doubled. By Landauer's bound the programs as written cost nothing, and in erase mode they cost kT ln 2 for each bit. In CMOS the order is
-reversed: an instruction costs {per_bit} times the bound of a bit, so the shorter program is cheaper. Reversible technologies aim to close this gap.
+The *uncomputing level* is log₂ of the ratio of instructions: 0 if nothing is uncomputed, 1 if the work is doubled. By uniform local erasure the programs as written cost nothing, and in erase mode they cost kT ln 2 for each bit. In CMOS the order is
+reversed: an instruction costs {per_bit} times kT ln 2, so the shorter program is cheaper. Reversible technologies aim to close this gap.
 
 ![Energy by cause in CMOS at 45 nm](energy/causes.svg)
 
@@ -99,7 +99,7 @@ run pays. It is less than (k / (2k − 1))ⁿ, since the calls of the scheme tak
 
 {chain}
 
-Fewer states cost more instructions. The other words are temporaries of a step and of the calls around it. Erasing keeps neither, and erases a word with each step: {chain_bound} by Landauer's bound. That is {chain_ratio} times less than the
+Fewer states cost more instructions. The other words are temporaries of a step and of the calls around it. Erasing keeps neither, and erases a word with each step: {chain_bound} by uniform local erasure. That is {chain_ratio} times less than the
 CMOS price of the additional instructions of Bennett's scheme.
 
 ![States against instructions, and Bennett's k and n](energy/bennett.svg)
@@ -153,8 +153,8 @@ The table has the gates of the reversible ripple-carry adder of Cuccaro, Draper,
 
 
 def erasing(reports: Sequence[EnergyReport]) -> list[list[str]]:
-    """As written and in erase mode, by Landauer's bound and in CMOS."""
-    rows = [["", "instructions", "in erase mode", "level", "bits erased there", "their bound at 300 K", "cmos45", "cmos45, erase mode"]]  # fmt: skip
+    """As written and in erase mode, by uniform local erasure and in CMOS."""
+    rows = [["", "instructions", "in erase mode", "level", "bits erased there", "their uniform local erasure at 300 K", "cmos45", "cmos45, erase mode"]]  # fmt: skip
     for name, report in zip((w[0] for w in workloads()), reports, strict=True):
         beside, level = report.baseline, report.uncomputing_level
         assert beside is not None

@@ -153,8 +153,7 @@ class _NetChanges:
     def _call(self, call: ir.Call) -> tuple[set[ir.Var], set[ir.Region | None]]:
         callee = self._procedures[call.procedure]
         if callee.adjoint is not None:
-            # An adjoint takes the words that the parameters have before the call.
-            raise _OtherUse
+            raise _OtherUse(f"the adjoint of `{callee.name}` takes the words before the call", call.span)
         if callee.recursive:
             access = self._accesses.of(call)
             return set(access.writes), set(access.stores)
@@ -246,6 +245,6 @@ class _Uses:
         for x, p in (*zip(call.args, callee.params, strict=True), *zip(call.regions, callee.regions, strict=True)):
             if p in checked and not isinstance(x, ir.Const):
                 if x is None:
-                    raise _OtherUse
+                    raise _OtherUse(f"`{callee.name}` may change any word of memory", call.span)
                 found.add(x)
         return found

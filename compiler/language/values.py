@@ -135,7 +135,11 @@ def type_of(value: Value) -> Type:
     match value:
         case Scalar():
             return ScalarType(value.kind)
-        case ArrayView() | StructValue() | StackValue():
+        case ArrayView(element, shape) if any(not isinstance(n, int) for n in shape):
+            return StaticType(None)
+        case ArrayView(element, shape):
+            return ArrayType(element, tuple(n for n in shape if isinstance(n, int)))
+        case StructValue() | StackValue():
             return value.type
         case _:
             return StaticType(None)

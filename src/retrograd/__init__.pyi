@@ -129,6 +129,8 @@ from retrograd.version import __version__ as __version__
 
 __all__: list[str]
 from retrograd.explorer.explorations import explore as explore
+from retrograd.information.losses import entropy as entropy
+from retrograd.information.report import EntropyReport as EntropyReport
 from retrograd.netlists.function_netlists import FunctionNetlist as FunctionNetlist
 from retrograd.netlists.function_netlists import netlist as netlist
 from retrograd.number_ranges.error_bounds import ErrorBound as ErrorBound

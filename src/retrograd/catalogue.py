@@ -26,7 +26,7 @@ from retrograd.isa.table import TABLE, Table
 #: the packages that register kinds of errors
 PARTS = (
     "isa", "assembler", "compiler", "simulator", "simulator.engines", "simulator.energy", "hdl", "hdl.reversible", "benchmarks",
-    "values", "functions", "testing", "pricing", "debugger", "distribution", "cli",
+    "values", "functions", "testing", "pricing", "information", "debugger", "distribution", "cli",
 )  # fmt: skip
 
 #: hundreds of the codes -> (title, introduction)
@@ -58,6 +58,7 @@ HUNDREDS = {
         "Work on several workers",
         "Tasks cannot be sent, their workers are lost, or their results cannot be kept.",
     ),
+    "RG16": ("Entropy", "The distribution, or the circuit whose losses are wanted, is none."),
 }
 
 

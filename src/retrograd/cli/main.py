@@ -27,6 +27,7 @@ COMMANDS = {
     "trace": "record a run for GTKWave, Konata, Perfetto or as JSON",
     "graph": "draw a program's control flow, and the code that undoes other code, as SVG",
     "energy": "count what a run does, and price it by a technology model",
+    "entropy": "measure the information that a function loses, in bits and joules",
     "sweep": "price functions at many points: models, temperatures, clocks, formats, arguments",
     "compile": "compile a reversible function to an image, assembly text, IR, LLVM IR, PTX or PISA",
     "grad": "differentiate a reversible function: run it forward, and back with cotangents",
@@ -49,6 +50,7 @@ COMMANDS = {
 FOLDERS = {
     **dict.fromkeys(("asm", "dis", "isa", "verify"), "assembly"),
     **dict.fromkeys(("completion", "man"), "shell"),
+    **dict.fromkeys(("energy", "entropy", "sweep"), "pricing"),
     **dict.fromkeys(("dap", "debug", "explore", "graph", "trace"), "debugging"),
 }
 

@@ -14,6 +14,7 @@ from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.language.types import Type, layouts
 from retrograd.functions.execution import argument_words
+from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hdl.reversible.circuit import Circuit, simulate, transposed
 from retrograd.hdl.reversible.counts import Counts, count
@@ -42,7 +43,7 @@ class FunctionNetlist:
     backward: bool
     #: the words of the arguments, in the order of memory
     words: tuple[str, ...]
-    _request: Any = field(repr=False)
+    request: Request = field(repr=False)
 
     @property
     def counts(self) -> Counts:
@@ -53,11 +54,11 @@ class FunctionNetlist:
     def run(self, *args: Any, **keywords: Any) -> Any:
         """All arguments after the circuit has been simulated, as `f(*args)` returns them. Raises InputError."""
         compiled, w = self.compiled, self.compiled.format
-        values = bind(self._request.function, args, keywords, w)
+        values = bind(self.request.function, args, keywords, w)
         ends = self.circuit.run(dict(zip(self.words, argument_words(compiled, values), strict=True)))
         after = [ends[name] for name in self.words]
         found = (from_words(a.type, after[a.address : a.address + a.type.size], w) for a in compiled.arguments)
-        return self._request.function.results(*found)
+        return self.request.function.results(*found)
 
     def disagreement(self, rows: Sequence[Sequence[int]]) -> str | None:
         """The first fault of the circuit on these rows of argument words, or None.

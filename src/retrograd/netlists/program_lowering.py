@@ -55,7 +55,7 @@ class ProgramLowering:
         #: whether computed values stay: they are garbage, or the block around is undone as a whole
         self._stays = strategy == "garbage"
         self._cells: dict[ir.Var, Cell] = {ir.SP: Cell(constant(module.memory, self.w.width))}
-        self._regions: dict[ir.Region, ir.Region] = {}
+        self._regions: dict[ir.Region, ir.Region | None] = {}
         #: whether no word from outside of the open computation changes while the words that it makes are in use
         self._frozen = False
         #: the words that cells held before the open computation changed them
@@ -324,7 +324,9 @@ class ProgramLowering:
             p: cells[x] if isinstance(x, ir.Var) else Cell(constant(x.word, self.w.width))
             for p, x in zip(procedure.params, node.args, strict=True)
         }
-        self._regions = {p: regions.get(r, r) for p, r in zip(procedure.regions, node.regions, strict=True)}
+        self._regions = {
+            p: None if r is None else regions.get(r, r) for p, r in zip(procedure.regions, node.regions, strict=True)
+        }
         self._calls += 1
         self.block(ir.invert(procedure.body) if node.backward else procedure.body)
         self._calls -= 1

@@ -19,7 +19,7 @@ _SEARCHED = 200_000
 
 @dataclass(frozen=True)
 class ErasureReport:
-    """The `bits` erased in a run, their Landauer bound in `joules` at 300 K, and the bits erased by each line of the source."""
+    """The `bits` erased in a run, the `joules` of their uniform local erasure at 300 K, and the bits erased by each line of the source."""
 
     steps: int
     bits: int

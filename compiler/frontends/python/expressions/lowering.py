@@ -123,7 +123,7 @@ class ExpressionLowering:
             case Constant(tuple() | list() as found):
                 self.errors.guarded(node, need_iterable, found)
                 return [self.wrap(v) for v in found]
-            case ArrayView(shape=(length, *_)) | Lazy(shape=(length, *_)):
+            case ArrayView(shape=(int() as length, *_)) | Lazy(shape=(int() as length, *_)):
                 return [first_axis(value, const(i, INT)) for i in range(length)]
         shown = shortened(node)
         message = f"`*{shown}` takes a tuple or an array apart, and `{shown}` is {describe(value)}"

@@ -19,13 +19,12 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import prod
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import Address, E, const, constant, load, read
+from retrograd.compiler.ir.expressions import Address, E, Length, const, constant, load, read
 from retrograd.compiler.ir.opcode_facts import OPPOSITE
 from retrograd.compiler.ir.statements import (
     ZERO,
@@ -33,7 +32,6 @@ from retrograd.compiler.ir.statements import (
     Check,
     Const,
     Delocal,
-    For,
     Kind,
     Local,
     Node,
@@ -43,6 +41,7 @@ from retrograd.compiler.ir.statements import (
     Var,
 )
 from retrograd.compiler.language.arithmetic import element, number_kind
+from retrograd.compiler.language.lengths import is_empty, note_range
 from retrograd.compiler.language.types import ScalarType, scalar_of
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -235,17 +234,16 @@ class Views:
                 return self._of_elements(place, shape, steps, node), _of_kind(place, steps[-1].kind)
         raise TypeError(place)
 
-    def _of_elements(self, place: ArrayView, shape: Sequence[int], steps: Sequence[Step], node: ast.expr) -> Block:
-        if prod(shape) == 0:
+    def _of_elements(self, place: ArrayView, shape: Sequence[Length], steps: Sequence[Step], node: ast.expr) -> Block:
+        if is_empty(shape):
             return ()
         span = self.errors.span(node)
         indices = [Var(f"i{n}", INT, span) for n in range(len(shape))]
         for var, length in zip(indices, shape, strict=True):
-            self.builder.ranges[var] = (0, length - 1)
+            note_range(self.builder.ranges, var, length, self.builder.w)
         block, _ = self._lent(element(place, tuple(read(i) for i in indices)), steps, node)
-        for var, length in zip(reversed(indices), reversed(shape), strict=True):
-            block = (For(var, ZERO, Const(length), 1, block, False, True, span),)
-        return block
+        t = self.builder.temporaries()
+        return t.wrap(t.loops(indices, shape, block))
 
     def _in_memory(self, at: Address, kind: Kind, steps: Sequence[Step], node: ast.expr) -> Block:
         """The word is exchanged into a variable, and back when it is turned."""

@@ -67,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
 
     same = "every register and every memory word is back, bit for bit" if machine.state() == before else "NOT RESTORED"
     print(f"{same}; {machine.erased_bits} bits were erased on the way.")
-    print("A program that erases nothing has a Landauer bound of zero, and needs no tape to run backward.\n")
+    print("A program that erases nothing loses no information, and needs no tape to run backward.\n")
     print("next:  retrograd isa              the instructions, each with its inverse and its adjoint")
     print("       retrograd isa fmul         one of them")
     print("       retrograd run PROG --trace every step of a program of yours; add --backward to see it undone")

@@ -1,0 +1,1 @@
+retrograd entropy functions.py:add total=0 x=0..3 --temperature 0K

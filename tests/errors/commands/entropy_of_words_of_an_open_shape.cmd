@@ -1,0 +1,1 @@
+retrograd entropy functions.py:dot y=0 a=words b=words
