@@ -3,11 +3,15 @@
     {"schema": "retrograd.gates/1", "format": {"width": 32, "frac": 16}, "units": {"logic unit": {"AND": 12, "DFF": 3}, …}}
 
 A format without such a file has no gate counts, and charges that need them are not modelled.
+
+A gate of n inputs, of which m of the 2ⁿ values give 1, loses H(inputs) − H(output) = n − h(m / 2ⁿ) bits of independent uniform inputs,
+h(p) = −p log₂ p − (1 − p) log₂ (1 − p).
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +28,25 @@ _LARGEST = 1 << 20
 MEMORY_BITS = "memory bits"
 #: limit for the cells of a kind in a unit, far above that of any chip
 _MOST = 1 << 50
+
+#: kind of a gate that loses information -> (its inputs, the number of their values that give 1)
+_IRREVERSIBLE = {
+    **dict.fromkeys(("AND", "NOR", "ANDNOT"), (2, 1)), **dict.fromkeys(("OR", "NAND", "ORNOT"), (2, 3)),
+    **dict.fromkeys(("XOR", "XNOR"), (2, 2)), **dict.fromkeys(("MUX", "MAJ3"), (3, 4)), "MAJ5": (5, 16),
+}  # fmt: skip
+
+
+def lost_bits(kind: str) -> float:
+    """The bits that a gate of a kind loses, for independent uniform inputs; a flip-flop loses the bit that it held.
+
+    >>> print(f"{lost_bits('AND'):.4f} {lost_bits('XOR')} {lost_bits('NOT')} {lost_bits('DFF')}")
+    1.1887 1.0 0.0 1.0
+    """
+    if kind == "DFF":
+        return 1.0
+    inputs, ones = _IRREVERSIBLE.get(kind, (0, 0))
+    share = ones / (1 << inputs)
+    return inputs + sum(p * math.log2(p) for p in (share, 1 - share) if p)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.simulator.energy.counting import Counts
 from retrograd.simulator.energy.figures import ZERO, Figure, Range, exactly
-from retrograd.simulator.energy.gates import MEMORY_BITS, Gates
+from retrograd.simulator.energy.gates import MEMORY_BITS, Gates, lost_bits
 from retrograd.simulator.energy.laws import ramp_energy
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Charge, Size, Technology
 from retrograd.simulator.energy.units import thermal_energy, with_prefix
@@ -372,15 +372,22 @@ class _Pricing:
             yield self.missing(charge.cause, charge.label, self.counts.cycles, "cycles", why)
             return
         assert charge.cells is not None
-        total, known, unknown = ZERO, 0, {}
+        each, figures = self.per_cell_cycle(charge)
+        devices, bounded, known, unknown = ZERO, ZERO, 0, {}
         for kind, n in self.gates.cells().items():
             figure = charge.cells.get(kind, None if kind == MEMORY_BITS else charge.cells.get("any"))
             if figure is None:
                 unknown[kind] = n
+                continue
+            known += n
+            # No gate costs less than the information that it loses, however slowly it is switched.
+            least = 0.0 if charge.law.name == "leakage" else lost_bits(kind) * thermal_energy(self.kelvins)
+            costs = figure.si * each
+            if costs.lo >= least:
+                devices += figure.si * n
             else:
-                total, known = total + figure.si * n, known + n
-        each, figures = self.per_cell_cycle(charge)
-        energy = total * each * self.counts.cycles
+                bounded += costs.by(max, exactly(least)) * n
+        energy = (devices * each + bounded) * self.counts.cycles
         used = (*figures, *charge.cells.values())
         yield Item(charge.cause, charge.label, known * self.counts.cycles, of, energy, self.kelvins, used)
         for kind, n in sorted(unknown.items()):
