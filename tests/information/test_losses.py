@@ -234,6 +234,15 @@ def test_wrong_distributions(inputs: Any, code: str) -> None:
     assert caught.value.code == code
 
 
+def test_a_long_range_is_drawn_from() -> None:
+    found = rg.entropy(low_bits, {"x": range(-(1 << 40), 1 << 40)}, samples=500)
+    assert (found.inputs.bits, found.exact, found.runs) == (41, False, 500)
+    assert found.whole.conditional.bits == pytest.approx(38, abs=0.05)
+    with pytest.raises(InputError) as caught:
+        rg.entropy(low_bits, {"x": range(1 << 70)})
+    assert caught.value.code == "RG1601"
+
+
 def test_inputs_of_several_types() -> None:
     for inputs in ([(0.0, [1.0]), (0.0, [1.0, 2.0])], {"out": [0.0], "x": [[1.0], [1.0, 2.0]]}):
         with pytest.raises(InputError) as caught:

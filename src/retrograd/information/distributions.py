@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -119,36 +120,48 @@ def _independent(request: Request, given: Mapping[str, Any], samples: int, rng: 
         if (name in given) != (name in names):
             what = "has no values" if name in names else f"is no parameter of `{request.function.__name__}`"
             raise refuse("RG1601", f"`{name}` {what}", f"Its parameters are {', '.join(names)}.")
-    pools: dict[str, list[Any]] = {}
+    pools: dict[str, Sequence[Any]] = {}
     first = []
     for p in parameters:
-        if isinstance(given[p.name], str):
-            if given[p.name] != WORDS:
-                raise refuse("RG1601", f"`{p.name}`: `{given[p.name]:.40}` are no values; `{WORDS}` stands for all")
+        values = given[p.name]
+        if isinstance(values, str):
+            if values != WORDS:
+                raise refuse("RG1601", f"`{p.name}`: `{values:.40}` are no values; `{WORDS}` stands for all")
             first.append(_zero(p.name, p.annotation))
             continue
         try:
-            pools[p.name] = list(given[p.name])
+            # A range may be long: of its numbers, only those that are drawn become words.
+            pools[p.name] = values if isinstance(values, range) else list(values)
         except TypeError:
-            raise refuse("RG1601", f"`{p.name}`: `{given[p.name]!r:.40}` is no list of values") from None
+            raise refuse("RG1601", f"`{p.name}`: `{values!r:.40}` is no list of values") from None
         if not pools[p.name]:
             raise refuse("RG1601", f"`{p.name}` has no values")
         first.append(pools[p.name][0])
     compiled = request.compiled(first)
-    width = compiled.format.width
-    # Where to choose from, word by word or argument by argument: the number of choices, and the words of one.
+    types = request.function.types_of(first)
+
+    def chooser(i: int) -> Callable[[int], Sequence[int]]:
+        """The words of value k of argument i."""
+        argument = compiled.arguments[i]
+
+        @cache
+        def words(k: int) -> Sequence[int]:
+            value = pools[argument.name][k]
+            values = [*first[:i], value, *first[i + 1 :]]
+            if request.function.types_of(values) != types:
+                raise refuse("RG1601", f"`{argument.name}`: {value!r:.60} has another type than the first value")
+            return argument_words(compiled, values)[argument.address : argument.address + argument.type.size]
+
+        return words
+
+    # Word by word or argument by argument: the number of choices, and the words of a choice.
     choices: list[tuple[int, Callable[[int], Sequence[int]]]] = []
     for i, argument in enumerate(compiled.arguments):
-        if argument.name not in pools:
-            choices += [(1 << width, lambda k: (k,))] * argument.type.size
-            continue
-        pool = []
-        for value in pools[argument.name]:
-            values = [*first[:i], value, *first[i + 1 :]]
-            if request.function.types_of(values) != request.function.types_of(first):
-                raise refuse("RG1601", f"`{argument.name}`: {value!r:.60} has another type than the first value")
-            pool.append(argument_words(compiled, values)[argument.address : argument.address + argument.type.size])
-        choices.append((len(pool), pool.__getitem__))
+        pool = pools.get(argument.name)
+        if pool is None:
+            choices += [(1 << compiled.format.width, lambda k: (k,))] * argument.type.size
+        else:
+            choices.append((_length(argument.name, pool), chooser(i)))
     inputs = math.prod(number for number, _ in choices)
 
     def row(numbers: Iterable[int]) -> tuple[int, ...]:
@@ -160,6 +173,14 @@ def _independent(request: Request, given: Mapping[str, Any], samples: int, rng: 
     drawn = [rng.integers(0, number - 1, samples, np.uint64, endpoint=True).tolist() for number, _ in choices]
     bits = math.fsum(math.log2(number) for number, _ in choices)
     return WordRows(compiled, [row(numbers) for numbers in zip(*drawn, strict=True)], None, bits)
+
+
+def _length(name: str, pool: Sequence[Any]) -> int:
+    """The number of values, which a generator can draw."""
+    try:
+        return len(pool)
+    except OverflowError:
+        raise refuse("RG1601", f"`{name}` has more values than words") from None
 
 
 def _zero(name: str, annotation: Any) -> Any:
