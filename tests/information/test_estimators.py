@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,6 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrograd.information.estimators import conditional, entropy_of, labels, numbered, total
+
+
+@cache
+def unseen(n: int, a: Fraction) -> float:
+    """Σ_{j ≥ 1} (1 − a)ʲ / (n − 1 + j), to the last place."""
+    total, power, j = 0.0, 1.0, 0
+    while power > 1e-18:
+        j, power = j + 1, power * float(1 - a)
+        total += power / (n - 1 + j)
+    return total
 
 
 def chao_wang_jost(samples: list[int]) -> float:
@@ -25,8 +36,7 @@ def chao_wang_jost(samples: list[int]) -> float:
     elif once:
         a = Fraction(2, (n - 1) * (once - 1) + 2)
     if a != 1:
-        rest = sum((1 - a) ** r / r for r in range(1, n))
-        nats += once / n * float(1 - a) ** (1 - n) * (-math.log(a) - float(rest))
+        nats += once / n * unseen(n, a)
     return nats / math.log(2)
 
 
@@ -92,6 +102,26 @@ def test_conditional_entropy_of_samples() -> None:
     errors = np.array([estimate.error for estimate in found], float)
     assert abs(values.mean() - exact) < 0.02
     assert 0.5 < values.std() / errors.mean() < 2
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1)), min_size=12, max_size=30))
+def test_error_of_a_difference(samples: list[tuple[int, int]]) -> None:
+    """The jackknife of the difference, sample by sample."""
+    pair = entropy_of(numbered(samples), None)
+    found = conditional(pair, entropy_of(numbered(value for value, _ in samples), None))
+    codes = [value * 2 + noise for value, noise in samples]
+    without = [
+        chao_wang_jost(codes[:i] + codes[i + 1 :]) - chao_wang_jost([code // 2 for code in codes[:i] + codes[i + 1 :]])
+        for i in range(len(codes))
+    ]
+    n = len(codes)
+    assert found.error == pytest.approx(math.sqrt((n - 1) * float(np.var(without))), abs=1e-9)
+
+
+def test_rare_values_among_many_samples() -> None:
+    """Few values are drawn once, and some more twice: the share of the others is small, and exact."""
+    samples = [*range(3), *(k for k in range(10, 40) for _ in range(2)), *[99] * 200]
+    assert entropy_of(numbered(samples), None).bits == pytest.approx(chao_wang_jost(samples), rel=1e-12)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1 << 64), st.integers(0, 2)), min_size=1, max_size=40))

@@ -51,6 +51,24 @@ def sometimes(y: int, x: int) -> None:
 
 
 @reversible
+def two_arguments(y: int, x: int) -> None:
+    """Keeps y, and 3 bits of x."""
+    t = x & 7
+    rg.swap(t, x)
+    rg.erase(t)
+
+
+@reversible
+def positive(y: int, x: int) -> None:
+    """Traps for x ≤ 0; erases y."""
+    u = rg.select(x > 0, 0, 1)
+    rg.free(u, 0)
+    t = x & 0
+    rg.swap(t, y)
+    rg.erase(t)
+
+
+@reversible
 def distance(out: fixed, x: Array[fixed, "n"]) -> None:  # type: ignore[valid-type]
     """Its routine is erased in erase mode."""
     with rg.routine() as r:
@@ -220,6 +238,13 @@ def test_uniform_local_erasure_is_entropy_and_mismatch(weights: list[int], const
     assert divergence(p, p) == 0
 
 
+def test_mismatch_of_a_noisy_process() -> None:
+    """A bit that is flipped with probability 1/4: (1, 0) becomes (3/4, 1/4), and the uniform prior stays uniform."""
+    noise = {0: {0: 0.75, 1: 0.25}, 1: {0: 0.25, 1: 0.75}}
+    found = mismatch({0: 1.0}, {0: 0.5, 1: 0.5}, noise.__getitem__)
+    assert found == pytest.approx(1 - (0.75 * math.log2(1.5) + 0.25 * math.log2(0.5)))
+
+
 @pytest.mark.parametrize(
     ("inputs", "code"),
     [
@@ -241,6 +266,24 @@ def test_a_long_range_is_drawn_from() -> None:
     with pytest.raises(InputError) as caught:
         rg.entropy(low_bits, {"x": range(1 << 70)})
     assert caught.value.code == "RG1601"
+
+
+def test_draws_reach_the_last_value() -> None:
+    found = rg.entropy(two_arguments, {"y": [0, 8], "x": "words"}, samples=200)
+    assert found.inputs.bits == 65
+    assert found.kept.bits == pytest.approx(4, abs=0.1)
+
+
+def test_inputs_that_trap_leave_an_unknown_input() -> None:
+    """Half of the inputs trap, so that H(input) is not that of the distribution; of a prior, the others are weighed anew."""
+    found = rg.entropy(positive, {"y": range(4), "x": range(-(1 << 20), 1 << 20)}, traps="condition", samples=300)
+    assert 0.3 < found.trapped < 0.7
+    assert found.inputs.error is None
+    exact = rg.entropy(positive, {"y": [0], "x": [1, 2]}, prior={"y": [0], "x": range(-8, 9)}, traps="condition")
+    assert exact.mismatch == pytest.approx(0, abs=1e-12)
+    lossy = rg.entropy(positive, {"y": [0, 1], "x": [1]}, prior={"y": [0, 1, 2, 3], "x": [-1, 1]}, traps="condition")
+    # KL(p ‖ q) = 1 bit, and both end in one state.
+    assert lossy.mismatch == pytest.approx(1)
 
 
 def test_inputs_of_several_types() -> None:

@@ -116,7 +116,7 @@ def _mismatch(
     if p is None or prior.probabilities is None:
         raise refuse("RG1602", "the mismatch of samples is not estimated")
     other = _observed(f, request, prior, traps)
-    q = prior.probabilities[~other.trapped]
+    q = prior.probabilities[~other.trapped]  # a common factor of the prior cancels
     included = set(other.inputs)
     for row in found.inputs:
         if row not in included:
@@ -126,7 +126,7 @@ def _mismatch(
             )
             raise refuse("RG1602", f"the prior has probability 0 for {values:.80}, which occurs")
     ends = dict(zip(found.inputs, found.kept, strict=True)) | dict(zip(other.inputs, other.kept, strict=True))
-    return mismatch(_summed(found.inputs, p), _summed(other.inputs, q / q.sum()), ends.__getitem__)
+    return mismatch(_summed(found.inputs, p), _summed(other.inputs, q), ends.__getitem__)
 
 
 def _summed(states: Sequence[Any], p: NDArray[np.float64]) -> dict[Any, float]:
