@@ -130,7 +130,7 @@ def _independent(request: Request, given: Mapping[str, Any], samples: int, rng: 
             first.append(_zero(p.name, p.annotation))
             continue
         try:
-            # A range may be long: of its numbers, only those that are drawn become words.
+            # A range may be long: of its numbers, the drawn numbers alone become words.
             pools[p.name] = values if isinstance(values, range) else list(values)
         except TypeError:
             raise refuse("RG1601", f"`{p.name}`: `{values!r:.40}` is no list of values") from None
