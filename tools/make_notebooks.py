@@ -123,13 +123,23 @@ def execute(page: Path, folder: Path) -> tuple[str, list[str]]:
 
     book = nbformat.reads(notebook(page, folder), as_version=4)
     nbformat.validate(book)
-    environment = os.environ | {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "120", "PYTHONUTF8": "1"}
+    environment = os.environ | {"NO_COLOR": "1", "COLUMNS": "120", "PYTHONUTF8": "1"}
     quiet = ["--log-level=ERROR"]
     client = NotebookClient(book, timeout=600, resources={"metadata": {"path": str(folder)}}, extra_arguments=quiet)
     client.execute(env=environment)
+    for cell in book.cells:
+        if cell.source.startswith("!"):
+            text = "".join(out["text"] for out in cell.outputs)
+            cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=left_on_terminal(text))]
     pairs = list(zip(cells(page, folder), book.cells, strict=True))
     wrong = [f"{page}: {cell.source}" for cell, done in pairs if cell.kind == "code" and not _is_shown(cell, done)]
     return nbformat.writes(book), wrong
+
+
+def left_on_terminal(text: str) -> str:
+    """The text that a terminal shows in the end: without lines that were erased, such as a bar of progress, and without colours."""
+    text = re.sub(r"[^\n]*\n[^\n]*\x1b\[1A\r?\x1b\[2K", "", text.replace("\r\n", "\n"))
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", re.sub(r"[^\n]*\x1b\[2K", "", text)).replace("\r", "")
 
 
 def _is_shown(cell: Cell, done: Mapping[str, Any]) -> bool:
@@ -142,7 +152,7 @@ def _is_shown(cell: Cell, done: Mapping[str, Any]) -> bool:
         kind, _, message = cell.expected.split("\n", 2)[-1].strip().partition(": ")
         error = outputs[-1]
         return error["ename"] == kind.rpartition(".")[2] and _same(message, error["evalue"])
-    shown = "".join(out.get("text") or out["data"].get("text/plain", "") for out in outputs).replace("\r\n", "\n")
+    shown = "".join(out["text"] if "text" in out else out["data"].get("text/plain", "") for out in outputs)
     return matches(cell.expected, shown) if cell.source.startswith("!") else _same(cell.expected, shown)
 
 
@@ -150,11 +160,14 @@ def _same(want: str, got: str) -> bool:
     return doctest.OutputChecker().check_output(want.rstrip() + "\n", got.rstrip() + "\n", OUTPUT)
 
 
-def write_executed(folder: Path) -> list[str]:
-    """Execute every notebook, two at a time, and write them to a folder; the cells whose output differs from the page."""
+def write_executed(folder: Path, root: Path = ROOT) -> list[str]:
+    """Execute every notebook, two at a time, and write them to a folder; the cells whose output differs from the page.
+
+    `root`: of the copy of the repository to whose files the links lead.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(2) as pool:
-        done = list(pool.map(lambda page: execute(ROOT / page, folder.resolve()), PAGES.values()))
+        done = list(pool.map(lambda page: execute(root / page, folder.resolve()), PAGES.values()))
     for name, (text, _) in zip(PAGES, done, strict=True):
         (folder / f"{name}.ipynb").write_text(text, "utf-8")
     return [cell for _, wrong in done for cell in wrong]

@@ -101,7 +101,7 @@ def main() -> int:
     p.add_argument("--keep-warnings", action="store_true", help="list all warnings, and do not fail")
     options = p.parse_args()
     lay_out(BUILD / "source")
-    if wrong := make_notebooks.write_executed(BUILD / "source" / "docs" / "notebooks"):
+    if wrong := make_notebooks.write_executed(BUILD / "source" / "docs" / "notebooks", BUILD / "source"):
         print("another output than the page's:", *wrong, sep="\n", file=sys.stderr)
         return 1
     command = sphinx_command(BUILD / "source", options.out, strict=not options.keep_warnings)

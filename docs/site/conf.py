@@ -32,6 +32,9 @@ source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 
 nb_execution_mode = "off"  # tools/make_site.py has executed the notebooks
 nb_merge_streams = True
+# A page has no kernel: it shows the explorer's page instead of its widget, and loads no script from elsewhere.
+nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
+nb_ipywidgets_js = {}
 nb_render_error_lexer = "none"  # Jupyter's lexer of tracebacks warns about our diagnostics
 
 myst_heading_anchors = 4

@@ -59,6 +59,11 @@ def test_a_result_ends_a_cell(notebooks: ModuleType, tmp_path: Path) -> None:
     ]
 
 
+def test_erased_lines_are_left_out(notebooks: ModuleType) -> None:
+    bar = "\x1b[?25l\r\x1b[2Krunning 0/9\r\x1b[2Krunning 9/9\r\n\x1b[?25h\r\x1b[1A\x1b[2K"
+    assert notebooks.left_on_terminal(f"a\r\n{bar}\x1b[1;31mb\x1b[0m\r\nc") == "a\nb\nc"
+
+
 @pytest.mark.slow
 def test_another_output_is_found(notebooks: ModuleType, tmp_path: Path) -> None:
     """`make site` executes every notebook; here a page with a wrong result of each kind."""
