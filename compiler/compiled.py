@@ -20,7 +20,6 @@ from retrograd.compiler.language.types import Type, is_real, leaves
 from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.compiler.passes.forward_substitution import substitute_erased
-from retrograd.compiler.passes.induction_variables import merge_induction_variables
 from retrograd.compiler.pipeline import optimise
 from retrograd.compiler.stored_results import NOTHING_STORED, Storage, store_results
 from retrograd.isa.diagnostics import Diagnostic, InputError
@@ -155,7 +154,7 @@ def discarding_cotangents(compiled: Compiled) -> Compiled:
 
 
 def emit_optimised(module: Module, level: int, *, derived: bool = False) -> Emitted:
-    """The program of a module; from level 1 on with merged induction variables and operands in memory, which no derivative is taken of.
+    """The program of a module, with operands in memory from level 1 on; derivatives are taken of the module without them.
 
     `derived`: erasures in the module are the compiler's own, and may be left out.
     """
@@ -163,7 +162,7 @@ def emit_optimised(module: Module, level: int, *, derived: bool = False) -> Emit
         return emit(module)
     if derived:
         module = substitute_erased(module)
-    return emit(use_memory_operands(merge_induction_variables(module), erased=derived))
+    return emit(use_memory_operands(module, erased=derived))
 
 
 def real_regions(lowered: Lowered, names: Collection[str] | None = None) -> list[Region]:

@@ -24,6 +24,7 @@ from os.path import relpath
 from pathlib import Path
 from typing import Any
 
+from retrograd.isa.files import write_file
 from run_examples import OUTPUT, matches
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -169,7 +170,7 @@ def write_executed(folder: Path, root: Path = ROOT) -> list[str]:
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(lambda page: execute(root / page, folder.resolve()), PAGES.values()))
     for name, (text, _) in zip(PAGES, done, strict=True):
-        (folder / f"{name}.ipynb").write_text(text, "utf-8")
+        write_file(folder / f"{name}.ipynb", text)
     return [cell for _, wrong in done for cell in wrong]
 
 
@@ -189,7 +190,7 @@ def main() -> int:
     if not options.check:
         options.folder.mkdir(parents=True, exist_ok=True)
         for name, text in wanted.items():
-            (options.folder / name).write_text(text, "utf-8")
+            write_file(options.folder / name, text)
         return 0
     found = {path.name: path.read_text("utf-8") for path in options.folder.glob("*.ipynb")}
     for name in sorted(wanted.keys() | found.keys()):

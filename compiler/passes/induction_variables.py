@@ -13,12 +13,6 @@ Correct because t = b + k·i holds at every pass in both directions. Traps: unch
 Cost: each s takes a register for the time of the loop; `max_live` bounds how many are live at once.
 Remarks: why an address that grows with a loop is computed in each pass.
 Source: J. Cocke and K. Kennedy, An algorithm for reduction of operator strength, CACM 20 (1977).
-
-Linear-function test replacement (`merge_induction_variables`): a loop whose variable nothing reads runs over a stepped address.
-
-    for i = p … q: (b; s += k)   →   Within((Local e; e += s; e += k·n), (for t = s … e by k: b[s := t])); s += k·n
-
-n is the number of passes, which is known. So a pass has one step in place of two. Where s is zero before the loop, e is a constant, and s vanishes.
 """
 
 from __future__ import annotations
@@ -28,11 +22,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.alpha_equivalence import Renaming
-from retrograd.compiler.ir.cost_model import expected_trips, length, trip_values
+from retrograd.compiler.ir.cost_model import expected_trips, trip_values
 from retrograd.compiler.ir.effects import AccessAnalysis, union
 from retrograd.compiler.ir.opcode_facts import facts, operand
-from retrograd.compiler.ir.traversal import map_blocks, map_bodies, map_children, operands_of, rebuilt, splice, walk
+from retrograd.compiler.ir.traversal import map_bodies, map_children, operands_of, rebuilt, splice, walk
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -49,124 +42,6 @@ def reduce_induction_variables(module: ir.Module, *, max_live: int = 16) -> ir.M
     remarks: list[tuple[Span | None, str]] = []
     stepped = map_bodies(module, lambda body: _Stepper(module.format, accesses, max_live, remarks).body(body))
     return stepped.with_remarks("reduce_induction_variables", remarks)
-
-
-def merge_induction_variables(module: ir.Module, *, few: int = 8) -> ir.Module:
-    """Let loops run over their stepped addresses where nothing else reads their variables.
-
-    Fewer passes than `few` do not pay for the end of the loop and for its clearing.
-    """
-    w = module.format
-    return map_bodies(module, lambda body: map_blocks(body, lambda block: splice(_merge(block, w, few))))
-
-
-def _merge(block: ir.Block, w: Format, few: int) -> ir.Block:
-    out: list[ir.Node] = []
-    for node in block:
-        merged = _merged(node, w, few) if isinstance(node, ir.For) else None
-        if merged is not None:
-            out += merged
-        elif isinstance(node, ir.Within):
-            out.append(_without_zero(node))
-        elif out and (sum_ := _one_step(out[-1], node, w)) is not None:
-            out[-1:] = sum_
-        else:
-            out.append(node)
-    return rebuilt(block, out)
-
-
-def _one_step(first: ir.Node, second: ir.Node, w: Format) -> list[ir.Node] | None:
-    """Two steps of one address as one step, or none."""
-    if not (isinstance(first, ir.Op) and isinstance(second, ir.Op) and first.d is second.d):
-        return None
-    steps = _step_of(first, w), _step_of(second, w)
-    if steps[0] is None or steps[1] is None:
-        return None
-    total = (steps[0] + steps[1]) & w.mask
-    return [first._replace(opcode=_ADD, a=ir.Const(total))] if total else []
-
-
-def _step_of(node: ir.Node, w: Format) -> int | None:
-    """k, of s += k for an address s."""
-    if not (isinstance(node, ir.Op) and isinstance(node.d, ir.Var) and node.d.kind is ir.Kind.ADDRESS):
-        return None
-    if node.opcode not in (_ADD, _SUB) or not isinstance(node.a, ir.Const):
-        return None
-    return w.signed(node.a.word) * (1 if node.opcode is _ADD else -1)
-
-
-def _merged(loop: ir.For, w: Format, few: int) -> list[ir.Node] | None:
-    """The loop over one of its stepped addresses, and the step of that address by all passes."""
-    values = trip_values(loop, w)
-    if values is None or length(values) < few or not loop.body:
-        return None
-    inside = list(walk(loop.body))
-    if any(loop.var in operands_of(node) for node in inside):
-        return None
-    at = 0 if loop.backward else len(loop.body) - 1
-    step, k = loop.body[at], _step_of(loop.body[at], w)
-    if not k or not isinstance(step, ir.Op) or not isinstance(step.d, ir.Var):
-        return None
-    s = step.d
-    if any(node is not step and _may_write(node, s) for node in inside):
-        return None
-    total = k * length(values)
-    if not -w.sign <= total < w.sign:
-        return None
-    t, e = ir.Var(s.name, s.kind, s.span), ir.Var(s.name, s.kind, s.span)
-    body = Renaming({s: t}).block(loop.body[:at] + loop.body[at + 1 :])
-    ends = (s, e) if not loop.backward else (e, s)
-    over = loop._replace(var=t, start=ends[0], stop=ends[1], step=-k if loop.backward else k, body=body, some=True)
-    span = loop.span
-    compute = (
-        ir.Local(e, False, span),
-        ir.Op(_ADD, e, s, span=span),
-        ir.Op(_ADD, e, ir.Const(total & w.mask), span=span),
-    )
-    return [ir.Within(compute, (over,), None, span), ir.Op(_ADD, s, ir.Const(total & w.mask), span=span)]
-
-
-def _may_write(node: ir.Node, s: ir.Var) -> bool:
-    """Whether a statement may change s, or names it where no constant can stand."""
-    if isinstance(node, ir.Op):
-        return node.d is s or any(operand(node, place) is s for place in facts(node.opcode).written)
-    return isinstance(node, ir.Call | ir.Local | ir.Delocal) and s in operands_of(node)
-
-
-def _without_zero(node: ir.Within) -> ir.Within:
-    """The Within without its address, where that is zero in all of it."""
-    first = node.compute[0] if node.compute else None
-    if not isinstance(first, ir.Local) or first.checked or first.var.kind is not ir.Kind.ADDRESS:
-        return node
-    s, inside = first.var, list(walk((*node.compute[1:], *node.body)))
-    if any(_may_write(x, s) for x in inside) or not any(isinstance(x, ir.For) and s in operands_of(x) for x in inside):
-        return node
-    zero = Renaming({s: ir.ZERO})
-    return node._replace(compute=zero.block(node.compute[1:]), body=map_blocks(zero.block(node.body), _with_known_ends))
-
-
-def _with_known_ends(block: ir.Block) -> ir.Block:
-    """The block with the end e of each loop that begins at zero as a constant: Within((Local e; e += 0; e += c), …) → …[e := c]."""
-    out: list[ir.Node] = []
-    for node in block:
-        end = _known_end(node)
-        if end is not None and isinstance(node, ir.Within):
-            out += Renaming({end.d: end.a}).block(node.body)  # type: ignore[dict-item]
-        else:
-            out.append(node)
-    return rebuilt(block, out)
-
-
-def _known_end(node: ir.Node) -> ir.Op | None:
-    """e += c, where that is all of e."""
-    if not isinstance(node, ir.Within) or len(node.compute) != 3:
-        return None
-    local, zero, end = node.compute
-    if not (isinstance(local, ir.Local) and isinstance(zero, ir.Op) and isinstance(end, ir.Op)):
-        return None
-    sums = zero.opcode is end.opcode is _ADD and zero.d is end.d is local.var
-    changed = any(_may_write(inner, local.var) for inner in walk(node.body))
-    return end if sums and zero.a == ir.ZERO and isinstance(end.a, ir.Const) and not changed else None
 
 
 @dataclass(slots=True)

@@ -77,8 +77,8 @@ STATEMENTS = ("AugAssign", "AnnAssign", "Assert", "Assign", "Delete", "For", "If
 
 
 def test_the_programs_are_varied(generate: ModuleType) -> None:
-    """Every construct stands in some program of the default tier, and so does every kind of statement."""
-    sources = [generate.generate(seed).source for seed in range(QUICK)]
+    """Every construct stands in some program of the default tier or the first of the slow one, and so does every kind of statement."""
+    sources = [generate.generate(seed).source for seed in range(2 * QUICK)]
     kinds = {type(node).__name__ for source in sources for node in ast.walk(ast.parse(source))}
     text = "".join(sources)
     assert [c for c in CONSTRUCTS if c not in text] == []

@@ -17,7 +17,7 @@ from retrograd.isa.diagnostics import InputError
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.pricing import store as energy_store
+from retrograd.distribution import stores
 from retrograd.pricing.store import Kept, Store
 
 ROWS: dict[str, Kept] = {
@@ -161,7 +161,7 @@ def test_ten_thousand_damaged_files(tmp_path: Path, whole: bytes, seed: int) -> 
 def test_a_store_that_another_has_locked(tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "sweep.db"
     path.write_bytes(whole)
-    monkeypatch.setattr(energy_store, "PATIENCE", 0.05)
+    monkeypatch.setattr(stores, "PATIENCE", 0.05)
     with closing(Store(path)) as early, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN EXCLUSIVE")
         acts: list[Callable[[], object]] = [
@@ -185,7 +185,7 @@ def test_a_store_waits_until_it_is_free(tmp_path: Path, whole: bytes, monkeypatc
         if len(waits) == 3:
             other.close()
 
-    monkeypatch.setattr(energy_store.time, "sleep", pause)
+    monkeypatch.setattr(stores.time, "sleep", pause)
     assert used(path) is None
     assert len(waits) == 3
 
@@ -204,8 +204,8 @@ def test_interrupted_while_the_store_is_locked(tmp_path: Path, whole: bytes, mon
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(energy_store.sqlite3, "connect", noted)
-    monkeypatch.setattr(energy_store.time, "sleep", interrupt)
+    monkeypatch.setattr(stores.sqlite3, "connect", noted)
+    monkeypatch.setattr(stores.time, "sleep", interrupt)
     with closing(connect(path)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(KeyboardInterrupt):

@@ -24,7 +24,6 @@ from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.backend.memory_operands import use_memory_operands
 from retrograd.compiler.derivatives.gradients import TRANSFORMATIONS, gradient
 from retrograd.compiler.ir.statements import Module
-from retrograd.compiler.passes.induction_variables import merge_induction_variables
 from retrograd.compiler.pipeline import PASSES, optimise
 from retrograd.compiler.stored_results import store_results
 from retrograd.isa.program import Program
@@ -37,7 +36,7 @@ from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.semantics import Fault
 
 #: transformations of a module behind the pipeline, of gradient programs, of engines
-AFTER = ("store_results", "merge_induction_variables", "use_memory_operands")
+AFTER = ("store_results", "use_memory_operands")
 DERIVED = (*TRANSFORMATIONS, "eliminate_forward_sweep", "eliminate_uncomputation")
 ENGINES = ("skip_uncompute", "vector_loops", "lanes", "optimised_code")
 COMPILER = (*dict.fromkeys(name for name, _ in PASSES), *AFTER)
@@ -78,8 +77,6 @@ def check_module(
     made = optimise(module, without=off)
     if "store_results" not in off:
         made, _ = store_results(made, 64)
-    if "merge_induction_variables" not in off:
-        made = merge_induction_variables(made, few=1)
     if "use_memory_operands" not in off:
         made = use_memory_operands(made)
     program = emit(made).program

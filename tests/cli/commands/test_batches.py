@@ -188,6 +188,12 @@ def test_elements_are_runs_of_their_own(cli: Cli) -> None:
         assert (found["total"][i], found["retrograd.steps"][i]) == (one["values"]["total"], one["steps"])
 
 
+def test_a_scheduler_that_is_nowhere(cli: Cli) -> None:
+    code, out, err = cli("run", "f.py:step", "--batch", "x.npz", "--scheduler", "nowhere")
+    assert (code, out) == (BAD_INPUT, "")
+    assert "error[RG1501]: 'nowhere' is no address of a scheduler" in err
+
+
 def test_what_is_shared(cli: Cli) -> None:
     """Single values, arrays that --shared names, what is said on the command line, and defaults."""
     expected = [3, 4, 4]

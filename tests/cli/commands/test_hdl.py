@@ -160,7 +160,7 @@ def test_proofs(cli: Cli) -> None:
 def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     modes = [f"neg D={d} DIR={way}" for d in (0, 1) for way in (1, -1)]
     found = [ProofResult(modes[0], True, 0.25, 5), ProofResult(modes[1], False, 1.5, 5, "PC: [rd = 3]")]
-    monkeypatch.setattr("retrograd.hdl.formal.proofs.prove_all", lambda *_: iter(found))
+    monkeypatch.setattr("retrograd.hardware.proofs.prove_all", lambda *_: iter(found))
     code, out, _ = cli("hdl", "formal", "neg")
     assert code == REFUTED
     assert out.splitlines() == [
@@ -177,7 +177,7 @@ def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("arguments", [["neg"], ["--classes"], []], ids=str)
 def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-    monkeypatch.setattr("retrograd.hdl.formal.proofs.prove_all", lambda *_: iter(()))
+    monkeypatch.setattr("retrograd.hardware.proofs.prove_all", lambda *_: iter(()))
     code, out, _ = cli("hdl", "formal", *arguments)
     assert code == REFUTED
     *rows, last = out.splitlines()

@@ -48,7 +48,7 @@ from retrograd.compiler.passes.alpha_renaming import rename_locals
 from retrograd.compiler.passes.check_elimination import eliminate_checks
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.compiler.passes.forward_substitution import substitute_erased
-from retrograd.compiler.passes.induction_variables import merge_induction_variables, reduce_induction_variables
+from retrograd.compiler.passes.induction_variables import reduce_induction_variables
 from retrograd.compiler.passes.live_range_extension import extend_live_ranges
 from retrograd.compiler.passes.scalar_replacement import replace_arrays_by_scalars
 from retrograd.compiler.passes.strength_reduction import reduce_strength
@@ -506,46 +506,6 @@ def test_no_more_addresses_are_stepped_than_there_is_room_for() -> None:
     assert sum(isinstance(node, Op) and node.opcode.name == "mov.add" and node.d is not y for node in walk((got,))) == 6
 
 
-def test_a_loop_runs_over_its_stepped_address() -> None:
-    """The counter of a loop that only counts goes, in both directions; where the address begins at zero, it goes on as the counter."""
-    loop = For(i, Const(2), Const(20), 1, (read(a, op("mul.add", a, i, Const(3)), op("mov.add", a, n)),), some=True)
-    for backward in (False, True):
-        stepped = reduce_induction_variables(module(loop._replace(backward=backward)))
-        (got,) = merge_induction_variables(stepped).entry
-        at, u, e = Var("at"), Var("u", Kind.ADDRESS), Var("e")
-        ends = (at, e) if not backward else (e, at)
-        over = For(u, *ends, 3, (direct(u, 22 if not backward else 76),), backward, True)
-        total = word(54 if not backward else -54)
-        inner = Within((Local(e), op("mov.add", e, at), op("mov.add", e, total)), (over,))
-        assert same((as_ints(got),), Within((Local(at), op("mov.add", at, n)), (inner,)))
-    row = For(j, Const(1), Const(9), 1, (read(a, op("mul.add", a, i, Const(20)), op("mov.add", a, j)),), some=True)
-    stepped = reduce_induction_variables(module(For(i, Const(0), Const(8), 1, (row,), some=True)))
-    (got,) = merge_induction_variables(stepped).entry
-    rows, inner_loop = Var("rows", Kind.ADDRESS), Var("inner", Kind.ADDRESS)
-    end = Within(
-        (Local(e), op("mov.add", e, rows), op("mov.add", e, Const(8))),
-        (For(inner_loop, rows, e, 1, (direct(inner_loop, 17),), some=True),),
-    )
-    assert same((as_ints(got),), For(rows, Const(0), Const(160), 20, (end,), some=True))
-
-
-def test_loops_that_keep_their_counters() -> None:
-    """The counter is read, the passes are few or not counted, or the address changes on the way."""
-    step = op("mov.add", a, Const(3))
-    loop = For(i, Const(0), Const(20), 1, (direct(a), step), some=True)
-    assert merge_induction_variables(module(loop)).entry != (loop,)
-    for kept in (
-        loop._replace(body=(op("mov.add", x, i), *loop.body)),
-        loop._replace(stop=Const(7)),
-        loop._replace(stop=n),
-        loop._replace(body=(op("mov.add", a, Const(1)), direct(y), step)),
-        loop._replace(body=(Call("f", (a,)), step)),
-        loop._replace(body=(direct(a),)),
-        loop._replace(body=(op("mov.add", x, Const(3)),)),
-    ):
-        assert merge_induction_variables(module(kept)).entry == (kept,)
-
-
 class Nests:
     """Random nests of loops over two arrays, at places that are sums of multiples of loop variables and others."""
 
@@ -635,9 +595,6 @@ def check_nest(seed: int, interpreter: ModuleType) -> bool:
             assert outcome(got, memory, interpreter) == expected, (seed, run)
             assert outcome(~got, end, interpreter) == back, (seed, run)
         assert outcome(erase_routines(got), memory, interpreter) == expected, seed
-        got = merge_induction_variables(got, few=rng.randint(1, 3))
-        assert outcome(got, memory, interpreter) == expected, seed
-        assert outcome(~got, end, interpreter) == back, seed
     return reduce_induction_variables(rename_locals(m)).entry != rename_locals(m).entry
 
 

@@ -145,7 +145,8 @@ class CallValues:
                 return self._reduced(callee.__name__, args[0], (0,), node)
             if len(args) < 2:
                 self.errors.fail("RG0715", f"`{shortened(node)}`: {callee.__name__} takes two values or more", node)
-            args = self.expressions.together(args, node.args)
+            nodes = node.args if len(node.args) == len(args) else [node] * len(args)
+            args = self.expressions.together(args, nodes)
             return self.errors.guarded(node, self.expressions.arithmetic.function, callee.__name__, args)
         return self._host_call(callee, node)
 
