@@ -25,7 +25,7 @@ from retrograd.simulator.machine import Machine, Trap
 
 #: moves of fewer steps are single steps; the first and the longest run of a search
 _FEW, _FIRST, _LONGEST = 16, 64, 1 << 24
-#: an excursion returns from a run of so many steps by a copy of the state
+#: an excursion returns from a run of that length, in steps, by a copy of the state
 _FAR = 1 << 16
 #: seconds of a part of a long move; a part that takes less is followed by a longer part
 _PART = 0.05

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import itertools
 from xml.etree import ElementTree
 
 import pytest
 from retrograd.hdl.reversible.circuit import Gate
-from retrograd.hdl.reversible.drawing import MOST_GATES, draw_svg
+from retrograd.hdl.reversible.formats.drawing import MOST_GATES, draw_svg
+from retrograd.hdl.reversible.formats.netlists import Netlist, netlist
 from retrograd.hdl.reversible.lowering import lower
-from retrograd.hdl.reversible.netlists import Netlist, netlist
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -44,7 +44,7 @@ def test_no_two_gates_overlap(name: str) -> None:
             spans.setdefault(line["x1"], []).append((int(line["y1"]), int(line["y2"])))
     for column in spans.values():
         column.sort()
-        assert all(first[1] < second[0] for first, second in pairwise(column))
+        assert all(first[1] < second[0] for first, second in itertools.pairwise(column))
     # Everything lies within the picture.
     width = int(parts(text, "svg")[0]["width"])
     assert all(0 < int(circle["cx"]) < width - 60 for circle in parts(text, "circle"))

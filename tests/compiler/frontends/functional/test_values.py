@@ -223,7 +223,7 @@ def second_tangent_of_sines(x: rg.fixed, n: int):
 
 
 def test_tangents_run_along_with_the_value() -> None:
-    """A tangent takes at most 2 times the instructions of its value, whatever its length, and a second one 2.3 times those of the first."""
+    """A tangent takes at most 2 times the instructions of its value at every length, and a second one 2.3 times those of the first."""
     slope = rg.grad(value_of_sines, "x")
     for n in (10, 300):
         value, first, second = (rg.run(f, 0.7, n) for f in (value_of_sines, tangent_of_sines, second_tangent_of_sines))
