@@ -1,7 +1,9 @@
 """The claims to be proved of the hardware, opcode by opcode, derived from the table alone.
 
-    claims(w, opcodes)    for each opcode, for D = 0 and D = 1 and both directions: its execution is undone by the step back;
-                          for a jump also the pair of jump and partner; an opcode with a guard that fails for all words traps
+    claims(w, opcodes)       for each opcode, for D = 0 and D = 1 and both directions: its execution is undone by the step back;
+                             for a jump also the pair of jump and partner; an opcode with a guard that fails for all words traps;
+                             its step is the table's transition, and it traps if and only if a guard of the table fails
+    not_covered(w, opcodes)  the modes in which the step is not claimed to be the table's, each with a reason
 
 A claim without a proof has not been proved: `retrograd hdl formal` counts it as failed.
 """
@@ -28,12 +30,17 @@ from retrograd.isa.words import Format
 _PLACES = {"d": "rd", "a": "ra", "b": "rb", "m": "memory", "br": "BR"}
 
 
+def _mode(lifted: bool, backward: bool) -> str:
+    return f"D={int(lifted)} DIR={-1 if backward else 1}"
+
+
 class ClaimKind(Enum):
     """Kinds of claims, as they are printed."""
 
     INVERSE = "taken back"
     JUMP = "taken back with its partner"
     TRAP = "always traps"
+    TRANSITION = "as the table says"
 
 
 @dataclass(frozen=True)
@@ -51,12 +58,37 @@ class Claim:
         """Opcodes and mode: "mul.add D=1 DIR=-1"."""
         partner = f", {TABLE.inverse(self.opcode).name}" if self.kind is ClaimKind.JUMP else ""
         one = " ra=rb" if self.same else ""
-        return f"{self.opcode.name}{partner} D={int(self.lifted)} DIR={-1 if self.backward else 1}{one}"
+        kind = ", table" if self.kind is ClaimKind.TRANSITION else ""
+        return f"{self.opcode.name}{partner}{kind} {_mode(self.lifted, self.backward)}{one}"
 
 
 def claims(w: Format, opcodes: Collection[str]) -> list[Claim]:
-    """All claims on the given opcodes, in the order of the table. There are none on an opcode that is not `provable`."""
-    return [claim for opcode in TABLE if opcode.name in opcodes for claim in _claims_of(opcode, w)]
+    """All claims on the given opcodes, in the order of the table. An opcode that is not `provable` is not claimed to be undone."""
+    chosen = [opcode for opcode in TABLE if opcode.name in opcodes]
+    return [claim for opcode in chosen for claim in (*_claims_of(opcode, w), *_transitions_of(opcode, w))]
+
+
+def not_covered(w: Format, opcodes: Collection[str]) -> dict[str, str]:
+    """Opcode and mode, such as "assertz D=1 DIR=1" -> why its step is not claimed to be the table's."""
+    return {
+        f"{opcode.name} {_mode(lifted, backward)}": reason
+        for opcode in TABLE
+        if opcode.name in opcodes
+        for lifted, backward in product((False, True), repeat=2)
+        if (reason := _reason(_executed(opcode, backward), w, lifted))
+    }
+
+
+def _transitions_of(opcode: Opcode, w: Format) -> Iterator[Claim]:
+    for lifted, backward in product((False, True), repeat=2):
+        if not _reason(_executed(opcode, backward), w, lifted):
+            for same in (False, True) if distinguishes(opcode, w, lifted) else (False,):
+                yield Claim(opcode, ClaimKind.TRANSITION, lifted, backward, same)
+
+
+def _reason(executed: Opcode, w: Format, lifted: bool) -> str:
+    """Why there is no claim on the transition of the executed opcode; or ""."""
+    return "no claim on cotangents yet" if lifted else ""
 
 
 def _claims_of(opcode: Opcode, w: Format) -> Iterator[Claim]:

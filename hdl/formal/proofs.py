@@ -18,27 +18,57 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import z3
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.formal import terms
-from retrograd.hdl.formal.claims import Claim, ClaimKind, claims, distinguishes, jumps, provable, trap_codes
+from retrograd.hdl.formal.claims import (
+    Claim,
+    ClaimKind,
+    always_traps,
+    claims,
+    distinguishes,
+    jumps,
+    provable,
+    trap_codes,
+)
 from retrograd.hdl.formal.lazy_definitions import Definitions
+from retrograd.hdl.formal.meaning import Meaning, legal, next_pc
 from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Term, Word
 from retrograd.hdl.microcode import Microcode, dispatch_address
-from retrograd.hdl.microword import TRAPS, Operation
+from retrograd.hdl.microword import TRAPS, Division, Operation, TrapCause
 from retrograd.hdl.parameters import Parameters
-from retrograd.isa.derivatives.cotangent_steps import cotangent_step
-from retrograd.isa.entries import Opcode
+from retrograd.isa.derivatives.cotangent_steps import NOTHING, cotangent_step
+from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode, bar
+from retrograd.isa.expr import half
 from retrograd.isa.microarchitecture.timing import cycles as table_cycles
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 #: the memories that an instruction changes
 _STORES = ("registers.words", "registers.cotangents", "memory.words", "memory.cotangents")
+#: fields of an encoding, from the lowest, and their bits
+_FIELDS = {"imm": 32, "rb": 8, "ra": 8, "rd": 8}
+
+
+class _Trapping(NamedTuple):
+    """A place where an instruction may trap: the word there if it does not, and the cause that is reported if it does."""
+
+    right: int
+    cause: TrapCause
+
+
+#: In the order of their tests. The last are the guards that are computed; the condition that is proved there is the cause.
+_TRAPPING = {
+    "PC outside the code": _Trapping(1, TrapCause.CODE),
+    "an illegal instruction": _Trapping(1, TrapCause.ILLEGAL),
+    "a jump": _Trapping(0, TrapCause.JUMP),
+    "an address outside": _Trapping(1, TrapCause.MEMORY),
+    "a trap": _Trapping(0, TrapCause.DOMAIN),
+}
 #: upper bound on the cycles before execution
 _BEFORE = 10
 
@@ -83,6 +113,12 @@ class _Run:
     trapped: bool = False
     #: a state is known that reaches the end
     witnessed: bool = False
+    #: of a proof that the step is the table's: a place where it may trap -> the word there by the table; the place where it does
+    expected: dict[str, Word] = field(default_factory=dict)
+    fails: str = ""
+    #: the places that were reached; and the cause of the trap that the core reports
+    reached: list[str] = field(default_factory=list)
+    cause: Word = 0
 
     @property
     def known(self) -> list[Word]:
@@ -105,7 +141,7 @@ class Prover:
         self._core = core = Core(Parameters(w, code_words=8, data_words=4), microcode)
         self._hardware = Symbolic(
             core,
-            [core.pc, core.br, core.backward, core.idle, core.begins, core.traps, core.halts, core.phase],
+            [core.pc, core.br, core.backward, core.idle, core.begins, core.traps, core.trap, core.halts, core.phase],
             hooks=[
                 (core.operands.result, self._name),
                 (core.guarded, self._guard),
@@ -181,6 +217,9 @@ class Prover:
 
     def _guard(self, trap: Word) -> Word:
         run = self._run
+        if run.expected:
+            # In all cycles but that of the first write the word is 0.
+            return trap if isinstance(trap, int) and trap == 0 else self._as_expected("a trap", trap, 0)
         if run.traps and trap != 0:
             width = len(self._core.guarded)
             run.oblige(
@@ -195,7 +234,10 @@ class Prover:
 
     def _early(self, trap: str, word: Word, right: int, phase: Phase) -> Word:
         """A trap before execution, in its phase."""
-        if isinstance(word, int) or self._hardware.peek(self._core.phase) != phase.value:
+        here = self._hardware.peek(self._core.phase) == phase.value
+        if self._run.expected and here:
+            return self._as_expected(trap, word, right)
+        if isinstance(word, int) or not here:
             return word
         self._follow(trap, word if right else terms.negation(word))
         return right
@@ -203,6 +245,21 @@ class Prover:
     def _follow(self, what: str, holds: Word) -> None:
         """In the first step assume the formula, in the second oblige it."""
         self._run.oblige(what if self._run.second else "", holds)
+
+    def _as_expected(self, where: str, word: Word, right: int) -> Word:
+        """Oblige the word to be the table's, and follow one of the cases: `right`, which is no trap, or where the run is to fail, another."""
+        run, width = self._run, len(self._core.guarded) if where == "a trap" else 1
+        expected = run.expected[where]
+        if where not in run.reached:
+            run.reached.append(where)
+            run.oblige(f"the condition of {where}", terms.equal(word, expected, width))
+        passes = terms.equal(expected, right, width)
+        if where != run.fails:
+            run.assume(passes)
+            return right
+        run.assume(terms.negation(passes))
+        run.trapped = True
+        return TrapCause.DOMAIN.value if width > 1 else 1 - right
 
     def _decide(self, truth: Term) -> bool | None:
         """True or False if that follows from the facts, else None."""
@@ -289,12 +346,47 @@ class Prover:
         wrong = self._compare(before) if run.trapped else "it retires"
         return ProofResult(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, run.witnessed)
 
+    def prove_transition(
+        self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False
+    ) -> ProofResult:
+        """Prove that the step is the table's: registers, memory, cotangents, BR, PC, DIR, the conditions and causes of traps.
+
+        One case retires; each other traps at one of the places where the instruction may trap, and changes nothing. Raises as `prove`.
+        """
+        begun = time.monotonic()
+        executed = TABLE.inverse(opcode) if backward else opcode
+        cycles, wrong, witnessed = 0, "", True
+        for fails in ("", *_TRAPPING):
+            if not fails and always_traps(executed, self.w, same):
+                continue
+            before, after = self._by_table(opcode, executed, backward, lifted, same)
+            run = self._run
+            if fails and terms.equal(run.expected[fails], _TRAPPING[fails].right, 1 + 9 * (fails == "a trap")) == 1:
+                continue  # It never traps there, which the first case proves.
+            run.fails = fails
+            self._put(opcode, self._instruction(opcode), lifted, same)
+            cycles = max(cycles, self._step(opcode))
+            if fails:
+                run.oblige("the trap", int(run.trapped and run.cause == _TRAPPING[fails].cause.value))
+                wrong = self._compare(before)
+            else:
+                for where in run.expected.keys() - {*run.reached}:
+                    right = _TRAPPING[where].right
+                    run.oblige(f"the condition of {where}", terms.equal(run.expected[where], right, 1))
+                wrong = self._compare(before) if executed.halts else self._compare_with(after())
+            witnessed = witnessed and run.witnessed
+            if wrong:
+                break
+        return ProofResult(opcode.name, not wrong, time.monotonic() - begun, cycles, wrong, witnessed)
+
     def prove_claim(self, claim: Claim) -> ProofResult:
         """Prove a claim. Raises as `prove`."""
         opcode, backward, lifted = claim.opcode, claim.backward, claim.lifted
         match claim.kind:
             case ClaimKind.INVERSE:
                 return self.prove(opcode, backward=backward, lifted=lifted, same=claim.same)
+            case ClaimKind.TRANSITION:
+                return self.prove_transition(opcode, backward=backward, lifted=lifted, same=claim.same)
             case ClaimKind.JUMP:
                 return self.prove_pair(opcode, backward=backward, lifted=lifted)
             case ClaimKind.TRAP:
@@ -323,10 +415,97 @@ class Prover:
         hw.settle(settings__forget=0)
         return self._run
 
+    def _by_table(
+        self, opcode: Opcode, executed: Opcode, backward: bool, lifted: bool, same: bool
+    ) -> tuple[dict[str, Any], Callable[[], dict[str, tuple[Word, Word, int]]]]:
+        """Start between two instructions: the places before, and (the word, the table's word, width) of each place after the step."""
+        run, hw, core, w = self._begin(backward, lifted, False), self._hardware, self._core, self.w
+        before = self._places()
+        fields = {name: terms.unknown(name, size) if name in opcode.fields else 0 for name, size in _FIELDS.items()}
+        imm = terms.term(fields["imm"], 32)
+        constant = terms.extended(imm, w.width, True) if w.width > 32 else terms.part(imm, 0, w.width)
+        if backward and opcode.negates_immediate:
+            constant = terms.subtract(0, constant, w.width)
+        br, pc, bits = terms.term(hw.peek(core.br), w.width), terms.term(hw.peek(core.pc), len(core.pc)), len(core.pc)
+        words: dict[str, Word] = {"br": br, "imm": constant}
+        address = terms.add(terms.selected(hw.memory("registers.words"), fields["ra"]), constant, w.width)
+        at: dict[str, Word] = {place: fields[name] for place, name in REGISTER_FIELDS.items()}
+        at["m"] = terms.piece_of(address, 0, hw.memory("memory.words").address)
+        #: place or its shadow -> the memory that it is in, and its number there
+        homes = {
+            name: (f"{'memory' if place == 'm' else 'registers'}.{what}", number)
+            for place, number in at.items()
+            for name, what in ((place, "words"), (bar(place), "cotangents"))
+        }
+        words |= {name: terms.selected(hw.memory(store), number) for name, (store, number) in homes.items()}
+        for word in words.values():
+            if isinstance(word, Term):
+                self._definitions.mean(word)
+        meaning = Meaning(w, words, self._unit, lambda x: self._definitions.recognised(x) if isinstance(x, Term) else x)
+        moved = cotangent_step(executed, w, same) if lifted else NOTHING
+        addressed = "[ra+imm]" in opcode.operands
+        size = {name: hw.inputs[name] for name in ("code_size", "data_size")}
+        modes = {mode: terms.unknown(mode, 1) for mode in ("overflow", "strict")}
+        run.expected = {
+            "PC outside the code": terms.conjunction(
+                terms.negation(terms.part(pc, bits - 1, 1)), _below(pc, size["code_size"], bits)
+            ),
+            "an illegal instruction": legal(opcode, fields, w),
+            "a jump": terms.negation(terms.equal(br, 0, w.width)) if NOT_JUMPING in executed.guards(w) else 0,
+            "an address outside": _below(address, size["data_size"], w.width) if addressed else 1,
+            "a trap": meaning.trap(executed, moved.guards, modes, len(core.guarded)),
+        }
+        trees = {**executed.transition(w), **moved.after}
+        after = {place: meaning.of(tree) for place, tree in trees.items()}
+        now = backward ^ executed.turns
+
+        def found() -> dict[str, tuple[Word, Word, int]]:
+            out: dict[str, tuple[Word, Word, int]] = {}
+            for store in _STORES:
+                memory = hw.memory(store)
+                place, expected = terms.unknown(f"any of {store}", memory.address), before[store]
+                for name in sorted(after.keys() & homes.keys()):
+                    home, number = homes[name]
+                    if home == store:
+                        out[name] = terms.selected(memory, number), after[name], w.width
+                        here = terms.equal(place, number, memory.address)
+                        expected = terms.choice(here, after[name], expected, w.width)
+                out[store] = terms.selected(memory, place), expected, w.width
+            br_after = after.get("br", br)
+            return out | {
+                "BR": (hw.peek(core.br), br_after, w.width),
+                "PC": (hw.peek(core.pc), next_pc(pc, br_after, now, bits, w), bits),
+                "DIR": (hw.peek(core.backward), int(now), 1),
+            }
+
+        return before, found
+
+    def _unit(self, operation: str, parameter: Any, v: list[Word]) -> Word:
+        """A result of multiplier, divider or ROM as the same function of the operands that stands for the hardware's."""
+        core, code, width = self._core, self.microcode, self.w.width
+        match operation:
+            case "mulshift":
+                return self._function("product0", [parameter], 0, v)
+            case "mulround":
+                return self._function(f"product{code.halves.index(half(parameter, self.w))}", [parameter], 0, v)
+            case "table":
+                index = code.tables.index(parameter)
+                bits, size = (len(parameter) - 1).bit_length(), (core.rom.entries.depth - 1).bit_length()
+                pieces = [(terms.piece_of(v[0], 0, bits), bits), (core.rom.bases[index] >> bits, size - bits)]
+                return self._hardware.entry("rom.entries", terms.joined([piece for piece in pieces if piece[1]]))
+            case "sqrtround":
+                which, shift = Division(True, parameter, True), 0
+            case "divround":
+                which, shift = Division(False, parameter % width, True), parameter % width - parameter
+            case _:
+                which, shift = Division(False, max(0, parameter)), max(0, parameter) - parameter
+        return self._function(f"quotient{code.divisions.index(which)}", [shift], 0, v)
+
     def _instruction(self, opcode: Opcode) -> Term:
         """The encoding with arbitrary register numbers and an arbitrary constant."""
-        widths = {"imm": 32, "rb": 8, "ra": 8, "rd": 8}
-        fields = [(terms.unknown(name, width) if name in opcode.fields else 0, width) for name, width in widths.items()]
+        fields = [
+            (terms.unknown(name, width) if name in opcode.fields else 0, width) for name, width in _FIELDS.items()
+        ]
         return terms.term(terms.joined([*fields, (opcode.code, 8)]), 64)
 
     def _put(self, opcode: Opcode, instruction: Term, lifted: bool, same: bool) -> Callable[[], None]:
@@ -395,8 +574,10 @@ class Prover:
                 hw.settle(run=0)
             elif begun and hw.peek(core.idle):
                 return cycles
-            if hw.peek(core.traps) and not self._run.trapped:
-                raise Stuck("traps in all states")
+            if hw.peek(core.traps):
+                if not self._run.trapped:
+                    raise Stuck("traps in all states")
+                self._run.cause = hw.peek(core.trap)
             self._tick()
             cycles += begun
         raise Stuck("the instruction does not end" if begun else "the instruction does not begin")
@@ -423,6 +604,12 @@ class Prover:
             self._run.oblige(name, terms.equal(after[name], word, word.width))
         return self._refute()
 
+    def _compare_with(self, after: Mapping[str, tuple[Word, Word, int]]) -> str:
+        """Words for which a place differs from the word that the table gives it, or for which an obligation fails; or ""."""
+        for name, (word, expected, width) in after.items():
+            self._run.oblige(name, terms.equal(word, expected, width))
+        return self._refute()
+
     def _refute(self) -> str:
         known: list[Word] = []
         for what, holds in self._run.facts:
@@ -443,6 +630,12 @@ class Prover:
     def _evident(self, holds: Word) -> bool:
         """Whether the formula holds without any assumption."""
         return bool(self._definitions.check([terms.negation(holds)], self.seconds, 3) == z3.unsat)
+
+
+def _below(x: Word, limit: Word, width: int) -> Word:
+    """x < limit, unsigned; the limit has fewer bits or as many."""
+    limit = terms.term(limit, width)
+    return terms.apply("u<", 1, [width] * 2, [x, terms.joined([(limit, limit.width), (0, width - limit.width)])])
 
 
 def prove_all(w: Format, opcodes: Collection[str], seconds: float = 60, each: Each = map) -> Iterator[ProofResult]:

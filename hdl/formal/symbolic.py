@@ -193,8 +193,17 @@ class Symbolic:
             for number in self._reachable(at, len(words)):
                 found = terms.choice(terms.equal(at, number, at.width), words[number], found, cell.width)
             return found
-        # A constant table is an uninterpreted function: equal addresses give equal words.
-        return terms.function(f"table{cell.memory}", cell.width, [at])
+        return self._entry(cell.memory, cell.width, at)
+
+    def entry(self, name: str, at: Word) -> Word:
+        """The word of a constant table at an address, as a read gives it."""
+        index = self._names[name]
+        words = self.memories[index]
+        return words[at] if isinstance(at, int) else self._entry(index, self.cells[index].width, at)
+
+    def _entry(self, memory: int, width: int, at: Term) -> Term:
+        """A constant table is an uninterpreted function: equal addresses give equal words."""
+        return terms.function(f"table{memory}", width, [at])
 
     def _selected(self, words: Term, at: Term) -> Term:
         """The word at an address: skip the writes to other addresses."""
