@@ -16,10 +16,12 @@ from enum import Enum
 from functools import cache
 from itertools import product
 
+from retrograd.isa.derivatives.cotangent_steps import cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, Guard, Opcode, a
 from retrograd.isa.expr import ZERO, substitute
 from retrograd.isa.folds.smtlib import define
 from retrograd.isa.manual.description import group_title
+from retrograd.isa.microarchitecture.micro_operations import Unit
 from retrograd.isa.microarchitecture.microprograms import distinguishes as one_register_matters
 from retrograd.isa.microarchitecture.microprograms import microprograms
 from retrograd.isa.microarchitecture.timing import cycles
@@ -88,7 +90,13 @@ def _transitions_of(opcode: Opcode, w: Format) -> Iterator[Claim]:
 
 def _reason(executed: Opcode, w: Format, lifted: bool) -> str:
     """Why there is no claim on the transition of the executed opcode; or ""."""
-    return "no claim on cotangents yet" if lifted else ""
+    if not lifted:
+        return ""
+    if cotangent_step(executed, w, False).drops:
+        return "it discards a cotangent, and whether that traps depends on the run before"
+    operations = microprograms(executed.entry, w, True, False)[executed.name].schedule.operations
+    units = sorted({operation.unit.value for operation in operations} - {Unit.LOGIC.value})
+    return f"its cotangents need {', '.join(units)}, and are claimed of the logic unit only" if units else ""
 
 
 def _claims_of(opcode: Opcode, w: Format) -> Iterator[Claim]:

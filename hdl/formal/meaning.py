@@ -102,7 +102,7 @@ def legal(opcode: Opcode, fields: Mapping[str, Word], w: Format) -> Word:
 
 def next_pc(pc: Word, br: Word, backward: bool, bits: int, w: Format) -> Word:
     """PC ± (BR if BR ≠ 0 else 1), with BR and the direction after the instruction."""
-    br = terms.term(br, w.width)
-    far = terms.term(terms.extended(br, bits, True) if bits > w.width else terms.part(br, 0, bits), bits)
-    step = terms.choice(terms.equal(br, 0, w.width), 1, far, bits)
+    sign = terms.piece_of(br, w.width - 1, 1)
+    pieces = [(terms.piece_of(br, 0, min(w.width, bits)), min(w.width, bits)), *[(sign, 1)] * (bits - w.width)]
+    step = terms.choice(terms.equal(br, 0, w.width), 1, terms.joined(pieces), bits)
     return terms.subtract(pc, step, bits) if backward else terms.add(pc, step, bits)

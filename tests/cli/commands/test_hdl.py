@@ -126,8 +126,7 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["verilog", "--serial", "3"], "RG0507", "less than 4"),
         (["synth", "--mhz", "fast"], "RG0507", "no frequency"),
         (["formal", "mull.add"], "RG0507", "no opcode `mull.add`"),
-        (["formal", "neg", "erase"], "RG0507", "nothing to prove of `erase`"),
-        (["formal", "start"], "RG0507", "nothing to prove of `start`"),
+        (["formal", "neg", "mull"], "RG0507", "no opcode `mull`"),
         (["formal", "--classes", "mul.add"], "RG0512", "--classes chooses the opcodes"),
         (["formal", "--seconds", "0"], "RG0507", "`0` is no number of seconds"),
         (["formal", "--workers", "few"], "RG0507", "`few` is no number of processes"),
@@ -146,19 +145,22 @@ def test_what_is_refused(cli: Cli, arguments: list[str], code: str, said: str) -
 def test_proofs(cli: Cli) -> None:
     code, out, _ = cli("hdl", "formal", "mul.add", "swap")
     assert code == OK
-    assert out.endswith("8 of 8 hold at Q4.4\n")
+    assert out.endswith(
+        " D=1 DIR=-1           no claim on its transition: its cotangents need multiplier, and are claimed of the logic unit only\n2 modes without a claim on the transition, 14 ends reached\n14 of 14 hold at Q4.4\n"
+    )
     # Processes prove the same, and tell it in the same order.
     _, by_two, _ = cli("hdl", "formal", "mul.add", "swap", "--workers", "2")
     assert [line.split(",")[0] for line in by_two.splitlines()] == [line.split(",")[0] for line in out.splitlines()]
     found = json.loads(cli("hdl", "formal", "neg", "--json")[1])
     assert (found["schema"], found["format"]) == ("retrograd.formal/2", {"width": 8, "frac": 4})
-    assert (found["expected"], found["held"], len(found["proofs"])) == (4, 4, 4)
+    assert (found["expected"], found["held"], len(found["proofs"])) == (8, 8, 8)
+    assert found["not_covered"] == {}
     assert all(proof["holds"] for proof in found["proofs"])
     assert {proof["class"] for proof in found["proofs"]} == {"Bijections: rd by logic unit"}
 
 
 def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    modes = [f"neg D={d} DIR={way}" for d in (0, 1) for way in (1, -1)]
+    modes = [f"neg{kind} D={d} DIR={way}" for kind in ("", ", table") for d in (0, 1) for way in (1, -1)]
     found = [ProofResult(modes[0], True, 0.25, 5), ProofResult(modes[1], False, 1.5, 5, "PC: [rd = 3]")]
     monkeypatch.setattr("retrograd.hardware.proofs.prove_all", lambda *_: iter(found))
     code, out, _ = cli("hdl", "formal", "neg")
@@ -167,12 +169,13 @@ def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.M
         "neg D=0 DIR=1                taken back, 0.2 s", "neg D=0 DIR=-1               NOT TAKEN BACK: PC: [rd = 3], 1.5 s",
         "neg D=1 DIR=1                NOT TAKEN BACK: there is no proof, 0.0 s",
         "neg D=1 DIR=-1               NOT TAKEN BACK: there is no proof, 0.0 s",
-        "1 of 4 hold at Q4.4",
+        *(f"{mode:<28} NOT AS THE TABLE SAYS: there is no proof, 0.0 s" for mode in modes[4:]),
+        "0 modes without a claim on the transition, 0 ends reached", "1 of 8 hold at Q4.4",
     ]  # fmt: skip
     code, out, _ = cli("hdl", "formal", "neg", "--json")
     told = json.loads(out)
-    assert (code, told["expected"], told["held"]) == (REFUTED, 4, 1)
-    assert [proof["counterexample"] for proof in told["proofs"][2:]] == ["there is no proof"] * 2
+    assert (code, told["expected"], told["held"]) == (REFUTED, 8, 1)
+    assert [proof["counterexample"] for proof in told["proofs"][2:]] == ["there is no proof"] * 6
 
 
 @pytest.mark.parametrize("arguments", [["neg"], ["--classes"], []], ids=str)

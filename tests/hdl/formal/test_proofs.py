@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cache
 
@@ -48,6 +48,11 @@ def prover_of(w: Format) -> Prover:
     return Prover(w)
 
 
+def undoing(w: Format, opcodes: Collection[str]) -> list[Claim]:
+    """The claims but those on the table's transition, which test_transitions.py proves."""
+    return [claim for claim in claims(w, opcodes) if claim.kind is not ClaimKind.TRANSITION]
+
+
 @pytest.fixture(scope="module")
 def prover() -> Prover:
     return prover_of(Q8)
@@ -74,8 +79,8 @@ def test_a_jump_and_its_partner_are_taken_back(prover: Prover) -> None:
 def test_every_instruction_is_taken_back(w: Format, name: str) -> None:
     prover = prover_of(w)
     prover.seconds = 300
-    found = list(prove_with(prover, {name}))
-    assert [result.opcode for result in found] == [claim.name for claim in claims(w, {name})]
+    wanted = undoing(w, {name})
+    found = [prover.prove_claim(claim) for claim in wanted]
     assert not [result for result in found if not result.holds]
     assert w != Q8 or all(result.witnessed for result in found)
 
@@ -100,7 +105,7 @@ def test_classes_are_of_the_table() -> None:
     ids=str,
 )
 def test_claims_are_of_the_table(w: Format) -> None:
-    found = claims(w, [o.name for o in TABLE])
+    found = undoing(w, [o.name for o in TABLE])
     names = [claim.name for claim in found]
     assert len(set(names)) == len(names)
     modes = {(claim.opcode.name, claim.lifted, claim.backward) for claim in found if claim.kind is not ClaimKind.JUMP}
@@ -128,7 +133,7 @@ def test_claims_are_of_the_table(w: Format) -> None:
 def test_there_are_about_four_proofs_an_opcode() -> None:
     """As docs/coprocessor.md states."""
     opcodes = [o.name for o in TABLE if provable(o)]
-    assert len(claims(Q32, opcodes)) / len(opcodes) == pytest.approx(4, abs=0.5)
+    assert len(undoing(Q32, opcodes)) / len(opcodes) == pytest.approx(4, abs=0.5)
 
 
 NO_ROOM = Format(8, 1)
@@ -240,7 +245,7 @@ def test_what_loses_words_cannot_be_proved(prover: Prover) -> None:
 @pytest.mark.slow
 def test_all_modes_of_some_opcodes() -> None:
     found = list(prove_all(Q8, {"not", "from.eq"}))
-    assert [result.opcode for result in found] == [
+    assert [result.opcode for result in found if ", table" not in result.opcode] == [
         *(f"not D={d} DIR={way}" for d in (0, 1) for way in (1, -1)),
         *(
             f"{what} D={d} DIR={way}"
@@ -300,7 +305,7 @@ def test_the_command_refutes_dead_hardware(
         assert main(["hdl", "formal", "neg"]) == 1
     finally:
         proofs._prover.cache_clear()
-    assert capsys.readouterr().out.endswith("0 of 4 hold at Q4.4\n")
+    assert capsys.readouterr().out.endswith("0 of 8 hold at Q4.4\n")
 
 
 @pytest.mark.slow
