@@ -42,7 +42,7 @@ class ClaimKind(Enum):
     INVERSE = "taken back"
     JUMP = "taken back with its partner"
     TRAP = "always traps"
-    TRANSITION = "as the table says"
+    TRANSITION = "as in the table"
 
 
 @dataclass(frozen=True)

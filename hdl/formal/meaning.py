@@ -1,4 +1,4 @@
-"""The meaning of an instruction by the table, as terms: the right side of the proofs that the hardware does what the table says.
+"""The meaning of an instruction by the table, as terms: the right side of the proofs that a step of the core is the table's.
 
     fold(tree, words) = the term of the tree,  products, quotients, roots and tables as functions of their operands
 
@@ -95,8 +95,8 @@ def legal(opcode: Opcode, fields: Mapping[str, Word], w: Format) -> Word:
         found = terms.conjunction(found, terms.negation(terms.equal(fields[x], fields[y], 8)))
     low = min(w.width, 32) - 1
     least, most = -(1 << low) + opcode.negates_immediate, (1 << low) - 1
-    for x, y in ((least & 0xFFFFFFFF, fields["imm"]), (fields["imm"], most)):
-        found = terms.conjunction(found, terms.apply("s<=", 1, [32, 32], [x, y]))
+    for pair in ([least & 0xFFFFFFFF, fields["imm"]], [fields["imm"], most]):
+        found = terms.conjunction(found, terms.apply("s<=", 1, [32, 32], pair))
     return found
 
 

@@ -169,7 +169,7 @@ def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.M
         "neg D=0 DIR=1                taken back, 0.2 s", "neg D=0 DIR=-1               NOT TAKEN BACK: PC: [rd = 3], 1.5 s",
         "neg D=1 DIR=1                NOT TAKEN BACK: there is no proof, 0.0 s",
         "neg D=1 DIR=-1               NOT TAKEN BACK: there is no proof, 0.0 s",
-        *(f"{mode:<28} NOT AS THE TABLE SAYS: there is no proof, 0.0 s" for mode in modes[4:]),
+        *(f"{mode:<28} NOT AS IN THE TABLE: there is no proof, 0.0 s" for mode in modes[4:]),
         "0 modes without a claim on the transition, 0 ends reached", "1 of 8 hold at Q4.4",
     ]  # fmt: skip
     code, out, _ = cli("hdl", "formal", "neg", "--json")

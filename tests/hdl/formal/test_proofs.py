@@ -292,7 +292,8 @@ def test_dead_hardware_is_refuted(
     planted(unit, old, new.replace("Const(0)", "(self.pc != self.pc)"))
     found = verdicts(Q8, "neg")
     assert list(found) == [claim.name for claim in claims(Q8, {"neg"})]
-    assert all(why in said for said in found.values()), found
+    # A proof that the step is the table's may find the fault itself.
+    assert all(why in said or "table" in name for name, said in found.items()), found
 
 
 @pytest.mark.slow
@@ -322,7 +323,7 @@ def test_the_difference_of_a_lognum_and_itself_traps(prover: Prover, backward: b
 def test_dead_hardware_does_not_pass_for_a_function_without_room(planted: Callable[[str, str, str], type]) -> None:
     planted("core.units.branch", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
     found = verdicts(NO_ROOM, "fexp.xor")
-    assert set(found.values()) == {"traps in all states"}
+    assert {said for name, said in found.items() if "table" not in name} == {"traps in all states"}
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_the_steps_of_pc() -> None:
     assert [of(0x80, back, bits) for bits in (6, 12) for back in (False, True)] == [5, 5, 0xF85, 0x85]
 
 
-def test_what_is_legal() -> None:
+def test_legal_encodings() -> None:
     def of(name: str, w: Format, imm: int, ra: int = 2, rd: int = 1) -> int:
         found: int = legal(TABLE[name], {"rd": rd, "ra": ra, "rb": 0, "imm": imm % (1 << 32)}, w)
         return found
@@ -95,7 +95,7 @@ def test_every_transition_is_the_tables(w: Format, name: str) -> None:
 # ---------------------------------------------------------------- faults
 
 
-#: (unit, what stands there, what is planted, the opcode that refutes it, the first place that differs)
+#: (unit, its source there, the planted source, the opcode that refutes it, the first place that differs)
 FAULTS = [
     # the test of BR in the step of PC, and its least number, which has no opposite
     ("core.units.branch", "Mux(br == 0, 1", "Mux(br[:4] == 0, 1", "goto", "PC"),
@@ -123,7 +123,7 @@ FAULTS = [
     ),
     # a trap has changed BR
     ("core.units.branch", "self.commit | self.turn", "self.prepare | self.turn", "assertz", "PC"),
-    # the decoder takes what is not legal
+    # the decoder accepts an illegal encoding
     ("core.decoder", "(same & h.distinct).any()", "(same & h.distinct).all()", "swap", "the condition of an illegal"),
 ]
 
@@ -143,7 +143,7 @@ def test_planted_faults_are_refuted(planted: Plant, unit: str, old: str, new: st
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["core.units.logic", "core.units.branch"])
 def test_faults_that_can_be_undone_pass_the_proofs_that_steps_are_undone(planted: Plant, unit: str) -> None:
-    """The reason for these proofs."""
+    """Such faults are the reason for these proofs."""
     case = next(case for case in FAULTS if case[0] == unit)
     planted(*case[:3])
     prover = Prover(Q8)

@@ -1,4 +1,4 @@
-"""`retrograd hdl formal`: proofs that the hardware does what the table says, and runs each instruction backward exactly."""
+"""`retrograd hdl formal`: proofs that each step of the hardware is the table's, and is undone exactly."""
 
 from __future__ import annotations
 
