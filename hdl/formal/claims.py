@@ -96,7 +96,7 @@ def _reason(executed: Opcode, w: Format, lifted: bool) -> str:
         return "it discards a cotangent, and whether that traps depends on the run before"
     operations = microprograms(executed.entry, w, True, False)[executed.name].schedule.operations
     units = sorted({operation.unit.value for operation in operations} - {Unit.LOGIC.value})
-    return f"its cotangents need {', '.join(units)}, and are claimed of the logic unit only" if units else ""
+    return f"with D = 1 it needs {', '.join(units)}, and is claimed of the logic unit only" if units else ""
 
 
 def _claims_of(opcode: Opcode, w: Format) -> Iterator[Claim]:
