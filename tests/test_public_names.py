@@ -15,6 +15,7 @@ import pytest
 
 import retrograd as rg
 import retrograd.debugger
+import retrograd.library
 import retrograd.testing
 
 
@@ -81,4 +82,8 @@ def test_every_public_name_is_in_the_reference() -> None:
         name for heading in re.findall(r"^### (.*)$", text, re.MULTILINE) for name in re.findall(r"`([^`]+)`", heading)
     ]
     packages = (retrograd.testing, retrograd.debugger)
-    assert sorted(listed) == sorted([*rg.__all__, *(f"{p.__name__}.{name}" for p in packages for name in p.__all__)])
+    # A module of the library stands for its functions. tests/tools/test_site.py compares these.
+    modules = [f"{retrograd.library.__name__}.{m.name}" for m in pkgutil.iter_modules(retrograd.library.__path__)]
+    modules.remove("retrograd.library.elementary")  # its functions are names of `retrograd`
+    names = [f"{p.__name__}.{name}" for p in packages for name in p.__all__]
+    assert sorted(listed) == sorted([*rg.__all__, *names, *modules])

@@ -2,7 +2,8 @@
 
 docs/api.md lists the names under headings: `## Title` is a page of the site, and below it
 `### ``grad``, ``vjp```, in single backquotes, is followed by the example of these names. The signatures, docstrings, methods and
-fields are read from the package, so the page on the site has both. tests/tools/test_site.py checks that each public name has a heading.
+fields are read from the package, so the page on the site has both. The name of a module of `retrograd.library` stands for all its
+public functions. tests/tools/test_site.py checks that each public name has a heading.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any, NamedTuple
 
 _DOCTEST = re.compile(r">>> ")
@@ -53,17 +55,41 @@ def pages(text: str) -> list[Page]:
 
 
 def resolved(name: str) -> Any:
-    """The object of a dotted name; a name without a module is one of `retrograd`."""
+    """The object or the module of a dotted name; a name without a module is one of `retrograd`."""
     module, _, own = name.rpartition(".")
-    return getattr(importlib.import_module(module or "retrograd"), own)
+    package = importlib.import_module(module or "retrograd")
+    return getattr(package, own) if hasattr(package, own) else importlib.import_module(name)
+
+
+def names_of(section: Section) -> Iterator[str]:
+    """The names of a section, with the public names of a module in place of the module, as they are imported."""
+    for name in section.names:
+        if isinstance(resolved(name), ModuleType):
+            yield from module_names(name)
+        else:
+            yield name
+
+
+def module_names(module: str) -> list[str]:
+    """The public names of a module: the names in its `__all__`, or the names that its package imports from it."""
+    found = importlib.import_module(module)
+    if hasattr(found, "__all__"):
+        return [f"{module}.{name}" for name in found.__all__]
+    package = module.rpartition(".")[0]
+    public = importlib.import_module(package).__all__
+    return [f"{package}.{name}" for name, o in vars(found).items() if name in public and o.__module__ == module]
 
 
 def page_text(page: Page) -> str:
-    """A page in MyST: for each name its directive, then the example."""
+    """A page in MyST: for each name its directive, then the example; for a module the example, then its names."""
     out = [f"# {page.title}", page.text]
     for section in page.sections:
-        out += ["\n".join(_directive(name, resolved(name))) for name in section.names]
-        out.append(section.text)
+        modules = [name for name in section.names if isinstance(resolved(name), ModuleType)]
+        directives = ["\n".join(_directive(name, resolved(name))) for name in names_of(section)]
+        if modules:
+            out += [f"## {modules[0]}", "\n".join(markdown(docstring(resolved(modules[0])))), section.text, *directives]
+        else:
+            out += [*directives, section.text]
     return "\n\n".join(part for part in out if part) + "\n"
 
 

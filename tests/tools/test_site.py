@@ -39,10 +39,23 @@ def test_every_name_has_an_example(tools: tuple[ModuleType, ModuleType]) -> None
                 if line.startswith((">>> ", "... ")) or "= rg." in line
             )
             assert code, section.names
-            for name in section.names:
+            for name in tools[0].names_of(section):
                 own = name.rpartition(".")[2]
                 # Results and annotations are used by way of the name beside them.
                 assert re.search(rf"\b{own}\b", code) or isinstance(tools[0].resolved(name), type), name
+
+
+def test_every_function_of_the_library_is_in_the_reference(tools: tuple[ModuleType, ModuleType]) -> None:
+    """As names of `retrograd.library` or, like the functions of dictionaries, of the module; each once."""
+    listed = [n for page in tools[0].pages(LISTED) for section in page.sections for n in tools[0].names_of(section)]
+    library = [name for name in listed if name.startswith("retrograd.library.")]
+    dictionaries = import_module("retrograd.library.dictionaries")
+    assert sorted(library) == sorted(
+        f"{module.__name__}.{name}"
+        for module in (import_module("retrograd.library"), dictionaries)
+        for name in module.__all__
+    )
+    assert set(import_module("retrograd.library.elementary").__all__) <= set(listed)
 
 
 def test_every_page_can_be_written(tools: tuple[ModuleType, ModuleType]) -> None:
@@ -50,7 +63,9 @@ def test_every_page_can_be_written(tools: tuple[ModuleType, ModuleType]) -> None
     assert len({page.file for page in pages}) == len(pages) > 8
     for page in pages:
         text = tools[0].page_text(page)
-        assert text.count("\n::::::{py:") == sum(len(section.names) for section in page.sections), page.title
+        assert text.count("\n::::::{py:") == sum(len([*tools[0].names_of(section)]) for section in page.sections), (
+            page.title
+        )
         assert text.count("\n::::::\n") == text.count("\n::::::{py:"), page.title
 
 

@@ -163,3 +163,6 @@ def insert(d: Dictionary, key: int, value: fixed) -> None:
 
 #: value := d[key], for value = 0 and a key that is there, which leaves. Inverse: `insert`.
 remove = insert.inverse
+
+
+__all__ = ["Dictionary", "add", "dict_of", "empty_dictionary", "get", "insert", "remove"]
