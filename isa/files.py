@@ -269,7 +269,7 @@ def replacing(path: str | Path, *, keep_partial: bool = False) -> Iterator[Binar
 def _temporary(target: str, status: os.stat_result | None, shown: str, keep_partial: bool) -> Iterator[BinaryIO]:
     """A new file in the folder of `target`, which it replaces at the end."""
     name, descriptor = _created(os.path.dirname(target))
-    done = False
+    whole = False
     try:
         raw = io.FileIO(descriptor, "wb")
         raw.name = shown  # for writers that mention it
@@ -279,13 +279,16 @@ def _temporary(target: str, status: os.stat_result | None, shown: str, keep_part
             except Exception as error:
                 if not keep_partial or isinstance(error, OSError):
                     raise
-                _finish(file, name, target, status)
-                done = True
+                _finish(file, name, status)
+                whole = True
                 raise
-            _finish(file, name, target, status)
-            done = True
+            _finish(file, name, status)
+            whole = True
     finally:
-        if not done:
+        try:
+            if whole:
+                os.replace(name, target)  # Windows replaces no open file: it is closed here
+        finally:
             with suppress(OSError):
                 os.unlink(name)
 
@@ -298,7 +301,7 @@ def _created(folder: str) -> tuple[str, int]:
             return name, os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
 
 
-def _finish(file: BinaryIO, name: str, target: str, status: os.stat_result | None) -> None:
+def _finish(file: BinaryIO, name: str, status: os.stat_result | None) -> None:
     file.flush()
     if status is not None:
         own = os.stat(name)
@@ -311,7 +314,6 @@ def _finish(file: BinaryIO, name: str, target: str, status: os.stat_result | Non
     except OSError as error:
         if error.errno not in _NO_FSYNC:
             raise
-    os.replace(name, target)
 
 
 @contextmanager

@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SIBLINGS = ("assembler", "simulator", "hdl", "compiler")
 FACE = "src/retrograd"
 BENCHMARKS = "benchmarks"
+#: the standard library of every version: annotationlib is new in Python 3.14
+STANDARD = sys.stdlib_module_names | {"annotationlib"}
 FOLDERS = ("isa", *SIBLINGS, FACE, BENCHMARKS)
 #: systems that the benchmarks compare with, and what references need: most users have none of them
 #: systems that adapters make functions for, each in one file of the face, inside functions
@@ -160,7 +162,7 @@ def violations(path: PurePosixPath, source: str) -> list[str]:
         if top in FOLDERS or top in ("src", "tests", "docs", "examples"):
             found.append(f"{where}: our packages are imported as retrograd.…")
             continue
-        if top not in sys.stdlib_module_names and top not in THIRD_PARTY[folder]:
+        if top not in STANDARD and top not in THIRD_PARTY[folder]:
             found.append(f"{where}: no dependency of {folder}")
         if top in ONLY_IN and not inside(path, ONLY_IN[top]):
             found.append(f"{where}: only {ONLY_IN[top]} imports it")

@@ -249,6 +249,7 @@ ALLOWED = {
     "tools/analyse_energy.py": {"savefig"},
     "examples/nice.py": {"savefig"},
     "tools/random_programs.py": {"open"},  # a line behind the others
+    "tools/make_notebooks.py": {"write_text"},  # notebooks, and files of their cells
     "tools/make_site.py": {"write_text"},  # copies of pages, in a folder of its own
     "tools/run_examples.py": {"write_text"},  # files of an example, in a temporary folder
     "tools/package_extension.py": {"ZipFile"},  # into the file that `replacing` opens
@@ -346,3 +347,16 @@ def test_the_planted_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     )
     with pytest.raises((AssertionError, InputError)):
         test_an_exception_leaves_the_old_file(tmp_path)
+
+
+def test_a_file_is_closed_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows replaces no open file."""
+    files.write_file(tmp_path / "out", b"old")
+    closed, rename = [], os.replace
+    monkeypatch.setattr(os, "replace", lambda *names: (closed.append(file.closed), rename(*names)))
+    with files.replacing(tmp_path / "out") as file:
+        file.write(b"new")
+    with pytest.raises(TypeError), files.replacing(tmp_path / "part", keep_partial=True) as file:
+        file.write(b"part", None)  # type: ignore[call-arg]
+    assert closed == [True, True]
+    assert [(tmp_path / name).read_bytes() for name in sorted(os.listdir(tmp_path))] == [b"new", b""]

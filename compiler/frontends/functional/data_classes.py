@@ -15,6 +15,7 @@ import inspect
 import types
 from typing import Any, Union, get_args, get_origin
 
+from retrograd.compiler.frontends.annotations import annotations_of
 from retrograd.compiler.frontends.functional.types import FIXED, Data, List, Tuple, Type, Word
 from retrograd.compiler.language.types import scalar_of
 from retrograd.isa.diagnostics import CompileError, Diagnostic
@@ -35,7 +36,7 @@ def data(cls: type) -> type:
         raise CompileError(
             Diagnostic("RG0722", f"`{cls.__name__}` is derived from another class", hint="A data class stands alone.")
         )
-    names = tuple(inspect.get_annotations(cls))
+    names = tuple(annotations_of(cls))
     frame = inspect.currentframe()
     # The public function may be called through the boundary that shortens tracebacks.
     while frame is not None and frame.f_globals.get("__name__") in (__name__, "retrograd.isa.diagnostics"):
@@ -66,7 +67,7 @@ def data(cls: type) -> type:
 def fields_of(cls: type) -> dict[str, Any] | None:
     """Name -> annotation of each field, as written; None for a class that is no data class."""
     marked = cls.__dict__.get(_MARK)
-    return None if marked is None else {n: inspect.get_annotations(cls)[n] for n in marked[0]}
+    return None if marked is None else {n: annotations_of(cls)[n] for n in marked[0]}
 
 
 def field_types(cls: type) -> tuple[Type, ...]:

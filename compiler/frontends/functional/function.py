@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from retrograd.compiler.frontends.annotations import signature_of
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import type_of
 from retrograd.compiler.frontends.functional.forgetting import Calls
@@ -84,7 +85,7 @@ class FunctionalSource(SourceFunction):
     @cached_property
     def result_type(self) -> Type:
         """The type of the result: as annotated, or as inferred from the annotations of all parameters, or one fixed number."""
-        written = inspect.signature(self.fn).return_annotation
+        written = signature_of(self.fn).return_annotation
         if written is not inspect.Signature.empty:
             return type_of(self._annotation("return", written), None, "the result")
         types = [_annotated(p) for p in self.given]

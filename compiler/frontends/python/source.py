@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
+from retrograd.compiler.frontends.annotations import annotations_of, signature_of
 from retrograd.compiler.frontends.python.captures import Captures, steady
 from retrograd.compiler.frontends.specialisation import GradientOf
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest, shown
@@ -193,7 +194,7 @@ class SourceFunction:
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters in order, keyword-only ones last."""
         found: list[Parameter] = []
-        for p in inspect.signature(self.fn).parameters.values():
+        for p in signature_of(self.fn).parameters.values():
             if p.kind is p.VAR_KEYWORD:
                 _refuse_keywords(p.name, self.source, self.tree)
             annotation = self._annotation(p.name, p.annotation)
@@ -472,7 +473,7 @@ class _Namespace(dict[str, Any]):
 
 def _annotated_locals(fn: Callable[..., Any]) -> dict[str, Any]:
     """Locals of the function around that textual annotations name. They are read now: the function may return before the compilation."""
-    texts = [a for a in getattr(fn, "__annotations__", {}).values() if isinstance(a, str)]
+    texts = [a for a in annotations_of(fn).values() if isinstance(a, str)]
     if not texts or "<locals>" not in fn.__qualname__:
         return {}
     names = set(re.findall(r"[^\W\d]\w*", " ".join(texts)))

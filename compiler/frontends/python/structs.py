@@ -9,6 +9,7 @@ import textwrap
 from abc import ABCMeta
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
+from retrograd.compiler.frontends.annotations import annotations_of
 from retrograd.compiler.frontends.python.source import SourceFunction, evaluated_in
 from retrograd.compiler.language.types import array_of_known_length, complete, is_open, is_struct
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest, shown
@@ -28,7 +29,7 @@ def struct(cls: type[C]) -> type[C]:
     if not isinstance(cls, type):
         raise CompileError(Diagnostic("RG0722", f"{cls!r:.60} is no class"))
     for base in cls.__mro__[1:-1]:
-        if inspect.get_annotations(base):
+        if annotations_of(base):
             hint = f"Make a field of it, `base: {base.__name__}`, or write its fields again."
             _refuse(cls, None, f"`{cls.__name__}` derives from `{base.__name__}`, which has fields of its own", hint)
         if not base.__flags__ & _MADE_BY_CLASS:
@@ -37,7 +38,7 @@ def struct(cls: type[C]) -> type[C]:
     metaclass: type = type(cls)
     if metaclass not in (type, ABCMeta):
         _refuse(cls, None, f"`{cls.__name__}` is made by `{metaclass.__name__}`, and its objects are no structs")
-    annotations = inspect.get_annotations(cls)
+    annotations = annotations_of(cls)
     if not annotations:
         _refuse(cls, None, f"`{cls.__name__}` has no annotated fields")
     fields = {name: _field(cls, name, annotation) for name, annotation in annotations.items()}

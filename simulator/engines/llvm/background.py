@@ -124,8 +124,9 @@ class BackgroundCompiler:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    # Ctrl-C goes to all processes of a session.
+                    # Ctrl-C goes to all processes of a session, and on Windows of a group.
                     start_new_session=True,
+                    creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
                 )
             except OSError:
                 return None

@@ -10,6 +10,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, overload
 
 from retrograd.compiler.compiled import Options
+from retrograd.compiler.frontends.annotations import signature_of
 from retrograd.compiler.frontends.python.adjoints import need_adjoint
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.functions.compilation import Compilable, use_format
@@ -34,7 +35,7 @@ class _Signature:
         if instance is None:
             raise AttributeError("the signature belongs to each function, not to its class")
         function = ~instance if isinstance(instance, Inverse) else instance
-        written = inspect.signature(function.fn)
+        written = signature_of(function.fn)
         shown = dict(written.parameters)
         if function.gradient_of is not None:
             kind = next(reversed(shown.values())).kind
