@@ -2,7 +2,8 @@
 
     python tools/check_release.py [--out dist] [--tag v0.1.0] [--python python3.12 …] [--tests tests/assembler …]
 
-1. `build` makes the source distribution, and the wheel out of it. With --tag, the version is that of the tag, and the changelog has it.
+1. The versions in pyproject.toml, src/retrograd/version.py, CITATION.cff and the changelog agree. With --tag, or where the commit has a
+   tag `vX.Y.Z`, they are that of the tag, and the changelog has the date. `build` makes the source distribution, and the wheel out of it.
 2. `twine check --strict` and `check-wheel-contents` find no fault. The wheel has every module and data file of the packages.
 3. For each Python: a fresh environment with the wheel and its dependencies, timed and measured; `retrograd demo` and a gradient in an
    empty folder, and the first steps of a new user (README.md, docs/first-steps.md); then the tests of --tests beside nothing but the wheel. The tests come from the source distribution, whose packages are
@@ -27,6 +28,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _TESTS = ("tests/assembler", "tests/values", "tests/debugger")
+#: file -> its version
+_VERSIONS = {
+    "pyproject.toml": r'^version = "(.*)"$',
+    "src/retrograd/version.py": r'^__version__ = "(.*)"$',
+    "CITATION.cff": r"^version: (.*)$",
+    "CHANGELOG.md": r"^## (\S+) \(",
+}
 _GRADIENT = """
 import retrograd, sys
 from retrograd.examples.hypot import hypot
@@ -58,6 +66,26 @@ def run(*command: str | Path, folder: Path = ROOT) -> str:
 def settings() -> dict[str, object]:
     """The settings of the project."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def check_agreement(texts: dict[str, str]) -> str:
+    """The version, which all files that state it have: file -> text. Raises Fault."""
+    found = {name: re.search(pattern, texts[name], re.MULTILINE) for name, pattern in _VERSIONS.items()}
+    versions = {name: match and match[1] for name, match in found.items()}
+    (version, *others) = {*versions.values()}
+    if others or version is None:
+        raise Fault(f"the versions differ: {', '.join(f'{name} has {v}' for name, v in versions.items())}")
+    return version
+
+
+def tag_of(folder: Path) -> str | None:
+    """The tag `vX.Y.Z` of the commit that is checked out; None without one, or without git."""
+    command = ["git", "-C", str(folder), "tag", "--points-at", "HEAD", "v[0-9]*"]
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    except OSError:
+        return None
+    return next(iter(done.stdout.split()), None)
 
 
 def check_version(tag: str | None, version: str, changelog: str) -> None:
@@ -150,8 +178,8 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--tests", nargs="*", default=list(_TESTS), help="none: no tests but a gradient and the demo")
     options = p.parse_args(arguments)
     try:
-        version = str(settings()["project"]["version"])  # type: ignore[index]
-        check_version(options.tag, version, (ROOT / "CHANGELOG.md").read_text("utf-8"))
+        texts = {name: (ROOT / name).read_text("utf-8") for name in _VERSIONS}
+        check_version(options.tag or tag_of(ROOT), check_agreement(texts), texts["CHANGELOG.md"])
         shutil.rmtree(options.out, ignore_errors=True)
         run(sys.executable, "-m", "build", "--outdir", options.out, ROOT)
         (wheel,), (sdist,) = options.out.glob("*.whl"), options.out.glob("*.tar.gz")

@@ -31,9 +31,22 @@ def tool() -> ModuleType:
 
 
 def test_versions_agree(tool: ModuleType) -> None:
-    assert tool.settings()["project"]["version"] == __version__
-    assert re.search(rf"^version: {re.escape(__version__)}$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
-    assert f"## {__version__} (" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    texts = {name: (ROOT / name).read_text("utf-8") for name in tool._VERSIONS}
+    assert tool.check_agreement(texts) == tool.settings()["project"]["version"] == __version__
+    for name, text in texts.items():
+        for wrong in (text.replace(__version__, "9.9.9"), ""):
+            with pytest.raises(tool.Fault, match=re.escape(name)):
+                tool.check_agreement(texts | {name: wrong})
+
+
+def test_the_tag_of_a_commit(tool: ModuleType, tmp_path: Path) -> None:
+    assert tool.tag_of(tmp_path) is None
+    named = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    for command in (("init", "-q"), (*named, "commit", "-q", "--allow-empty", "-m", "x"), ("tag", "other")):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    assert tool.tag_of(tmp_path) is None
+    subprocess.run(["git", "-C", str(tmp_path), "tag", "v1.2.3"], check=True)
+    assert tool.tag_of(tmp_path) == "v1.2.3"
 
 
 def test_the_tag_is_the_version(tool: ModuleType) -> None:

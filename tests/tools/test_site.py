@@ -101,6 +101,21 @@ def test_every_page_is_in_a_table_of_contents() -> None:
     assert names <= entries
 
 
+#: hosts that pages link to: a new one is added here once its link has been opened
+HOSTS = {
+    "amaranth-lang.org", "anywidget.dev", "distributed.dask.org", "docs.oasis-open.org", "hypothesis.readthedocs.io",
+    "microsoft.github.io", "semver.org",
+}  # fmt: skip
+
+
+def test_external_links() -> None:
+    """By their form, without a network: https, a known host, and no host that no page links to."""
+    pages = [*ROOT.glob("*.md"), *(p for folder in ("docs", "examples") for p in (ROOT / folder).rglob("*.md"))]
+    links = [link for page in pages for link in re.findall(r"\]\((\w+://[^)\s]*)", page.read_text("utf-8"))]
+    assert {link.partition("://")[0] for link in links} == {"https"}
+    assert {link.split("/")[2] for link in links} == HOSTS
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("furo") is None, reason="needs the extra docs")
 def test_a_broken_link_is_an_error(tools: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:
