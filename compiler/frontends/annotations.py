@@ -11,6 +11,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
+
 
 def annotations_of(o: type | Callable[..., Any]) -> dict[str, Any]:
     """Name -> annotation. All are text where one has a name that is not defined, as after `from __future__ import annotations`.
@@ -20,23 +23,19 @@ def annotations_of(o: type | Callable[..., Any]) -> dict[str, Any]:
     >>> annotations_of(Point)
     {'x': <class 'int'>}
     """
-    if sys.version_info < (3, 14):
-        return inspect.get_annotations(o)
-    from annotationlib import Format
-
     try:
         return inspect.get_annotations(o)
     except NameError:
-        return inspect.get_annotations(o, format=Format.STRING)
+        if sys.version_info >= (3, 14):
+            return inspect.get_annotations(o, format=Format.STRING)
+        raise
 
 
 def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
     """The parameters of a function, with annotations as `annotations_of` has them. Raises ValueError without a signature."""
-    if sys.version_info < (3, 14):
-        return inspect.signature(fn)
-    from annotationlib import Format
-
     try:
         return inspect.signature(fn)
     except NameError:
-        return inspect.signature(fn, annotation_format=Format.STRING)
+        if sys.version_info >= (3, 14):
+            return inspect.signature(fn, annotation_format=Format.STRING)
+        raise

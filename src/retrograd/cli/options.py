@@ -107,7 +107,9 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, module: str | None = None, destination: str = "execute", **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self.epilog, self.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
-        self.color = False  # Python 3.14 colours help on a terminal; `--color` decides here, and pages are made of this text
+        self.color = (
+            False  # Python 3.14 colours help on a terminal; `--color` decides here, and pages are made of this text
+        )
         self._module, self._destination = module, destination
         self._takes_arguments = False
 
