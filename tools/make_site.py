@@ -82,7 +82,9 @@ def _lay_out_api(source: Path) -> None:
     pages = api_reference.pages(text)
     (source / "api").mkdir()
     for page in pages:
-        (source / "api" / f"{page.file}.md").write_text(api_reference.page_text(page), "utf-8")
+        # docs/api.md links to the pages beside it.
+        beside = re.sub(r"\]\((?=[\w/-]+\.md)", "](../docs/", api_reference.page_text(page))
+        (source / "api" / f"{page.file}.md").write_text(beside, "utf-8")
     entries = "\n".join(f"../api/{page.file}" for page in pages)
     listed.write_text(f"{text.split(_API)[0]}\n```{{toctree}}\n:maxdepth: 2\n\n{entries}\n```\n", "utf-8")
 
