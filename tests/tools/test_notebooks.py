@@ -79,9 +79,3 @@ def test_another_output_is_found(notebooks: ModuleType, tmp_path: Path) -> None:
     page.write_text("```python\n>>> 1 / 0\n```\n")
     with pytest.raises(Exception, match="ZeroDivisionError"):
         notebooks.execute(page, tmp_path)
-
-
-def test_progress_on_a_terminal_is_no_output(notebooks: ModuleType) -> None:
-    bar = "\x1b[?25l\r\x1b[2Krunning 0/9\r\x1b[2Krunning 9/9\r\n\x1b[?25h\r\x1b[1A\x1b[2Kdone\r\nend\r\n"
-    assert notebooks.at_last(bar) == "done\nend\n"
-    assert notebooks.at_last("one\r\ntwo\n") == "one\ntwo\n"

@@ -26,6 +26,11 @@ def square(y: fixed, x: fixed):
     y += x * x
 
 
+@reversible
+def added(y: fixed, x: fixed):
+    y += x
+
+
 @rg.functional
 def squared(x: fixed):
     return x * x
@@ -69,6 +74,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "Reversible": lambda w: square.with_options(format=w)(0.0, 0.1),
     "run": lambda w: rg.run(square, 0.0, 0.1, format=w).words,
     "run_batch": lambda w: rg.run_batch(square, np.zeros(2), [0.1, 0.3], format=w).matrix.tolist(),
+    "entropy": lambda w: rg.entropy(square, {"y": [0.0], "x": [0.1, 0.3]}, format=w).as_dict(),
+    "netlist": lambda w: rg.netlist(added, format=w).counts,
     "energy": lambda w: [rg.energy(f, *xs, format=w).counts.program.format for f, *xs in ((square, 0.0, 0.1), (rg.vmap(square), [0.0], [0.1]))],
     "explore": lambda w: rg.explore(square, 0.0, 0.1, format=w).as_dict(),
     "ranges": lambda w: rg.ranges(square, 0.0, 0.1, format=w).as_dict(),
@@ -118,8 +125,13 @@ def test_no_public_name_is_left_out() -> None:
             continue
         if {"format", "formats"} & set(parameters):
             takes.add(name)
-    takes -= {"GradientComparison", "Compiled", "Ranges", "ErrorBound"}  # results
-    takes -= {*differentiation.__all__, "learn_by_consistency", "vmap"}  # in tests/functions/test_requests.py
+    takes -= {"GradientComparison", "Compiled", "Ranges", "ErrorBound", "EntropyReport"}  # results
+    takes -= {
+        *differentiation.__all__,
+        "learn_by_consistency",
+        "vmap",
+        "run_chunked",
+    }  # in tests/functions/test_requests.py
     takes -= {"to_jax", "to_torch"}  # in tests/adapters/test_adapters.py
     assert len(takes) > 8
     assert takes <= set(CALLS)
