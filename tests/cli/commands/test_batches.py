@@ -189,7 +189,7 @@ def test_elements_are_runs_of_their_own(cli: Cli) -> None:
 
 
 def test_a_scheduler_that_is_nowhere(cli: Cli) -> None:
-    np.savez("in.npz", out=np.zeros(2), x=np.zeros((2, 3)))
+    save(r=np.zeros(3), xs=XS)
     code, out, err = cli("run", "f.py:norm", "--batch", "in.npz", "--scheduler", "nowhere")
     assert (code, out) == (BAD_INPUT, "")
     assert "error[RG1501]: 'nowhere' is no address of a scheduler" in err
