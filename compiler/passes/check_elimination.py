@@ -227,7 +227,9 @@ class _Eliminator:
                 anything = (low, high) == (symbols.least, symbols.most)
                 bounds.append(f"`{x.name}` may be any number" if anything else f"`{x.name}` is in {low} … {high}")
         place = "" if check.span is None else f" of line {check.span.line}"
-        return f"the test `{relation_text(test, self.w)}`{place} stays: {', '.join(dict.fromkeys(bounds))}"
+        text = f"the test `{relation_text(test, self.w)}`{place} stays: {', '.join(dict.fromkeys(bounds))}"
+        # The compiler's own variables begin with a sign that no name of a program has.
+        return text.replace("%", "")
 
     # ------------------------------------------------------------------ instructions
 

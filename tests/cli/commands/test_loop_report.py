@@ -271,7 +271,7 @@ def test_a_table(cli: Cli) -> None:
     code, out, _ = cli("compile", "loops.py:smooth", "--report")
     assert code == OK
     tables = [table.splitlines() for table in out.split("\n\n")]
-    (head,), (names, outer, inner), (_, rows, passes), _, (remarks, *reasons) = tables
+    (head,), (names, outer, inner), (_, rows, passes), (remarks, *reasons) = tables
     assert head.endswith("Q32.32, 2 loops")
     assert names.split()[:5] == ["loop", "addresses", "instructions", "uncompute", "skipped"]
     assert outer.startswith("loops.py:16  for i in range(1, 19):")

@@ -5,5 +5,5 @@ from retrograd.isa.table import TABLE
 
 from retrograd import Format
 
-first, second = (netlist(lower(TABLE["mul.add"], Format(16, 8), strategy=s)) for s in ("bennett", "eager"))
+first, second = (netlist(lower(TABLE["mul.add"], Format(8, 4), strategy=s)) for s in ("bennett", "eager"))
 difference(first, second, seconds=0.001)

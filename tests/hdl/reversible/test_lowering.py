@@ -41,10 +41,17 @@ def all_words(circuit: Circuit, w: Format) -> list[dict[str, int]]:
     return [dict(zip(names, words, strict=True)) for words in itertools.product(range(w.mask + 1), repeat=len(names))]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_instruction_at_8_bits(strategy: Strategy) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "share"),
+    [
+        ("bennett", 1),
+        *((s, 5) for s in STRATEGIES[1:]),
+        *(pytest.param(s, 1, marks=pytest.mark.slow) for s in STRATEGIES[1:]),
+    ],
+)
+def test_every_instruction_at_8_bits(strategy: Strategy, share: int) -> None:
     w = Format(8, 4)
-    for opcode in OPCODES:
+    for opcode in OPCODES[::share]:
         circuit = lower(opcode, w, strategy=strategy, trap=True)
         assert disagreement(circuit, opcode, w, samples(circuit, w, 24)) is None, opcode.name
         assert bool(circuit.garbage) <= (strategy == "garbage" or opcode.name == "erase"), opcode.name

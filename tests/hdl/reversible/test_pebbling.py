@@ -29,7 +29,9 @@ def least_budget(name: str) -> int:
     return int(caught.value.diagnostics[0].message.split()[-1])
 
 
-@pytest.mark.parametrize("name", ["fsin.add", "fexp.sub", "mod.xor", "fmul.add"])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("fsin.add", "fexp.sub")), "mod.xor", "fmul.add"]
+)
 def test_budgets_are_kept(name: str) -> None:
     opcode = TABLE[name]
     least, most = least_budget(name), len(lower(opcode, W).ancillas)
@@ -46,6 +48,7 @@ def test_budgets_are_kept(name: str) -> None:
         lower(opcode, W, strategy="pebble", budget=least - 1)
 
 
+@pytest.mark.slow
 def test_less_room_takes_more_gates() -> None:
     """Not only no fewer: at the least budget the sine of a word is computed with several times the gates."""
     few, many = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -66,10 +68,17 @@ def differences(w: Format, **modes: Any) -> tuple[list[str], int]:
     return out + ["sums"] * (found.sums != expected.sums), len(expected.failed)
 
 
-@pytest.mark.parametrize("w", FORMATS, ids=str)
-@pytest.mark.parametrize(
-    "modes", [{"cycles": True}, {"overflow": False}, {"checks": False}, {"backward": True}], ids=str
-)
+MODES = [{"cycles": True}, {"overflow": False}, {"checks": False}, {"backward": True}]
+
+
+def formats_and_modes() -> Iterator[Any]:
+    """Every pair. Each format and each mode is in one pair of the default tier, and the others are slow."""
+    for (i, w), (k, modes) in product(enumerate(FORMATS), enumerate(MODES)):
+        marks = () if i % len(MODES) == k else pytest.mark.slow
+        yield pytest.param(w, modes, marks=marks, id=f"{modes}-{w}")
+
+
+@pytest.mark.parametrize(("w", "modes"), list(formats_and_modes()))
 def test_every_format_and_mode(w: Format, modes: dict[str, bool]) -> None:
     found, failed = differences(w, **modes)
     assert found == []
