@@ -193,7 +193,7 @@ def test_variables_are_those_of_the_source(generate: ModuleType, checks: ModuleT
         check(seed, generate, checks, went)
     assert went["level 0"] > 10 * QUICK
     assert went["level 1"] > 5 * QUICK
-    assert not went["merged"]
+    assert went["merged"] <= QUICK // 15  # updates of two lines, cancelled against each other
 
 
 @pytest.mark.slow
