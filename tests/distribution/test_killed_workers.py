@@ -33,6 +33,14 @@ def workload(module: Callable[[str], ModuleType]) -> ModuleType:
     return module("tests/distribution/workload.py")
 
 
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """A process that a shell has started in the background ignores SIGINT, and so do its children; here they do not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @contextmanager
 def killing(pids: Callable[[], list[int]], seed: int) -> Iterator[list[int]]:
     """Kill one of the processes at random times. The list has the killed processes."""
@@ -40,7 +48,8 @@ def killing(pids: Callable[[], list[int]], seed: int) -> Iterator[list[int]]:
     ended, choose = threading.Event(), random.Random(seed)
 
     def kill() -> None:
-        while not ended.wait(choose.uniform(0.05, 0.6)):
+        # The first as soon as there is a process: on a fast machine all work ends soon.
+        while not ended.wait(choose.uniform(0.05, 0.6) if killed else 0.01):
             found = [pid for pid in pids() if pid not in killed]
             if found and len(killed) < 6:
                 victim = choose.choice(found)
