@@ -294,6 +294,11 @@ class Model(Evaluator):
             self.names[name] = value
             return
         held = self.names.pop(name)
+        if isinstance(held, Cell) and not isinstance(value, Cell):
+            # A sum over no elements is a constant; over some it was not.
+            value, owned = Cell(self.a.word(value, held.kind).word, held.kind), True
+        elif owned and isinstance(value, Cell) and not isinstance(held, Cell):
+            held = Cell(self.a.word(held, value.kind).word, value.kind)
         if owned:
             same = [c.word for c in cells(held)] == [c.word for c in cells(value)]
             self.demand(same, f"{name} is freed and holds something else")
