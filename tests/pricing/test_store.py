@@ -247,4 +247,5 @@ def test_a_process_that_is_interrupted_while_the_store_is_locked(tmp_path: Path,
             with suppress(subprocess.TimeoutExpired):
                 out, err = process.communicate(timeout=12)
                 break
-    assert (process.returncode, out, err) == (130, b"", b"interrupted\n")
+    said = f"interrupted: finished parts are in {path}, and the same command goes on from there\n"
+    assert (process.returncode, out, err.decode()) == (130, b"", said)
