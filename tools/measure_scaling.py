@@ -42,8 +42,10 @@ BEGIN, END = (
     "<!-- End of the generated table. -->",
 )
 #: points of a measurement and of the table, elements of a task, and repetitions
-MEASURED, POINTS, CHUNK, REPEATS = 100_000, 1_000_000, 15_625, 3
+MEASURED, POINTS, CHUNK, REPEATS = 1_000_000, 1_000_000, 15_625, 5
 WORKERS = (1, 2, 4, 8, 16, 64, 256)
+#: runs of a task on a worker: better code takes the place of the first while they go on
+SETTLED = 100
 #: bytes a second
 NETWORKS = {"10 Gbit/s": 1.25e9, "1 Gbit/s": 1.25e8}
 #: the load of a machine without other work
@@ -114,7 +116,7 @@ def _worker(points: Any) -> tuple[float, int]:
     # The first runs make code, and the program without a forward sweep may have been replaced.
     task = sent[-2] if len(sent) > 1 else sent[-1]
     found = []
-    for _ in range(2 * REPEATS):
+    for _ in range(SETTLED):
         cpu = time.process_time()
         part = run(task)
         found.append(time.process_time() - cpu)
