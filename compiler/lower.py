@@ -114,6 +114,7 @@ def lower(
         files=tuple(module.files),
         texts=tuple(module.files.values()),
         externals=tuple(range(len(module.host_blocks))),
+        unsettled={name: frozenset(lines) for name, lines in module.viewed.items()},
         arguments=(*given, *module.outliving),
     )
     lowered = gradients.expand(lowered)

@@ -123,10 +123,16 @@ class Program:
     register_names: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
     #: the variables of a compiled source; for showing, never stored in images
     variables: Sequence[VariableLocation] = field(default=(), compare=False, repr=False)
+    #: variable or array -> the lines, (file, line), at which its place may hold another value than the source gives it: the optimiser
+    #: has joined or cancelled updates around them, or has an element in a register, or a view has turned the word; for showing, never
+    #: stored in images
+    unsettled: Mapping[str, frozenset[tuple[str, int]]] = field(
+        default_factory=lambda: MappingProxyType({}), compare=False, repr=False
+    )
 
     def __reduce__(self) -> tuple[object, ...]:
         # Labels may be a read-only view of a mapping, which has no pickle.
-        shown = dict(self.register_names), self.variables
+        shown = dict(self.register_names), self.variables, dict(self.unsettled)
         where = dict(self.labels), dict(self.data_labels), self.source, self.table, *shown
         return type(self), (self.code, self.data, self.memory, self.format, *where)
 

@@ -87,12 +87,14 @@ class _Lowering:
                 add(Step(ir.Op(_ASSERT, var), node, span, depth))
             case ir.Check(test):
                 add(Step(ir.Op(TABLE[f"assert.{test.cc}"], None, test.a, test.b), node, span, depth))
-            case ir.Within(compute, body):
+            case ir.Within(compute, body, name):
                 first = len(self.steps)
                 self.block(compute, span, depth)
                 computed = self.steps[first:]
                 self.block(body, span, depth)
-                self._uncompute(computed)
+                # A temporary that statements share is undone as a part of the last of them: no line begins again there.
+                one_line = len({step.span and step.span[:2] for step in computed}) == 1
+                self._uncompute(computed, self.steps[-1].span if name is None and one_line else None)
             case ir.If():
                 self._if(node, span, depth)
             case ir.While():
@@ -100,8 +102,11 @@ class _Lowering:
             case ir.For():
                 self._for(node, span, depth)
 
-    def _uncompute(self, steps: list[Step]) -> None:
-        """The inverse of the steps of a compute block, instruction by instruction, which engines recognise."""
+    def _uncompute(self, steps: list[Step], span: Span | None) -> None:
+        """The inverse of the steps of a compute block, instruction by instruction, which engines recognise.
+
+        `span`: the place of the inverse in the source; None for those of the steps themselves.
+        """
         pairs: dict[int, int] = {}
         for step in reversed(steps):
             item = step.item
@@ -113,7 +118,7 @@ class _Lowering:
                 item = item._replace(kind=kind, pair=pairs[item.pair])
             else:
                 item = ir.invert_node(item)  # type: ignore[assignment]
-            self.steps.append(step._replace(item=item, origin=ir.invert_node(step.origin)))
+            self.steps.append(step._replace(item=item, origin=ir.invert_node(step.origin), span=span or step.span))
 
     def pair(self, first: ir.Test | None, second: ir.Test | None) -> tuple[int, tuple[ir.Operand, ...]]:
         """A new pair and its carried operands."""

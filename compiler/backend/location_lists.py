@@ -7,6 +7,7 @@ array: its layout, from an address that is fixed, or that a variable holds
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from retrograd.compiler.backend.function_emitter import FunctionEmitter
@@ -14,7 +15,9 @@ from retrograd.compiler.backend.moves import Moves
 from retrograd.compiler.backend.register_allocation import SLOT
 from retrograd.compiler.ir.statements import Kind, Local, Module, Op, Region, Var
 from retrograd.isa.program import ArrayLayout, VariableLocation
+from retrograd.isa.table import TABLE
 
+_EXCHANGE = TABLE["exch"]
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -83,4 +86,29 @@ def _arrays_at_variables(emitter: FunctionEmitter) -> dict[Var, tuple[ArrayLayou
     for item in items:
         if isinstance(item, Local) and item.var.name in frames and frames[item.var.name].address is None:
             out[item.var] = frames[item.var.name].layouts
+    return out
+
+
+def _elements_in_registers(emitter: FunctionEmitter) -> dict[Var, Region]:
+    """Temporary -> the array of which it holds an element, at an index that only the run knows: the word in memory is zero then."""
+    out: dict[Var, Region] = {}
+    for step in emitter.steps:
+        item = step.item
+        if isinstance(item, Op) and item.region is not None and item.opcode is _EXCHANGE and isinstance(item.d, Var):
+            if not _WORD.match(item.d.name):
+                out[item.d] = item.region
+    return out
+
+
+def unsettled_arrays(emitters: Iterable[FunctionEmitter]) -> dict[str, set[tuple[str, int]]]:
+    """Array -> the lines at which an element of it is in a register, as in `isa.program.Program.unsettled`."""
+    out = defaultdict[str, set[tuple[str, int]]](set)
+    for emitter in emitters:
+        held = _elements_in_registers(emitter)
+        for var, _, first, last in emitter.location_lists() if held else ():
+            if var in held:
+                spans = [span for span in emitter.spans[first:last] if span is not None]
+                for array in held[var].layouts:
+                    # Within the first line the element is in its register for a part of the line only.
+                    out[array.name] |= {(s.file, s.line) for s in spans if s.line != spans[0].line}
     return out

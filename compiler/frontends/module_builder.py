@@ -5,6 +5,7 @@ Each front end lowers its functions into one `ModuleBuilder`. Nothing here depen
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -53,6 +54,8 @@ class ModuleBuilder:
         #: file → its lines
         self.files: dict[str, Sequence[str]] = {}
         self.host_blocks: list[HostBlock] = []
+        #: variable -> the lines at which it lends its word to a view, which turns it
+        self.viewed = defaultdict[str, set[tuple[str, int]]](set)
         #: calls in expressions that add to the target of an update, by analysis or by assumption
         self.calls_in_place = 0
         #: place of the first condition of a branch or loop → (condition before it, condition after it)

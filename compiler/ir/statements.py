@@ -11,7 +11,7 @@ Source: the shape of Janus (Yokoyama and Glück 2007, §2), with locals, and com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
@@ -63,6 +63,11 @@ class Region:
     span: Span | None = None
     #: the arrays of the source in it, for debuggers
     layouts: tuple[ArrayLayout, ...] = ()
+
+    @property
+    def name_of_word(self) -> str:
+        """The name of a variable that a word is exchanged into: a scalar's own, and for an element that of a temporary."""
+        return f"%{self.name}" if any(array.shape for array in self.layouts) else self.name
 
     def __repr__(self) -> str:
         return f"<{self.name}[{self.size}]>"
@@ -293,7 +298,7 @@ class Module:
     stack (shadows of all words, where words of the stack have shadows). `arguments`: the regions that the host reads and
     writes. Other regions without data are then zero whenever a body that accesses them begins or ends; with None, nothing is known of
     any region. `discarded`: variables whose cotangents a machine in differentiation mode discards where they die on the way back.
-    `remarks`: of the transformations that made the module, each once.
+    `remarks`: of the transformations that made the module, each once. `unsettled`: as in `isa.program.Program`.
     """
 
     entry: Block
@@ -309,6 +314,7 @@ class Module:
     above: int = 0
     discarded: frozenset[Var] = frozenset()
     remarks: tuple[Remark, ...] = field(default=(), compare=False, repr=False)
+    unsettled: Mapping[str, frozenset[tuple[str, int]]] = field(default_factory=dict, compare=False, repr=False)
 
     def __invert__(self) -> Module:
         """The inverse program. Arguments keep their addresses."""
@@ -316,6 +322,13 @@ class Module:
 
     def with_entry(self, entry: Block) -> Module:
         return replace(self, entry=entry)
+
+    def with_unsettled(self, found: Mapping[str, Iterable[tuple[str, int]]]) -> Module:
+        """The module with these lines, too, at which places of variables hold other values than the source gives them."""
+        if not found:
+            return self
+        lines = {name: self.unsettled.get(name, frozenset()).union(more) for name, more in found.items()}
+        return replace(self, unsettled={**self.unsettled, **lines})
 
     def with_remarks(self, transformation: str, reasons: Iterable[tuple[Span | None, str]]) -> Module:
         """The module with these remarks of a transformation, (loop, reason), in place of its earlier remarks."""

@@ -16,6 +16,7 @@ Cost: none.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from retrograd.compiler.ir import statements as ir
@@ -32,14 +33,16 @@ from retrograd.isa.words import Format
 def fold_constants(module: ir.Module) -> ir.Module:
     """Compute at compile time the values that are known there."""
 
+    lines = defaultdict[str, set[tuple[str, int]]](set)
+
     def fold(body: ir.Block) -> ir.Block:
         known = KnownValues(module, body)
         decisions = _Decisions(known)
         decisions.block(body)
         known.restart()
-        return _Folding(known, decisions.needed, decisions.fixed).rewrite(body)
+        return _Folding(known, decisions.needed, decisions.fixed, lines).rewrite(body)
 
-    return map_bodies(module, fold)
+    return map_bodies(module, fold).with_unsettled(lines)
 
 
 class _Decisions:
@@ -111,8 +114,17 @@ class _Decisions:
 class _Folding:
     """The second walk: the rewriting."""
 
-    def __init__(self, known: KnownValues, needed: set[ir.Var], fixed: set[ir.Var]) -> None:
+    def __init__(
+        self,
+        known: KnownValues,
+        needed: set[ir.Var],
+        fixed: set[ir.Var],
+        lines: defaultdict[str, set[tuple[str, int]]],
+    ) -> None:
         self.known = known
+        #: variable -> the lines at which it lacks the constants that addresses have taken over, as in `ir.Module.unsettled`
+        self.lines = lines
+        self.lacking: set[ir.Var] = set()
         self.w = known.w
         self.values, self.offsets = known.values, known.offsets
         self.kept = known.unknown | needed
@@ -130,12 +142,17 @@ class _Folding:
         out: list[ir.Node] = []
         for node in block:
             known.clock += 1
+            if self.lacking and node.span is not None:
+                for var in self.lacking:
+                    self.lines[var.name].add((node.span.file, node.span.line))
             match node:
                 case ir.Op():
                     new = self.substitute(node)
                     known.follow(node)
                     if not self.taken_over(node):
                         out.extend(_fold_op(new, self.w))
+                    elif isinstance(node.d, ir.Var) and self.shifted(node.d):
+                        (self.lacking.add if self.offsets[node.d] else self.lacking.discard)(node.d)
                 case ir.Local(var):
                     known.begin(node)
                     if not self.gone(var):

@@ -10,17 +10,19 @@ Traps: the test of s disappears, none is added. Statements that are there for th
 may lie anywhere. At most one checked sum of the same target may stand between: its result is a partial sum of the original
 program. With two, y += s; y += u; y += v; y −= s  →  y += u; y += v would form the new partial sum y + u, which may overflow.
 Cost: none; `window` bounds the search.
+Between s and s⁻¹ the variables that s writes keep the value before s. The module records their names and the lines of x, for debuggers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
-from retrograd.compiler.ir.effects import AccessAnalysis
+from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets
 from retrograd.compiler.ir.opcode_facts import facts
-from retrograd.compiler.ir.traversal import map_blocks, map_bodies
+from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
 from retrograd.isa.table import TABLE
 
 _FAMILIES = ({"add", "sub"}, {"xor"}, {"mul", "div"})
@@ -29,10 +31,14 @@ _FAMILIES = ({"add", "sub"}, {"xor"}, {"mul", "div"})
 def cancel_inverse_pairs(module: ir.Module, *, window: int = 8) -> ir.Module:
     """Remove pairs with at most `window` statements between."""
     accesses = AccessAnalysis(module)
-    return map_bodies(module, lambda body: map_blocks(body, lambda block: _cancel(block, accesses, window)))
+    lines = defaultdict[str, set[tuple[str, int]]](set)
+    module = map_bodies(module, lambda body: map_blocks(body, lambda block: _cancel(block, accesses, window, lines)))
+    return module.with_unsettled(lines)
 
 
-def _cancel(block: ir.Block, accesses: AccessAnalysis, window: int) -> ir.Block:
+def _cancel(
+    block: ir.Block, accesses: AccessAnalysis, window: int, lines: defaultdict[str, set[tuple[str, int]]]
+) -> ir.Block:
     if len(block) < 2:
         return block
     out: list[ir.Node | None] = []
@@ -44,7 +50,12 @@ def _cancel(block: ir.Block, accesses: AccessAnalysis, window: int) -> ir.Block:
             continue
         alike = places.setdefault(_fingerprint(node), [])
         if alike and _undone_by(out, alike[-1], node, accesses, window):
-            out[alike.pop()] = None
+            first = alike.pop()
+            between = _lines([node, *(x for x in out[first:] if x is not None)])
+            if len(between) > 1:
+                for name in _names(accesses.of(node)):
+                    lines[name] |= between
+            out[first] = None
             while out and out[-1] is None:
                 out.pop()
             continue
@@ -52,6 +63,21 @@ def _cancel(block: ir.Block, accesses: AccessAnalysis, window: int) -> ir.Block:
         out.append(node)
     left = tuple(node for node in out if node is not None)
     return left if len(left) < len(block) else block
+
+
+def _names(access: AccessSets) -> Iterator[str]:
+    """The names in the source of the variables and arrays that a statement writes."""
+    for var in access.writes:
+        if var.span is not None:
+            yield var.name.partition("[")[0]
+    for region in access.stores:
+        if region is not None:
+            yield from (array.name for array in region.layouts)
+
+
+def _lines(nodes: Iterable[ir.Node]) -> set[tuple[str, int]]:
+    """The lines of statements, and of those inside them."""
+    return {(node.span.file, node.span.line) for node in walk(nodes) if node.span is not None}
 
 
 def _fingerprint(node: ir.Node) -> Hashable:

@@ -14,8 +14,10 @@ disappear. Cost: none.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from retrograd.compiler.ir.opcode_facts import OPPOSITE, facts
-from retrograd.compiler.ir.statements import Block, Const, Module, Node, Op, Operand
+from retrograd.compiler.ir.statements import Block, Const, Module, Node, Op, Operand, Var
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -24,10 +26,13 @@ from retrograd.isa.words import Format
 def reduce_strength(module: Module) -> Module:
     """Use cheaper instructions where the words and cotangents are the same."""
     w = module.format
-    return map_bodies(module, lambda body: map_blocks(body, lambda block: _reduce(block, w)))
+    joined = defaultdict[str, set[tuple[str, int]]](set)
+    module = map_bodies(module, lambda body: map_blocks(body, lambda block: _reduce(block, w, joined)))
+    return module.with_unsettled(joined)
 
 
-def _reduce(block: Block, w: Format) -> Block:
+def _reduce(block: Block, w: Format, joined: defaultdict[str, set[tuple[str, int]]]) -> Block:
+    """`joined`: variable -> the lines whose updates have become one."""
     out: list[Node] = []
     changed = False
     for node in block:
@@ -39,6 +44,9 @@ def _reduce(block: Block, w: Format) -> Block:
         for op in (node,) if cheaper is None else cheaper:
             merged = _merged(out[-1], op, w) if out else None
             if merged is not None:
+                lines = {(x.span.file, x.span.line) for x in (out[-1], op) if x.span is not None}
+                if len(lines) > 1 and isinstance(op.d, Var):
+                    joined[op.d.name] |= lines
                 out[-1:] = merged
                 changed = True
             else:

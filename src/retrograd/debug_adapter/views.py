@@ -20,7 +20,7 @@ from retrograd.debug_adapter.messages import bad_request
 from retrograd.debugger.breakpoints import shown
 from retrograd.debugger.places import Place, cotangent_of, memory_names
 from retrograd.debugger.session import Session
-from retrograd.debugger.variables import Variable, value_of, word_of_text
+from retrograd.debugger.variables import UNSETTLED, Variable, value_of, word_of_text
 from retrograd.isa.diagnostics import InputError
 from retrograd.simulator.machine import Machine
 
@@ -133,9 +133,12 @@ class Views:
             )  # fmt: skip
 
     def _variable(self, v: Variable) -> Node:
+        mark = f" {UNSETTLED}" * v.unsettled
         if isinstance(v.value, list):
-            return self.array(v.name, v.kind, v.value, v.shape)
-        text = shown(v.value) + ("" if v.cotangent is None else f"   ∂ {shown(v.cotangent)}")
+            node = self.array(v.name, v.kind, v.value, v.shape)
+            node.value += mark
+            return node
+        text = shown(v.value) + mark + ("" if v.cotangent is None else f"   ∂ {shown(v.cotangent)}")
         return Node(v.name, text, v.kind, v.place, v.name)
 
     def array(self, name: str, kind: str, values: Sequence[Any], shape: tuple[int, ...]) -> Node:

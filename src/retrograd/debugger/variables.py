@@ -11,8 +11,8 @@ memory, or variables `name[k]` of their own where the optimiser has put element 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 from typing import NamedTuple
@@ -32,6 +32,14 @@ Values = list["Value | Values"]
 _INDICES = re.compile(r"\[([^\[\]]*)\]")
 
 
+#: behind a value that is `Variable.unsettled`, and its meaning
+UNSETTLED = "~"
+UNSETTLED_NOTE = (
+    "~: the source may give another value at this line: the optimiser has joined or cancelled updates, or has an element in a register, "
+    "or the variable is lent to a view"
+)
+
+
 @dataclass(frozen=True)
 class Variable:
     """A live variable. A fixed-point value is exact, as a Fraction; that of a lognum is rounded to a float.
@@ -47,6 +55,9 @@ class Variable:
     cotangent: Fraction | list[Fraction | None] | None = None
     #: of an array: its axes; of a stack: the number of its elements
     shape: tuple[int, ...] = ()
+    #: whether the source may give it another value here: the optimiser has joined or cancelled updates around this line, or keeps an
+    #: element in a register, or a view has turned the word
+    unsettled: bool = False
 
 
 class Word(NamedTuple):
@@ -259,4 +270,19 @@ def variables(machine: Machine, most: int = 1 << 20) -> list[Variable]:
             continue
         value = value_of(v.kind, int(place.word(machine)), machine.format)
         out[v.name] = Variable(v.name, v.kind, place, value, cotangent_of(place, machine))
-    return list(out.values())
+    unsettled = unsettled_names(machine)
+    return [replace(v, unsettled=True) if is_among(v.name, unsettled) else v for v in out.values()]
+
+
+def is_among(name: str, variables: Collection[str]) -> bool:
+    """Whether these are the variable `name`, a struct of which it is a field, or an array of which it is an element."""
+    return any(name[:end] in variables for end in (*(m.start() for m in re.finditer(r"[.\[]", name)), len(name)))
+
+
+def unsettled_names(machine: Machine) -> frozenset[str]:
+    """The variables to which the source may give other values at the line where the machine stands."""
+    program = machine.program
+    span = None if machine.at_end else program.source.span(machine.pc)
+    if span is None:
+        return frozenset()
+    return frozenset(name for name, lines in program.unsettled.items() if (span.file, span.line) in lines)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from retrograd.debugger.places import memory_names
 from retrograd.debugger.recording import Bank, Recording, Step
+from retrograd.debugger.variables import is_among
 from retrograd.isa.encoding import inverse, write
 from retrograd.isa.program import Program
 from retrograd.simulator.energy.context import PricingContext
@@ -80,6 +81,7 @@ def exploration(recording: Recording, prices: PricingContext) -> dict[str, Any]:
             for v in program.variables
             if v.layout is None
         ],
+        "unsettled": _unsettled(program),
         "arrays": [
             {
                 "name": a.name, "kind": a.kind, "length": a.length,
@@ -98,6 +100,18 @@ def exploration(recording: Recording, prices: PricingContext) -> dict[str, Any]:
             "dropped": {n: step.dropped_bits for n, step in enumerate(recording.steps) if step.dropped_bits},
         },
     }  # fmt: skip
+
+
+def _unsettled(program: Program) -> dict[str, list[int]]:
+    """Variable -> the addresses at which the source may give it another value, by `Program.unsettled`."""
+    spans = [program.source.span(pc) for pc in range(len(program.code))]
+    out = {}
+    for name in {v.name for v in program.variables}:
+        lines = frozenset[tuple[str, int]]().union(*(at for n, at in program.unsettled.items() if is_among(name, (n,))))
+        addresses = [pc for pc, span in enumerate(spans) if span is not None and (span.file, span.line) in lines]
+        if addresses:
+            out[name] = addresses
+    return out
 
 
 def mode_of(direction: int, differentiating: bool) -> int:

@@ -262,12 +262,19 @@ function explorer(root, data, { step = data.first, moved = () => {} } = {}) {
     const focus = root.activeElement && body.contains(root.activeElement) ? root.activeElement.getAttribute("aria-label") : null;
     body.replaceChildren();
     const arrayNames = new Set(data.arrays.map((a) => a.name));
+    const marks = element("unsettled");
+    marks.hidden = true;
+    const unsettled = (name) => {
+      if (!data.unsettled[name]?.includes(steps.pc[at])) return "";
+      marks.hidden = false;
+      return " ~";
+    };
     for (const v of [...found.values()].sort((a, b) => a.first - b.first)) {
       if (v.name.endsWith("]") && arrayNames.has(v.name.split("[")[0])) continue;
       const p = v.place, word = p < 0 ? 0 : words[p], row = made("tr");
       row.append(made("td", v.name));
       if (p >= 0) writeButtons(row, p, v.name); else row.append(made("td"));
-      row.append(made("td", shown(word, v.kind), "number value"), made("td", v.kind, "address"));
+      row.append(made("td", shown(word, v.kind) + unsettled(v.name), "number value"), made("td", v.kind, "address"));
       if (p >= 0 && at && lastChange[p] === at - 1) row.className = "changed";
       body.append(row);
     }
@@ -276,7 +283,7 @@ function explorer(root, data, { step = data.first, moved = () => {} } = {}) {
       const length = a.count < 0 ? a.length : Math.max(Number(words[a.count]), 0);
       const places = a.places.slice(0, length).map((p, k) => found.get(`${a.name}[${k}]`)?.place ?? p);
       const list = places.map((p) => (p < 0 ? "0" : shown(words[p], a.kind)));
-      row.append(made("td", a.name), made("td"), made("td", `${list.join(" ")}${length > list.length ? ` … (${length})` : ""}`, "value"), made("td", a.kind, "address"));
+      row.append(made("td", a.name), made("td"), made("td", `${list.join(" ")}${length > list.length ? ` … (${length})` : ""}${unsettled(a.name)}`, "value"), made("td", a.kind, "address"));
       if (places.some((p) => p >= 0 && at && lastChange[p] === at - 1)) row.className = "changed";
       body.append(row);
     }

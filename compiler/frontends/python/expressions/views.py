@@ -210,25 +210,25 @@ class Views:
 
     # ------------------------------------------------------------------ statements
 
-    def lend(self, view: View, node: ast.expr) -> tuple[Block, Value]:
-        """(statements that turn the variable into the view, the view as a place). Their inverse turns it back."""
-        return self._lent(view.place, view.steps, node)
+    def lend(self, view: View, node: ast.expr, name: str = "") -> tuple[Block, Value]:
+        """(statements that turn the variable into the view, the view as a place). Their inverse turns it back. `name`: that of the view."""
+        return self._lent(view.place, view.steps, node, name)
 
-    def _lent(self, place: Value, steps: Sequence[Step], node: ast.expr) -> tuple[Block, Value]:
+    def _lent(self, place: Value, steps: Sequence[Step], node: ast.expr, name: str) -> tuple[Block, Value]:
         if not steps:
             return (), place
         match place:
             case Scalar(_, Var() as x):
                 nodes: list[Node] = []
                 for step in steps:
-                    x = self._stepped(nodes, step, x, node, None)
+                    x = self._stepped(nodes, step, x, node, None, name)
                 return tuple(nodes), variable(x)
             case Scalar(_, Address() as at):
                 return self._in_memory(at, place.kind, steps, node), _of_kind(place, steps[-1].kind)
             case StructValue(t, fields):
-                parts = {name: self._lent(v, steps, node) for name, v in fields.items()}
+                parts = {f: self._lent(v, steps, node, f"{name}.{f}" if name else "") for f, v in fields.items()}
                 return tuple(n for block, _ in parts.values() for n in block), StructValue(
-                    t, {name: v for name, (_, v) in parts.items()}
+                    t, {f: v for f, (_, v) in parts.items()}
                 )
             case ArrayView(_, shape):
                 return self._of_elements(place, shape, steps, node), _of_kind(place, steps[-1].kind)
@@ -248,7 +248,7 @@ class Views:
     def _in_memory(self, at: Address, kind: Kind, steps: Sequence[Step], node: ast.expr) -> Block:
         """The word is exchanged into a variable, and back when it is turned."""
         t, span = self.builder.temporaries(), self.errors.span(node)
-        held = Var(at.region.name, kind, span)
+        held = Var(at.region.name_of_word, kind, span)
         nodes: list[Node] = [Local(held, False, span), t.memory("exch", held, at)]
         left = held
         for step in steps:
@@ -256,7 +256,9 @@ class Views:
         nodes += [t.memory("exch", left, at), Delocal(left, False, span)]
         return t.wrap(tuple(nodes))
 
-    def _stepped(self, nodes: list[Node], step: Step, x: Var, node: ast.expr, region: Region | None) -> Var:
+    def _stepped(
+        self, nodes: list[Node], step: Step, x: Var, node: ast.expr, region: Region | None, name: str = ""
+    ) -> Var:
         """Append one step on a variable; the variable that has the word afterwards. Without a region x stays, and is zero."""
         if step.in_place is not None:
             nodes.append(step.in_place(x))
@@ -264,7 +266,7 @@ class Views:
         assert step.forward is not None
         assert step.back is not None
         span, whole = self.errors.span(node), step.text
-        m = Var(x.name, step.kind, span)
+        m = Var(name or x.name, step.kind, span)
         made = _MADE_BY[step.kind]
         nodes += [
             Local(m, False, span),

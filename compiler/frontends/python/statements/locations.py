@@ -82,7 +82,7 @@ class Locations:
         """A variable with the value of the place: the place itself, or a temporary that a memory word is exchanged into."""
         if isinstance(place, Var):
             return place
-        held = t.fresh(name or place.region.name, kind)
+        held = t.fresh(name or place.region.name_of_word, kind)
         t.compute.append(t.memory("exch", held, place))
         return held
 

@@ -123,7 +123,7 @@ class Routines:
             view = View(self.locations.location(seen))
         with self.blocks.block() as outer:
             view = replace(view, place=self.allocation.held(name, view.place, seen))
-            turned, value = self.views.lend(view, seen)
+            turned, value = self.views.lend(view, seen, name)
             self.builder.emit(turned)
             lent, names = self.scope.lent, self.scope.names
             own = roots(view.place)
@@ -132,6 +132,11 @@ class Routines:
                 n: f"{'uses a variable that ' * isinstance(names[n], FunctionValue)}is seen as `{name}`" for n in hidden
             }
             self.scope.names = {n: v for n, v in names.items() if n not in hidden}
+            if view.steps:
+                # The first line turns the variable, and turns it back behind the last one.
+                first, more = self.errors.span(node), (node.end_lineno or node.lineno) - node.lineno
+                for n in hidden:
+                    self.builder.module.viewed[n] |= {(first.file, first.line + k) for k in range(more + 1)}
             with self.blocks.block() as inner:
                 self.scope.names[name] = value
                 self.statements(node.body)

@@ -16,7 +16,7 @@ from retrograd.debugger.causes import Write
 from retrograd.debugger.places import Place
 from retrograd.debugger.saved_state import save_state
 from retrograd.debugger.session import Event, Session
-from retrograd.debugger.variables import Variable
+from retrograd.debugger.variables import UNSETTLED, UNSETTLED_NOTE, Variable, is_among, unsettled_names
 from retrograd.isa.diagnostics import RetrogradError, nearest
 from retrograd.isa.encoding import write as write_instruction
 from retrograd.presentation.tables import columns
@@ -174,7 +174,8 @@ class Interpreter:
         return f"{self._word(write.before)} → {self._word(write.after)}"
 
     def _print(self, text: str) -> None:
-        print(f"{text} = {shown(self.session.evaluate(text))}")
+        mark = f" {UNSETTLED_NOTE}" if is_among(text.strip(), unsettled_names(self.session.machine)) else ""
+        print(f"{text} = {shown(self.session.evaluate(text))}{mark}")
 
     def _set(self, text: str) -> None:
         name, equals, value = text.partition("=")
@@ -222,12 +223,16 @@ class Interpreter:
         if found:
             rows = [["variable", "value", "cotangent", "kind", "place"]]
             rows += [
-                [v.name, *(self._first(x, v) for x in (v.value, v.cotangent)), self._kind(v), str(v.place)]
+                [
+                    v.name, f"{self._first(v.value, v)}{f' {UNSETTLED}' * v.unsettled}", self._first(v.cotangent, v),
+                    self._kind(v), str(v.place),
+                ]
                 for v in found
-            ]
+            ]  # fmt: skip
             if not machine.cotangents:
                 rows = [[row[0], row[1], *row[3:]] for row in rows]
-            print(columns(rows, right=(1, 2) if machine.cotangents else (1,)) + "\n")
+            print(columns(rows, right=(1, 2) if machine.cotangents else (1,)))
+            print(f"{UNSETTLED_NOTE}\n" if any(v.unsettled for v in found) else "")
         print(registers_table(machine))
         memory = memory_table(machine)
         if memory:
