@@ -90,13 +90,14 @@ def _arrays_at_variables(emitter: FunctionEmitter) -> dict[Var, tuple[ArrayLayou
 
 
 def _elements_in_registers(emitter: FunctionEmitter) -> dict[Var, Region]:
-    """Temporary -> the array of which it holds an element, at an index that only the run knows: the word in memory is zero then."""
+    """Temporary -> the array of which it holds an element, at an index of the run; the word in memory is zero then."""
     out: dict[Var, Region] = {}
     for step in emitter.steps:
         item = step.item
-        if isinstance(item, Op) and item.region is not None and item.opcode is _EXCHANGE and isinstance(item.d, Var):
-            if not _WORD.match(item.d.name):
-                out[item.d] = item.region
+        if not isinstance(item, Op) or item.opcode is not _EXCHANGE or item.region is None:
+            continue
+        if isinstance(item.d, Var) and not _WORD.match(item.d.name):
+            out[item.d] = item.region
     return out
 
 

@@ -241,7 +241,7 @@ class Views:
         indices = [Var(f"i{n}", INT, span) for n in range(len(shape))]
         for var, length in zip(indices, shape, strict=True):
             note_range(self.builder.ranges, var, length, self.builder.w)
-        block, _ = self._lent(element(place, tuple(read(i) for i in indices)), steps, node)
+        block, _ = self._lent(element(place, tuple(read(i) for i in indices)), steps, node, "")
         t = self.builder.temporaries()
         return t.wrap(t.loops(indices, shape, block))
 
