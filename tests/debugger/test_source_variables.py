@@ -231,7 +231,8 @@ def test_a_cancelled_update_is_said_to_be() -> None:
             marks[line - first - 1] = {v.name for v in session.variables() if v.unsettled}
         assert marks.keys() >= {2, 4, 6, 7}
         if level:
-            assert marks[2] >= {"n"} and marks[4] >= {"out"}
+            assert marks[2] >= {"n"}
+            assert marks[4] >= {"out"}
             assert marks[7] >= {"a"}
         else:
             assert not any(marks.values())
