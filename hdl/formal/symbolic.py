@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from amaranth.hdl import Fragment, Signal, ValueCastable
-from amaranth.hdl import _ir as ir
-from amaranth.hdl import _nir as nir
+from amaranth.hdl import Signal
 from amaranth.lib import wiring
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.terms import Term, Word
+from retrograd.hdl.netlist import netlist_of, nir
 
 #: computed word -> the word that replaces it
 Hook = Callable[[Word], Word]
@@ -43,12 +42,7 @@ class Symbolic:
         given: Sequence[tuple[Signal, Callable[[], Word]]] = (),
         decide: Callable[[Term], bool | None] = lambda truth: None,
     ) -> None:
-        ports = []
-        for path, member, value in component.signature.flatten(component):
-            direction = ir.PortDirection.Input if member.flow == wiring.In else ir.PortDirection.Output
-            found = value.as_value() if isinstance(value, ValueCastable) else value
-            ports.append(("__".join(map(str, path)), found, direction))
-        self.netlist = ir.build_netlist(Fragment.get(component, None), ports=ports)
+        self.netlist = netlist_of(component)
         self.cells: list[Any] = self.netlist.cells
         self._decide = decide
         #: register or read port -> its word in this cycle

@@ -20,6 +20,7 @@ from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS, Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
+from retrograd.hdl.simulation.state_erasure import ErasureMeter, Overwrites
 from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.program import Program
 
@@ -57,6 +58,8 @@ class SimulatedRun:
     clock: int
     toggled: int
     erased: int
+    #: bits of the core's state that were overwritten, if they were counted
+    overwrites: Overwrites | None = None
 
 
 class Simulator(Protocol):
@@ -88,17 +91,53 @@ def run(
     scale: int = 0,
     folder: Path | None = None,
     vcd: str | None = None,
+    erasure: bool = False,
 ) -> list[SimulatedRun]:
     """The forward run and, with a loss, the run back with D = 1 and loss̄ = 2^scale.
 
     `folder`: the cache of Verilator's libraries; if it is given, Verilator simulates, else Amaranth. `vcd`: a file for waveforms,
-    with Amaranth only. Raises ValueError, see `parameters_for`; InputError RG1009 for steps and a scale out of the hardware's range;
-    FileNotFoundError without Verilator.
+    with Amaranth only. `erasure`: count the bits of state that each cycle overwrites, by another simulator, of gates. Raises ValueError, see
+    `parameters_for`; InputError RG1009 for steps and a scale out of the hardware's range; FileNotFoundError without Verilator.
     """
+    p = parameters_for(program)
+    orders = orders_for(
+        program,
+        registers=registers,
+        memory=memory,
+        backward=backward,
+        overflow=overflow,
+        strict=strict,
+        steps=steps,
+        loss=loss,
+        scale=scale,
+    )
+    core = Core(p)
+    if erasure:
+        meter = ErasureMeter(core)
+        return [_run(report, found) for report, found in zip(meter.run(orders), meter.found, strict=True)]
+    if folder is not None:
+        reports = Verilated(core, folder).run(orders)
+    else:
+        reports = Simulation(core).run(orders, vcd)
+    return [_run(report) for report in reports]
+
+
+def orders_for(
+    program: Program,
+    *,
+    registers: Mapping[int, int] | None = None,
+    memory: Mapping[int, int] | None = None,
+    backward: bool = False,
+    overflow: bool = True,
+    strict: bool = False,
+    steps: int | None = STEPS,
+    loss: Place | None = None,
+    scale: int = 0,
+) -> list[Order]:
+    """The order of the forward run and, with a loss, that of the run back. Raises InputError RG1009, see `run`."""
     steps = need_steps(steps)
     if loss is not None:
         need_scale(scale, program.format)
-    p = parameters_for(program)
     words = dict(enumerate([*program.data, *[0] * (program.memory - len(program.data))])) | dict(memory or {})
     writes = [(Space.CODE, at, word) for at, word in enumerate(program.code)]
     writes += [(Space.DATA, at, word) for at, word in words.items()]
@@ -114,15 +153,10 @@ def run(
         space = Space.REGISTER_COTANGENTS if loss.register else Space.DATA_COTANGENTS
         one = [(space, loss.address, 1 << (program.format.frac + scale))]
         orders.append(replace(usual, writes=one, turn=True, forget=True, differentiate=True))
-    core = Core(p)
-    if folder is not None:
-        reports = Verilated(core, folder).run(orders)
-    else:
-        reports = Simulation(core).run(orders, vcd)
-    return [_run(report) for report in reports]
+    return orders
 
 
-def _run(report: OrderReport) -> SimulatedRun:
+def _run(report: OrderReport, overwrites: Overwrites | None = None) -> SimulatedRun:
     trap = report.records[-1].trap if report.records else TrapCause.NONE
     stop = "trap" if trap is not TrapCause.NONE else "halted" if report.halted else "limit"
     registers, memory, cotangents, memory_cotangents = report.blocks
@@ -143,4 +177,5 @@ def _run(report: OrderReport) -> SimulatedRun:
         clock,
         toggled,
         erased,
+        overwrites,
     )

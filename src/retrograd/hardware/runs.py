@@ -9,7 +9,7 @@ for the way back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from retrograd.differentiation.parts import loss_part
 from retrograd.functions.execution import argument_words
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
+from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.simulator.stores import limit_of
 from retrograd.values.marshal import from_words as values_of
@@ -27,8 +28,9 @@ from retrograd.values.marshal import from_words as values_of
 if TYPE_CHECKING:
     from retrograd.hdl.bus.device import CoprocessorDriver, DeviceRun
     from retrograd.hdl.simulation.runs import SimulatedRun
+    from retrograd.hdl.simulation.state_erasure import Overwrites
 
-__all__ = ["HardwareResult", "run_on_hardware"]
+__all__ = ["HardwareResult", "run_on_hardware", "state_entropies"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class HardwareResult:
     #: bits that changed in registers and memory, and bits that were erased, in both directions together
     toggled_bits: int
     erased_bits: int
+    #: the format of its words
+    format: Format
+    #: bits of the core's state that were overwritten, forward and on the way back, if `erasure` was asked for
+    overwrites: tuple[Overwrites, ...] = ()
 
 
 def run_on_hardware(
@@ -63,17 +69,22 @@ def run_on_hardware(
     verilator: Path | None = None,
     vcd: str | None = None,
     max_steps: int | None = 100_000,
+    erasure: bool = False,
     **keywords: Any,
 ) -> HardwareResult:
     """Run the function on a co-processor; with a loss, back again for the gradients of all arguments that have some.
 
     `device`: the co-processor; None simulates it, by Verilator with its libraries in the folder `verilator`, else by Amaranth, which needs
     no installation and takes seconds to begin. `format`: see `run`; None stands for the device's, if there is one. `vcd`: a file for
-    its waveforms. `max_steps`: None is no limit. Raises CompileError, InputError; UnfinishedRun, which is a BusError, for a trap and for
+    its waveforms. `max_steps`: None is no limit. `erasure`: count the bits of state that each cycle overwrites, which is another simulator. Raises
+    CompileError; InputError, RG1009 for `erasure` with another simulator or a device; UnfinishedRun, which is a BusError, for a trap and for
     more than `max_steps` instructions.
     """
     from retrograd.hdl.bus.device import need_steps
 
+    if erasure and (device is not None or verilator is not None or vcd is not None):
+        hint = "Leave out the device, Verilator and waveforms, or erasure."
+        raise InputError(Diagnostic("RG1009", "erasure is counted by a simulator of its own", hint=hint))
     limit = need_steps(limit_of(max_steps))
     request = request_of(f, format=device.format if device is not None and format is None else format)
     backward = request.backward
@@ -95,7 +106,9 @@ def run_on_hardware(
     if device is not None:
         after, cotangents, ways = _on_device(device, compiled.program, memory, backward, seed, scale, limit)
     else:
-        after, cotangents, ways = _simulated(compiled.program, memory, backward, seed, scale, verilator, vcd, limit)
+        after, cotangents, ways = _simulated(
+            compiled.program, memory, backward, seed, scale, verilator, vcd, limit, erasure
+        )
     gradients = None
     if seed is not None:
         found = {}
@@ -115,7 +128,48 @@ def run_on_hardware(
         back.retired if back else 0,
         sum(way.toggled for way in ways),
         sum(way.erased for way in ways),
+        w,
+        tuple(way.overwrites for way in ways if getattr(way, "overwrites", None) is not None),
     )
+
+
+def logic_loss(w: Format) -> float | None:
+    """Bits that the core's combinational gates lose in a cycle, for independent uniform inputs of each; None without gate counts."""
+    from retrograd.simulator.energy.context import gates_for
+    from retrograd.simulator.energy.gates import MEMORY_BITS, lost_bits
+
+    gates = gates_for(w)
+    if gates is None:
+        return None
+    return sum(lost_bits(kind) * n for kind, n in gates.cells().items() if kind not in ("DFF", MEMORY_BITS))
+
+
+def state_entropies(
+    f: Reversible | Inverse,
+    rows: Iterable[Sequence[Any]],
+    *,
+    format: Format | str | None = None,
+    max_steps: int = 100_000,
+) -> list[float]:
+    """The entropy of the core's whole state, in bits, before each cycle and after the last, where all rows of arguments are equally likely.
+
+        Σ p(state) log₂ 1/p(state);  it never rises, and a fall is a loss of the core as a whole
+
+    The state is that of flip-flops and memories, so equal entropies mean that each state determines the arguments. Rows of arrays have
+    one shape. Raises CompileError, InputError.
+    """
+    from retrograd.hdl.core.core import Core
+    from retrograd.hdl.simulation.runs import orders_for, parameters_for
+    from retrograd.hdl.simulation.state_erasure import ErasureMeter
+
+    request = request_of(f, format=format)
+    values = [request.values(tuple(row), {}) for row in rows]
+    if not values:
+        return []
+    compiled = request.compiled(values[0])
+    words = [dict(enumerate(argument_words(compiled, row))) for row in values]
+    runs = [orders_for(compiled.program, memory=w, backward=request.backward, steps=max_steps) for w in words]
+    return ErasureMeter(Core(parameters_for(compiled.program))).state_entropies(runs)
 
 
 #: words of memory after the run, cotangents of memory, and the counts of each direction
@@ -131,6 +185,7 @@ def _simulated(
     verilator: Path | None,
     vcd: str | None,
     steps: int,
+    erasure: bool,
 ) -> _Ran:
     from retrograd.hdl.simulation.runs import Place, run
 
@@ -145,6 +200,7 @@ def _simulated(
             folder=verilator,
             vcd=vcd,
             steps=steps,
+            erasure=erasure,
         )
     except ValueError as error:
         raise BusError(str(error)) from None

@@ -50,6 +50,29 @@ def tool(name: str) -> bool:
     return Path(sys.executable).with_name(name).exists() or shutil.which(name) is not None
 
 
+def test_bits_that_are_overwritten(cli: Cli) -> None:
+    code, out, err = cli("hdl", "run", "p.rga", "--erasure")
+    assert (code, err) == (OK, "")
+    plain, table = out.split("\n\n")[0], out.split("\n\n")[-1].strip().splitlines()
+    assert plain == cli("hdl", "run", "p.rga")[1].split("\n\n")[0]
+    assert table[0].split()[-4:] == ["all", "overwritten", "lost", "toggled"]
+    assert table[-1] == "lost by the logic in each cycle, for uniform inputs: not modelled: there are no gate counts"
+    code, out, err = cli(
+        "hdl", "run", "f.py:square", "0.0", "1.5", "--grad", "y", "--format", "32,16", "--erasure", "--json"
+    )
+    assert (code, err) == (OK, "")
+    there, back = json.loads(out)["overwritten"]
+    assert round(there["logic_bits_per_cycle"]) == 31140
+    for one in (there, back):
+        assert one["overwritten_bits"] == sum(part["overwritten_bits"] for part in one["parts"].values())
+        assert one["lost_bits"] == sum(each["lost"] for each in one["each"])
+    for option in (["--verilator"], ["--vcd", "run.vcd"]):
+        code, out, err = cli("hdl", "run", "p.rga", "--erasure", *option)
+        assert (code, out) == (BAD_INPUT, "")
+        assert "RG0512" in err
+        assert option[0] in err
+
+
 def test_a_program(cli: Cli) -> None:
     code, out, err = cli("hdl", "run", "p.rga", "--grad", "y")
     assert (code, err) == (OK, "")

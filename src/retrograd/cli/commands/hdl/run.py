@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,12 @@ from retrograd.cli.report import print_json, show_errors
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output
 from retrograd.isa.program import Program
-from retrograd.isa.words import format_of
+from retrograd.isa.words import Format, format_of
 from retrograd.presentation.tables import columns
 
 if TYPE_CHECKING:
     from retrograd.hdl.simulation.runs import Place, SimulatedRun
+    from retrograd.hdl.simulation.state_erasure import Overwrites
 
 
 def arguments(p: Parser) -> None:
@@ -56,12 +58,18 @@ def arguments(p: Parser) -> None:
         help="simulate by Verilator, some hundred times as fast once it has compiled",
     )
     p.add_argument("--vcd", metavar="FILE", help="write waveforms, and FILE.gtkw for GTKWave")
+    p.add_argument(
+        "--erasure", action="store_true", help="count the bits of the core's state that each cycle overwrites"
+    )
     p.json_option("retrograd.hdl-run/1")
     p.size_options(arrays=True)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Run and show."""
+    if options.erasure and (options.verilator or options.vcd is not None):
+        other = "--verilator" if options.verilator else "--vcd"
+        raise fail("RG0512", f"--erasure counts by a simulator of its own, without {other}", f"leave out {other}")
     if options.vcd is not None:
         if options.verilator:
             raise fail("RG0512", "--vcd is for Amaranth's simulator", "leave out --verilator")
@@ -99,6 +107,7 @@ def _run_program(options: argparse.Namespace) -> int:
             scale=integer(options.scale, "--scale", 0),
             folder=_folder(options),
             vcd=options.vcd,
+            erasure=options.erasure,
         )
     except ValueError as error:
         raise fail("RG0507", str(error)) from None
@@ -107,6 +116,7 @@ def _run_program(options: argparse.Namespace) -> int:
     else:
         for way, one in zip(("", "back with cotangents: "), found, strict=False):
             _show_run(way, one, program)
+        _show_overwrites([one.overwrites for one in found if one.overwrites is not None], program.format)
     stops = [r.stop for r in found]
     return TRAPPED if "trap" in stops else LIMIT if "limit" in stops else OK
 
@@ -166,6 +176,40 @@ def _run_dict(run: SimulatedRun, program: Program) -> dict[str, Any]:
         "steps": run.retired, "cycles": run.cycles, "toggled_bits": run.toggled, "erased_bits": run.erased,
         "registers": words(run.registers), "memory": words(run.memory),
         "register_cotangents": words(run.cotangents), "memory_cotangents": words(run.memory_cotangents),
+        **({} if run.overwrites is None else {"overwritten": _overwrites_dict(run.overwrites, w)}),
+    }  # fmt: skip
+
+
+def _show_overwrites(found: Sequence[Overwrites], w: Format) -> None:
+    """A table of the bits in an average cycle; nothing where none were counted."""
+    for way, one in zip(("", ", back with cotangents"), found, strict=False):
+        rows = [["bits of the core's state, of a cycle" + way, "in all", "overwritten", "lost", "toggled"]]
+        for part, (bits, overwritten, toggled) in sorted(one.by_part.items()):
+            if bits or overwritten:
+                shown = str(bits) if bits else "–"
+                rows.append([part, shown, f"{overwritten / one.cycles:.1f}", "", f"{toggled / one.cycles:.1f}"])
+        whole = (f"{n / one.cycles:.1f}" for n in (one.overwritten, one.lost, one.toggled))
+        rows.append([f"whole, {one.cycles} cycles", str(one.bits), *whole])
+        print(f"\n{columns(rows, right=range(1, 5))}")
+    if found:
+        from retrograd.hardware import logic_loss
+
+        logic = logic_loss(w)
+        bits = "not modelled: there are no gate counts" if logic is None else f"{logic:.0f} bits"
+        print(f"lost by the logic in each cycle, for uniform inputs: {bits}")
+
+
+def _overwrites_dict(one: Overwrites, w: Format) -> dict[str, Any]:
+    from retrograd.hardware import logic_loss
+
+    parts = {
+        part: {"bits": bits, "overwritten_bits": overwritten, "toggled_bits": toggled}
+        for part, (bits, overwritten, toggled) in sorted(one.by_part.items())
+    }
+    return {
+        "cycles": one.cycles, "state_bits": one.bits, "overwritten_bits": one.overwritten, "lost_bits": one.lost,
+        "toggled_bits": one.toggled, "parts": parts, "logic_bits_per_cycle": logic_loss(w),
+        "each": [dict(zip(("overwritten", "lost", "toggled"), bits, strict=True)) for bits in one.each],
     }  # fmt: skip
 
 
@@ -185,6 +229,7 @@ def _run_function(options: argparse.Namespace) -> int:
             scale=integer(options.scale, "--scale", 0),
             verilator=_folder(options),
             vcd=options.vcd,
+            erasure=options.erasure,
             max_steps=step_limit(options),
             **keywords,
         )
@@ -200,6 +245,7 @@ def _run_function(options: argparse.Namespace) -> int:
             "gradients": {name: plain(value) for name, value in gradients.items()} or None,
             "steps": found.steps, "cycles": found.cycles, "backward_steps": found.backward_steps,
             "backward_cycles": found.backward_cycles, "toggled_bits": found.toggled_bits, "erased_bits": found.erased_bits,
+            **({"overwritten": [_overwrites_dict(one, found.format) for one in found.overwrites]} if options.erasure else {}),
         }  # fmt: skip
         print_json("retrograd.hdl-run/1", out)
         return OK
@@ -209,4 +255,5 @@ def _run_function(options: argparse.Namespace) -> int:
         print(f"{name:<{width}} = {shown(value)}")
     back = f", {found.backward_cycles} back with cotangents" if gradients else ""
     print(f"\n{found.steps} instructions in {found.cycles} cycles{back}; {found.toggled_bits} bits toggled")
+    _show_overwrites(found.overwrites, found.format)
     return OK
