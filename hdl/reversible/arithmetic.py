@@ -7,6 +7,7 @@ taken; the caller undoes the whole by `Builder.within`. Operands are read only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from retrograd.hdl.reversible.builder import FALSE, TRUE, Bit, Bits, Builder, constant_bits
 
@@ -86,10 +87,46 @@ def look_up(b: Builder, index: Bits, entries: Sequence[int], width: int) -> list
     return list(out)
 
 
+@dataclass(frozen=True)
+class ProductStep:
+    """total[first : first + length] += value, or −= it, where the condition is 1."""
+
+    first: int
+    length: int
+    value: Bits
+    condition: Bit
+    subtract: bool = False
+
+
+def product_steps(x: Bits, y: Bits, size: int) -> list[ProductStep]:
+    """The steps that add x · y mod 2^size, signed, to a total of `size` bits: an unsigned product, then its corrections.
+
+    A negative factor takes 2^W times the other factor away.
+    """
+    width = len(x)
+    # Partial sums stay below 2^(W + i + 1), so the carry ends there.
+    steps = [ProductStep(i, min(width + 1, size - i), x, bit) for i, bit in enumerate(y[:size])]
+    if size > width:
+        high = size - width
+        steps += [ProductStep(width, high, other[:high], sign, True) for sign, other in ((x[-1], y), (y[-1], x))]
+    return steps
+
+
+def add_step(b: Builder, total: Sequence[int], step: ProductStep, onto_zero: bool) -> None:
+    """Execute a step. `onto_zero`: the total is 0."""
+    part = total[step.first : step.first + step.length]
+    if onto_zero:
+        b.flip_each(part[: len(step.value)], step.value[: len(part)], step.condition)
+    elif step.subtract:
+        b.inverted(lambda: b.add_where(part, step.value, step.condition))
+    else:
+        b.add_where(part, step.value, step.condition)
+
+
 def product(b: Builder, x: Bits, y: Bits, shift: int, half: int) -> list[Bit]:
     """⌊(x·y + half) / 2^shift⌋ mod 2^W, signed: shifted words added into an accumulator of 2W bits at most.
 
-    The unsigned product comes first. A negative factor then takes 2^W times the other factor away.
+    Trap: half is below 2^W, or a carry would leave a partial sum.
     """
     width = len(x)
     if sum(bit != FALSE for bit in x) < sum(bit != FALSE for bit in y):
@@ -97,16 +134,8 @@ def product(b: Builder, x: Bits, y: Bits, shift: int, half: int) -> list[Bit]:
     size = min(shift + width, 2 * width)
     total = b.fresh(size)
     b.flip_each(total, constant_bits(half, size))
-    for i, bit in enumerate(y[:size]):
-        # Partial sums stay below 2^(W + i + 1), so the carry ends there.
-        b.add_where(total[i : i + width + 1], x, bit)
-    if size > width:
-        for negative, other in ((x[-1], y), (y[-1], x)):
-            part = total[width:]
-            b.within(
-                lambda n=negative, o=other, p=part: b.masked(o[: len(p)], n),  # type: ignore[misc]
-                lambda v, p=part: b.subtract(p, v),  # type: ignore[misc]
-            )
+    for k, step in enumerate(product_steps(x, y, size)):
+        add_step(b, total, step, k == 0 and half == 0)
     window: list[Bit] = list(total[shift:])
     return [*window, *[total[-1]] * (width - len(window))]
 

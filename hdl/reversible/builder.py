@@ -182,6 +182,8 @@ class Builder:
         """target += value where the condition is 1."""
         if condition == TRUE:
             self.add(target, value)
+        elif len(target) == 1 and value:
+            self.flip(target[0], value[0], condition)
         elif condition != FALSE:
             self.within(lambda: self.masked(value[: len(target)], condition), lambda v: self.add(target, v))
 

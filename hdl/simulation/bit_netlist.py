@@ -121,7 +121,7 @@ class BitNetlist:
     def _line(self, net: Any) -> Line:
         if net.is_const:
             return TRUE if net.const else FALSE
-        return self._lines[int(net.cell)][net.bit]
+        return self._lines[int(net.cell)][int(net.bit)]
 
     def _of(self, value: Any) -> Lines:
         return [self._line(net) for net in value]

@@ -36,6 +36,28 @@ t1 a
 """
 )
 
+#: The shortest circuit of 4_49: O. Golubitsky, D. Maslov, A study of optimal 4-bit reversible Toffoli circuits and their synthesis, 2012.
+SHORTEST_4_49 = read_real(
+    """.version 2.0
+.numvars 4
+.variables a b c d
+.begin
+t1 a
+t2 c a
+t2 a d
+t3 a b d
+t2 d a
+t3 c d b
+t3 a d c
+t3 b c a
+t3 a b d
+t1 a
+t2 d b
+t2 d c
+.end
+"""
+)
+
 #: x = abc and y = def, lowest bits first: y := (x + y) mod 5 for x, y < 5
 MOD_5_ADDER = read_real(
     """.version 2.0
@@ -66,6 +88,8 @@ def test_4_49() -> None:
     found = count(FOUR_49.circuit())
     assert permutation(FOUR_49.circuit()) == [15, 1, 12, 3, 5, 6, 8, 7, 0, 10, 13, 9, 2, 4, 14, 11]
     assert (found.gates, found.quantum_cost) == (13, 41)
+    assert count(SHORTEST_4_49.circuit()).gates == 12
+    assert permutation(SHORTEST_4_49.circuit()) == permutation(FOUR_49.circuit())
     assert found.gates <= 16
     assert found.quantum_cost <= 60
 
