@@ -3,7 +3,7 @@
     claims(w, opcodes)       for each opcode, for D = 0 and D = 1 and both directions: its execution is undone by the step back;
                              for a jump also the pair of jump and partner; an opcode with a guard that fails for all words traps;
                              its step is the table's transition, and it traps if and only if a guard of the table fails
-    not_covered(w, opcodes)  the modes in which the step is not claimed to be the table's, each with a reason
+    not_covered(w, opcodes)  the modes in which the step is not claimed to be the table's for all runs, each with those runs
 
 A claim without a proof has not been proved: `retrograd hdl formal` counts it as failed.
 """
@@ -21,7 +21,6 @@ from retrograd.isa.entries import NOT_JUMPING, Guard, Opcode, a
 from retrograd.isa.expr import ZERO, substitute
 from retrograd.isa.folds.smtlib import define
 from retrograd.isa.manual.description import group_title
-from retrograd.isa.microarchitecture.micro_operations import Unit
 from retrograd.isa.microarchitecture.microprograms import distinguishes as one_register_matters
 from retrograd.isa.microarchitecture.microprograms import microprograms
 from retrograd.isa.microarchitecture.timing import cycles
@@ -71,32 +70,27 @@ def claims(w: Format, opcodes: Collection[str]) -> list[Claim]:
 
 
 def not_covered(w: Format, opcodes: Collection[str]) -> dict[str, str]:
-    """Opcode and mode, such as "assertz D=1 DIR=1" -> why its step is not claimed to be the table's."""
+    """Opcode and mode, such as "assertz D=1 DIR=1" -> the runs of which its step is not claimed to be the table's."""
     return {
         f"{opcode.name} {_mode(lifted, backward)}": reason
         for opcode in TABLE
         if opcode.name in opcodes
         for lifted, backward in product((False, True), repeat=2)
-        if (reason := _reason(_executed(opcode, backward), w, lifted))
+        if (reason := _left(_executed(opcode, backward), w, lifted))
     }
 
 
 def _transitions_of(opcode: Opcode, w: Format) -> Iterator[Claim]:
     for lifted, backward in product((False, True), repeat=2):
-        if not _reason(_executed(opcode, backward), w, lifted):
-            for same in (False, True) if distinguishes(opcode, w, lifted) else (False,):
-                yield Claim(opcode, ClaimKind.TRANSITION, lifted, backward, same)
+        for same in (False, True) if distinguishes(opcode, w, lifted) else (False,):
+            yield Claim(opcode, ClaimKind.TRANSITION, lifted, backward, same)
 
 
-def _reason(executed: Opcode, w: Format, lifted: bool) -> str:
-    """Why there is no claim on the transition of the executed opcode; or ""."""
-    if not lifted:
-        return ""
-    if cotangent_step(executed, w, False).drops:
-        return "it discards a cotangent, and whether that traps depends on the run before"
-    operations = microprograms(executed.entry, w, True, False)[executed.name].schedule.operations
-    units = sorted({operation.unit.value for operation in operations} - {Unit.LOGIC.value})
-    return f"with D = 1 it needs {', '.join(units)}, and is claimed of the logic unit only" if units else ""
+def _left(executed: Opcode, w: Format, lifted: bool) -> str:
+    """The runs of which the transition of the executed opcode is not claimed; or ""."""
+    if lifted and cotangent_step(executed, w, False).drops:
+        return "runs that have discarded a cotangent: this opcode discards one, and may not cross that point again (RG0409)"
+    return ""
 
 
 def _claims_of(opcode: Opcode, w: Format) -> Iterator[Claim]:

@@ -77,9 +77,9 @@ def execute(options: argparse.Namespace) -> int:
         print_json("retrograd.formal/2", _as_dict(w, len(expected), rows, left))
     else:
         for name, reason in left.items():
-            print(f"{name:<28} no claim on its transition: {reason}")
+            print(f"{name:<28} not claimed of {reason}")
         witnessed = sum(found.witnessed for _, _, found in rows)
-        print(f"{len(left)} modes without a claim on the transition, {witnessed} ends reached")
+        print(f"{len(left)} modes not claimed of all runs, {witnessed} ends reached")
         print(f"{held} of {len(expected)} hold at {w}")
     return OK if held == len(expected) == len(rows) else WRONG
 

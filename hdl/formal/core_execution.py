@@ -1,0 +1,280 @@
+"""The core executed on terms: from a state between two instructions, an instruction at a time.
+
+The state is any: words and cotangents of registers and memory, PC, BR, modes, sizes, register numbers of the instruction, and contents of
+latches, temporaries and units are all unknown. The opcode, D, DIR, and whether ra and rb are one register are known: they choose the
+microprogram. Facts that decide the control, such as a trap that does not occur, are collected as obligations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, NamedTuple
+
+import z3
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.sequencer import Phase
+from retrograd.hdl.formal import terms
+from retrograd.hdl.formal.claims import distinguishes
+from retrograd.hdl.formal.lazy_definitions import Definitions
+from retrograd.hdl.formal.obligations import Obligations, Stuck
+from retrograd.hdl.formal.symbolic import Symbolic
+from retrograd.hdl.formal.terms import Term, Word
+from retrograd.hdl.formal.unit_functions import UnitFunctions
+from retrograd.hdl.microcode import Microcode, dispatch_address
+from retrograd.hdl.microword import Operation, TrapCause
+from retrograd.hdl.parameters import Parameters
+from retrograd.isa.entries import Opcode
+from retrograd.isa.microarchitecture.timing import cycles as table_cycles
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+#: the memories that an instruction changes
+STORES = ("registers.words", "registers.cotangents", "memory.words", "memory.cotangents")
+#: fields of an encoding, from the lowest, and their bits
+FIELDS = {"imm": 32, "rb": 8, "ra": 8, "rd": 8}
+
+
+class TrapPlace(NamedTuple):
+    """A place where an instruction may trap: the word there if it does not, and the cause that is reported if it does."""
+
+    right: int
+    cause: TrapCause
+
+
+#: In the order of their tests. The last are the guards that are computed; the condition that is proved there is the cause.
+TRAP_PLACES = {
+    "PC outside the code": TrapPlace(1, TrapCause.CODE),
+    "an illegal instruction": TrapPlace(1, TrapCause.ILLEGAL),
+    "a jump": TrapPlace(0, TrapCause.JUMP),
+    "an address outside": TrapPlace(1, TrapCause.MEMORY),
+    "a trap": TrapPlace(0, TrapCause.DOMAIN),
+}
+#: upper bound on the cycles before execution
+_BEFORE = 10
+
+
+@dataclass
+class ProofRun(Obligations):
+    """One proof: its facts, and the way that it takes through the traps of its instructions."""
+
+    #: traps are impossible; in the first instruction they are assumed not to occur
+    second: bool = False
+    #: the traps of which one must occur; and whether the guards have reported one
+    traps: tuple[int, ...] = ()
+    trapped: bool = False
+    #: of a proof that the step is the table's: a place where it may trap -> the word there by the table; the place where it does
+    expected: dict[str, Word] = field(default_factory=dict)
+    fails: str = ""
+    #: the places that were reached; and the cause of the trap that the core reports
+    reached: list[str] = field(default_factory=list)
+    cause: Word = 0
+
+
+class CoreExecution:
+    """The core of one format. `microcode`: another one than the table's, to test that it is refuted."""
+
+    def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60) -> None:
+        self.w = w
+        self.seconds = seconds
+        self.core = core = Core(Parameters(w, code_words=8, data_words=4), microcode)
+        self.units = UnitFunctions(core, w)
+        self.hardware = self.units.hardware = Symbolic(
+            core,
+            [core.pc, core.br, core.backward, core.idle, core.begins, core.traps, core.trap, core.halts, core.phase],
+            hooks=[
+                (core.operands.result, self._name),
+                (core.guarded, self._guard),
+                (core.jumping, lambda word: self._early("a jump", word, 0, Phase.READ)),
+                (core.decoder.legal, lambda word: self._early("an illegal instruction", word, 1, Phase.READ)),
+                (core.branch.inside, lambda word: self._early("PC outside the code", word, 1, Phase.FETCH)),
+                (core.memory.valid, lambda word: self._early("an address outside", word, 1, Phase.ACCESS)),
+            ],
+            decide=self._decide,
+            given=[(core.multiplier.result, self.units.product), (core.divider.result, self.units.quotient)],
+        )
+        #: proved facts about the logic unit, for all operands
+        self._lemmas: set[Word] = set()
+        self.run = ProofRun()
+        self.definitions = Definitions()
+
+    # ---------------------------------------------------------------- words that are replaced
+
+    def _name(self, result: Word) -> Word:
+        """Replace a unit's result by a name, so that the solver sees its definition only where it needs it."""
+        if isinstance(result, int):
+            return result
+        return self.definitions.recognised(self._plain(result))
+
+    def _plain(self, result: Term) -> Word:
+        """Replace a sum or difference, bit by bit with its carries, by x ± y. The solver proves the equality once, for all words."""
+        hw, unit = self.hardware, self.core.logic
+        sign = {Operation.ADD.value: 1, Operation.SUB.value: -1}.get(hw.peek(unit.operation))
+        if sign is None or result is not hw.peek(unit.result):
+            return result
+        width = self.w.width
+        x, y = (hw.peek(operand) for operand in (unit.x, unit.y))
+        plain = terms.add(x, y, width) if sign > 0 else terms.subtract(x, y, width)
+        general = {word: terms.unknown(f"operand{i}", width) for i, word in enumerate((x, y)) if isinstance(word, Term)}
+        claim = terms.substitute(terms.equal(result, plain, width), general)
+        if claim not in self._lemmas:
+            if self.definitions.check([terms.negation(claim)], self.seconds, 0) != z3.unsat:
+                return result
+            self._lemmas.add(claim)
+        return plain
+
+    def _guard(self, trap: Word) -> Word:
+        run = self.run
+        if run.expected:
+            # In all cycles but that of the first write the word is 0.
+            return trap if isinstance(trap, int) and trap == 0 else self._as_expected("a trap", trap, 0)
+        if run.traps and trap != 0:
+            width = len(self.core.guarded)
+            run.oblige(
+                "a trap of the table's", reduce(terms.disjunction, (terms.equal(trap, t, width) for t in run.traps))
+            )
+            run.trapped = True
+            return run.traps[0]
+        if isinstance(trap, int):
+            return trap
+        self._follow("a trap", terms.equal(trap, 0, trap.width))
+        return 0
+
+    def _early(self, trap: str, word: Word, right: int, phase: Phase) -> Word:
+        """A trap before execution, in its phase."""
+        here = self.hardware.peek(self.core.phase) == phase.value
+        if self.run.expected and here:
+            return self._as_expected(trap, word, right)
+        if isinstance(word, int) or not here:
+            return word
+        self._follow(trap, word if right else terms.negation(word))
+        return right
+
+    def _follow(self, what: str, holds: Word) -> None:
+        """In the first step assume the formula, in the second oblige it."""
+        self.run.oblige(what if self.run.second else "", holds)
+
+    def _as_expected(self, where: str, word: Word, right: int) -> Word:
+        """Oblige the word to be the table's, and follow one of the cases: `right`, which is no trap, or where the run is to fail, another."""
+        run, width = self.run, len(self.core.guarded) if where == "a trap" else 1
+        expected = run.expected[where]
+        if where not in run.reached:
+            run.reached.append(where)
+            run.oblige(f"the condition of {where}", terms.equal(word, expected, width))
+        passes = terms.equal(expected, right, width)
+        if where != run.fails:
+            run.assume(passes)
+            return right
+        run.assume(terms.negation(passes))
+        run.trapped = True
+        return TrapCause.DOMAIN.value if width > 1 else 1 - right
+
+    def _decide(self, truth: Term) -> bool | None:
+        """True or False if that follows from the facts, else None."""
+        for answer, other in ((True, terms.negation(truth)), (False, truth)):
+            if self.definitions.check([*self.run.known, other], self.seconds, 0) == z3.unsat:
+                return answer
+        return None
+
+    # ---------------------------------------------------------------- instructions
+
+    def begin(self, backward: bool, lifted: bool, *, cleared: bool = False, strict: bool = False) -> ProofRun:
+        """Start between two instructions. `cleared`: the host has just cleared all cotangents; `strict`: on a strict machine."""
+        self.run = ProofRun()
+        self.definitions = Definitions()
+        self.units.begin()
+        hw, core = self.hardware, self.core
+        hw.reset()
+        hw.poke(core.backward, int(backward))
+        hw.forget([core.phase, core.backward])
+        for store in STORES:
+            hw.unknown(store)
+        sizes = {name: terms.unknown(name, len(getattr(core, name))) for name in ("code_size", "data_size")}
+        for name, most in (("code_size", core.parameters.code_words), ("data_size", core.parameters.data_words)):
+            self.run.assume(terms.apply("u<=", 1, [sizes[name].width] * 2, [sizes[name], most]))
+        hw.settle(
+            **sizes, modes__differentiate=int(lifted), modes__overflow=terms.unknown("overflow", 1),
+            modes__strict=1 if strict else terms.unknown("strict", 1), settings__forget=int(cleared),
+        )  # fmt: skip
+        # One idle cycle: the previous instruction may have trapped or halted.
+        hw.tick()
+        hw.settle(settings__forget=0)
+        return self.run
+
+    def instruction(self, opcode: Opcode) -> Term:
+        """The encoding with arbitrary register numbers and an arbitrary constant."""
+        fields = [(terms.unknown(name, width) if name in opcode.fields else 0, width) for name, width in FIELDS.items()]
+        return terms.term(terms.joined([*fields, (opcode.code, 8)]), 64)
+
+    def put(self, opcode: Opcode, instruction: Term, lifted: bool, same: bool) -> Callable[[], None]:
+        """Put the instruction at PC; the function that is returned does so again.
+
+        The entry of the dispatch memory is known once its address is proved.
+        """
+        hw, core = self.hardware, self.core
+        width = (core.parameters.code_words - 1).bit_length()
+        pc = terms.piece_of(hw.peek(core.pc), 0, width)
+        rows = core.microcode.dispatch
+        if distinguishes(opcode, self.w, lifted):
+            one = terms.equal(terms.piece_of(instruction, 40, 8), terms.piece_of(instruction, 32, 8), 8)
+            self.run.assume(one if same else terms.negation(one))
+
+        def fetch(at: Word) -> Word:
+            self.run.oblige("the address", terms.equal(at, pc, width))
+            return instruction
+
+        def dispatch(at: Word) -> Word:
+            backward = bool(hw.peek(core.backward))
+            expected = dispatch_address(opcode.code, backward, lifted, same)
+            other = dispatch_address(opcode.code, backward, lifted, not same)
+            agreeing = {n for n in (expected, other) if rows[n] == rows[expected]}
+            size = (len(rows) - 1).bit_length()
+            self.run.oblige("the microprogram", reduce(terms.disjunction, (terms.equal(at, n, size) for n in agreeing)))
+            return rows[expected]
+
+        def put() -> None:
+            hw.answer("code", fetch)
+            hw.answer("sequencer.dispatch", dispatch)
+
+        put()
+        return put
+
+    def turn(self) -> None:
+        hw = self.hardware
+        hw.settle(run=0, settings__turn=1)
+        hw.tick()
+        hw.settle(settings__turn=0)
+
+    def places(self) -> dict[str, Any]:
+        """The locations to compare: PC, BR, DIR, and one arbitrary word of each memory."""
+        hw, core = self.hardware, self.core
+        found = {}
+        for store in STORES:
+            words = hw.memory(store)
+            found[store] = terms.selected(words, terms.unknown(f"any of {store}", words.address))
+        return found | {
+            name: terms.term(hw.peek(signal), len(signal))
+            for name, signal in (("PC", core.pc), ("BR", core.br), ("DIR", core.backward))
+        }
+
+    def step(self, opcode: Opcode) -> int:
+        """Execute one instruction, and return its cycles. Raises Stuck."""
+        pair = opcode, TABLE.inverse(opcode)
+        most = _BEFORE + max(table_cycles(o, self.w, True, same) for o in pair for same in (False, True))
+        hw, core = self.hardware, self.core
+        hw.settle(run=1)
+        begun, cycles = False, 0
+        for _ in range(most):
+            if hw.peek(core.begins):
+                begun = True
+                hw.settle(run=0)
+            elif begun and hw.peek(core.idle):
+                return cycles
+            if hw.peek(core.traps):
+                if not self.run.trapped:
+                    raise Stuck("traps in all states")
+                self.run.cause = hw.peek(core.trap)
+            self.units.advance()
+            cycles += begun
+        raise Stuck("the instruction does not end" if begun else "the instruction does not begin")
