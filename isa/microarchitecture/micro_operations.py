@@ -42,6 +42,9 @@ FUSED: dict[str, Expr] = {
 }
 
 
+#: sum or difference -> the operation that computes whether it fits
+FLAGGED = {"add": "addfits", "sub": "subfits"}
+
 #: operation -> its unit, for all operations of trees that compute
 _UNITS = {
     **dict.fromkeys(("add", "sub", "and", "or", "xor", "shl", "shr", "sar", "eq", "lt", "ltu", "select"), Unit.LOGIC),
@@ -83,11 +86,20 @@ class Units:
     digits: int = 2
     #: besides them: magnitudes before, rounding and sign after
     divider: int = 2
+    #: The slots of a microword, each with the units that it controls. A slot issues a micro-operation and writes a result in each cycle.
+    slots: tuple[frozenset[Unit], ...] = (frozenset(Unit),)
+    #: an adder delivers whether its sum fits beside the sum, to the guards
+    flags: bool = False
+    #: an instruction is fetched, decoded and read while the instruction before it executes
+    overlapped: bool = False
 
     def __post_init__(self) -> None:
         for unit in fields(self):
-            if getattr(self, unit.name) < 1:
-                raise ValueError(f"{unit.name} takes at least 1, not {getattr(self, unit.name)}")
+            value = getattr(self, unit.name)
+            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+                raise ValueError(f"{unit.name} takes at least 1, not {value}")
+        if any(Unit.LOGIC not in slot for slot in self.slots) or frozenset(Unit) != self.slots[0]:
+            raise ValueError("each slot has a logic unit, and the first has all units")
 
     def latency(self, operation: str, w: Format, shift: int = 0) -> int:
         """Cycles to the first result: ⌊x·2^s/y⌋ has W + s digits, ⌊√(x·2^s)⌋ half as many; no fewer than s = 0 gives.
@@ -116,6 +128,15 @@ def _ceiling(n: int, divisor: int) -> int:
 
 DEFAULT_UNITS = Units()
 
+#: The cores that can be built, by name. The units of an instruction's cycles are those of a core.
+CORES: dict[str, Units] = {
+    "small": DEFAULT_UNITS,
+    "fast": Units(overlapped=True),
+}
+
+#: temporaries of a slot
+TEMPORARIES = 32
+
 
 # ---------------------------------------------------------------- sequences
 
@@ -143,12 +164,22 @@ class Input:
 
 @dataclass(frozen=True)
 class Temporary:
-    """The word of a temporary register."""
+    """The word of a temporary register. Slot s writes the registers from TEMPORARIES·s on."""
 
     number: int
 
     def __str__(self) -> str:
         return f"t{self.number}"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Whether the sum or difference that a slot computed in the cycle before fits a word."""
+
+    slot: int
+
+    def __str__(self) -> str:
+        return f"flag {self.slot}"
 
 
 Source = Literal | Input | Temporary
@@ -183,6 +214,7 @@ class MicroOperation:
     operands: tuple[Source, ...]
     results: tuple[UnitResult, ...]
     occupied: int
+    slot: int = 0
 
     def __str__(self) -> str:
         def named(result: UnitResult) -> str:
@@ -198,7 +230,7 @@ class MicroOperation:
 class GuardCheck:
     """A guard's predicate, which must not be 0, and the cycle in which it is read."""
 
-    predicate: Source
+    predicate: Source | Flag
     cycle: int
 
 
@@ -237,10 +269,13 @@ def execute(schedule: Schedule, w: Format, words: Mapping[str, int]) -> tuple[di
         issued.setdefault(operation.cycle, []).append(operation)
     temporaries: dict[int, int] = {}
     arriving: dict[int, list[tuple[int, int]]] = {}
+    flags: dict[Flag, int] = {}
     predicates: dict[int, int] = {}
 
-    def read(source: Source) -> int:
+    def read(source: Source | Flag) -> int:
         match source:
+            case Flag():
+                return flags[source]
             case Literal(word):
                 return word
             case Input(name, negated):
@@ -250,13 +285,17 @@ def execute(schedule: Schedule, w: Format, words: Mapping[str, int]) -> tuple[di
 
     for cycle in range(schedule.length + 1):
         temporaries.update(arriving.pop(cycle, ()))
-        for operation in issued.get(cycle, ()):
-            found = _words(operation, w, [read(source) for source in operation.operands])
-            for result, word in zip(operation.results, found, strict=True):
-                arriving.setdefault(result.ready, []).append((result.register, word))
         for index, check in enumerate(schedule.checks):
             if check.cycle == cycle:
                 predicates[index] = read(check.predicate)
+        flags = {}
+        for operation in issued.get(cycle, ()):
+            v = [read(source) for source in operation.operands]
+            if operation.operation in FLAGGED:
+                flags[Flag(operation.slot)] = evaluate(FUSED[FLAGGED[operation.operation]], w, {"x": v[0], "y": v[1]})
+            found = _words(operation, w, v)
+            for result, word in zip(operation.results, found, strict=True):
+                arriving.setdefault(result.ready, []).append((result.register, word))
     after = {name: read(source) for name, source in schedule.after.items()}
     return after, tuple(predicates[index] for index in range(len(schedule.checks)))
 

@@ -7,6 +7,7 @@ from functools import cache
 from retrograd.isa.derivatives.cotangent_steps import cotangent_step
 from retrograd.isa.entries import Entry, Guards, Opcode, bar, opcodes_of
 from retrograd.isa.expr import ZERO, place, substitute
+from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, Units
 from retrograd.isa.microarchitecture.schedule import schedule
 from retrograd.isa.microarchitecture.stages import InstructionTrees, Microprogram, computed, microprogram, plain
 from retrograd.isa.words import Format
@@ -42,8 +43,13 @@ def distinguishes(opcode: Opcode, w: Format) -> bool:
 
 
 @cache
-def microprograms(entry: Entry, w: Format, lifted: bool, same: bool) -> dict[str, Microprogram]:
+def microprograms(
+    entry: Entry, w: Format, lifted: bool, same: bool, units: Units = DEFAULT_UNITS
+) -> dict[str, Microprogram]:
     """name -> microprogram with D = `lifted`, for all opcodes of an entry: inverses are made together."""
     opcodes = opcodes_of(entry)
-    schedules = {o.name: schedule(*trees(o, w, lifted, same), w) for o in opcodes}
-    return {o.name: microprogram(o, schedules[o.name], schedules[o.inverse_name]) for o in opcodes}
+    schedules = {o.name: schedule(*trees(o, w, lifted, same), w, units) for o in opcodes}
+    drops = lifted and any(cotangent_step(o, w, False).drops for o in opcodes)
+    return {
+        o.name: microprogram(o, schedules[o.name], schedules[o.inverse_name], units.overlapped, drops) for o in opcodes
+    }

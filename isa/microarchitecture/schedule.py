@@ -14,12 +14,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import NamedTuple
 
 from retrograd.isa.expr import ZERO, Expr, place
 from retrograd.isa.folds.matching import match
 from retrograd.isa.microarchitecture.micro_operations import (
     DEFAULT_UNITS,
+    FLAGGED,
     FUSED,
+    TEMPORARIES,
+    Flag,
     GuardCheck,
     Input,
     Literal,
@@ -56,6 +60,9 @@ class _Task:
     #: how many of its operands are not ready yet
     waiting: int = 0
     cycle: int = 0
+    slot: int = 0
+    #: the sum whose overflow flag is the predicate of a guard
+    flagged: tuple[Expr, ...] = ()
 
     @cached_property
     def unit(self) -> Unit:
@@ -128,20 +135,30 @@ def _rank(tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]]) -> None
         task.priority = max(task.latency + k + behind[node] for k, node in enumerate(task.nodes))
 
 
-#: Words held from which on it matters more to free some than to be quick. With fewer, some instructions take longer; with
-#: more none takes less, but temporaries double.
+#: Words held, for each slot, from which on it matters more to free some than to be quick. With fewer, some instructions take longer;
+#: with more none takes less, but temporaries double.
 _MANY = 13
 
 
-def _issue(tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]], kept: Collection[Expr]) -> dict[Expr, int]:
-    """Give each task its cycle; node -> when it is ready, in that order. `kept`: the nodes wanted at the end.
+class _Ready(NamedTuple):
+    """When a result can be read first, and the slot that writes it."""
 
-    In each cycle, the ready task at the head of the longest path is issued. While many words are held, it is the task that adds
-    the fewest held words. Among equal tasks, the task whose operands were ready first is issued.
+    cycle: int
+    slot: int
+
+
+def _issue(
+    tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]], kept: Collection[Expr], checked: Collection[Expr], units: Units
+) -> dict[Expr, _Ready]:
+    """Give each task its cycle and slot; node -> when it is ready, in that order.
+
+    `kept`: the nodes wanted at the end. `checked`: the predicates of guards, of which one is ready in a cycle.
+    In each cycle, the ready tasks at the head of the longest paths are issued, each to the free slot with the fewest units. While many
+    words are held, it is the task that adds the fewest held words. Among equal tasks, the task whose operands were ready first is issued.
     """
     able: list[_Task] = []
     reads = {node: len(users[node]) + (node in kept) for node in users}
-    held = 0
+    held, many = 0, _MANY * len(units.slots)
 
     def enable(task: _Task) -> None:
         insort(able, task, key=lambda other: -other.priority)
@@ -153,26 +170,48 @@ def _issue(tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]], kept: 
         task.waiting = len(task.computed)
         if not task.waiting:
             enable(task)
-    written: dict[int, Expr] = {}
-    free = dict.fromkeys(Unit, 0)
+    written: dict[_Ready, Expr] = {}
+    arriving: dict[int, list[Expr]] = {}
+    predicates: set[int] = set()
+    slots = sorted(range(len(units.slots)), key=lambda slot: len(units.slots[slot]))
+    free = {(slot, unit): 0 for slot in slots for unit in units.slots[slot]}
+
+    def place_for(task: _Task, cycle: int, idle: Collection[int]) -> int | None:
+        ready = range(cycle + task.latency, cycle + task.latency + len(task.nodes))
+        if any(at in predicates for at, x in zip(ready, task.nodes, strict=True) if x in checked or x in task.flagged):
+            return None
+        for slot in slots:
+            able_to = slot in idle and free.get((slot, task.unit), cycle + 1) <= cycle
+            if able_to and not any(_Ready(at, slot) in written for at in ready):
+                return slot
+        return None
+
     cycle, left = 0, len(tasks)
     while left:
-        for user in users[written[cycle]] if cycle in written else ():
-            user.waiting -= 1
-            if not user.waiting:
-                enable(user)
-        for task in able if held < _MANY else sorted(able, key=holds):
-            first = cycle + task.latency
-            ready = range(first, first + len(task.nodes))
-            if free[task.unit] <= cycle and written.keys().isdisjoint(ready):
-                held += holds(task)
-                for x in task.computed:
-                    reads[x] -= 1
-                task.cycle = cycle
-                free[task.unit] = cycle + task.occupied
-                written.update(zip(ready, task.nodes, strict=True))
-                able.remove(task)
-                left -= 1
+        for x in arriving.pop(cycle, ()):
+            for user in users[x]:
+                user.waiting -= 1
+                if not user.waiting:
+                    enable(user)
+        idle = {*slots}
+        for task in [*able] if held < many else sorted(able, key=holds):
+            slot = place_for(task, cycle, idle)
+            if slot is None:
+                continue
+            held += holds(task)
+            for x in task.computed:
+                reads[x] -= 1
+            task.cycle, task.slot = cycle, slot
+            free[slot, task.unit] = cycle + task.occupied
+            for at, x in enumerate(task.nodes, cycle + task.latency):
+                written[_Ready(at, slot)] = x
+                arriving.setdefault(at, []).append(x)
+                if x in checked or x in task.flagged:
+                    predicates.add(at)
+            able.remove(task)
+            left -= 1
+            idle.remove(slot)
+            if not idle:
                 break
         cycle += 1
     return {written[at]: at for at in sorted(written)}
@@ -183,19 +222,24 @@ def _issue(tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]], kept: 
 
 def schedule(after: Mapping[str, Expr], guards: Sequence[Expr], w: Format, units: Units = DEFAULT_UNITS) -> Schedule:
     """The micro-operations that compute the new words of places and the predicates of guards."""
-    roots = [*guards, *after.values()]
+    sums = _sums(guards, after.values()) if units.flags else {}
+    roots = [*(node for node in guards if node not in sums), *after.values()]
     tasks = _tasks(roots, w, units)
     users: dict[Expr, list[_Task]] = {node: [] for task in tasks for node in task.nodes}
     for task in tasks:
+        task.flagged = tuple(x for x in task.nodes if x in sums.values())
         for x in task.computed:
             users[x].append(task)
     _rank(tasks, users)
-    ready = _issue(tasks, users, set(after.values()))
-    length = max(ready.values(), default=0)
+    ready = _issue(tasks, users, set(after.values()), {*guards}, units)
+    length = max((at.cycle for at in ready.values()), default=0)
 
-    until = {node: max([at, *(user.cycle for user in users[node])]) for node, at in ready.items()}
+    until = {node: max([at.cycle, *(user.cycle for user in users[node])]) for node, at in ready.items()}
     until |= {node: length for node in after.values() if node in ready}
-    registers = _registers(ready, until)
+    registers: dict[Expr, int] = {}
+    for slot in range(len(units.slots)):
+        own = {node: at.cycle for node, at in ready.items() if at.slot == slot}
+        registers |= {node: slot * TEMPORARIES + number for node, number in _registers(own, until).items()}
 
     def source(node: Expr) -> Source:
         if node.op == "const" and isinstance(node.param, int):
@@ -204,24 +248,49 @@ def schedule(after: Mapping[str, Expr], guards: Sequence[Expr], w: Format, units
             return Input("imm", negated=True)
         return Input(str(node.param)) if node.op == "input" else Temporary(registers[node])
 
+    def check(node: Expr) -> GuardCheck:
+        if node in sums:
+            at = ready[sums[node]]
+            return GuardCheck(Flag(at.slot), at.cycle)
+        return GuardCheck(source(node), ready[node].cycle if node in ready else 0)
+
     operations = [
         MicroOperation(
             task.cycle,
             task.unit,
             task.operation,
             tuple(map(source, task.operands)),
-            tuple(UnitResult(node, registers[node], ready[node], until[node]) for node in task.nodes),
+            tuple(UnitResult(node, registers[node], ready[node].cycle, until[node]) for node in task.nodes),
             task.occupied,
+            task.slot,
         )
         for task in sorted(tasks, key=lambda task: task.cycle)
     ]
     return Schedule(
         tuple(operations),
         MappingProxyType({name: source(node) for name, node in after.items()}),
-        tuple(GuardCheck(source(node), ready.get(node, 0)) for node in guards),
+        tuple(map(check, guards)),
         length,
-        max(registers.values(), default=-1) + 1,
+        max((number % TEMPORARIES for number in registers.values()), default=-1) + 1,
     )
+
+
+def _sums(guards: Iterable[Expr], after: Iterable[Expr]) -> dict[Expr, Expr]:
+    """Predicate that a sum fits -> the sum, if both are computed and the predicate is nobody's operand."""
+    guards, after = [*guards], [*after]
+    cover = _cover([*guards, *after])
+    used = {*after, *(x for _, operands in cover.values() for x in operands)}
+    known = {found: node for node, found in cover.items()}
+    found: dict[Expr, Expr] = {}
+    for node in guards:
+        if node in cover and node not in used:
+            operation, operands = cover[node]
+            for name, fits in FLAGGED.items():
+                if operation == fits and (name, operands) in known:
+                    found[node] = known[name, operands]
+    # A sum that only predicates need is none that is computed.
+    needed = _cover([*(node for node in guards if node not in found), *after])
+    return {node: total for node, total in found.items() if total in needed}
 
 
 def _registers(ready: Mapping[Expr, int], until: Mapping[Expr, int]) -> dict[Expr, int]:

@@ -27,6 +27,12 @@ READ = 1
 ADDRESS = 1
 #: A memory word with its cotangent goes into its latch.
 ACCESS = 1
+#: Of an overlapped core: fetch, decode and read after an instruction that sets BR, PC or DIR.
+REFETCH = FETCH + DECODE + READ
+
+
+#: a format, where it does not matter which
+_ANY = Format(32, 16)
 
 
 class InstructionTrees(NamedTuple):
@@ -61,27 +67,50 @@ class Microprogram:
     memory: bool
     #: the fields of the registers to write, a cycle each: rd, then ra, then rb
     writes: tuple[str, ...]
+    #: the next instruction begins to execute while this one writes its last register
+    overlapped: bool = False
+    #: only after this instruction is it known which instruction is next
+    redirects: bool = False
 
     @property
     def stages(self) -> dict[str, int]:
-        """Stage -> cycles, in their order. A memory word is written along with the first register."""
-        before = {"fetch": FETCH, "decode": DECODE, "read": READ}
-        if self.memory:
-            before |= {"address": ADDRESS, "access": ACCESS}
-        return {**before, "execute": self.execute, "write": max(1, len(self.writes))}
+        """Stage -> cycles, in their order. A memory word is written along with the first register.
+
+        On an overlapped core: the cycles in which no other instruction executes.
+        """
+        writes = max(1, len(self.writes))
+        memory = {"address": ADDRESS, "access": ACCESS} if self.memory else {}
+        if not self.overlapped:
+            return {"fetch": FETCH, "decode": DECODE, "read": READ, **memory, "execute": self.execute, "write": writes}
+        refetch = {"refetch": REFETCH} if self.redirects else {}
+        return {**memory, "execute": self.execute, "write": writes - 1, **refetch}
 
     @property
     def cycles(self) -> int:
-        """From the fetch to the last write."""
+        """From the fetch to the last write; on an overlapped core, from the first to that of the next instruction."""
         return sum(self.stages.values())
 
+    @property
+    def waiting(self) -> int:
+        """Cycles besides those of execution and writes."""
+        return self.cycles - self.stages["execute"] - self.stages["write"]
 
-def microprogram(opcode: Opcode, own: Schedule, inverse: Schedule) -> Microprogram:
-    """The microprogram of an opcode from its schedule and that of its inverse."""
+
+def microprogram(opcode: Opcode, own: Schedule, inverse: Schedule, overlapped: bool, drops: bool) -> Microprogram:
+    """The microprogram of an opcode from its schedule and that of its inverse. `drops`: one of them discards a cotangent."""
     changed = {name.removesuffix(BAR) for name in own.after}
+    # An overlapped core waits for the account of cotangents that the instruction before may have changed.
+    least = 2 if overlapped and drops else 1
     return Microprogram(
         own,
-        max(1, own.length, inverse.length),
+        max(least, own.length, inverse.length),
         "m" in opcode.reads or "m" in opcode.writes,
         tuple(field for name, field in REGISTER_FIELDS.items() if name in changed),
+        overlapped,
+        overlapped and redirects(opcode),
     )
+
+
+def redirects(opcode: Opcode) -> bool:
+    """Whether the next instruction depends on more than PC and DIR: the opcode sets BR, meets a jump, turns or halts."""
+    return "br" in opcode.writes or opcode.turns or opcode.halts or NOT_JUMPING not in opcode.guards(_ANY)
