@@ -16,8 +16,9 @@ from retrograd.hdl.microword import (
     MICROWORD,
     PROMPT,
     PROMPTS,
-    TEMPORARIES,
     TRAPS,
+    WIDE_PROMPT,
+    WIDE_PROMPTS,
     WRITERS,
     Division,
     Field,
@@ -25,12 +26,16 @@ from retrograd.hdl.microword import (
     Select,
     TrapCause,
     pack,
+    wide_microword,
+    wide_select,
 )
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.derivatives.cotangent_steps import cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Opcode, bar
 from retrograd.isa.expr import half
 from retrograd.isa.microarchitecture.micro_operations import (
+    TEMPORARIES,
+    Flag,
     GuardCheck,
     Input,
     Literal,
@@ -80,6 +85,21 @@ DISPATCH = data.StructLayout(
     }
 )
 
+
+def wide_dispatch(slots: int) -> data.StructLayout:
+    """The entry of an overlapped core: the selections of all slots, and what the front end wants to know of the instruction."""
+    fields = {str(name): DISPATCH[name].shape for name, _ in DISPATCH if name not in ("x", "y", "z", "word")}
+    # only after it is the next instruction known; cycles besides execution and writes
+    fields |= {"redirects": 1, "waiting": 3}
+    fields |= {_first(port, k): 6 for k in range(slots) for port in "xyz"}
+    return data.StructLayout({**fields, "word": wide_microword(slots)})
+
+
+def _first(port: str, slot: int) -> str:
+    """The field of the selection of a slot's operand in the first row."""
+    return f"{port}{slot or ''}"
+
+
 _LATCHES = {"d": Select.D, "a": Select.A, "b": Select.B, "m": Select.M, "br": Select.BR, "imm": Select.IMM}
 _LATCHES |= {bar("d"): Select.D_BAR, bar("a"): Select.A_BAR, bar("b"): Select.B_BAR, bar("m"): Select.M_BAR}
 _FIELDS = {"rd": Field.RD, "ra": Field.RA, "rb": Field.RB}
@@ -119,19 +139,28 @@ class Microcode:
     #: shifts of quotients
     quotients: list[int] = field(default_factory=list)
 
+    #: layouts of the two memories
+    microword: data.StructLayout = MICROWORD
+    entry: data.StructLayout = DISPATCH
+
     def __post_init__(self) -> None:
         p = self.parameters
+        self._units = units = p.microarchitecture
+        self._slots = len(units.slots)
+        if units.overlapped:
+            self.microword, self.entry = wide_microword(self._slots), wide_dispatch(self._slots)
+        prompts = WIDE_PROMPTS if units.overlapped else PROMPTS
         self.dispatch = [0] * (1 << 11)
         starts: dict[tuple[int, ...], int] = {}
         for opcode in p.table:
             for backward in (False, True):
                 executed = p.table.inverse(opcode) if backward else opcode
                 for lifted, same in ((False, False), (False, True), (True, False), (True, True)):
-                    found = microprograms(executed.entry, p.format, lifted, lifted and same)[executed.name]
+                    found = self._microprogram(executed, lifted, same)
                     if not {operation.unit for operation in found.schedule.operations} <= p.units:
                         continue
                     selections, (first, *rest) = self._program(executed, found, lifted, same)
-                    body = tuple(pack(MICROWORD, row) for row in rest)
+                    body = tuple(pack(self.microword, row) for row in rest)
                     if body not in starts:
                         starts[body] = len(self.rows)
                         self.rows += body
@@ -139,11 +168,17 @@ class Microcode:
                     head = self._head(opcode, executed, lifted, same) | {
                         "negates": backward and opcode.negates_immediate
                     }
-                    self.dispatch[at] = pack(DISPATCH, head | selections | {"start": starts[body], "word": first})
+                    if units.overlapped:
+                        head |= {"redirects": found.redirects, "waiting": found.waiting}
+                    self.dispatch[at] = pack(self.entry, head | selections | {"start": starts[body], "word": first})
         if len(self.rows) > 1 << ADDRESS_BITS:
             raise ValueError(f"{len(self.rows)} rows of microcode do not fit")
-        if len(self.prompts) > PROMPTS:
+        if len(self.prompts) > prompts:
             raise ValueError(f"{len(self.prompts)} constants are wanted at once")
+
+    def _microprogram(self, executed: Opcode, lifted: bool, same: bool) -> Microprogram:
+        w = self.parameters.format
+        return microprograms(executed.entry, w, lifted, lifted and same, self._units)[executed.name]
 
     def _head(self, opcode: Opcode, executed: Opcode, lifted: bool, same: bool) -> Row:
         """The facts that are needed before execution. `opcode` is the opcode in the code; `executed` is it or its inverse."""
@@ -154,7 +189,7 @@ class Microcode:
             "negatable": opcode.negates_immediate,
             "halts": executed.halts,
             "turns": executed.turns,
-            "memory": microprograms(executed.entry, w, lifted, lifted and same)[executed.name].memory,
+            "memory": self._microprogram(executed, lifted, same).memory,
             "settled": NOT_JUMPING in implied,
             "erases": executed.erased_words,
             "used": sum(1 << i for i, name in enumerate(("rd", "ra", "rb", "imm")) if name in opcode.fields),
@@ -179,42 +214,48 @@ class Microcode:
         return found[0] | {"valid": 1}
 
     def _checks(self, executed: Opcode, lifted: bool, same: bool) -> tuple[GuardCheck, ...]:
-        found = microprograms(executed.entry, self.parameters.format, lifted, lifted and same)[executed.name]
-        return found.schedule.checks
+        return self._microprogram(executed, lifted, same).schedule.checks
 
     # ---------------------------------------------------------------- rows
 
     def _program(self, executed: Opcode, found: Microprogram, lifted: bool, same: bool) -> tuple[Row, list[Row]]:
         """The selections of the first row, and the rows: one for each cycle of execution, then one for each write."""
         w = self.parameters.format
-        rows: list[Row] = [{} for _ in range(found.cycles - _before(found))]
+        rows: list[Row] = [{} for _ in range(found.execute + max(1, len(found.writes)))]
         for operation in found.schedule.operations:
-            rows[operation.cycle] |= self._issue(operation)
+            _slot(rows[operation.cycle], operation.slot).update(self._issue(operation))
             for result, shift in self._results(operation):
                 write: Row = {
                     "write": 1,
                     "writer": WRITERS[operation.unit],
-                    "temporary": result.register,
+                    "temporary": result.register % TEMPORARIES,
                     "shift": shift,
                 }
-                rows[result.ready - 1] |= write
+                _slot(rows[result.ready - 1], operation.slot).update(write)
         of = guards(executed, w, lifted, same)
         for order, (check, guard) in enumerate(zip(found.schedule.checks, of, strict=True)):
             match check.predicate:
                 case Temporary(number):
-                    row = rows[check.cycle - 1]
-                    if row.get("temporary") != number:
+                    row, slot = rows[check.cycle - 1], number // TEMPORARIES
+                    if _slot(row, slot).get("temporary") != number % TEMPORARIES:
                         raise ValueError(f"{executed.name}: a predicate that is no result")
-                    # One word may be the predicate of two guards. The first guard is reported, so it must trap in every mode.
-                    if "check" in row and row["check"].get("overflow"):
-                        raise ValueError(f"{executed.name}: two guards on one word")
-                    row.setdefault("check", _trap_of(guard, order) | {"valid": 1})
+                    self._check(executed, row, _trap_of(guard, order), slot, False)
+                case Flag(slot):
+                    self._check(executed, rows[check.cycle - 1], _trap_of(guard, order), slot, True)
                 case Literal():
                     pass
                 case Input():
                     raise ValueError(f"{executed.name}: a guard on a word as it is")
         self._writes(executed, found, lifted, rows)
         return self._place(rows), rows
+
+    def _check(self, executed: Opcode, row: Row, check: Row, slot: int, flag: bool) -> None:
+        """Check a predicate: the result of a slot, or its flag."""
+        where = {"slot": slot, "flag": flag} if self._units.overlapped else {}
+        # One word may be the predicate of two guards. The first guard is reported, so it must trap in every mode.
+        if "check" in row and (row["check"].get("overflow") or {name: row["check"][name] for name in where} != where):
+            raise ValueError(f"{executed.name}: two guards at once")
+        row.setdefault("check", check | where | {"valid": 1})
 
     def _issue(self, m: MicroOperation) -> Row:
         row: Row = {"operation": Operation[m.operation.upper()]}
@@ -278,24 +319,26 @@ class Microcode:
         #: temporary -> first cycle in which it can be read
         ready: dict[int, int] = {}
         for cycle, row in enumerate(rows):
-            for port in "xyz":
-                source = row.get(port)
-                row[port] = {}
-                if source is not None:
-                    select, ahead = self._select(source, cycle, ready)
-                    if cycle == 0:
-                        first[port] = select
-                    else:
-                        rows[cycle - 1][port] = {"select": select, "ahead": ahead}
-            if row.get("write"):
-                ready[row["temporary"]] = cycle + 1
+            for slot in range(self._slots):
+                for port in "xyz":
+                    source = _slot(row, slot).get(port)
+                    _slot(row, slot)[port] = {}
+                    if source is not None:
+                        select, ahead = self._select(source, cycle, ready)
+                        if cycle == 0:
+                            first[_first(port, slot)] = select
+                        else:
+                            _slot(rows[cycle - 1], slot)[port] = {"select": select, "ahead": ahead}
+            for slot in range(self._slots):
+                if _slot(row, slot).get("write"):
+                    ready[slot * TEMPORARIES + _slot(row, slot)["temporary"]] = cycle + 1
         return first
 
     def _select(self, source: Source, cycle: int, ready: Mapping[int, int]) -> tuple[int, int]:
         """The selection of an operand, and its address in the operand file."""
         match source:
             case Literal(word) if cycle == 0:
-                return PROMPT + _index(self.prompts, word), 0
+                return (WIDE_PROMPT if self._units.overlapped else PROMPT) + _index(self.prompts, word), 0
             case Literal(word):
                 return Select.FILE.value, TEMPORARIES + _index(self.constants, word)
             case Input("imm", True):
@@ -303,17 +346,21 @@ class Microcode:
             case Input(name):
                 return _LATCHES[name].value, 0
             case Temporary(number):
+                slot, ahead = number // TEMPORARIES, 0
                 match cycle - ready[number]:
                     case 0:
-                        return Select.LAST.value, 0
+                        select = Select.LAST
                     case 1:
-                        return Select.PREVIOUS.value, 0
-                return Select.FILE.value, number
+                        select = Select.PREVIOUS
+                    case _:
+                        select, ahead = Select.FILE, number % TEMPORARIES
+                return wide_select(select, slot, self._slots), ahead
 
 
-def _before(found: Microprogram) -> int:
-    """The cycles before execution."""
-    return found.cycles - found.execute - max(1, len(found.writes))
+def _slot(row: Row, slot: int) -> Row:
+    """The fields of a slot in a row."""
+    found: Row = row if slot == 0 else row.setdefault(f"slot{slot}", {})
+    return found
 
 
 def _trap_of(guard: Guard, order: int) -> Row:
@@ -346,12 +393,12 @@ def _index(known: list[T], item: T) -> int:
     return known.index(item)
 
 
-_made: dict[tuple[Format, frozenset[Unit], int], Microcode] = {}
+_made: dict[tuple[Format, frozenset[Unit], int, str], Microcode] = {}
 
 
 def microcode_for(parameters: Parameters) -> Microcode:
     """The microcode of a co-processor, made once for a format, units and table. It must not be changed."""
-    key = parameters.format, parameters.units, id(parameters.table)
+    key = parameters.format, parameters.units, id(parameters.table), parameters.core
     if key not in _made:
         _made[key] = Microcode(parameters)  # keeps the table alive, so no other table gets its id
     return _made[key]

@@ -14,9 +14,7 @@ from amaranth.hdl import Shape
 from amaranth.lib import data
 from retrograd.isa.microarchitecture.micro_operations import Unit
 
-#: temporaries: the first words of the operand file; the constants follow
-TEMPORARIES = 32
-#: bits of an address in the operand file
+#: bits of an address in the operand file: the temporaries, then the constants
 FILE_BITS = 7
 
 
@@ -163,23 +161,43 @@ COMMIT = data.StructLayout(
     }
 )
 
-MICROWORD = data.StructLayout(
-    {
-        "x": SOURCE,
-        "y": SOURCE,
-        "z": SOURCE,
-        "operation": Operation,
-        # index of the table, of the division, or of the rounding constant
-        "parameter": 5,
-        "write": 1,
-        "writer": Writer,
-        "temporary": 5,
-        # index of the shift of a product or quotient
-        "shift": 5,
-        "check": CHECK,
-        "commit": COMMIT,
-    }
-)
+#: Control of one slot: a micro-operation, and the write of a result.
+SLOT: dict[str, Any] = {
+    "x": SOURCE,
+    "y": SOURCE,
+    "z": SOURCE,
+    "operation": Operation,
+    # index of the table, of the division, or of the rounding constant
+    "parameter": 5,
+    "write": 1,
+    "writer": Writer,
+    "temporary": 5,
+    # index of the shift of a product or quotient
+    "shift": 5,
+}
+
+MICROWORD = data.StructLayout({**SLOT, "check": CHECK, "commit": COMMIT})
+
+#: the first selection of a constant in an overlapped core, and the number of constants
+WIDE_PROMPT, WIDE_PROMPTS = 32, 32
+
+
+def wide_check(slots: int) -> data.StructLayout:
+    """CHECK of an overlapped core: the predicate is the result of a slot, or its overflow flag."""
+    return data.StructLayout(
+        {"valid": 1, "order": 4, "trap": TrapCause, "overflow": 1, "flag": 1, "slot": range(max(2, slots))}
+    )
+
+
+def wide_microword(slots: int) -> data.StructLayout:
+    """The microword of an overlapped core. The fields of the first slot stand as in MICROWORD, the others in `slot1`, …"""
+    others = {f"slot{k}": data.StructLayout(SLOT) for k in range(1, slots)}
+    return data.StructLayout({**SLOT, "check": wide_check(slots), "commit": COMMIT, **others})
+
+
+def wide_select(select: Select, slot: int, slots: int) -> int:
+    """The number of a selection where each slot has a file and results; for one slot, that of `Select`."""
+    return LATCHES + (select.value - LATCHES) * slots + slot
 
 
 def pack(layout: data.StructLayout, values: Mapping[str, Any]) -> int:

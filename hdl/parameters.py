@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from retrograd.isa.microarchitecture.micro_operations import Unit
+from retrograd.isa.microarchitecture.micro_operations import CORES, Unit, Units
 from retrograd.isa.program import MAX_CODE, MAX_DATA
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format, format_of
@@ -32,6 +32,8 @@ class Parameters:
     data_words: int = 1024
     units: frozenset[Unit] = frozenset(Unit)
     table: Table = field(default=TABLE, repr=False, compare=False)
+    #: the name of the core, one of `CORES`
+    core: str = "small"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "format", format_of(self.format))
@@ -43,6 +45,13 @@ class Parameters:
             raise ValueError(f"room for 2 to {MAX_DATA} words of data, not {self.data_words}")
         if Unit.LOGIC not in self.units:
             raise ValueError("nothing executes without the logic unit")
+        if self.core not in CORES:
+            raise ValueError(f"the cores are {', '.join(CORES)}, not {self.core}")
+
+    @property
+    def microarchitecture(self) -> Units:
+        """The units of the core, and how long they take."""
+        return CORES[self.core]
 
     @property
     def width(self) -> int:

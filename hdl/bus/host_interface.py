@@ -135,8 +135,14 @@ class HostInterface(wiring.Component):
         bus, p = self.bus, self.parameters
         running, left = Signal(), Signal(64)
         steps, status, busy = Signal(64, init=UNLIMITED), Signal(STATUS), Signal()
+        run: Value = running
+        if p.microarchitecture.overlapped:
+            # Instructions may begin in cycles that follow each other: the last one stops the run at once.
+            last = Signal()
+            m.d.sync += last.eq(left == Mux(self.begins, 2, 1))
+            run = running & ~(self.begins & last)
         m.d.comb += [
-            self.run.eq(running),
+            self.run.eq(run),
             busy.eq(running | ~self.idle),
             status.busy.eq(busy),
             status.backward.eq(self.backward),

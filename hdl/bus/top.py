@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from retrograd.hdl.bus.host_interface import HostInterface
 from retrograd.hdl.bus.serial_interface import SerialHost
 from retrograd.hdl.bus.wishbone import Wishbone
-from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.cores import core_of
 from retrograd.hdl.core.retirement import Retirement
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
@@ -24,7 +24,7 @@ class Coprocessor(wiring.Component):
     """A core with its host interface."""
 
     def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
-        self.core = Core(parameters, microcode)
+        self.core = core_of(parameters, microcode)
         super().__init__(
             {
                 "bus": In(Wishbone()),

@@ -38,18 +38,8 @@ class Core(wiring.Component):
     def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
         self.parameters = p = parameters
         self.microcode = microcode or microcode_for(parameters)
-        width = p.width
         self.code = MemoryData(shape=INSTRUCTION, depth=p.code_words, init=[])
-        self.registers = RegisterFile(width)
-        self.memory = MemoryPort(width, p.data_words)
-        code = self.microcode
-        self.decoder = Decoder(width)
-        self.branch = BranchUnit(p)
-        self.operands = OperandFile(width, code.constants, code.prompts)
-        self.logic = LogicUnit(width)
-        self.multiplier = Multiplier(width, code.products, code.halves)
-        self.rom = RomUnit(width, code.tables)
-        self.divider = Divider(width, code.divisions, code.quotients)
+        self._make()
         #: the trap that the guards report, at the first write
         self.guarded = Signal(TrapCause)
         #: BR is not 0 although it must be; valid while it is tested
@@ -72,7 +62,7 @@ class Core(wiring.Component):
                 "traps": Out(1),
                 "trap": Out(TrapCause),
                 "pc": Out(p.pc_bits),
-                "br": Out(width),
+                "br": Out(p.width),
                 "backward": Out(1),
                 "counters": Out(COUNTER).array(4),
                 "window": In(Window()),
@@ -80,6 +70,20 @@ class Core(wiring.Component):
                 "retirement": Out(Retirement(p)),
             }
         )
+
+    def _make(self) -> None:
+        """Make the parts."""
+        p, code = self.parameters, self.microcode
+        width = p.width
+        self.registers = RegisterFile(width)
+        self.memory = MemoryPort(width, p.data_words)
+        self.decoder = Decoder(width)
+        self.branch = BranchUnit(p)
+        self.operands = OperandFile(width, code.constants, code.prompts)
+        self.logic = LogicUnit(width)
+        self.multiplier = Multiplier(width, code.products, code.halves)
+        self.rom = RomUnit(width, code.tables)
+        self.divider = Divider(width, code.divisions, code.quotients)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -122,7 +126,10 @@ class Core(wiring.Component):
             decoder.head.eq(head),
             sequencer.opcode.eq(decoder.opcode),
         ]
-        self._window(m, fetched, code_memory.write_port(), fetch, phase == Phase.DECODE, instruction)
+        numbers = instruction.rd, instruction.ra, instruction.rb
+        m.d.comb += [fetched.addr.eq(self.pc), fetched.en.eq(fetch), registers.read.eq(phase == Phase.DECODE)]
+        m.d.comb += [getattr(registers, f"{x}_number").eq(number) for x, number in zip("dab", numbers, strict=True)]
+        self._window(m, fetched, code_memory.write_port(), instruction)
 
         # ------------------------------------------------ operands and results
         latches: dict[Select, Any] = {
@@ -242,19 +249,10 @@ class Core(wiring.Component):
         self._tell(m, branch, commit, writes, retires, instruction, counters.cycles)
         return m
 
-    def _window(self, m: Module, fetched: Any, write: Any, fetch: Value, decode: Value, instruction: Any) -> None:
-        """Addresses of the memories: the core's, or the host's while the core is idle."""
+    def _window(self, m: Module, fetched: Any, write: Any, instruction: Any) -> None:
+        """Addresses of the memories: the host's while the core is idle."""
         window, registers, memory = self.window, self.registers, self.memory
-        m.d.comb += [
-            fetched.addr.eq(self.pc),
-            fetched.en.eq(fetch),
-            registers.read.eq(decode),
-            registers.d_number.eq(instruction.rd),
-            registers.a_number.eq(instruction.ra),
-            registers.b_number.eq(instruction.rb),
-            write.addr.eq(window.address),
-            write.data.eq(window.written),
-        ]
+        m.d.comb += [write.addr.eq(window.address), write.data.eq(window.written)]
         space = Signal(Space)
         with m.If(self.idle):
             m.d.sync += space.eq(window.space)

@@ -14,7 +14,8 @@ FIELDS = data.StructLayout({"imm": signed(32), "rb": 8, "ra": 8, "rd": 8, "op": 
 class Decoder(wiring.Component):
     """Legality is tested one cycle after the fields, when the dispatch memory has delivered the opcode's entry."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, entry: data.StructLayout = DISPATCH) -> None:
+        """`entry`: the layout of the dispatch memory."""
         self.width = width
         super().__init__(
             {
@@ -28,7 +29,7 @@ class Decoder(wiring.Component):
                 #: address of the opcode's entry in the dispatch memory
                 "opcode": Out(11),
                 #: the entry, in the next cycle
-                "head": In(DISPATCH),
+                "head": In(entry),
                 #: the encoding is legal
                 "legal": Out(1),
                 #: the constant with the sign of the executed instruction, and with the opposite sign; in the next cycle

@@ -14,11 +14,13 @@ class MemoryPort(wiring.Component):
     An address of `size` or more is invalid, even where the memory is larger. Raises ValueError for a memory without words.
     """
 
-    def __init__(self, width: int, depth: int) -> None:
+    def __init__(self, width: int, depth: int, transparent: bool = False) -> None:
+        """`transparent`: a read gets the word that is written in the same cycle."""
         if depth < 1:
             raise ValueError(f"memory of {depth} words")
         self.width = width
         self.depth = depth
+        self.transparent = transparent
         self.words = MemoryData(shape=width, depth=depth, init=[])
         self.cotangents = MemoryData(shape=width, depth=depth, init=[])
         super().__init__(
@@ -52,7 +54,11 @@ class MemoryPort(wiring.Component):
             m.d.sync += self.address.eq(address)
         for what, data in (("word", self.words), ("cotangent", self.cotangents)):
             m.submodules[f"{what}s"] = memory = Memory(data)
-            read, write = memory.read_port(), memory.write_port()
+            if self.transparent:
+                write = memory.write_port()
+                read = memory.read_port(transparent_for=[write])
+            else:
+                read, write = memory.read_port(), memory.write_port()
             m.d.comb += [
                 read.addr.eq(address),
                 read.en.eq(self.read),

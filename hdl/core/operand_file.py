@@ -11,7 +11,8 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microword import FILE_BITS, LATCHES, PROMPT, PROMPTS, SOURCE, TEMPORARIES, Select
+from retrograd.hdl.microword import FILE_BITS, LATCHES, PROMPT, PROMPTS, SOURCE, Select
+from retrograd.isa.microarchitecture.micro_operations import TEMPORARIES
 
 PORTS = ("x", "y", "z")
 
@@ -73,14 +74,14 @@ class OperandFile(wiring.Component):
             late, word = Signal(name=f"{name}_late"), Signal(self.width, name=f"{name}_word")
             m.d.sync += [
                 late.eq(lines[Select.LAST.value]),
-                word.eq(_any_of([gate.replicate(self.width) & word for gate, word in zip(gates, words, strict=True)])),
+                word.eq(any_of([gate.replicate(self.width) & word for gate, word in zip(gates, words, strict=True)])),
             ]
             # A result of this cycle arrives too late for the operand register and is selected behind it.
             m.d.comb += getattr(self, name).eq(Mux(late, self.last, word))
         return m
 
 
-def _any_of(words: list[Any]) -> Any:
+def any_of(words: list[Any]) -> Any:
     """The disjunction of the words, as a balanced tree."""
     while len(words) > 1:
         words = [reduce(or_, words[at : at + 2]) for at in range(0, len(words), 2)]

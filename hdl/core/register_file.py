@@ -14,8 +14,10 @@ PLACES = ("d", "a", "b")
 class RegisterFile(wiring.Component):
     """The outputs are the operand latches: they hold the words that were read until the next read, also across writes."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, transparent: bool = False) -> None:
+        """`transparent`: a read gets the word that is written in the same cycle."""
         self.width = width
+        self.transparent = transparent
         self.words = MemoryData(shape=width, depth=REGISTERS, init=[])
         self.cotangents = MemoryData(shape=width, depth=REGISTERS, init=[])
         super().__init__(
@@ -45,7 +47,7 @@ class RegisterFile(wiring.Component):
                 write.en.eq(getattr(self, f"write_{what}")),
             ]
             for place in PLACES:
-                port = memory.read_port()
+                port = memory.read_port(transparent_for=[write] if self.transparent else ())
                 m.d.comb += [
                     port.addr.eq(getattr(self, f"{place}_number")),
                     port.en.eq(self.read),

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from retrograd.hdl.bus.device import need_scale, need_steps
 from retrograd.hdl.bus.transactions import Order, OrderReport
-from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.cores import core_of
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS, Parameters
@@ -111,7 +111,7 @@ def run(
         loss=loss,
         scale=scale,
     )
-    core = Core(p)
+    core = core_of(p)
     if erasure:
         meter = ErasureMeter(core)
         return [_run(report, found) for report, found in zip(meter.run(orders), meter.found, strict=True)]

@@ -14,8 +14,9 @@ import pytest
 from amaranth.lib.wiring import Component
 from retrograd.hdl.bus import top
 from retrograd.hdl.bus.transactions import Order, OrderReport
-from retrograd.hdl.core import core
+from retrograd.hdl.core import core, cores
 from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.overlapped import core as overlapped_core
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
@@ -74,9 +75,10 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
         exec(compile(source.replace(old, new), f"{name}, planted", "exec"), changed.__dict__)
         own = {key: value for key, value in vars(unit).items() if getattr(value, "__module__", None) == unit.__name__}
         parts = [key for key, value in own.items() if isinstance(value, type) and issubclass(value, Component)]
-        used_in, component = next((module, key) for module in (core, top) for key in parts if hasattr(module, key))
-        made: type = getattr(changed, component)
-        monkeypatch.setattr(used_in, component, made)
+        used = [(module, key) for module in (core, overlapped_core, cores, top) for key in parts if hasattr(module, key)]
+        for module, key in used:
+            monkeypatch.setattr(module, key, getattr(changed, key))
+        made: type = getattr(changed, used[0][1])
         return made
 
     return plant

@@ -14,7 +14,8 @@ from retrograd.isa import encoding
 from retrograd.isa.derivatives.cotangent_steps import freed
 from retrograd.isa.encoding import Instruction, encode, illegality
 from retrograd.isa.entries import REGISTER_FIELDS, Opcode
-from retrograd.isa.microarchitecture.timing import cycles
+from retrograd.isa.microarchitecture.micro_operations import Units
+from retrograd.isa.microarchitecture.timing import Execution, total_cycles
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -22,6 +23,13 @@ import retrograd as rg
 
 #: carries out orders on hardware for programs of a format
 Execute = Callable[[Sequence[Order]], list[OrderReport]]
+
+
+def units_of(execute: Execute) -> Units:
+    """The units of the core that carries out orders: `execute` is the method `run` of a simulation."""
+    simulation: Any = getattr(execute, "__self__", None)
+    found: Units = (simulation.core if hasattr(simulation, "core") else simulation).parameters.microarchitecture
+    return found
 
 
 @dataclass
@@ -32,7 +40,8 @@ class Step:
     instruction: int
     before: tuple[int, int, bool]
     after: tuple[int, int, bool]
-    cycles: int
+    #: what its cycles depend on; None of a step that traps
+    execution: Execution | None
     #: the registers that d, a, b name
     numbers: tuple[int, int, int]
     address: int | None
@@ -165,7 +174,7 @@ class Lockstep:
             try:
                 m.step()
             except rg.Trap as trap:
-                return Step(trap.code, 0, (pc, br, way < 0), (pc, br, way < 0), 0, (0, 0, 0), None, [], [])
+                return Step(trap.code, 0, (pc, br, way < 0), (pc, br, way < 0), None, (0, 0, 0), None, [], [])
             raise AssertionError("execution outside the code")
         i = self.program.instructions[pc]
         executed = i if way > 0 else encoding.inverse(i)
@@ -184,9 +193,9 @@ class Lockstep:
             m.step()
         except rg.Trap as error:
             trap = error.code
-        took = 0 if trap else cycles(executed.opcode, w, m.differentiating, i.ra == i.rb)
+        execution = None if trap else Execution(executed.opcode, m.differentiating, i.ra == i.rb, way)
         after = m.pc, m.br, m.direction < 0
-        return Step(trap, self.program.code[pc], (pc, br, way < 0), after, took, numbers, address, old, words())
+        return Step(trap, self.program.code[pc], (pc, br, way < 0), after, execution, numbers, address, old, words())
 
     # ---------------------------------------------------------------- agreement
 
@@ -195,7 +204,7 @@ class Lockstep:
 
         Raises AssertionError at the first difference.
         """
-        reports = execute(self.orders)
+        reports, w, units = execute(self.orders), self.program.format, units_of(execute)
         executed, traps = Counter[str](), Counter[str]()
         total = retired = toggled = 0
         for number, (report, expected) in enumerate(zip(reports, self.expected, strict=True)):
@@ -203,14 +212,16 @@ class Lockstep:
             offset = None
             for k, (record, step) in enumerate(zip(report.records, expected.steps, strict=False)):
                 at = f"{where}, step {k}, {_shown(step)}"
-                total += step.cycles
+                parts = step.execution.stages(w, units) if step.execution else {}
+                total += sum(parts.values())
                 retired += step.trap is None
                 toggled += step.toggled
                 _compare(record, step, at)
                 assert record.cycles == total, (at, "cycles", record.cycles, total)
                 if step.trap is None:
-                    offset = record.clock - total if offset is None else offset
-                    assert record.clock - total == offset, (at, "clock", record.clock, total + offset)
+                    clock = record.clock + parts.get("refetch", 0)  # which follows the retirement
+                    offset = clock - total if offset is None else offset
+                    assert clock - total == offset, (at, "clock", clock, total + offset)
                     executed[_name(step)] += 1
                 else:
                     traps[step.trap] += 1
@@ -220,7 +231,7 @@ class Lockstep:
             assert report.counters[:3] == (total, retired, toggled), where
             assert report.counters[3] == expected.erased, (where, "bits erased")
             assert report.blocks == expected.blocks, where
-        assert self.machine.cycles == total
+        assert total_cycles(self.machine.executions(), w, units) == total
         return executed, traps
 
 

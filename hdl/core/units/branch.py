@@ -14,8 +14,10 @@ from retrograd.hdl.parameters import Parameters
 class BranchUnit(wiring.Component):
     """PC, BR and DIR. While no instruction is executed, the host may set them and reverse DIR."""
 
-    def __init__(self, parameters: Parameters) -> None:
+    def __init__(self, parameters: Parameters, tells: bool = False) -> None:
+        """`tells`: with ports for PC and DIR as they will be if the instruction retires."""
         self.parameters = parameters
+        self.tells = tells
         width, pc = parameters.width, signed(parameters.pc_bits)
         super().__init__(
             {
@@ -43,6 +45,7 @@ class BranchUnit(wiring.Component):
                 "set_br": In(1),
                 "set_direction": In(1),
                 "turn": In(1),
+                **({"next_pc": Out(pc), "next_backward": Out(1)} if tells else {}),
             }
         )
 
@@ -57,9 +60,12 @@ class BranchUnit(wiring.Component):
             step.eq(Mux(br == 0, 1, br.as_signed())),
             self.inside.eq((self.pc >= 0) & (self.pc < self.size)),
         ]
+        following = Mux(backward, self.pc - step, self.pc + step)
+        if self.tells:
+            m.d.comb += [self.next_pc.eq(following), self.next_backward.eq(backward)]
         with m.If(self.commit | self.turn):
             m.d.sync += [
-                self.pc.eq(Mux(backward, self.pc - step, self.pc + step)),
+                self.pc.eq(following),
                 self.br.eq(br),
                 self.backward.eq(backward),
                 self.turned.eq(self.turned ^ self.turn),

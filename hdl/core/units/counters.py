@@ -14,13 +14,16 @@ from retrograd.hdl.parameters import COUNTER
 class Counters(wiring.Component):
     """Cycles of a trapping instruction are not counted. Toggled bits are counted three cycles late; no host can read them earlier."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, waits: bool = False) -> None:
+        """`waits`: an instruction takes `waiting` cycles more than those from the first to the last."""
         self.width = width
+        self.waits = waits
         super().__init__(
             {
                 #: the first cycle of an instruction, and the last cycle of an instruction that retires
                 "first": In(1),
                 "last": In(1),
+                **({"waiting": In(3)} if waits else {}),
                 #: exclusive or of the old and the new words, or zero; and whether the new words are written
                 "changes": In(width).array(4),
                 "writes": In(1),
@@ -43,7 +46,7 @@ class Counters(wiring.Component):
         elapsed = Signal(16)
         m.d.sync += elapsed.eq(elapsed + 1)
         with m.If(self.first):
-            m.d.sync += elapsed.eq(2)
+            m.d.sync += elapsed.eq(1 + self.waiting if self.waits else 2)
         with m.If(self.last):
             m.d.sync += [self.cycles.eq(self.cycles + elapsed), self.retired.eq(self.retired + 1)]
 

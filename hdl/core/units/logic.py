@@ -16,10 +16,12 @@ class LogicUnit(wiring.Component):
     Raises ValueError for a width that is no power of two, since a shift amount is a field of bits.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, flags: bool = False) -> None:
+        """`flags`: with a port for the overflow flag of sums and differences."""
         if width < 2 or width & (width - 1):
             raise ValueError(f"words have a power of two of bits, not {width}")
         self.width = width
+        self.flags = flags
         super().__init__(
             {
                 #: the operation
@@ -30,6 +32,7 @@ class LogicUnit(wiring.Component):
                 "z": In(width),
                 #: the result
                 "result": Out(width),
+                **({"fits": Out(1)} if flags else {}),
             }
         )
 
@@ -49,6 +52,9 @@ class LogicUnit(wiring.Component):
         m.d.comb += equal.eq(x == y)
         less, below = Signal(), Signal()
         m.d.comb += [less.eq(word[-1] ^ overflow), below.eq(~carry)]
+
+        if self.flags:
+            m.d.comb += self.fits.eq(~overflow)
 
         # The shifter fills in the sign or zero.
         left = Signal()

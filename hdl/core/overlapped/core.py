@@ -1,0 +1,382 @@
+# amaranth: UnusedElaboratable=no
+"""The overlapped core: the parts of `Core` with a front end that is ahead of execution, and microwords of several slots.
+
+Three sets of an instruction's facts follow each other: those of the instruction that is read, of the one that executes (`running`),
+and of the one that writes (`writing`), one cycle later.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.memory import Memory
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.decoder import FIELDS, Decoder
+from retrograd.hdl.core.memory_port import MemoryPort
+from retrograd.hdl.core.operand_file import PORTS
+from retrograd.hdl.core.overlapped.guards import OverlappedGuards
+from retrograd.hdl.core.overlapped.operand_network import HITS, OperandNetwork
+from retrograd.hdl.core.overlapped.sequencer import OverlappedSequencer
+from retrograd.hdl.core.register_file import PLACES, RegisterFile
+from retrograd.hdl.core.retirement import WRITTEN
+from retrograd.hdl.core.sequencer import Phase
+from retrograd.hdl.core.units.branch import BranchUnit
+from retrograd.hdl.core.units.counters import Counters
+from retrograd.hdl.core.units.discarded_cotangents import DiscardedCotangents
+from retrograd.hdl.core.units.divider import Divider
+from retrograd.hdl.core.units.logic import LogicUnit
+from retrograd.hdl.core.units.multiplier import Multiplier
+from retrograd.hdl.core.units.rom import RomUnit
+from retrograd.hdl.microcode import FORBIDDEN
+from retrograd.hdl.microword import Field, Operation, Select, TrapCause, Writer
+from retrograd.isa.microarchitecture.micro_operations import Unit
+
+#: D, overflow, strict
+_MODES = data.StructLayout({"lifted": 1, "overflow": 1, "strict": 1})
+
+#: What is left to know of an instruction while it executes.
+_FACTS = data.StructLayout(
+    {
+        "instruction": FIELDS,
+        "modes": _MODES,
+        "turns": 1,
+        "erases": 1,
+        "redirects": 1,
+        "waiting": 3,
+        "forbidden": FORBIDDEN,
+        # it traps for this cause, or halts
+        "cause": TrapCause,
+        "halts": 1,
+    }
+)
+
+
+class OverlappedCore(Core):
+    """A core whose instructions are fetched, decoded and read while others execute. It has the ports of `Core`."""
+
+    def _make(self) -> None:
+        p, code = self.parameters, self.microcode
+        width, micro = p.width, p.microarchitecture
+        self.slots = slots = len(micro.slots)
+        self.registers = RegisterFile(width, transparent=True)
+        self.memory = MemoryPort(width, p.data_words, transparent=True)
+        self.decoder = Decoder(width, code.entry)
+        self.branch = BranchUnit(p, tells=True)
+        self.operands = OperandNetwork(width, slots, code.constants, code.prompts)
+        self.rom = RomUnit(width, code.tables)
+        self.logics = [LogicUnit(width, flags=True) for _ in micro.slots]
+        #: slot -> unit
+        self.multipliers = {
+            k: Multiplier(width, code.products, code.halves) for k, s in enumerate(micro.slots) if Unit.MULTIPLIER in s
+        }
+        self.dividers = {
+            k: Divider(width, code.divisions, code.quotients) for k, s in enumerate(micro.slots) if Unit.DIVIDER in s
+        }
+        self.logic, self.multiplier, self.divider = self.logics[0], self.multipliers[0], self.dividers[0]
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        p, width = self.parameters, self.parameters.width
+        m.submodules.sequencer = sequencer = OverlappedSequencer(self.microcode)
+        m.submodules.decoder = decoder = self.decoder
+        m.submodules.branch = branch = self.branch
+        m.submodules.registers = registers = self.registers
+        m.submodules.memory = memory = self.memory
+        m.submodules.operands = operands = self.operands
+        m.submodules.guards = guards = OverlappedGuards(width, self.slots)
+        m.submodules.ledger = ledger = DiscardedCotangents(width)
+        m.submodules.counters = counters = Counters(width, waits=True)
+        m.submodules.code = code_memory = Memory(self.code)
+        fetched = code_memory.read_port()
+
+        phase, head, commit = sequencer.phase, sequencer.head, sequencer.commit
+        instruction = Signal(FIELDS)
+        m.d.comb += [instruction.eq(fetched.data), self.phase.eq(phase), self.idle.eq(phase == Phase.IDLE)]
+        m.d.comb += [self.begins.eq(sequencer.begins), sequencer.run.eq(self.run), branch.size.eq(self.code_size)]
+
+        # ------------------------------------------------ fetch: at PC, or behind the instruction that is decoded
+        at, here, behind = Signal(p.pc_bits), Signal(p.pc_bits), Signal(p.pc_bits)
+        backward = Signal()
+        given, modes, read_modes = self.modes, Signal(_MODES), Signal(_MODES)
+        m.d.comb += [
+            # An instruction that sets PC writes it in this cycle.
+            at.eq(Mux(sequencer.restart, Mux(commit.first, branch.next_pc, self.pc), behind)),
+            backward.eq(Mux(commit.first, branch.next_backward, branch.backward)),
+        ]
+        # Whether PC is in the code is known in the cycle of the fetch after a start, and else in the next.
+        starts, early, was_inside, inside, read_inside = Signal(), Signal(), Signal(), Signal(), Signal()
+        m.d.sync += starts.eq(self.idle)
+        with m.If(sequencer.fetch):
+            m.d.sync += [
+                here.eq(at),
+                behind.eq(Mux(backward, at - 1, at + 1)),
+                modes.eq(Cat(given.differentiate, given.overflow, given.strict)),
+                early.eq(starts & sequencer.restart),
+                was_inside.eq(branch.inside),
+            ]
+        ahead = here.as_signed()
+        m.d.comb += inside.eq(Mux(early, was_inside, (ahead >= 0) & (ahead < self.code_size)))
+
+        # ------------------------------------------------ decode, read
+        read = Signal(FIELDS)
+        m.d.comb += [
+            decoder.instruction.eq(instruction),
+            decoder.backward.eq(branch.backward),
+            decoder.lifted.eq(modes.lifted),
+            decoder.decode.eq(sequencer.advance),
+            decoder.head.eq(head),
+            sequencer.opcode.eq(decoder.opcode),
+            fetched.addr.eq(at),
+            fetched.en.eq(sequencer.fetch),
+            # While an instruction waits to begin, its registers are read again and again.
+            registers.read.eq(~self.idle),
+        ]
+        with m.If(sequencer.advance):
+            m.d.sync += [read.eq(instruction), read_modes.eq(modes), read_inside.eq(inside)]
+        for place, field in zip(PLACES, ("rd", "ra", "rb"), strict=True):
+            number = Mux(sequencer.advance, instruction[field], read[field])
+            m.d.comb += getattr(registers, f"{place}_number").eq(number)
+        self._window(m, fetched, code_memory.write_port(), instruction)
+
+        # ------------------------------------------------ the instruction that is read, that executes, that writes
+        entering, running, writing = Signal(_FACTS), Signal(_FACTS), Signal(_FACTS)
+        m.d.comb += [
+            self.jumping.eq(head.settled & (branch.br != 0)),
+            entering.instruction.eq(read),
+            entering.modes.eq(read_modes),
+            entering.turns.eq(head.turns),
+            entering.erases.eq(head.erases),
+            entering.redirects.eq(head.redirects),
+            entering.waiting.eq(head.waiting),
+            entering.forbidden.eq(head.forbidden),
+            sequencer.redirects.eq(running.redirects),
+        ]
+        with m.If(phase == Phase.ACCESS):
+            m.d.comb += entering.cause.eq(Mux(memory.valid, TrapCause.NONE, TrapCause.MEMORY))
+        with m.Elif(~read_inside):
+            m.d.comb += entering.cause.eq(TrapCause.CODE)
+        with m.Elif(~decoder.legal):
+            m.d.comb += entering.cause.eq(TrapCause.ILLEGAL)
+        with m.Elif(self.jumping):
+            m.d.comb += entering.cause.eq(TrapCause.JUMP)
+        with m.Else():
+            m.d.comb += entering.halts.eq(head.halts)
+        m.d.comb += sequencer.doomed.eq((entering.cause != TrapCause.NONE) | entering.halts)
+        with m.If(sequencer.launch):
+            m.d.sync += running.eq(entering)
+        m.d.sync += writing.eq(running)
+
+        old = self._latches(m, decoder, sequencer, read, running, writing)
+        last, fits = self._slots(m, sequencer)
+
+        # ------------------------------------------------ guards
+        early_trap, late, trap = Signal(TrapCause), self.guarded, Signal(TrapCause)
+        ends = Signal()
+        doomed = sequencer.begins & ~sequencer.abandon
+        m.d.sync += [early_trap.eq(Mux(doomed, running.cause, TrapCause.NONE)), ends.eq(doomed & running.halts)]
+        m.d.comb += [
+            guards.begin.eq(sequencer.begins),
+            guards.forbidden.eq(running.forbidden),
+            guards.entering_overflow.eq(running.modes.overflow),
+            guards.entering_strict.eq(running.modes.strict),
+            guards.check.eq(sequencer.now.check),
+            guards.overflow.eq(writing.modes.overflow),
+            guards.fits.eq(fits),
+            *(getattr(guards, f"last{k}").eq(word) for k, word in enumerate(last)),
+            ledger.cotangent.eq(operands.latches[Select.D_BAR.value]),
+            ledger.turned.eq(branch.turned),
+            ledger.strict.eq(writing.modes.strict),
+            ledger.forget.eq(self.settings.forget),
+        ]
+        with m.If(commit.first):
+            m.d.comb += late.eq(Mux((guards.trap == TrapCause.NONE) & commit.drop, ledger.trap, guards.trap))
+        m.d.comb += [
+            trap.eq(Mux(commit.first, late, early_trap)),
+            self.trap.eq(trap),
+            self.traps.eq(trap != TrapCause.NONE),
+            self.halts.eq(ends),
+            sequencer.abandon.eq(self.traps | ends),
+        ]
+
+        # ------------------------------------------------ writes
+        x, y, z = (getattr(operands, f"{port}_written") for port in PORTS)
+        retires, writes = Signal(), Signal()
+        m.d.comb += [
+            writes.eq(~commit.first | (late == TrapCause.NONE)),
+            retires.eq(commit.last & writes),
+            branch.prepare.eq(commit.first),
+            branch.commit.eq(commit.first & writes),
+            branch.jump.eq(commit.branch),
+            branch.target.eq(z),
+            branch.flip.eq(writing.turns),
+            branch.value.eq(self.settings.value),
+            branch.set_pc.eq(self.settings.set_pc),
+            branch.set_br.eq(self.settings.set_br),
+            branch.set_direction.eq(self.settings.set_direction),
+            branch.turn.eq(self.settings.turn),
+            memory.size.eq(self.data_size),
+            ledger.cross.eq(commit.first & writes & commit.drop),
+            self.pc.eq(branch.pc),
+            self.br.eq(branch.br),
+            self.backward.eq(branch.backward),
+        ]
+        with m.If(~self.idle):
+            m.d.comb += [
+                registers.number.eq(self._number(commit.field, writing.instruction)),
+                registers.word.eq(x),
+                registers.cotangent.eq(y),
+                registers.write_word.eq(commit.word & writes),
+                registers.write_cotangent.eq(commit.cotangent & writes),
+                memory.read.eq(phase == Phase.ADDRESS),
+                memory.base.eq(operands.entering[Select.A.value]),
+                memory.offset.eq(decoder.imm),
+                memory.target.eq(memory.address),
+                memory.word.eq(z),
+                memory.cotangent.eq(Mux(commit.memory, old["d_cotangent"], z)),
+                memory.write_word.eq(commit.memory & writes),
+                memory.write_cotangent.eq(commit.memory_cotangent & writes),
+            ]
+
+        # ------------------------------------------------ counters, and the retirement port
+        which = [old["d_word"], *(old[f"{place}_word"] for place in PLACES)]
+        shadow = [old["d_cotangent"], *(old[f"{place}_cotangent"] for place in PLACES)]
+        pairs = (
+            (commit.word, x, Array(which)[commit.field]),
+            (commit.cotangent, y, Array(shadow)[commit.field]),
+            (commit.memory, z, memory.old_word),
+            (commit.memory_cotangent, memory.cotangent, memory.old_cotangent),
+        )
+        for i, (written, after, before) in enumerate(pairs):
+            m.d.comb += counters.changes[i].eq(Mux(written, after ^ before, 0))
+        erased = writing.erases + (commit.drop & ledger.loses)
+        m.d.comb += [
+            counters.writes.eq(writes),
+            counters.first.eq(sequencer.begins),
+            counters.waiting.eq(running.waiting),
+            counters.last.eq(retires),
+            counters.clear.eq(self.settings.clear),
+            counters.erases.eq(Mux(commit.first & writes, erased, 0)),
+            *(
+                self.counters[i].eq(count)
+                for i, count in enumerate((counters.cycles, counters.retired, counters.toggled, counters.erased))
+            ),
+        ]
+        self._report(m, commit, writes, retires, running, writing, old, counters.cycles)
+        return m
+
+    def _number(self, field: Any, instruction: Any) -> Any:
+        """The number of the register that is written."""
+        return Array([0, instruction.rd, instruction.ra, instruction.rb])[field]
+
+    def _latches(
+        self, m: Module, decoder: Decoder, sequencer: OverlappedSequencer, read: Any, running: Any, writing: Any
+    ) -> dict[str, Signal]:
+        """The operand latches of the instruction that executes, and the words for the one that begins; the latches of the one that writes.
+
+        A word that an instruction writes goes to the next one past the register file, in the cycle of the write.
+        """
+        width, operands, registers, memory = self.parameters.width, self.operands, self.registers, self.memory
+        commit, launch = sequencer.commit, sequencer.launch
+        now = self._number(commit.field, writing.instruction)
+        soon, soon_number = sequencer.commits, Signal(8)
+        m.d.comb += soon_number.eq(self._number(soon.field, running.instruction))
+        old: dict[str, Signal] = {}
+        hits = []
+        for select in HITS:
+            place, what = select.name[0].lower(), "cotangent" if select.name.endswith("BAR") else "word"
+            field = {"d": "rd", "a": "ra", "b": "rb"}[place]
+            written = getattr(operands, f"{'y' if what == 'cotangent' else 'x'}_written")
+            latch, hit, held = Signal(width, name=f"{place}_{what}"), Signal(), Signal(width, name=f"old_{place}_{what}")
+            found = Mux(commit[what] & (now == read[field]), written, getattr(registers, f"{place}_{what}"))
+            kept = Mux(hit, written, latch)
+            m.d.comb += [operands.entering[select.value].eq(found), operands.latches[select.value].eq(kept)]
+            hits.append(soon[what] & (soon_number == read[field]))
+            m.d.sync += [hit.eq(launch & hits[-1]), latch.eq(Mux(launch, found, kept)), held.eq(kept)]
+            old[f"{place}_{what}"] = held
+        m.d.comb += [operands.hits.eq(Cat(hits)), operands.launch.eq(launch)]
+        for select, word in ((Select.IMM, decoder.imm), (Select.NEGATED, decoder.negated)):
+            latch = Signal(width, name=select.name.lower())
+            with m.If(launch):
+                m.d.sync += latch.eq(word)
+            m.d.comb += [operands.entering[select.value].eq(word), operands.latches[select.value].eq(latch)]
+        shared = {Select.M: memory.old_word, Select.M_BAR: memory.old_cotangent, Select.BR: self.branch.br}
+        for select, word in shared.items():
+            m.d.comb += [operands.entering[select.value].eq(word), operands.latches[select.value].eq(word)]
+        return old
+
+    def _slots(self, m: Module, sequencer: OverlappedSequencer) -> tuple[list[Any], Any]:
+        """The units of each slot; their last results, and whether their sums fit."""
+        operands, head, now, following = self.operands, sequencer.head, sequencer.now, sequencer.next
+        m.submodules.rom = rom = self.rom
+        fits = []
+        for k, logic in enumerate(self.logics):
+            slot, ahead = (now, following) if k == 0 else (now[f"slot{k}"], following[f"slot{k}"])
+            x, y, z = (getattr(operands, f"{port}{k}") for port in PORTS)
+            for port in PORTS:
+                m.d.comb += getattr(operands, f"{port}{k}_source").eq(ahead[port])
+                m.d.comb += getattr(operands, f"{port}{k}_first").eq(head[f"{port}{k or ''}"])
+            result = getattr(operands, f"result{k}")
+            m.submodules[f"logic{k or ''}"] = logic
+            m.d.comb += [logic.operation.eq(slot.operation), logic.x.eq(x), logic.y.eq(y), logic.z.eq(z)]
+            m.d.comb += [
+                getattr(operands, f"write{k}").eq(slot.write),
+                getattr(operands, f"temporary{k}").eq(slot.temporary),
+                result.eq(logic.result),
+            ]
+            fits.append(logic.fits)
+            if k == 0:
+                m.d.comb += [rom.table.eq(slot.parameter), rom.x.eq(x)]
+                with m.If(slot.writer == Writer.ROM):
+                    m.d.comb += result.eq(rom.result)
+            if k in self.multipliers:
+                m.submodules[f"multiplier{k or ''}"] = multiplier = self.multipliers[k]
+                multiplies = (slot.operation == Operation.MULSHIFT) | (slot.operation == Operation.MULROUND)
+                m.d.comb += [multiplier.start.eq(multiplies), multiplier.half.eq(slot.parameter)]
+                m.d.comb += [multiplier.x.eq(x), multiplier.y.eq(y), multiplier.shift.eq(slot.shift)]
+                with m.If(slot.writer == Writer.MULTIPLIER):
+                    m.d.comb += result.eq(multiplier.result)
+            if k in self.dividers:
+                m.submodules[f"divider{k or ''}"] = divider = self.dividers[k]
+                divides = slot.operation.matches(Operation.DIVSHIFT, Operation.DIVROUND, Operation.SQRTROUND)
+                m.d.comb += [divider.start.eq(divides), divider.division.eq(slot.parameter)]
+                m.d.comb += [divider.x.eq(x), divider.y.eq(y), divider.shift.eq(slot.shift)]
+                with m.If(slot.writer == Writer.DIVIDER):
+                    m.d.comb += result.eq(divider.result)
+        return [getattr(operands, f"last{k}") for k in range(self.slots)], Cat(fits)
+
+    def _report(
+        self, m: Module, commit: Any, writes: Any, retires: Any, running: Any, writing: Any, old: dict[str, Signal], cycles: Any
+    ) -> None:
+        """The retirement port. Synthesis removes it where it is not connected."""
+        r, branch, registers, memory = self.retirement, self.branch, self.registers, self.memory
+        m.d.sync += [r.valid.eq(retires | self.traps), r.trap.eq(self.trap)]
+        m.d.comb += [
+            r.pc_after.eq(branch.pc), r.br_after.eq(branch.br), r.backward_after.eq(branch.backward), r.cycles.eq(cycles),
+        ]  # fmt: skip
+        # An instruction changes PC at its first write. One that is doomed traps after the last write of the one before.
+        with m.If(commit.first | self.traps):
+            m.d.sync += [
+                r.pc_before.eq(branch.pc), r.br_before.eq(branch.br), r.backward_before.eq(branch.backward),
+                r.instruction.eq(Mux(commit.first, writing.instruction, running.instruction)),
+                r.address.eq(memory.address),
+                r.m_word_before.eq(memory.old_word), r.m_cotangent_before.eq(memory.old_cotangent),
+                *(getattr(r, f"{place}_written").eq(0) for place in WRITTEN),
+            ]  # fmt: skip
+            for place in PLACES:
+                m.d.sync += getattr(r, f"{place}_word_before").eq(old[f"{place}_word"])
+                m.d.sync += getattr(r, f"{place}_cotangent_before").eq(old[f"{place}_cotangent"])
+        for place, field in zip(PLACES, (Field.RD, Field.RA, Field.RB), strict=True):
+            with m.If((commit.field == field) & writes):
+                m.d.sync += [
+                    getattr(r, f"{place}_written").eq(Cat(commit.word, commit.cotangent)),
+                    getattr(r, f"{place}_word_after").eq(registers.word),
+                    getattr(r, f"{place}_cotangent_after").eq(registers.cotangent),
+                ]
+        with m.If((commit.memory | commit.memory_cotangent) & writes):
+            m.d.sync += [
+                r.m_written.eq(Cat(commit.memory, commit.memory_cotangent)),
+                r.m_word_after.eq(memory.word),
+                r.m_cotangent_after.eq(memory.cotangent),
+            ]

@@ -1,0 +1,143 @@
+"""The sequencer of an overlapped core: three instructions are on their way to execution while one executes.
+
+    fetch → decode → read [→ address → access] → execute … → write …
+
+The last write of an instruction falls into the first cycle of execution of the next. Cycles are additive (docs/reference/timing.md):
+they depend on no other instruction.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory, MemoryData
+from amaranth.lib.wiring import In, Out
+from retrograd.hdl.core.sequencer import Phase
+from retrograd.hdl.microcode import ADDRESS_BITS, Microcode
+from retrograd.hdl.microword import COMMIT
+
+
+class OverlappedSequencer(wiring.Component):
+    """`phase` is that of the oldest instruction that does not execute yet, or RUN while an instruction executes.
+
+    An instruction is begun when it executes its first row. Before that it is dropped if `run` becomes low.
+    """
+
+    def __init__(self, microcode: Microcode) -> None:
+        depth = len(microcode.dispatch)
+        entry, microword = microcode.entry, microcode.microword
+        self.dispatch = MemoryData(shape=entry.size, depth=depth, init=microcode.dispatch)
+        self.rows = MemoryData(shape=microword.size, depth=max(2, len(microcode.rows)), init=microcode.rows)
+        super().__init__(
+            {
+                #: begin instructions
+                "run": In(1),
+                #: all instructions stop here: a trap, or an end of the program
+                "abandon": In(1),
+                #: the instruction that is read has no effect, but traps or halts
+                "doomed": In(1),
+                #: only after the instruction that executes is the next one known
+                "redirects": In(1),
+                #: address in the dispatch memory of the instruction that is decoded
+                "opcode": In(range(depth)),
+                "phase": Out(Phase),
+                #: the code memory is read, at PC if `restart`, else behind the instruction that is decoded
+                "fetch": Out(1),
+                "restart": Out(1),
+                #: the instruction that is decoded will be read in the next cycle
+                "advance": Out(1),
+                #: the entry of the instruction that is read
+                "head": Out(entry),
+                #: the instruction that is read begins in the next cycle; and: it does so in this cycle
+                "launch": Out(1),
+                "begins": Out(1),
+                #: an instruction writes for the last time in the next cycle
+                "ending": Out(1),
+                #: the row of the next cycle; the microword of the next cycle, which may be the first of the next instruction; and that of
+                #: this cycle. They are undefined outside of execution.
+                "row": Out(microword),
+                "next": Out(microword),
+                "now": Out(microword),
+                #: the changes of state that this cycle commits, and those of the next
+                "commit": Out(COMMIT),
+                "commits": Out(COMMIT),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.dispatch = dispatch = Memory(self.dispatch)
+        m.submodules.rows = rows = Memory(self.rows)
+        head, row = dispatch.read_port(), rows.read_port()
+        phase = self.phase
+        idle = phase == Phase.IDLE
+
+        # ------------------------------------------------ rows
+        at, executes, active, doom = Signal(ADDRESS_BITS), Signal(), Signal(), Signal()
+        written = Signal(COMMIT)
+        m.d.comb += [
+            # The row at the memory's output belongs to an instruction.
+            active.eq(executes & (phase == Phase.RUN)),
+            row.addr.eq(Mux(self.launch, self.head.start, at)),
+            self.row.eq(row.data),
+            self.next.eq(Mux(self.launch, Value.cast(self.head.word), row.data)),
+            self.commits.eq(Mux(active & ~self.abandon, Value.cast(self.row.commit), 0)),
+            self.commit.eq(Mux(idle, 0, written)),
+            self.ending.eq(active & self.row.commit.last),
+        ]
+        m.d.sync += [
+            at.eq(row.addr + 1),
+            self.now.eq(self.next),
+            written.eq(self.commits),
+            executes.eq((active & ~self.ending) | (self.launch & ~self.doomed)),
+            self.begins.eq(self.launch & ~self.abandon),
+            doom.eq(self.launch & self.doomed),
+        ]
+
+        # ------------------------------------------------ decode and read
+        decoding, reading = Signal(), Signal()
+        m.d.comb += [
+            head.addr.eq(self.opcode),
+            head.en.eq(self.advance),
+            self.head.eq(head.data),
+            self.restart.eq(phase == Phase.FETCH),
+            self.advance.eq(decoding & ~self.restart & (~reading | self.launch)),
+            self.fetch.eq(self.restart | (~idle & (~decoding | self.advance))),
+        ]
+        m.d.sync += [
+            decoding.eq(~idle & (self.fetch | (decoding & ~self.advance))),
+            reading.eq(~idle & ~self.restart & (self.advance | (reading & ~self.launch))),
+        ]
+
+        # ------------------------------------------------ phases
+        follows, memory = Signal(), Signal()
+        m.d.comb += [
+            memory.eq(self.head.memory & ~self.doomed),
+            # The instruction that is read is the next one.
+            follows.eq((phase == Phase.READ) | (self.ending & ~self.redirects)),
+            self.launch.eq(self.run & ((follows & ~memory) | (phase == Phase.ACCESS))),
+        ]
+        with m.Switch(phase):
+            with m.Case(Phase.IDLE):
+                m.d.sync += phase.eq(Mux(self.run, Phase.FETCH, Phase.IDLE))
+            with m.Case(Phase.FETCH):
+                m.d.sync += phase.eq(Mux(self.run, Phase.DECODE, Phase.IDLE))
+            with m.Case(Phase.DECODE):
+                m.d.sync += phase.eq(Mux(self.run, Phase.READ, Phase.IDLE))
+            with m.Case(Phase.READ):
+                m.d.sync += phase.eq(Mux(self.run, Mux(memory, Phase.ADDRESS, Phase.RUN), Phase.IDLE))
+            with m.Case(Phase.ADDRESS):
+                m.d.sync += phase.eq(Mux(self.run, Phase.ACCESS, Phase.IDLE))
+            with m.Case(Phase.ACCESS):
+                m.d.sync += phase.eq(Mux(self.run, Phase.RUN, Phase.IDLE))
+            with m.Case(Phase.RUN):
+                with m.If(self.ending & self.run):
+                    m.d.sync += phase.eq(
+                        Mux(self.redirects, Phase.FETCH, Mux(memory, Phase.ADDRESS, Phase.RUN))
+                    )
+                # The last write, or the trap of an instruction that is doomed
+                with m.Elif(~active & ~doom):
+                    m.d.sync += phase.eq(Phase.IDLE)
+        with m.If(self.abandon):
+            m.d.sync += phase.eq(Phase.IDLE)
+        return m

