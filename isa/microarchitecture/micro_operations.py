@@ -131,7 +131,7 @@ DEFAULT_UNITS = Units()
 #: The cores that can be built, by name. The units of an instruction's cycles are those of a core.
 CORES: dict[str, Units] = {
     "small": DEFAULT_UNITS,
-    "fast": Units(overlapped=True),
+    "fast": Units(slots=(frozenset(Unit), frozenset({Unit.LOGIC})), flags=True, overlapped=True),
 }
 
 #: temporaries of a slot

@@ -49,7 +49,6 @@ def microprograms(
     """name -> microprogram with D = `lifted`, for all opcodes of an entry: inverses are made together."""
     opcodes = opcodes_of(entry)
     schedules = {o.name: schedule(*trees(o, w, lifted, same), w, units) for o in opcodes}
-    drops = lifted and any(cotangent_step(o, w, False).drops for o in opcodes)
     return {
-        o.name: microprogram(o, schedules[o.name], schedules[o.inverse_name], units.overlapped, drops) for o in opcodes
+        o.name: microprogram(o, schedules[o.name], schedules[o.inverse_name], units.overlapped) for o in opcodes
     }

@@ -96,14 +96,12 @@ class Microprogram:
         return self.cycles - self.stages["execute"] - self.stages["write"]
 
 
-def microprogram(opcode: Opcode, own: Schedule, inverse: Schedule, overlapped: bool, drops: bool) -> Microprogram:
-    """The microprogram of an opcode from its schedule and that of its inverse. `drops`: one of them discards a cotangent."""
+def microprogram(opcode: Opcode, own: Schedule, inverse: Schedule, overlapped: bool) -> Microprogram:
+    """The microprogram of an opcode from its schedule and that of its inverse."""
     changed = {name.removesuffix(BAR) for name in own.after}
-    # An overlapped core waits for the account of cotangents that the instruction before may have changed.
-    least = 2 if overlapped and drops else 1
     return Microprogram(
         own,
-        max(least, own.length, inverse.length),
+        max(1, own.length, inverse.length),
         "m" in opcode.reads or "m" in opcode.writes,
         tuple(field for name, field in REGISTER_FIELDS.items() if name in changed),
         overlapped,

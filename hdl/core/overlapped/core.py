@@ -72,7 +72,7 @@ class OverlappedCore(Core):
             k: Multiplier(width, code.products, code.halves) for k, s in enumerate(micro.slots) if Unit.MULTIPLIER in s
         }
         self.dividers = {
-            k: Divider(width, code.divisions, code.quotients) for k, s in enumerate(micro.slots) if Unit.DIVIDER in s
+            k: Divider(width, code.divisions, code.quotients, micro.digits) for k, s in enumerate(micro.slots) if Unit.DIVIDER in s
         }
         self.logic, self.multiplier, self.divider = self.logics[0], self.multipliers[0], self.dividers[0]
 
@@ -86,7 +86,7 @@ class OverlappedCore(Core):
         m.submodules.memory = memory = self.memory
         m.submodules.operands = operands = self.operands
         m.submodules.guards = guards = OverlappedGuards(width, self.slots)
-        m.submodules.ledger = ledger = DiscardedCotangents(width)
+        m.submodules.ledger = ledger = DiscardedCotangents(width, chained=True)
         m.submodules.counters = counters = Counters(width, waits=True)
         m.submodules.code = code_memory = Memory(self.code)
         fetched = code_memory.read_port()

@@ -81,7 +81,7 @@ class OverlappedSequencer(wiring.Component):
             row.addr.eq(Mux(self.launch, self.head.start, at)),
             self.row.eq(row.data),
             self.next.eq(Mux(self.launch, Value.cast(self.head.word), row.data)),
-            self.commits.eq(Mux(active & ~self.abandon, Value.cast(self.row.commit), 0)),
+            self.commits.eq(Mux(active, Value.cast(self.row.commit), 0)),
             self.commit.eq(Mux(idle, 0, written)),
             self.ending.eq(active & self.row.commit.last),
         ]

@@ -7,7 +7,7 @@ from the other side traps.
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.microword import TrapCause
@@ -19,7 +19,9 @@ POINT = 48
 class DiscardedCotangents(wiring.Component):
     """The cotangent arrives one cycle before the test. An instruction that traps changes nothing here."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, chained: bool = False) -> None:
+        """`chained`: a point may be crossed in the cycle in which the next cotangent arrives."""
+        self.chained = chained
         super().__init__(
             {
                 #: the cotangent that would be discarded
@@ -44,10 +46,14 @@ class DiscardedCotangents(wiring.Component):
         crossed, point, lost = Signal(POINT), Signal(POINT), Signal(POINT)
         known, lost_turned, back = Signal(), Signal(), Signal()
         m.d.comb += point.eq(Mux(self.turned, crossed - 1, crossed))
-        m.d.sync += [
-            self.loses.eq(self.cotangent != 0),
-            back.eq(known & (lost == point) & (lost_turned != self.turned)),
-        ]
+        meets: Value = known & (lost == point) & (lost_turned != self.turned)
+        if self.chained:
+            # Behind a point that is crossed now. A point that is lost now is not met again in this direction.
+            behind = Signal(POINT)
+            m.d.comb += behind.eq(Mux(self.turned, crossed - 2, crossed + 1))
+            later = known & ~self.loses & (lost == behind) & (lost_turned != self.turned)
+            meets = Mux(self.cross, later, meets)
+        m.d.sync += [self.loses.eq(self.cotangent != 0), back.eq(meets)]
         with m.If(back):
             m.d.comb += self.trap.eq(TrapCause.ERASED)
         with m.Elif(self.loses & self.strict):

@@ -1,4 +1,4 @@
-"""The divider: x·2^s / y and √(x·2^s), floored or rounded to nearest, two digits a cycle."""
+"""The divider: x·2^s / y and √(x·2^s), floored or rounded to nearest, several digits a cycle."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from amaranth.lib.wiring import In, Out
 from retrograd.hdl.microword import Division
 from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS
 
-_DIGITS = DEFAULT_UNITS.digits
-
 
 class _Plan(NamedTuple):
     """Cycles of a division, and the zeros before the first bit of x that align the last digit with digit 0."""
@@ -23,9 +21,9 @@ class _Plan(NamedTuple):
     zeros: int
 
 
-def plan(division: Division, width: int) -> _Plan:
+def plan(division: Division, width: int, digits: int = DEFAULT_UNITS.digits) -> _Plan:
     """A quotient has one digit for each bit of x·2^s, a root one for every two bits. Rounding takes one more digit."""
-    bits = _DIGITS * (2 if division.root else 1)
+    bits = digits * (2 if division.root else 1)
     down = _bits(division, width)
     cycles = -(-down // bits)
     return _Plan(division.root, division.rounded, cycles, cycles * bits - down)
@@ -37,19 +35,25 @@ def _bits(division: Division, width: int) -> int:
 
 
 class Divider(wiring.Component):
-    """Digit recurrence: one cycle for magnitudes, two digits a cycle, one for rounding and sign. The result is held until the next start.
+    """Digit recurrence: one cycle for magnitudes, some digits a cycle, one for rounding and sign. The result is held until the next start.
 
-    The next bits of x are shifted into the remainder. The digit is 1 if y, or for a root 4·root + 1, can be subtracted.
-    Raises ValueError for a shift out of range.
+    The next bits of x are shifted into the remainder. The digit is 1 if y, or for a root 4·root + 1, can be subtracted. With more than
+    two digits a cycle, they are found in pairs, as digits to the base 4: the greatest d for which d·y, or for a root
+    d·(8·root + d), can be subtracted. Raises ValueError for a shift out of range, and for pairs of digits that are not whole.
     """
 
-    def __init__(self, width: int, divisions: Sequence[Division], shifts: Sequence[int]) -> None:
+    def __init__(
+        self, width: int, divisions: Sequence[Division], shifts: Sequence[int], digits: int = DEFAULT_UNITS.digits
+    ) -> None:
+        if digits > 2 and digits % 2:
+            raise ValueError(f"{digits} digits are no pairs")
         if not all(0 <= d.s <= width for d in divisions):
             raise ValueError(f"x is shifted by 0 to {width}")
         if not all(0 <= s <= 2 * width for s in shifts):
             raise ValueError(f"shifts of a quotient go from 0 to {2 * width}")
         self.width = width
-        self.plans = [plan(division, width) for division in divisions]
+        self.digits = digits
+        self.plans = [plan(division, width, digits) for division in divisions]
         self.shifts = tuple(shifts)
         self.quotient_bits = max(width, *(_bits(d, width) // (2 if d.root else 1) + 1 for d in divisions), 0)
         super().__init__(
@@ -69,8 +73,9 @@ class Divider(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = self.width
-        # Up to 4 bits are shifted in each cycle, so x is extended by up to 3 leading zeros.
-        down = Signal(width + 3)
+        # Up to two bits for each digit are shifted in each cycle, so x is extended by leading zeros, one fewer.
+        most = 2 * self.digits - 1
+        down = Signal(width + most)
         divisor = Signal(width)
         remains = Signal(width + 2)
         digits = Signal(self.quotient_bits)
@@ -90,19 +95,23 @@ class Divider(wiring.Component):
                             is_root.eq(p.root),
                             rounded.eq(p.rounded),
                             left.eq(p.cycles),
-                            down.eq(_magnitude(self.x) << (3 - p.zeros)),
+                            down.eq(_magnitude(self.x) << (most - p.zeros)),
                             negative.eq(0 if p.root else self.x[-1] ^ self.y[-1]),
                             void.eq(self.x[-1] if p.root else self.y == 0),
                         ]
         with m.Elif(left != 0):
             rest, found = remains, digits
-            for k in range(_DIGITS):
-                rest, found = self._digit(m, rest, found, is_root, divisor, down, k)
+            if self.digits > 2:
+                for k in range(self.digits // 2):
+                    rest, found = self._pair(m, rest, found, is_root, divisor, down, k)
+            else:
+                for k in range(self.digits):
+                    rest, found = self._digit(m, rest, found, is_root, divisor, down, k)
             m.d.sync += [
                 left.eq(left - 1),
                 remains.eq(rest),
                 digits.eq(found),
-                down.eq(Mux(is_root, down << 2 * _DIGITS, down << _DIGITS)),
+                down.eq(Mux(is_root, down << 2 * self.digits, down << self.digits)),
             ]
 
         # ⌊−q − r/y⌋ is ¬q = −q − 1 for a nonzero remainder, and −q otherwise. Rounding takes one more digit: ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋.
@@ -140,6 +149,37 @@ class Divider(wiring.Component):
         rest = Signal(width + 2, name=f"rest_{k}")
         m.d.comb += rest.eq(Mux(digit, difference, top))
         return rest, Cat(digit, digits[:-1])
+
+    def _pair(
+        self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int
+    ) -> tuple[Any, Any]:
+        """The remainder and the digits after two more digits, which are one to the base 4."""
+        width, bits = self.width, self.width + 6
+        top, rest = Signal(bits, name=f"top_{k}"), Signal(width + 2, name=f"rest_{k}")
+        places = (down[len(down) - 4 * k - 4 : len(down) - 4 * k], down[len(down) - 2 * k - 2 : len(down) - 2 * k])
+        m.d.comb += top.eq(Mux(is_root, Cat(places[0], remains), Cat(places[1], remains)))
+        # d·y = y, 2y, 2y + y; d·(8·root + d) = 8·root + 1, 16·root + 4, (16·root + 9) + 8·root
+        terms = [
+            (Mux(is_root, Cat(Const(1, 3), digits), divisor), Const(0)),
+            (Mux(is_root, Cat(Const(4, 4), digits), divisor << 1), Const(0)),
+            (Mux(is_root, Cat(Const(9, 4), digits), divisor << 1), Mux(is_root, Cat(Const(0, 3), digits), divisor)),
+        ]
+        left = []
+        for d, (x, y) in enumerate(terms, 1):
+            first, second = Signal(bits, name=f"first_{k}_{d}"), Signal(bits, name=f"second_{k}_{d}")
+            difference = Signal(bits + 1, name=f"difference_{k}_{d}")
+            m.d.comb += [first.eq(x), second.eq(y)]
+            if d < 3:
+                m.d.comb += difference.eq(top - first)
+            else:
+                # top − first − second = sum + 2·carry + 1 with complements, so that only one carry runs through
+                a, b, c = (Cat(word, bit) for word, bit in ((top, 0), (~first, 1), (~second, 1)))
+                carry = (a & b) | (a & c) | (b & c)
+                m.d.comb += difference.eq((a ^ b ^ c) + Cat(Const(1, 1), carry) + 1)
+            left.append(difference)
+        one, two, three = (~word[-1] for word in left)
+        m.d.comb += rest.eq(Mux(three, left[2], Mux(two, left[1], Mux(one, left[0], top))))
+        return rest, Cat(three | (one & ~two), two, digits[:-2])
 
 
 def _magnitude(x: Any) -> Any:

@@ -21,7 +21,7 @@ from retrograd.hdl.core.units.rom import RomUnit
 from retrograd.hdl.microword import Operation
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.expr import apply_operation, evaluate, half
-from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, FUSED, Unit, unit_of
+from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, FUSED, Unit, Units, unit_of
 from retrograd.isa.program import MAX_CODE
 from retrograd.isa.words import Format
 
@@ -106,11 +106,12 @@ def test_the_multiplier(w: Format) -> None:
 
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
-def test_the_divider(w: Format) -> None:
+@pytest.mark.parametrize("digits", [2, 4, 8])
+def test_the_divider(w: Format, digits: int) -> None:
     shifts = (0, 1, 2, 3, w.frac, w.width - 1)
     divisions = [Division(False, s) for s in (*shifts, w.width)]
     divisions += [Division(root, s, True) for root in (False, True) for s in shifts]
-    unit, rng = Divider(w.width, divisions, (0, w.width)), random.Random(w.width)
+    unit, rng = Divider(w.width, divisions, (0, w.width), digits), random.Random(w.width)
 
     async def bench(ctx: Any) -> None:
         corners = [(x, y) for x in (w.sign, w.sign - 1, w.mask, 1) for y in (1, w.mask, 2, w.sign)]
@@ -128,7 +129,7 @@ def test_the_divider(w: Format) -> None:
             ctx.set(unit.x, some_word(w, rng))
             ctx.set(unit.y, some_word(w, rng))
             # Its first word is written in the cycle before it is ready.
-            latency = DEFAULT_UNITS.latency("sqrtround" if root else "divround" if rounded else "divshift", w, s)
+            latency = Units(digits=digits).latency("sqrtround" if root else "divround" if rounded else "divshift", w, s)
             await ctx.tick().repeat(latency - 2)
             if root:
                 exact = 0 if x & w.sign else round(Decimal(x << s).sqrt(Context(prec=60)))
@@ -190,10 +191,14 @@ def test_a_serial_line_loses_nothing() -> None:
         (lambda: Multiplier(8, [0], [256]), "at most 8 bits"),
         (lambda: Divider(8, [Division(False, 9)], [0]), "x is shifted"),
         (lambda: Divider(8, [Division(False, 1)], [17]), "shifts of a quotient"),
+        (lambda: Divider(8, [], [], 3), "no pairs"),
         (lambda: RomUnit(8, [[1, 2, 3]]), "power of two"),
         (lambda: OperandFile(8, range(97), []), "constants do not fit"),
         (lambda: Receiver(3), "4 cycles"),
         (lambda: Parameters(Format(4, 2)), "8 to 64 bits"),
+        (lambda: Parameters(core="large"), "the cores are small, fast"),
+        (lambda: Units(slots=(frozenset({Unit.LOGIC}),)), "the first has all units"),
+        (lambda: Units(digits=0), "digits takes at least 1"),
         (lambda: Parameters(code_words=1), "room for 2"),
         (lambda: Parameters(code_words=MAX_CODE + 1), "room for 2"),
         (lambda: Parameters(data_words=0), "words of data"),

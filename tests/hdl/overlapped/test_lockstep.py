@@ -190,9 +190,13 @@ FAULTS = [
     (_CORE, "found = Mux(commit[what] & (now == read[field]), written,", "found = Mux(0, written,"),
     (_CORE, "RegisterFile(width, transparent=True)", "RegisterFile(width)"),
     (_CORE, "MemoryPort(width, p.data_words, transparent=True)", "MemoryPort(width, p.data_words)"),
+    (_CORE, "DiscardedCotangents(width, chained=True)", "DiscardedCotangents(width)"),
+    (_CORE, "Cat(fits)", "Cat(fits[:1] * self.slots)"),
+    (_CORE, "fits.append(logic.fits)", "fits.append(~logic.fits)"),
+    ("core.overlapped.guards", "Mux(check.flag, over.bit_select(slot, 1), zero[slot])", "zero[slot]"),
     (_SEQUENCER, "Mux(self.redirects, Phase.FETCH, Mux(memory,", "Mux(0, Phase.FETCH, Mux(memory,"),
     (_SEQUENCER, "(self.ending & ~self.redirects)", "self.ending"),
-    (_SEQUENCER, "Mux(active & ~self.abandon, Value", "Mux(active, Value"),
+    (_SEQUENCER, "with m.If(self.abandon):", "with m.If(0):"),
     (_SEQUENCER, "self.launch.eq(self.run & (", "self.launch.eq(("),
     (_CORE, "guards.overflow.eq(writing.modes.overflow)", "guards.overflow.eq(~writing.modes.overflow)"),
     (_CORE, "backward.eq(Mux(commit.first, branch.next_backward, branch.backward))", "backward.eq(0)"),
@@ -223,6 +227,7 @@ def test_a_planted_fault_is_found(
     def all_checked() -> None:
         for body in [*dropped(), *(body for _, body in chains())]:
             checked(body, True)
+        lockstep.sequences(hardware, Q32, True, 4, states=40, programs=2, entries=("assertz",))
         lockstep.sequences(hardware, Q32, True, 5, states=20, programs=3)
 
     with pytest.raises((AssertionError, TimeoutError)):
