@@ -53,6 +53,8 @@ register(
      "Pass arguments of the declared types and shapes."),
     ("RG0604", "no such format", "A format names the bits before and after the binary point, which together make a word of 4, 8, 16, 32 or 64 bits.",
      "Write it as in Q16.48 or Q32.32, or make one: rg.Format(width=64, frac=48)."),
+    ("RG1125", "no such core", "The co-processor is built as one of several cores, which differ in their speed and size: docs/coprocessor.md.",
+     "Name one of the cores that the message lists."),
     ("RG0605", "cannot be pickled", "A pickle holds the module and the name of a function, and the process that loads the pickle looks the function up.",
      "Define it at the top of a module, so that every process finds it."),
 )  # fmt: skip

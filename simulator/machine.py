@@ -79,6 +79,7 @@ class Machine:
     `overflow=False`: fixed-point results wrap.
     `strict=True`: `erase` traps.
     `keep_dropped=True`: the cotangents of freed ancillas are kept, so that a run with D = 1 can be undone.
+    `core`: the co-processor's core whose cycles are counted, "small" or "fast".
 
     Raises InputError RG0421 if the program needs more memory than `memory_limit`, ImageError RG0306 for an illegal encoding,
     VerificationError without exactly one start and one finish.
@@ -95,6 +96,7 @@ class Machine:
         strict: bool = False,
         keep_dropped: bool = False,
         memory_limit: int = MEMORY_LIMIT,
+        core: str = "small",
     ) -> None:
         program = program_of(program)
         size = max(program.memory, limit_of(memory, "memory") or 0)
@@ -116,6 +118,7 @@ class Machine:
         #: how often each instruction was executed, by direction and address
         self.executed: dict[int, Store] = {+1: [0] * len(program.code), -1: [0] * len(program.code)}
         self._keep_dropped = keep_dropped
+        self.core = core
         self._cotangents: Cotangents | None = None
         self._differentiating = False
         #: the part of `executed` that was executed with the other D
@@ -285,11 +288,26 @@ class Machine:
         return out
 
     @property
+    def core(self) -> str:
+        """The co-processor's core whose cycles are counted. It may be changed at any time. Raises InputError RG1125 for an unknown one."""
+        return self._core
+
+    @core.setter
+    def core(self, name: str) -> None:
+        # Imported only for a name that may be wrong, since it takes long.
+        if name != "small":
+            from retrograd.isa.microarchitecture.micro_operations import core_units
+
+            core_units(name)
+        self._core = name
+
+    @property
     def cycles(self) -> int:
         """Cycles of the co-processor for the executed instructions, by the cycle model (docs/reference/timing.md)."""
+        from retrograd.isa.microarchitecture.micro_operations import core_units
         from retrograd.isa.microarchitecture.timing import total_cycles
 
-        return total_cycles(self.executions(), self.format)
+        return total_cycles(self.executions(), self.format, core_units(self.core))
 
     @property
     def erased_bits(self) -> int:

@@ -13,12 +13,13 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from amaranth.back import rtlil
-from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.cores import core_of
 from retrograd.hdl.core.units.branch import BranchUnit
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
@@ -46,6 +47,9 @@ class GateCounts:
     def as_dict(self) -> dict[str, int]:
         """The counts by name."""
         return {"AND": self.and_gates, "XOR": self.xor_gates, "DFF": self.flip_flops, "memory bits": self.memory_bits}
+
+    def __mul__(self, times: int) -> GateCounts:
+        return GateCounts(*(times * n for n in self.as_dict().values()))
 
     def __sub__(self, other: GateCounts) -> GateCounts:
         return GateCounts(
@@ -78,8 +82,8 @@ def _read(document: dict[str, Any]) -> GateCounts:
 def units(parameters: Parameters, microcode: Microcode | None = None) -> dict[str, GateCounts]:
     """The gates of each function unit, and of the rest of the core."""
     code = microcode or microcode_for(parameters)
-    core = Core(parameters, code)
-    parts = {
+    core = core_of(parameters, code)
+    parts: dict[str, Any] = {
         Unit.LOGIC.value: core.logic,
         Unit.MULTIPLIER.value: core.multiplier,
         Unit.ROM.value: core.rom,
@@ -87,8 +91,9 @@ def units(parameters: Parameters, microcode: Microcode | None = None) -> dict[st
         "branch unit": BranchUnit(parameters),
         "decoder": core.decoder,
     }
-    found = {name: count(part) for name, part in parts.items()}
-    rest = count(Core(parameters, code))
+    times = Counter(unit.value for slot in parameters.microarchitecture.slots for unit in slot)
+    found = {name: count(part) * times.get(name, 1) for name, part in parts.items()}
+    rest = count(core_of(parameters, code))
     for gates in found.values():
         rest = rest - gates
     return {**found, "rest of the core": rest}
@@ -99,5 +104,6 @@ def as_dict(parameters: Parameters, found: dict[str, GateCounts]) -> dict[str, A
     return {
         "schema": SCHEMA,
         "format": {"width": parameters.format.width, "frac": parameters.format.frac},
+        "core": parameters.core,
         "units": {name: gates.as_dict() for name, gates in found.items()},
     }

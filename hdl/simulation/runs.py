@@ -69,9 +69,9 @@ class Simulator(Protocol):
         """Carry out orders in sequence on one machine."""
 
 
-def parameters_for(program: Program) -> Parameters:
+def parameters_for(program: Program, core: str = "small") -> Parameters:
     """A co-processor with room for the program. Raises ValueError for a format that the hardware cannot have."""
-    return Parameters(program.format, _room(len(program.code)), _room(program.memory), table=program.table)
+    return Parameters(program.format, _room(len(program.code)), _room(program.memory), table=program.table, core=core)
 
 
 def _room(words: int) -> int:
@@ -92,14 +92,16 @@ def run(
     folder: Path | None = None,
     vcd: str | None = None,
     erasure: bool = False,
+    core: str = "small",
 ) -> list[SimulatedRun]:
     """The forward run and, with a loss, the run back with D = 1 and loss̄ = 2^scale.
 
     `folder`: the cache of Verilator's libraries; if it is given, Verilator simulates, else Amaranth. `vcd`: a file for waveforms,
-    with Amaranth only. `erasure`: count the bits of state that each cycle overwrites, by another simulator, of gates. Raises ValueError, see
-    `parameters_for`; InputError RG1009 for steps and a scale out of the hardware's range; FileNotFoundError without Verilator.
+    with Amaranth only. `core`: one of `CORES`. `erasure`: count the bits of state that each cycle overwrites, by another simulator, of gates.
+    Raises ValueError, see `parameters_for`; InputError RG1009 for steps and a scale out of the hardware's range; FileNotFoundError without
+    Verilator.
     """
-    p = parameters_for(program)
+    p = parameters_for(program, core)
     orders = orders_for(
         program,
         registers=registers,
@@ -111,14 +113,14 @@ def run(
         loss=loss,
         scale=scale,
     )
-    core = core_of(p)
+    built = core_of(p)
     if erasure:
-        meter = ErasureMeter(core)
+        meter = ErasureMeter(built)
         return [_run(report, found) for report, found in zip(meter.run(orders), meter.found, strict=True)]
     if folder is not None:
-        reports = Verilated(core, folder).run(orders)
+        reports = Verilated(built, folder).run(orders)
     else:
-        reports = Simulation(core).run(orders, vcd)
+        reports = Simulation(built).run(orders, vcd)
     return [_run(report) for report in reports]
 
 

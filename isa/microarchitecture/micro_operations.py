@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 
+from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.expr import Expr, apply_operation, evaluate, half, place
 from retrograd.isa.folds.matching import FITTING
 from retrograd.isa.words import Format
@@ -131,8 +132,22 @@ DEFAULT_UNITS = Units()
 #: The cores that can be built, by name. The units of an instruction's cycles are those of a core.
 CORES: dict[str, Units] = {
     "small": DEFAULT_UNITS,
-    "fast": Units(slots=(frozenset(Unit), frozenset({Unit.LOGIC})), flags=True, overlapped=True),
+    "fast": Units(
+        digits=4,
+        slots=(frozenset(Unit), frozenset(Unit) - {Unit.ROM}, frozenset({Unit.LOGIC})),
+        flags=True,
+        overlapped=True,
+    ),
 }
+
+
+def core_units(name: str) -> Units:
+    """The units of a core. Raises InputError RG1125 for a name that is none of `CORES`."""
+    if name not in CORES:
+        hint = f"the cores are {', '.join(CORES)}"
+        raise InputError(Diagnostic("RG1125", f"there is no core `{str(name)[:40]}`", hint=hint))
+    return CORES[name]
+
 
 #: temporaries of a slot
 TEMPORARIES = 32

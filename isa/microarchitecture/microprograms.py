@@ -49,6 +49,4 @@ def microprograms(
     """name -> microprogram with D = `lifted`, for all opcodes of an entry: inverses are made together."""
     opcodes = opcodes_of(entry)
     schedules = {o.name: schedule(*trees(o, w, lifted, same), w, units) for o in opcodes}
-    return {
-        o.name: microprogram(o, schedules[o.name], schedules[o.inverse_name], units.overlapped) for o in opcodes
-    }
+    return {o.name: microprogram(o, schedules[o.name], schedules[o.inverse_name], units.overlapped) for o in opcodes}

@@ -148,7 +148,11 @@ class _Ready(NamedTuple):
 
 
 def _issue(
-    tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]], kept: Collection[Expr], checked: Collection[Expr], units: Units
+    tasks: Sequence[_Task],
+    users: Mapping[Expr, Sequence[_Task]],
+    kept: Collection[Expr],
+    checked: Collection[Expr],
+    units: Units,
 ) -> dict[Expr, _Ready]:
     """Give each task its cycle and slot; node -> when it is ready, in that order.
 

@@ -16,6 +16,7 @@ from functools import cache, cached_property
 from typing import NamedTuple, TypeVar
 
 from retrograd.isa.entries import BAR
+from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, Units, core_units
 from retrograd.isa.microarchitecture.microprograms import microprograms
 from retrograd.isa.microarchitecture.timing import Execution, total_cycles
 from retrograd.isa.program import Program
@@ -84,6 +85,8 @@ class Counts:
     toggled_at: Mapping[int, int] | None = field(default=None, repr=False)
     #: address -> bits of cotangents dropped there; None: not counted
     dropped_at: Mapping[int, int] | None = field(default=None, repr=False)
+    #: the core that executes the run
+    core: str = "small"
 
     @property
     def toggled_bits(self) -> int | None:
@@ -118,7 +121,7 @@ class Counts:
     @cached_property
     def cycles(self) -> int:
         """The cycles of the co-processor (docs/reference/timing.md)."""
-        return total_cycles(self.executions, self.format)
+        return total_cycles(self.executions, self.format, core_units(self.core))
 
     @cached_property
     def accesses(self) -> Access:
@@ -135,7 +138,7 @@ class Counts:
         """Function unit -> its micro-operations. An instruction is charged like its inverse: see `operations_of`."""
         out: Counter[str] = Counter()
         for execution, n in self.executions.items():
-            for unit, times in operations_of(execution, self.format).items():
+            for unit, times in operations_of(execution, self.format, core_units(self.core)).items():
                 out[unit] += n * times
         return out
 
@@ -157,7 +160,7 @@ class Counts:
         wanted = frozenset(addresses)
         executed = {site: n for site, n in self.executed.items() if site[0] in wanted}
         toggled, dropped = (_within(found, wanted) for found in (self.toggled_at, self.dropped_at))
-        return Counts(self.program, executed, sum((dropped or {}).values()), NOTHING, toggled, dropped)
+        return Counts(self.program, executed, sum((dropped or {}).values()), NOTHING, toggled, dropped, self.core)
 
     def with_host(self, host: HostTraffic) -> Counts:
         """The same counts with the traffic of the host."""
@@ -171,8 +174,8 @@ class Counts:
         return self._combined(other, -1)
 
     def _combined(self, other: Counts, sign: int) -> Counts:
-        if self.program != other.program:
-            raise ValueError("counts of different programs have no sum")
+        if self.program != other.program or self.core != other.core:
+            raise ValueError("counts of different programs or cores have no sum")
         executed = _sum(self.executed, other.executed, sign)
         assert executed is not None
         return Counts(
@@ -182,6 +185,7 @@ class Counts:
             self.host + HostTraffic(*(sign * bits for bits in other.host)),
             _sum(self.toggled_at, other.toggled_at, sign),
             _sum(self.dropped_at, other.dropped_at, sign),
+            self.core,
         )
 
 
@@ -204,17 +208,17 @@ def _within(found: Mapping[int, int] | None, wanted: frozenset[int]) -> dict[int
 
 def counts_of(machine: Machine, host: HostTraffic | None = None) -> Counts:
     """The counts of the machine so far, on any engine."""
-    return Counts(machine.program, machine.executions_at(), machine.dropped_bits, host or NOTHING)
+    return Counts(machine.program, machine.executions_at(), machine.dropped_bits, host or NOTHING, core=machine.core)
 
 
 @cache
-def operations_of(execution: Execution, w: Format) -> Mapping[str, int]:
+def operations_of(execution: Execution, w: Format, units: Units = DEFAULT_UNITS) -> Mapping[str, int]:
     """Function unit -> micro-operations of an instruction: the larger number of the instruction and its inverse.
 
     A run back thus costs as much as the run. The cycle model treats cycles in the same way.
     """
     opcode, lifted = execution.opcode, execution.lifted
-    programs = microprograms(opcode.entry, w, lifted, execution.same)
+    programs = microprograms(opcode.entry, w, lifted, execution.same, units)
     most: Counter[str] = Counter()
     for name in (opcode.name, opcode.inverse_name):
         most |= Counter(op.unit.value for op in programs[name].schedule.operations)

@@ -1,6 +1,6 @@
 """Gate counts of the datapath by function unit and kind of cell, from synthesis of the hardware.
 
-    {"schema": "retrograd.gates/1", "format": {"width": 32, "frac": 16}, "units": {"logic unit": {"AND": 12, "DFF": 3}, …}}
+    {"schema": "retrograd.gates/1", "format": {"width": 32, "frac": 16}, "core": "small", "units": {"logic unit": {"AND": 12, "DFF": 3}, …}}
 
 A format without such a file has no gate counts, and charges that need them are not modelled.
 
@@ -57,6 +57,8 @@ class Gates:
     #: function unit -> kind of cell -> number
     units: Mapping[str, Mapping[str, int]]
     file: str = ""
+    #: the core that has these cells
+    core: str = "small"
 
     def cells(self) -> dict[str, int]:
         """Kind of cell -> number in all units. Bits of memory are cells that are not clocked; a model must name them."""
@@ -99,4 +101,7 @@ def gates_from(data: Any, name: str) -> Gates:
             if type(n) is not int or not 0 <= n <= _MOST:
                 shown = f"{n!r:.40}" if type(n) is not int or abs(n) < 1 << 100 else "too many"
                 raise wrong(f"`{unit:.40}` has {shown} cells of `{kind:.40}`")
-    return Gates(w, units, name)
+    core = data.get("core", "small")
+    if not isinstance(core, str):
+        raise wrong("`core` is no name of a core")
+    return Gates(w, units, name, core)

@@ -158,7 +158,7 @@ def price(
 ) -> Price:
     """The price of these counts. `temperature` in K, `frequency` in Hz (default: those of the model).
 
-    `gates`: gate counts for the format of the counts, for charges by the datapath's cells. Raises InputError RG1108 for a temperature
+    `gates`: gate counts for the format and core of the counts, for charges by the datapath's cells. Raises InputError RG1108 for a temperature
     or a clock for which the model has no figures, RG1112 for figures below a bound of thermodynamics.
     """
     kelvins = _within("temperature", temperature, technology.temperature, technology)
@@ -167,7 +167,7 @@ def price(
         hertz = _within("frequency", frequency, technology.frequency, technology)
     elif frequency is not None and technology.timed:
         hertz = frequency
-    if gates is not None and gates.format != counts.format:
+    if gates is not None and (gates.format, gates.core) != (counts.format, counts.core):
         gates = None
     for _, _, message in technology.below_bounds(kelvins):
         raise InputError(Diagnostic("RG1112", f"`{technology.id}`: {message}"))
@@ -368,7 +368,9 @@ class _Pricing:
             yield self.missing(charge.cause, charge.label, self.counts.cycles, "cycles", _open(charge))
             return
         if self.gates is None:
-            why = f"no gate counts for {self.counts.format}"
+            why = f"no gate counts for {self.counts.format}" + f" on the core {self.counts.core}" * (
+                self.counts.core != "small"
+            )
             yield self.missing(charge.cause, charge.label, self.counts.cycles, "cycles", why)
             return
         assert charge.cells is not None

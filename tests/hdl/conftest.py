@@ -75,7 +75,9 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
         exec(compile(source.replace(old, new), f"{name}, planted", "exec"), changed.__dict__)
         own = {key: value for key, value in vars(unit).items() if getattr(value, "__module__", None) == unit.__name__}
         parts = [key for key, value in own.items() if isinstance(value, type) and issubclass(value, Component)]
-        used = [(module, key) for module in (core, overlapped_core, cores, top) for key in parts if hasattr(module, key)]
+        used = [
+            (module, key) for module in (core, overlapped_core, cores, top) for key in parts if hasattr(module, key)
+        ]
         for module, key in used:
             monkeypatch.setattr(module, key, getattr(changed, key))
         made: type = getattr(changed, used[0][1])

@@ -72,7 +72,9 @@ class OverlappedCore(Core):
             k: Multiplier(width, code.products, code.halves) for k, s in enumerate(micro.slots) if Unit.MULTIPLIER in s
         }
         self.dividers = {
-            k: Divider(width, code.divisions, code.quotients, micro.digits) for k, s in enumerate(micro.slots) if Unit.DIVIDER in s
+            k: Divider(width, code.divisions, code.quotients, micro.digits)
+            for k, s in enumerate(micro.slots)
+            if Unit.DIVIDER in s
         }
         self.logic, self.multiplier, self.divider = self.logics[0], self.multipliers[0], self.dividers[0]
 
@@ -288,7 +290,11 @@ class OverlappedCore(Core):
             place, what = select.name[0].lower(), "cotangent" if select.name.endswith("BAR") else "word"
             field = {"d": "rd", "a": "ra", "b": "rb"}[place]
             written = getattr(operands, f"{'y' if what == 'cotangent' else 'x'}_written")
-            latch, hit, held = Signal(width, name=f"{place}_{what}"), Signal(), Signal(width, name=f"old_{place}_{what}")
+            latch, hit, held = (
+                Signal(width, name=f"{place}_{what}"),
+                Signal(),
+                Signal(width, name=f"old_{place}_{what}"),
+            )
             found = Mux(commit[what] & (now == read[field]), written, getattr(registers, f"{place}_{what}"))
             kept = Mux(hit, written, latch)
             m.d.comb += [operands.entering[select.value].eq(found), operands.latches[select.value].eq(kept)]
@@ -347,7 +353,15 @@ class OverlappedCore(Core):
         return [getattr(operands, f"last{k}") for k in range(self.slots)], Cat(fits)
 
     def _report(
-        self, m: Module, commit: Any, writes: Any, retires: Any, running: Any, writing: Any, old: dict[str, Signal], cycles: Any
+        self,
+        m: Module,
+        commit: Any,
+        writes: Any,
+        retires: Any,
+        running: Any,
+        writing: Any,
+        old: dict[str, Signal],
+        cycles: Any,
     ) -> None:
         """The retirement port. Synthesis removes it where it is not connected."""
         r, branch, registers, memory = self.retirement, self.branch, self.registers, self.memory

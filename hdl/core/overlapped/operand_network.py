@@ -103,7 +103,9 @@ class OperandNetwork(wiring.Component):
                 m.d.comb += chosen.eq(Mux(self.launch, begins, told))
                 gates = [*chosen, self.launch & (first >= WIDE_PROMPT)]
                 entering = [Mux(self.launch, self.entering[i], self.latches[i]) for i in range(LATCHES)]
-                word = self._selected(m, port, gates, [*entering, *inner, prompts[first[: (WIDE_PROMPTS - 1).bit_length()]]])
+                word = self._selected(
+                    m, port, gates, [*entering, *inner, prompts[first[: (WIDE_PROMPTS - 1).bit_length()]]]
+                )
                 lates = Signal(n, name=f"{port}_late")
                 m.d.sync += lates.eq(Mux(self.launch, 0, late))
                 out = self._forwarded(word, lates, lasts)

@@ -132,9 +132,7 @@ class OverlappedSequencer(wiring.Component):
                 m.d.sync += phase.eq(Mux(self.run, Phase.RUN, Phase.IDLE))
             with m.Case(Phase.RUN):
                 with m.If(self.ending & self.run):
-                    m.d.sync += phase.eq(
-                        Mux(self.redirects, Phase.FETCH, Mux(memory, Phase.ADDRESS, Phase.RUN))
-                    )
+                    m.d.sync += phase.eq(Mux(self.redirects, Phase.FETCH, Mux(memory, Phase.ADDRESS, Phase.RUN)))
                 # The last write, or the trap of an instruction that is doomed
                 with m.Elif(~active & ~doom):
                     m.d.sync += phase.eq(Phase.IDLE)

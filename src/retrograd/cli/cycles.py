@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.presentation.tables import columns
 from retrograd.simulator.machine import Machine
 
@@ -22,13 +23,13 @@ class Line:
     cycles: int
 
 
-def lines(machine: Machine) -> list[Line]:
+def lines(machine: Machine, core: str) -> list[Line]:
     """The instructions executed, in decreasing order of their cycles."""
     counts: dict[tuple[str, bool], Counter[int]] = {}
     taken: Counter[tuple[str, bool]] = Counter()
     each: dict[tuple[str, bool], set[int]] = {}
     for execution, n in machine.executions().items():
-        key, one = (execution.opcode.name, execution.lifted), execution.cycles(machine.format)
+        key, one = (execution.opcode.name, execution.lifted), execution.cycles(machine.format, core_units(core))
         counts.setdefault(key, Counter())[execution.direction] += n
         each.setdefault(key, set()).add(one)
         taken[key] += n * one
@@ -36,9 +37,10 @@ def lines(machine: Machine) -> list[Line]:
     return [Line(*key, counts[key][+1], counts[key][-1], tuple(sorted(each[key])), taken[key]) for key in ordered]
 
 
-def cycles_table(machine: Machine) -> str:
-    """A table of instructions: executions, cycles of each and of all, the total."""
-    found, total = lines(machine), machine.cycles
+def cycles_table(machine: Machine, core: str = "small") -> str:
+    """A table of instructions: executions, cycles of each and of all on a core, the total."""
+    found = lines(machine, core)
+    total = sum(line.cycles for line in found)
     if not found:
         return "0 cycles"
     lifted = any(line.differentiating for line in found)
@@ -53,15 +55,17 @@ def cycles_table(machine: Machine) -> str:
     return f"{columns(rows, right=range(1, len(rows[0])))}\n{total} cycles, {per:.2f} for an instruction"
 
 
-def cycles_dict(machine: Machine) -> dict[str, Any]:
+def cycles_dict(machine: Machine, core: str = "small") -> dict[str, Any]:
     """The same for programs, as part of schemas retrograd.run/1 and retrograd.call/1."""
+    found = lines(machine, core)
     return {
-        "total": machine.cycles,
+        "core": core,
+        "total": sum(line.cycles for line in found),
         "instructions": [
             {
                 "name": line.name, "differentiating": line.differentiating, "forward": line.forward,
                 "backward": line.backward, "each": list(line.each), "cycles": line.cycles,
             }
-            for line in lines(machine)
+            for line in found
         ],
     }  # fmt: skip

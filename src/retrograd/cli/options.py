@@ -217,6 +217,12 @@ class Parser(argparse.ArgumentParser):
                 action.default = defaults[action.dest]
                 action.help = f"{action.help} (default: {action.default})"
 
+    def core_option(self) -> None:
+        """--core."""
+        self.add_argument(
+            "--core", metavar="CORE", default="small", help="the co-processor's core: small (the default), fast"
+        )
+
     def pricing_options(self) -> None:
         """Figures and gate counts of a technology model."""
         self.add_argument(

@@ -137,7 +137,7 @@ class Session:
                 if n:
                     opcode = i.opcode if way > 0 else table.inverse(i.opcode)
                     executed[pc, Execution(opcode, machine.differentiating, i.ra == i.rb, way)] = n
-        return Counts(machine.program, executed, machine.dropped_bits - self._dropped)
+        return Counts(machine.program, executed, machine.dropped_bits - self._dropped, core=machine.core)
 
     def resolve(self, where: str) -> frozenset[int]:
         """The addresses of a label, `FILE:LINE` or `:LINE`, or `*ADDRESS`. Raises InputError RG1302."""

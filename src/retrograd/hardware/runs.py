@@ -21,6 +21,7 @@ from retrograd.functions.execution import argument_words
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.words import Format
 from retrograd.simulator.stores import limit_of
 from retrograd.values.marshal import from_words as values_of
@@ -70,14 +71,16 @@ def run_on_hardware(
     vcd: str | None = None,
     max_steps: int | None = 100_000,
     erasure: bool = False,
+    core: str = "small",
     **keywords: Any,
 ) -> HardwareResult:
     """Run the function on a co-processor; with a loss, back again for the gradients of all arguments that have some.
 
     `device`: the co-processor; None simulates it, by Verilator with its libraries in the folder `verilator`, else by Amaranth, which needs
     no installation and takes seconds to begin. `format`: see `run`; None stands for the device's, if there is one. `vcd`: a file for
-    its waveforms. `max_steps`: None is no limit. `erasure`: count the bits of state that each cycle overwrites, which is another simulator. Raises
-    CompileError; InputError, RG1009 for `erasure` with another simulator or a device; UnfinishedRun, which is a BusError, for a trap and for
+    its waveforms. `max_steps`: None is no limit. `core`: "small" or "fast", of a simulated one. `erasure`: count the bits of state that each
+    cycle overwrites, which is another simulator. Raises CompileError; InputError, RG1009 for `erasure` with another simulator or a device;
+    UnfinishedRun, which is a BusError, for a trap and for
     more than `max_steps` instructions.
     """
     from retrograd.hdl.bus.device import need_steps
@@ -86,6 +89,7 @@ def run_on_hardware(
         hint = "Leave out the device, Verilator and waveforms, or erasure."
         raise InputError(Diagnostic("RG1009", "erasure is counted by a simulator of its own", hint=hint))
     limit = need_steps(limit_of(max_steps))
+    core_units(core)
     request = request_of(f, format=device.format if device is not None and format is None else format)
     backward = request.backward
     values = request.values(args, keywords)
@@ -107,7 +111,7 @@ def run_on_hardware(
         after, cotangents, ways = _on_device(device, compiled.program, memory, backward, seed, scale, limit)
     else:
         after, cotangents, ways = _simulated(
-            compiled.program, memory, backward, seed, scale, verilator, vcd, limit, erasure
+            compiled.program, memory, backward, seed, scale, verilator, vcd, limit, erasure, core
         )
     gradients = None
     if seed is not None:
@@ -186,6 +190,7 @@ def _simulated(
     vcd: str | None,
     steps: int,
     erasure: bool,
+    core: str,
 ) -> _Ran:
     from retrograd.hdl.simulation.runs import Place, run
 
@@ -201,6 +206,7 @@ def _simulated(
             vcd=vcd,
             steps=steps,
             erasure=erasure,
+            core=core,
         )
     except ValueError as error:
         raise BusError(str(error)) from None

@@ -118,8 +118,14 @@ def of(name: str, **fields: int) -> Instruction:
 
 def chains() -> Iterator[tuple[str, list[Instruction]]]:
     """Instructions that read what the instructions before them write: words, cotangents, memory, addresses."""
-    yield "sums", [of("mov.add", rd=1, ra=2), of("mov.add", rd=2, ra=1), of("mov.add", rd=3, ra=1), of("mov.add", rd=1, ra=2)]
-    yield "both operands", [of("imm.add", rd=1, imm=3), of("mul.add", rd=2, ra=1, rb=1), of("mul.add", rd=3, ra=2, rb=1)]
+    yield (
+        "sums",
+        [of("mov.add", rd=1, ra=2), of("mov.add", rd=2, ra=1), of("mov.add", rd=3, ra=1), of("mov.add", rd=1, ra=2)],
+    )
+    yield (
+        "both operands",
+        [of("imm.add", rd=1, imm=3), of("mul.add", rd=2, ra=1, rb=1), of("mul.add", rd=3, ra=2, rb=1)],
+    )
     yield "two writes", [of("swap", rd=1, ra=2), of("mov.add", rd=3, ra=1), of("swap", rd=1, ra=3), of("mov.add", rd=2, ra=1), of("mov.add", rd=1, ra=3)]  # fmt: skip
     yield "far writes", [of("mov.add", rd=1, ra=2), of("imm.add", rd=4, imm=1), of("mov.add", rd=3, ra=1), of("swap", rd=1, ra=3), of("imm.add", rd=4, imm=1), of("mov.add", rd=2, ra=3)]  # fmt: skip
     yield "memory", [of("st.add", rb=1, ra=5, imm=1), of("ld.add", rd=2, ra=5, imm=1), of("exch", rd=2, ra=5, imm=1), of("exch", rd=3, ra=5, imm=1), of("st.add", rb=3, ra=5, imm=1)]  # fmt: skip

@@ -30,6 +30,7 @@ from retrograd.cli.report import (
 )
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output
+from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Outcome, Stop, Trap
@@ -64,6 +65,7 @@ def arguments(p: Parser) -> None:
     p.add_argument("--turn", action="store_true", help="of a program: turn before the run, so it takes back steps")
     p.add_argument("--save", metavar="STATE", help="of a program: save the state after the run, for --resume")
     p.add_argument("--cycles", action="store_true", help="count the cycles of the co-processor by instruction")
+    p.core_option()
     p.add_argument("--trace", action="store_true", help="of a program: print every step and its changes, on stderr")
     p.json_option("retrograd.run/1", "call/1, batch/1 or vlad/1")
     p.size_options(arrays=True)
@@ -71,6 +73,7 @@ def arguments(p: Parser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Load, run, show."""
+    core_units(options.core)
     if options.program.endswith(".vlad"):
         return _run_vlad(options)
     if not is_function(options.program):
@@ -163,7 +166,7 @@ def _run_function(options: argparse.Namespace) -> int:
         if words:
             out["words"] = words
         if options.cycles:
-            out["cycles"] = cycles_dict(result.machine)
+            out["cycles"] = cycles_dict(result.machine, options.core)
         print_json("retrograd.call/1", out)
         return OK
     width = max(map(len, values), default=0)
@@ -173,7 +176,7 @@ def _run_function(options: argparse.Namespace) -> int:
     engine = engine_text(result.machine, asked=options.engine != "auto")
     print(f"\n{result.steps} steps {way}, {result.erased_bits} bits erased{engine}")
     if options.cycles:
-        print("\n" + cycles_table(result.machine))
+        print("\n" + cycles_table(result.machine, options.core))
     return OK
 
 
@@ -225,12 +228,12 @@ def _run_program(options: argparse.Namespace) -> int:
     if options.json:
         found = outcome_dict(machine, stop, steps, trap)
         if options.cycles:
-            found["cycles"] = cycles_dict(machine)
+            found["cycles"] = cycles_dict(machine, options.core)
         print_json("retrograd.run/1", found)
     else:
         _show(machine, stop, steps, trap, engine_text(machine, asked=options.engine != "auto"))
         if options.cycles:
-            print("\n" + cycles_table(machine))
+            print("\n" + cycles_table(machine, options.core))
     return TRAPPED if trap is not None else LIMIT if stop == Stop.LIMIT.value else OK
 
 

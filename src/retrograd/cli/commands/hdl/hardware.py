@@ -6,6 +6,7 @@ import argparse
 
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.hdl.parameters import Parameters
+from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.words import format_of
 
 
@@ -21,11 +22,12 @@ def memory_options(p: Parser) -> None:
 
 
 def parameters(options: argparse.Namespace) -> Parameters:
-    """The co-processor that the options describe. Raises InputError RG0507, RG0604."""
+    """The co-processor that the options describe. Raises InputError RG0507, RG0604, RG1125."""
     w = format_of(options.format)
     code = integer(getattr(options, "code", "1024"), "--code", 2)
     data = integer(getattr(options, "data", "1024"), "--data", 2)
+    core_units(options.core)
     try:
-        return Parameters(w, code, data)
+        return Parameters(w, code, data, core=options.core)
     except ValueError as error:
         raise fail("RG0507", str(error)) from None

@@ -22,6 +22,7 @@ from retrograd.cli.options import (
 from retrograd.cli.report import print_json, show_errors
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output
+from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
 from retrograd.presentation.tables import columns
@@ -52,6 +53,7 @@ def arguments(p: Parser) -> None:
         help="then run back with cotangents: of a function's argument, a register, a data label or an address",
     )
     p.add_argument("--scale", metavar="K", default="0", help="the loss's cotangent is 2^K, and divided by it")
+    p.core_option()
     p.add_argument(
         "--verilator",
         action="store_true",
@@ -70,6 +72,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.erasure and (options.verilator or options.vcd is not None):
         other = "--verilator" if options.verilator else "--vcd"
         raise fail("RG0512", f"--erasure counts by a simulator of its own, without {other}", f"leave out {other}")
+    core_units(options.core)
     if options.vcd is not None:
         if options.verilator:
             raise fail("RG0512", "--vcd is for Amaranth's simulator", "leave out --verilator")
@@ -108,6 +111,7 @@ def _run_program(options: argparse.Namespace) -> int:
             folder=_folder(options),
             vcd=options.vcd,
             erasure=options.erasure,
+            core=options.core,
         )
     except ValueError as error:
         raise fail("RG0507", str(error)) from None
@@ -231,6 +235,7 @@ def _run_function(options: argparse.Namespace) -> int:
             vcd=options.vcd,
             erasure=options.erasure,
             max_steps=step_limit(options),
+            core=options.core,
             **keywords,
         )
     except UnfinishedRun as error:

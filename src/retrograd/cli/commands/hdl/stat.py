@@ -15,6 +15,7 @@ from retrograd.presentation.tables import columns
 def arguments(p: Parser) -> None:
     """Options of `retrograd hdl stat`."""
     format_option(p)
+    p.core_option()
     p.add_argument("-o", "--output", metavar="FILE", help="write them as JSON (schema retrograd.gates/1)")
     p.json_option("retrograd.gates/1")
 

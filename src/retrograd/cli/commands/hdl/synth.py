@@ -17,6 +17,7 @@ def arguments(p: Parser) -> None:
     """Options of `retrograd hdl synth`."""
     format_option(p)
     memory_options(p)
+    p.core_option()
     p.add_argument("--mhz", metavar="MHZ", default="60", help="the clock to aim for (default: 60)")
     p.add_argument("--seed", metavar="N", default="1", help="of the placement (default: 1)")
     p.add_argument("--folder", metavar="DIR", default="synthesis", help="where files go (default: synthesis)")
@@ -40,20 +41,21 @@ def execute(options: argparse.Namespace) -> int:
     if options.json:
         out = {
             "format": {"width": p.format.width, "frac": p.format.frac}, "device": "ECP5-85F",
-            "code_words": p.code_words, "data_words": p.data_words, "luts": found.luts, "registers": found.registers,
+            "core": p.core, "code_words": p.code_words, "data_words": p.data_words, "luts": found.luts, "registers": found.registers,
             "multipliers": found.multipliers, "memories": found.memories, "mhz": found.mhz, "aim_mhz": mhz,
         }  # fmt: skip
         print_json("retrograd.synth/1", out)
         return OK
     rows = [
-        ["format", "LUTs", "registers", "multipliers", "block RAMs", "MHz"],
+        ["format", "core", "LUTs", "registers", "multipliers", "block RAMs", "MHz"],
         [
             str(p.format),
+            p.core,
             *map(str, (found.luts, found.registers, found.multipliers, found.memories)),
             f"{found.mhz:.1f}",
         ],
     ]
-    print(columns(rows, right=range(1, 6)))
+    print(columns(rows, right=range(2, 7)))
     if options.path:
         print("\n" + "\n".join(f"{time:6.2f} ns  {cell}" for time, cell in found.path))
     return OK

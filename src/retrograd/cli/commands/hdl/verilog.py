@@ -14,6 +14,7 @@ def arguments(p: Parser) -> None:
     """Options of `retrograd hdl verilog`."""
     format_option(p)
     memory_options(p)
+    p.core_option()
     p.add_argument(
         "--serial", metavar="N", help="with a serial line in place of the Wishbone bus, N clock cycles for each bit"
     )
@@ -34,5 +35,5 @@ def execute(options: argparse.Namespace) -> int:
         print(text)
         return OK
     write_file(options.output, text)
-    print(f"{options.output}: the co-processor for {p.format}, {len(text)} bytes of Verilog")
+    print(f"{options.output}: the co-processor for {p.format}, core {p.core}, {len(text)} bytes of Verilog")
     return OK
