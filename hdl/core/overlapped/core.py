@@ -176,7 +176,7 @@ class OverlappedCore(Core):
         # ------------------------------------------------ guards
         early_trap, late, trap = Signal(TrapCause), self.guarded, Signal(TrapCause)
         ends = Signal()
-        doomed = sequencer.begins & ~sequencer.abandon
+        doomed = ~self.idle & sequencer.begins & ~sequencer.abandon
         m.d.sync += [early_trap.eq(Mux(doomed, running.cause, TrapCause.NONE)), ends.eq(doomed & running.halts)]
         m.d.comb += [
             guards.begin.eq(sequencer.begins),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.microcode import FORBIDDEN
@@ -37,14 +37,14 @@ class OverlappedGuards(wiring.Component):
         m = Module()
         check, held = Signal(self.layout), Signal(self.layout)
         m.d.sync += check.eq(self.check)
-        # Whether each slot's result is 0, or its sum does not fit
-        zero, over = Array(getattr(self, f"last{k}") == 0 for k in range(self.slots)), Signal(self.slots)
+        over = Signal(self.slots)
         m.d.sync += over.eq(~self.fits)
         fails, first = Signal(), Signal()
-        slot = check.slot if self.slots > 1 else 0
-        wrong = Mux(check.flag, over.bit_select(slot, 1), zero[slot])
+        # A result of 0, or a sum that does not fit
+        wrong = [Mux(check.flag, over[k], getattr(self, f"last{k}") == 0) for k in range(self.slots)]
+        chosen = [wrong[k] & (check.slot == k) for k in range(self.slots)]
         m.d.comb += [
-            fails.eq(check.valid & wrong & (self.overflow | ~check.overflow)),
+            fails.eq(check.valid & Cat(chosen).any() & (self.overflow | ~check.overflow)),
             first.eq(fails & (~held.valid | (check.order < held.order))),
             self.trap.eq(Mux(first, check.trap, Mux(held.valid, held.trap, TrapCause.NONE))),
         ]

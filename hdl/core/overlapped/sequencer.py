@@ -101,7 +101,7 @@ class OverlappedSequencer(wiring.Component):
             head.en.eq(self.advance),
             self.head.eq(head.data),
             self.restart.eq(phase == Phase.FETCH),
-            self.advance.eq(decoding & ~self.restart & (~reading | self.launch)),
+            self.advance.eq(~idle & decoding & ~self.restart & (~reading | self.launch)),
             self.fetch.eq(self.restart | (~idle & (~decoding | self.advance))),
         ]
         m.d.sync += [

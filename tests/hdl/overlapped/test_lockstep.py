@@ -199,7 +199,7 @@ FAULTS = [
     (_CORE, "DiscardedCotangents(width, chained=True)", "DiscardedCotangents(width)"),
     (_CORE, "Cat(fits)", "Cat(fits[:1] * self.slots)"),
     (_CORE, "fits.append(logic.fits)", "fits.append(~logic.fits)"),
-    ("core.overlapped.guards", "Mux(check.flag, over.bit_select(slot, 1), zero[slot])", "zero[slot]"),
+    ("core.overlapped.guards", "Mux(check.flag, over[k],", "Mux(0, over[k],"),
     (_SEQUENCER, "Mux(self.redirects, Phase.FETCH, Mux(memory,", "Mux(0, Phase.FETCH, Mux(memory,"),
     (_SEQUENCER, "(self.ending & ~self.redirects)", "self.ending"),
     (_SEQUENCER, "with m.If(self.abandon):", "with m.If(0):"),
