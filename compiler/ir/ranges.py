@@ -140,7 +140,7 @@ class Symbols:
         return True if difference.high < 0 else False if difference.low >= 0 else None
 
     def narrowed(self, cc: str, x: AffineValue, y: AffineValue) -> AffineValue:
-        """x, where cc(x, y) is known to hold."""
+        """x, where cc(x, y) is known to hold: a condition of a branch, or one of MIRRORED."""
         low, high = x.low, x.high
         match cc:
             case "ltu" if y.low >= 0:
@@ -151,6 +151,14 @@ class Symbols:
                 low = max(low, y.low)
             case "geu" if x.low >= 0 and y.low >= 0:
                 low = max(low, y.low)
+            case "gt":
+                low = max(low, y.low + 1)
+            case "le":
+                high = min(high, y.high)
+            case "gtu" if x.low >= 0 and y.low >= 0:
+                low = max(low, y.low + 1)
+            case "leu" if y.low >= 0:
+                low, high = max(low, 0), min(high, y.high)
             case "eq":
                 low, high = max(low, y.low), min(high, y.high)
             case "ne" if y.low == y.high:
@@ -169,6 +177,8 @@ def _apart(x: AffineValue, y: AffineValue) -> bool | None:
     return False if x.high < y.low or y.high < x.low else None
 
 
+#: cc(x, y) -> the equivalent cc'(y, x)
+MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "ge": "le", "ltu": "gtu", "geu": "leu"}
 _WITH_CONSTANT = {"muli": "mul", "andi": "and", "shli": "shl", "shri": "shr", "sari": "sar"}
 _Bounds = Callable[[AffineValue, AffineValue, Format], tuple[int, int] | None]
 

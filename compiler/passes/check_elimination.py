@@ -24,7 +24,7 @@ from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, clobbered_between, constant_regions, union
 from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.printer import relation_text
-from retrograd.compiler.ir.ranges import AffineValue, Symbols
+from retrograd.compiler.ir.ranges import MIRRORED, AffineValue, Symbols
 from retrograd.compiler.ir.traversal import map_bodies, rebuilt
 from retrograd.isa.diagnostics import Span
 
@@ -80,12 +80,9 @@ class _Eliminator:
 
     def assume(self, test: ir.Test) -> None:
         """Record a test that holds wherever the following statements run, in either direction."""
-        mirrored = ir.Test(_MIRRORED[test.cc], test.b, test.a) if test.cc in _MIRRORED else None
-        for side in (test, mirrored):
-            if side is None or not isinstance(side.a, ir.Var):
-                continue
-            narrowed = self.symbols.narrowed(side.cc, self.value(side.a), self.value(side.b))
-            self.learn(side.a, narrowed)
+        for cc, x, y in (test, (MIRRORED[test.cc], test.b, test.a)):
+            if isinstance(x, ir.Var):
+                self.learn(x, self.symbols.narrowed(cc, self.value(x), self.value(y)))
         for x in (test.a, test.b):
             # Found under either operand, forgotten with either.
             if isinstance(x, ir.Var):
@@ -261,10 +258,6 @@ class _Eliminator:
             case "xor" if old.low == old.high == 0:
                 return by
         return None
-
-
-#: cc(x, y) -> the equivalent cc'(y, x), where there is one
-_MIRRORED = {"eq": "eq", "ne": "ne"}
 
 
 def _constant_data(module: ir.Module, accesses: AccessAnalysis) -> dict[ir.Region | None, tuple[int, int]]:

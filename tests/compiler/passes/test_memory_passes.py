@@ -17,7 +17,7 @@ from retrograd.compiler import pipeline
 from retrograd.compiler.backend.memory_operands import use_memory_operands
 from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
 from retrograd.compiler.ir.opcode_facts import facts
-from retrograd.compiler.ir.ranges import AffineValue, Symbols
+from retrograd.compiler.ir.ranges import MIRRORED, AffineValue, Symbols
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -171,6 +171,26 @@ def test_ranges_of_sums_and_tests_hold_for_all_words() -> None:
     assert claims > 100
 
 
+def test_what_a_test_leaves_of_its_operands_holds_for_all_words() -> None:
+    """Both operands of a condition that holds lie in the ranges that the condition leaves, in 4 bits, and no condition leaves everything."""
+    small = Format(4, 0)
+    rng = random.Random(3)
+    narrower: set[str] = set()
+    for _ in range(2000):
+        symbols = Symbols(small)
+        ends = [sorted((rng.randint(-8, 7), rng.randint(-8, 7))) for _ in range(2)]
+        a, b = (symbols.unknown(*e) for e in ends)
+        cc = rng.choice(("eq", "ne", "lt", "ge", "ltu", "geu"))
+        left, right = symbols.narrowed(cc, a, b), symbols.narrowed(MIRRORED[cc], b, a)
+        narrower.update(name for name, new, old in ((cc, left, a), (MIRRORED[cc], right, b)) if new[:2] != old[:2])
+        for p in range(ends[0][0], ends[0][1] + 1):
+            for r in range(ends[1][0], ends[1][1] + 1):
+                if truth(cc, p & small.mask, r & small.mask, small):
+                    assert left.low <= p <= left.high, (cc, ends, p, r, left)
+                    assert right.low <= r <= right.high, (cc, ends, p, r, right)
+    assert narrower == {*MIRRORED, *MIRRORED.values()}
+
+
 def truth(cc: str, a: int, b: int, w: Format) -> bool:
     p, r = (w.signed(a), w.signed(b)) if cc in ("lt", "ge") else (a, b)
     return {"eq": p == r, "ne": p != r, "lt": p < r, "ltu": p < r, "ge": p >= r, "geu": p >= r}[cc]
@@ -197,6 +217,17 @@ def test_an_index_that_is_computed_from_others_is_not_checked() -> None:
     loop = For(j, Const(0), Const(2), 1, (inner,), some=True)
     expected = loop._replace(body=(inner._replace(body=(Within(kept, use),), some=True),))
     assert after(eliminate_checks, loop) == (expected,)
+
+
+def test_an_index_between_numbers_that_were_compared_is_not_checked() -> None:
+    """0 ≤ j ≤ k ≤ 8, so the index of a loop from j to k is below 8."""
+    compares = [Check(When("ge", *pair), "RG0804", "") for pair in ((j, Const(0)), (Const(8), k), (k, j))]
+    loop = For(i, j, k, 1, (below(i, 8), op("mov.add", n, i)))
+    within = Within(tuple(compares), (loop,))
+    assert after(eliminate_checks, within) == (within._replace(body=(loop._replace(body=loop.body[1:]),)),)
+    for left_out in range(3):
+        weaker = Within(tuple(compares[:left_out] + compares[left_out + 1 :]), (loop,))
+        assert after(eliminate_checks, weaker) == (weaker,)
 
 
 def test_two_indices_of_which_one_begins_behind_the_other_differ() -> None:
