@@ -8,8 +8,8 @@ row their product is added. Each step is a decision of one bit, which a run back
 
 - `trace_with_keeper` records the bits in an array (a *branch keeper*). Once the column is summed, the indices move up again by
   the bits, and clear each after its use: Bennett's method, for any merge.
-- `sparse_dot` of the library needs no bits. The index that moved last is just below the greater row, so the decision follows
-  from its result. `if (before, after):` states both conditions, and the machine checks each.
+- `sparse_dot` of the library needs no bits. The row that was passed last is compared with the last row of the other matrix, so the
+  decision follows from its result. `while (before, after):` states both conditions, and the machine checks each.
 
 Both leave no garbage. Columns may be empty, and all rows may agree.
 """

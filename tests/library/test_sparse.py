@@ -58,10 +58,24 @@ def test_nothing_at_all(roundtrip):
     both(roundtrip, zero, zero)
 
 
-def test_rows_that_do_not_ascend_are_found_out():
-    starts, rows, values = [0, 2], [1, 0], [1.0, 2.0]
+@pytest.mark.parametrize("rows", [[1, 0], [0, 2, 1], [5, 1], [-1, 3]])
+@pytest.mark.parametrize("others", [[0, 1], [1, 6], [3], [9], []])
+def test_rows_that_do_not_ascend_are_found_out(rows, others):
+    """Rows below zero, too: whichever of the matrices has them."""
+    bad = [0, len(rows)], rows, [2.0] * len(rows)
+    good = [0, len(others)], others, [3.0] * len(others)
     with pytest.raises(rg.ProgramTrap):
-        sparse_dot(0.0, starts, rows, values, [0, 2], [0, 1], values)
+        sparse_dot(0.0, *bad, *good)
+    with pytest.raises(rg.ProgramTrap):
+        sparse_dot(0.0, *good, *bad)
+
+
+@pytest.mark.parametrize("starts", [[0, 3], [-1, 1], [1, 0]])
+def test_starts_outside_of_the_rows_are_found_out(starts):
+    good, bad = ([0, 2], [0, 1], [1.0, 2.0]), (starts, [0, 1], [1.0, 2.0])
+    for pair in ((good, bad), (bad, good)):
+        with pytest.raises(rg.ProgramTrap):
+            sparse_dot(0.0, *pair[0], *pair[1])
 
 
 def test_complex_product(roundtrip):

@@ -12,6 +12,21 @@ from retrograd.library.complex import Complex
 
 
 @reversible
+def _pass_row(i: int, row: int, passed: int, rows: Array[int, "p"], first: int, end: int, beyond: int) -> None:
+    """Pass entry i of a column: i += 1, and its row moves from `row` to `passed`. Inverse: i −= 1. Traps unless rows ascend.
+
+    The entries of the column are first … end − 1. `row` is the row of entry i, or `beyond` where i = end; `passed` is the row of
+    entry i − 1, or −1 where i = first.
+    """
+    assert passed < row
+    row, passed = passed, row
+    i -= 1
+    row -= rows[i] if i >= first else -1
+    i += 2
+    row += rows[i] if i < end else beyond
+
+
+@reversible
 def sparse_dot(
     out: fixed,
     a_starts: Array[int, "columns"],
@@ -21,30 +36,39 @@ def sparse_dot(
     b_rows: Array[int, "q"],
     b_values: Array[fixed, "q"],
 ) -> None:
-    """out += trace(AᵀB) = Σᵢⱼ AᵢⱼBᵢⱼ. Inverse: out −= trace(AᵀB). A and B have the same shape.
+    """out += trace(AᵀB) = Σᵢⱼ AᵢⱼBᵢⱼ. Inverse: out −= trace(AᵀB). A and B have the same shape. Traps unless rows ascend.
 
-    Two columns are merged: each step passes the next entry with the smaller row, at equal rows the entry of A. The
-    decision needs no memory. Running backward, it is the entry with the greater row of the two that were passed last, at
-    equal rows the entry of B. Source of the problem: arXiv 2003.04617, which keeps a bit for each step.
+    Two columns are merged: at each entry of B, the entries of A with smaller rows are passed. The decisions need no memory. Running
+    backward, entries of A are passed as long as the row of the last is that of the entry of B before, or greater. Each row is
+    loaded twice: to compare it, and to clear it. Source of the problem: arXiv 2003.04617, which keeps a bit for each step.
     """
     for j in range(len(a_starts) - 1):
         with rg.routine() as r:
             a_first, a_end = a_starts[j], a_starts[j + 1]
             b_first, b_end = b_starts[j], b_starts[j + 1]
+            assert b_first >= 0
+            assert b_end <= len(b_rows)
+            assert b_first <= b_end
+            last = b_rows[b_end - 1] if b_end > b_first else 0
+            beyond = last + 1
         ia = a_first
-        ib = b_first
-        for _ in range(a_end - a_first + b_end - b_first):
-            if (
-                ib == b_end or (ia < a_end and a_rows[ia] <= b_rows[ib]),
-                ib == b_first or (ia > a_first and a_rows[ia - 1] > b_rows[ib - 1]),
-            ):
-                ia += 1
-            else:
-                if ia > a_first and a_rows[ia - 1] == b_rows[ib]:
-                    out += a_values[ia - 1] * b_values[ib]
-                ib += 1
+        a_row = a_rows[ia] if ia < a_end else beyond
+        a_passed, b_passed = -1, 0
+        for ib in range(b_first, b_end):
+            b_row = b_rows[ib]
+            assert b_row >= b_passed
+            while (a_row < b_row, a_passed >= b_passed):
+                _pass_row(ia, a_row, a_passed, a_rows, a_first, a_end, beyond)
+            if a_row == b_row:
+                out += a_values[ia] * b_values[ib]
+            b_row, b_passed = b_passed, b_row
+            rg.free(b_row, b_rows[ib - 1] if ib > b_first else 0)
+        while (ia < a_end, a_passed >= b_passed):
+            _pass_row(ia, a_row, a_passed, a_rows, a_first, a_end, beyond)
+        rg.free(b_passed, last)
+        rg.free(a_passed, a_rows[a_end - 1] if a_end > a_first else -1)
+        rg.free(a_row, beyond)
         rg.free(ia, a_end)
-        rg.free(ib, b_end)
         ~r
 
 
@@ -61,8 +85,8 @@ def sparse_dot_scattered(
 ) -> None:
     """out += trace(AᵀB), as in `sparse_dot`, through a dense column of `height` words. Inverse: out −= trace(AᵀB).
 
-    A column of A is scattered into zeros, multiplied with the column of B, and gathered again. There are no branches, and about
-    half the instructions. Rows need not ascend, but must not repeat.
+    A column of A is scattered into zeros, multiplied with the column of B, and gathered again. There are no branches. Rows need
+    not ascend, but must not repeat.
     """
     column = rg.zeros(height)
     for j in range(len(a_starts) - 1):
