@@ -25,7 +25,7 @@ def undo(instructions: Sequence[Instruction]) -> list[Instruction]:
 
 
 def make_constant(register: int, word: int, w: Format, update: str = "add") -> list[Instruction]:
-    """register ⊕= word, in two instructions where 32 bits do not hold it.
+    """register ⊕= word, in two instructions where 32 bits do not hold it and its lower half is not zero.
 
     The lower half is sign-extended, and the upper half makes up for it: word = low + high·2^32, or with ⊕ for +.
     """
@@ -34,10 +34,8 @@ def make_constant(register: int, word: int, w: Format, update: str = "add") -> l
         return [Instruction(TABLE[f"imm.{update}"], register, imm=value)]
     low = _signed32(word)
     rest = word ^ low if update == "xor" else word - low
-    return [
-        Instruction(TABLE[f"imm.{update}"], register, imm=low),
-        Instruction(TABLE[f"immhi.{update}"], register, imm=_signed32(rest >> 32)),
-    ]
+    upper = Instruction(TABLE[f"immhi.{update}"], register, imm=_signed32(rest >> 32))
+    return [Instruction(TABLE[f"imm.{update}"], register, imm=low), upper] if low else [upper]
 
 
 def _signed32(value: int) -> int:

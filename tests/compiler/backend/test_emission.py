@@ -357,7 +357,8 @@ X, Y = Var("x"), Var("y")
     [
         ((op("mov.add", X, Const(5)),), ["imm.add"]),
         ((op("mov.sub", X, Const(0xFFFFFFFF_FFFFFFFF)),), ["imm.sub"]),
-        ((op("mov.xor", X, Const(1 << 40)),), ["imm.xor", "immhi.xor"]),
+        ((op("mov.xor", X, Const(1 << 40)),), ["immhi.xor"]),
+        ((op("mov.xor", X, Const((1 << 40) + 1)),), ["imm.xor", "immhi.xor"]),
         ((op("mul.add", X, Y, Const(5)),), ["muli.add"]),
         ((op("mul.add", X, Const(5), Y),), ["muli.add"]),
         ((op("and.xor", X, Const(5), Y),), ["andi.xor"]),
@@ -366,7 +367,7 @@ X, Y = Var("x"), Var("y")
         ((op("rol", X, Const(3)),), ["roli"]),
         ((op("fmul.add", X, Y, Const(0)),), ["fmul.add"]),
         ((op("fmul.add", X, Const(3), Const(3)),), ["imm.add", "fmul.add", "imm.sub"]),
-        ((op("fmov.add", X, Const(1 << 40)),), ["imm.add", "immhi.add", "fmov.add", "immhi.sub", "imm.sub"]),
+        ((op("fmov.add", X, Const(1 << 40)),), ["immhi.add", "fmov.add", "immhi.sub"]),
         ((op("ld.add", X, Const(1)), op("st.add", None, Const(0), X, imm=1)), ["ld.add", "st.add"]),
         ((For(Var("i"), Const(0), Const(0), 1, (op("neg", X),)),), []),
         ((For(Var("i"), Const(0), Const(1), 1, (op("neg", X),)),), ["neg", "imm.add", "imm.sub"]),

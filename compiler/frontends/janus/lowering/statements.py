@@ -1,6 +1,6 @@
 """Lowering of the statements of one procedure of Janus to the reversible IR.
 
-    if p … fi q                    If(p, …, q); a condition that needs temporaries is kept in a bit
+    if p … fi q                    If(p, …, q); a condition joined by `&&` and `||` is kept in a bit
     x += e                         Op, within the temporaries of e; an element is exchanged into a variable where e needs some
     push(x, s)                     S[count], x = x, S[count]; count += 1
 
@@ -25,6 +25,7 @@ from retrograd.compiler.frontends.janus.lowering.values import (
     ScalarPlace,
     StackPlace,
 )
+from retrograd.compiler.ir.conditions import branch_on, is_joined
 from retrograd.compiler.ir.expressions import Address, read
 from retrograd.compiler.ir.statements import (
     ZERO,
@@ -256,11 +257,10 @@ class StatementLowering:
         self.code.pair(before, after)
         span = before.span
         pre, post = self.code.expressions.condition(before), self.code.expressions.condition(after)
-        t_pre, t_post = self.code.temporaries(), self.code.temporaries()
-        test, post_test = t_pre.test(pre), t_post.test(post)
         then, orelse = self.block(node.then), self.block(node.orelse)
-        if not t_pre.compute and not t_post.compute:
-            self.code.emit(If(test, then, orelse, post_test, span))
+        if not is_joined(pre) and not is_joined(post):
+            t_pre, t_post = self.code.temporaries(), self.code.temporaries()
+            self.code.emit(*branch_on((t_pre, t_pre.test(pre)), then, orelse, (t_post, t_post.test(post)), span))
             return
         # A bit holds which branch was taken: it is set by one condition and cleared by the other.
         bit = Var("branch", BOOL, span)

@@ -5,8 +5,8 @@
     for _ in rg.repeat(p, until=q): …    p holds before the first pass only, q after the last pass only
     assert p               tested in both directions
 
-Running backward, the conditions exchange their parts. A condition that needs temporaries is kept in a bit. The bit of a loop is one as long
-as passes follow, so one evaluation a pass suffices:
+Running backward, the conditions exchange their parts. The operands of a comparison are kept (see `ir/conditions.py`). A condition joined by `and`
+and `or` is kept in a bit. The bit of a loop is one as long as passes follow, so one evaluation a pass suffices:
 
     while (p, q): A        →   b ^= p;  while b: (A; b ^= ¬p);  b ^= p           p is kept in b
                            →   b ^= q;  while p, b: (b ^= ¬q; A);  b ^= q        q is kept in b
@@ -24,6 +24,7 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.text import condition, shortened
+from retrograd.compiler.ir.conditions import Operands, branch_on, branch_on_all, is_joined, joined_by_and
 from retrograd.compiler.ir.effects import AccessSets
 from retrograd.compiler.ir.expressions import E, apply, choose, const, is_const, loads, negated, variables
 from retrograd.compiler.ir.statements import (
@@ -89,6 +90,7 @@ class Branches:
         test = t_pre.test(pre)
         then, orelse = self._branch(node.body), self._branch(node.orelse)
         if after is None:
+            parts = () if orelse else joined_by_and(pre)
             changes = self.builder.effects((*then, *orelse))
             clobbered = variables(pre) & changes.writes
             if clobbered:
@@ -99,14 +101,21 @@ class Branches:
                     f"write `if ({shortened(before)}, …):`, the second condition being true exactly if the body was run"
                 )
                 self.errors.fail("RG0707", message, before, hint)
-            checked = loads_clobbered(pre, changes)
-            self.builder.emit(t_pre.wrap((If(test, then, orelse, test, span),), checked), made_of_blocks=True)
+
+            def checked(condition: E) -> bool:
+                return loads_clobbered(condition, changes)
+
+            if len(parts) > 1:
+                block = branch_on_all(parts, then, self.builder.temporaries(), span, checked)
+            else:
+                block = t_pre.wrap((If(test, then, orelse, test, span),), checked(pre))
+            self.builder.emit(block, made_of_blocks=True)
             return
         post = self.expressions.condition(after)
-        t_post = self.builder.temporaries()
-        post_test = t_post.test(post)
-        if not t_pre.compute and not t_post.compute:
-            self.builder.emit((If(test, then, orelse, post_test, span),), made_of_blocks=True)
+        if not is_joined(pre) and not is_joined(post):
+            t_post = self.builder.temporaries()
+            block = branch_on((t_pre, test), then, orelse, (t_post, t_post.test(post)), span)
+            self.builder.emit(block, made_of_blocks=True)
             return
         # A bit holds which branch was taken: it is set by one condition and cleared by the other.
         bit = Var("branch", BOOL, span)
@@ -145,13 +154,12 @@ class Branches:
         span = self.errors.span(before)
         body = self._branch(node.body)
         pre, post = self.expressions.condition(before), self.expressions.condition(after)
-        t_pre, t_post = self.builder.temporaries(), self.builder.temporaries()
-        pre_test, post_test = t_pre.test(pre), t_post.test(post)
+        t = self.builder.temporaries()
         first: Block = ()
         head: Block = ()
         tail: Block = ()
         last: Block = ()
-        if t_post.compute:
+        if is_joined(post):
             bit = Var("passed", BOOL, span)
             message = f"`{shortened(after)}` is true before the first pass of the loop, and must be false there"
             fresh = Check(Test("eq", bit, ZERO), "RG0803", message, self.errors.span(after))
@@ -162,7 +170,9 @@ class Branches:
             first = (Local(bit, False, span), *change, fresh)
             last = (*change, passed, Delocal(bit, False, span))
             post_test = Test("ne", bit, ZERO)
-        if t_pre.compute:
+        else:
+            post_test = t.test(post)
+        if is_joined(pre):
             bit = Var("again", BOOL, span)
             message = f"`{shortened(before)}` is false before a pass of the loop, which would not be made"
             made = Check(Test("eq", bit, ZERO), "RG0803", message, span)
@@ -173,7 +183,13 @@ class Branches:
             first = (*first, Local(bit, False, span), made, *change)
             last = (over, *change, Delocal(bit, False, span), *last)
             pre_test = Test("ne", bit, ZERO)
-        self.builder.emit((*first, While(pre_test, (*head, *body, *tail), post_test, span), *last), made_of_blocks=True)
+        else:
+            pre_test = t.test(pre)
+        kept = Operands.of(t)
+        loop = While(pre_test, (*kept.clear, *head, *body, *tail, *kept.compute), post_test, span)
+        self.builder.emit(
+            (*first, *kept.born, *kept.compute, loop, *kept.clear, *kept.freed, *last), made_of_blocks=True
+        )
 
     def _refuse_repeat(self, test: ast.expr) -> None:
         """Raise RG0701 for `while rg.repeat(…)`."""
