@@ -14,7 +14,8 @@ rounded, and the quotient of a rounded product differs slightly from the factor:
   included. Once the sum is copied out, `~series` runs all steps backward until every ancilla is zero.
 - `bessel_log` has no remainders. A lognum is a logarithm, so its `*=` is an addition and its `/=` the exact inverse.
 
-The loop has two conditions. Forward, it ends when the term is small; backward, it ends when k is zero.
+The divisor k(k + ν) of the next term is greater by ν − 1 + 2k, and this step is greater by 2, so there is no product in it. The loop has two
+conditions. Forward, it ends when the term is small; backward, it ends when the divisor is zero.
 """
 
 from __future__ import annotations
@@ -49,16 +50,17 @@ def bessel(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-8) -> N
     |z| ≤ 2, 10⁻⁶ at 10, and without a scale 10⁻⁵. Trap: from scale=15 on the cotangent of GUARD itself overflows.
     """
     with rg.routine() as series:
-        quarter = (z / 2) ** 2
+        minus = -((z / 2) ** 2)
         term = GUARD * (z / 2) ** nu / math.factorial(nu)
         total = fixed(0)
         crumbs = fixed(0)
-        k = 0
+        step, divisor = fixed(nu - 1), fixed(0)
         total += term
-        if quarter > 0:  # which is rounded to 0 for |z| < 2^-15: then the first term is all
-            while (abs(term) > GUARD * atol, k != 0):
-                k += 1
-                x = -quarter / (k * (k + nu))
+        if minus < 0:  # which is rounded to 0 for |z| < 2^-15: then the first term is all
+            while (abs(term) > GUARD * atol, divisor != 0):
+                step += 2
+                divisor += step
+                x = minus / divisor
                 multiply(term, x, crumbs)
                 total += term
     out += total / GUARD
@@ -73,14 +75,15 @@ def bessel_log(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-8) 
     and 4·10⁻⁸, without a scale.
     """
     with rg.routine() as series:
-        quarter = lognum(z / 2) ** 2
+        minus = -(lognum(z / 2) ** 2)
         term = lognum(z / 2) ** nu / lognum(math.factorial(nu))
         total = fixed(0)
-        k = 0
+        step, divisor = fixed(nu - 1), fixed(0)
         total += fixed(term)
-        while (abs(fixed(term)) > atol, k != 0):
-            k += 1
-            term *= -quarter / lognum(k * (k + nu))
+        while (abs(fixed(term)) > atol, divisor != 0):
+            step += 2
+            divisor += step
+            term *= minus / lognum(divisor)
             total += fixed(term)
     out += total
     ~series
