@@ -1,6 +1,6 @@
 """Complex numbers: structs of two fixed numbers `re` and `im`, with the operators of complex arithmetic.
 
-    z + w, z − w, z · w, z / w, zⁿ, −z, z̄, |z|, e^z, ln z, √z, ==        of arrays element by element
+    z + w, z − w, z · w, z / w, zʷ, −z, z̄, |z|, e^z, ln z, √z, sin z, cos z, tan z, sinh z, cosh z, tanh z, ==        of arrays element by element
 
 `complex` as an annotation is such a struct, `ComplexNumber`; so is any class made by `struct` with these two fields. A real number beside a complex
 one is complex. Values are pairs of expressions: nothing is rounded but the products and quotients of their parts.
@@ -87,7 +87,7 @@ class ComplexArithmetic:
         return self._made((re, self._real.unary("-", im)), x)
 
     def function(self, name: str, values: Sequence[Value]) -> Value:
-        """abs, exp, log, sqrt and select."""
+        """abs, exp, log, sqrt, sin, cos, tan, sinh, cosh, tanh and select."""
         if name == "select":
             c, x, y = values
             parts = zip(self._parts(x, name), self._parts(y, name), strict=True)
@@ -105,11 +105,12 @@ class ComplexArithmetic:
             case "log":
                 return self._made((call("log", self._size(re, im)), call("atan2", im, re)), x)
             case "sqrt":
-                # √z = √((|z| + re)/2) ± i √((|z| − re)/2), the sign that of im.
-                size = self._size(re, im)
-                plus, minus = (call("sqrt", call("max", self._half(self._do(s, size, re)), _ZERO)) for s in "+-")
-                below = self._do("<", im, _ZERO)
-                return self._made((plus, call("select", below, self._real.unary("-", minus), minus)), x)
+                return self._made(self._root(re, im), x)
+            case "sin" | "cos" | "sinh" | "cosh":
+                return self._made(self._circular(name, re, im), x)
+            case "tan" | "tanh":
+                names = ("sin", "cos") if name == "tan" else ("sinh", "cosh")
+                return self._made(self._quotient(*(self._circular(n, re, im) for n in names)), x)
         raise TypeError(f"rg.{name} is not defined for complex numbers")
 
     def of_type(self, t: StructType, x: Value) -> StructValue:
@@ -118,6 +119,39 @@ class ComplexArithmetic:
             return StructValue(t, x.fields)
         parts = [Scalar(self._real.expression(p, self._real.fixed)) for p in self._parts(x, "complex")]
         return StructValue(t, dict(zip(("re", "im"), parts, strict=True)))
+
+    def _root(self, re: Value, im: Value) -> Parts:
+        """√z: the larger part t = √((|z| + |re|)/2), the other im/2t, so that no part loses digits; re √z ≥ 0, 0 at 0."""
+        real = self._real
+
+        def select(c: Value, x: Value, y: Value) -> Value:
+            return real.function("select", [c, x, y])
+
+        t = real.function("sqrt", [self._half(self._do("+", self._size(re, im), real.function("abs", [re])))])
+        other = select(real.binary("==", t, _ZERO), _ZERO, real.binary("/", im, self._do("+", t, t)))
+        right, below = real.binary(">=", re, _ZERO), real.binary("<", im, _ZERO)
+        signed = select(below, real.unary("-", t), t)
+        return select(right, t, real.function("abs", [other])), select(right, other, signed)
+
+    def _circular(self, name: str, re: Value, im: Value) -> Parts:
+        """sin z = sin re cosh im + i cos re sinh im, cos z = cos re cosh im − i sin re sinh im; for sinh, cosh: −i sin iz, cos iz."""
+        call: Callable[..., Value] = lambda f, v: self._real.function(f, [v])  # noqa: E731
+        angle, size = (im, re) if name.endswith("h") else (re, im)
+        cos, sin, up, down = (
+            call("cos", angle),
+            call("sin", angle),
+            call("exp", size),
+            call("exp", self._real.unary("-", size)),
+        )
+        cosh, sinh = (self._half(self._do(s, up, down)) for s in "+-")
+        match name:
+            case "sin":
+                return self._do("*", sin, cosh), self._do("*", cos, sinh)
+            case "cos":
+                return self._do("*", cos, cosh), self._real.unary("-", self._do("*", sin, sinh))
+            case "sinh":
+                return self._do("*", cos, sinh), self._do("*", sin, cosh)
+        return self._do("*", cos, cosh), self._do("*", sin, sinh)
 
     # ------------------------------------------------------------------ parts
 
@@ -180,10 +214,12 @@ class ComplexArithmetic:
         return real.binary("/", re, scale), chosen(turned, real.unary("-", turned))
 
     def _power(self, x: Value, y: Value) -> Value:
-        """zⁿ by repeated squaring."""
+        """zⁿ of a constant integer n by repeated squaring, √z, and any other zʷ = e^(w ln z)."""
         n = y.value if isinstance(y, Constant) else None
+        if n == 0.5:
+            return self.function("sqrt", [x])
         if not isinstance(n, int) or isinstance(n, bool) or abs(n) > 1000:
-            raise TypeError("the exponent of a complex number is a constant integer; exp(w * log(z)) is any power")
+            return self.function("exp", [self.binary("*", y, self.function("log", [x]))])
         parts = self._repeated(self._parts(x, "**"), abs(n)) if n else (Constant(1.0), _ZERO)
         return self._made(self._quotient((Constant(1.0), _ZERO), parts) if n < 0 else parts, x)
 
@@ -202,6 +238,12 @@ class ComplexArithmetic:
         q = real.binary("/", n, m)
         size = real.binary("*", m, real.function("sqrt", [real.binary("+", Constant(1.0), real.binary("*", q, q))]))
         return real.function("select", [real.binary("==", m, _ZERO), _ZERO, size])
+
+
+def extends(f: Any) -> str | None:
+    """The name of a function of the library that has a meaning for complex numbers, too."""
+    own = f.__name__ if getattr(f, "__module__", "") == "retrograd.library.elementary" else ""
+    return own if own in ("sinh", "cosh", "tanh") else None
 
 
 def is_conjugation(f: Any) -> bool:

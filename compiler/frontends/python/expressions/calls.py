@@ -6,6 +6,7 @@ A Python function is called when the program is compiled, and only with constant
 from __future__ import annotations
 
 import ast
+import cmath
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -222,8 +223,14 @@ class CallValues:
             values = [v.value for v in args if isinstance(v, Constant)]
             for value in values:
                 self.errors.guarded(node, need_plain, value)
+            if any(isinstance(v, complex) for v in values):
+                if not hasattr(cmath, name):
+                    self.errors.fail("RG0703", f"rg.{name} is not defined for complex numbers", node)
+                host: Any = cmath
+            else:
+                host = math
             try:
-                return self.errors.guarded(node, lambda: Constant(getattr(math, name)(*values)))
+                return self.errors.guarded(node, lambda: Constant(getattr(host, name)(*values)))
             except CompileError as error:
                 if error.code != "RG0714" or name == "floor":
                     raise

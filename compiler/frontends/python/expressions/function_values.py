@@ -22,6 +22,7 @@ from retrograd.compiler.frontends.specialisation import Refuse, Specialisation
 from retrograd.compiler.ir.effects import only_adds
 from retrograd.compiler.ir.expressions import E, Invocation, view
 from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language import complex_numbers
 from retrograd.compiler.language.arithmetic import number_kind
 from retrograd.compiler.language.shapes import ScalarShape, Shape, StructShape, leaf_shapes
 from retrograd.compiler.language.types import ScalarType, StructType, scalar_of, struct_of
@@ -70,12 +71,15 @@ class FunctionValues:
         items = {name: _items(bound[name][0]) for name in spread}
 
         def one(*values: Value) -> Value:
+            of_complex = complex_numbers.extends(function)
+            if of_complex is not None and complex_numbers.among(values):
+                return arithmetic.complex.function(of_complex, values)
             each = iter(values)
             inner = dict(bound)
             for name in spread:
                 given, where = bound[name]
                 picked = [next(each) for _ in items[name]]
-                inner[name] = (tuple_value(picked) if isinstance(given, StructValue) else picked[0], where)
+                inner[name] = (tuple_value(picked) if _is_tuple(given) else picked[0], where)
             if isinstance(function, InnerFunction) and function.lambda_body is not None:
                 return self._lambda_value(f, inner, node)
             return self._value(f, result, t, inner, node)
@@ -187,7 +191,11 @@ class FunctionValues:
 
 def _items(value: Value) -> list[Value]:
     """The items of `*xs`; any other argument by itself."""
-    return [*value.fields.values()] if isinstance(value, StructValue) and value.type.is_tuple else [value]
+    return [*value.fields.values()] if isinstance(value, StructValue) and _is_tuple(value) else [value]
+
+
+def _is_tuple(value: Value) -> bool:
+    return isinstance(value, StructValue) and value.type.is_tuple
 
 
 def _shape_of(t: Any) -> Shape | None:

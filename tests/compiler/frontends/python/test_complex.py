@@ -71,6 +71,63 @@ def test_functions(w):
     assert complex(functions(0j, w).z) == pytest.approx(expected, abs=1e-8)
 
 
+@reversible
+def circular(ys: Array[complex, 9], w: complex, v: complex):
+    ys[0] += rg.sin(w)
+    ys[1] += rg.cos(w)
+    ys[2] += rg.sinh(w)
+    ys[3] += rg.cosh(w)
+    ys[4] += rg.sqrt(w)
+    ys[5] += rg.tan(w)
+    ys[6] += rg.tanh(w)
+    ys[7] += w**v
+    ys[8] += w**0.5
+
+
+@LEVELS
+@settings(max_examples=40)
+@given(w=NUMBERS.filter(lambda w: w != 0), v=NUMBERS)
+def test_circular_and_hyperbolic_functions_roots_and_powers(level, w, v):
+    """Parts of a size up to 2: a few units of Q32.32; the errors of quotients and powers grow with their derivative."""
+    found = circular.with_options(level=level)(np.zeros(9, complex), w, v).ys
+    expected = [f(w) for f in (cmath.sin, cmath.cos, cmath.sinh, cmath.cosh, cmath.sqrt)]
+    for y, z in zip(found, expected, strict=False):
+        assert max(abs((y - z).real), abs((y - z).imag)) <= 2.5 * 2**-32
+    assert abs(found[5] - cmath.tan(w)) <= 1e-7 * (1 + abs(cmath.tan(w)) ** 2)
+    assert abs(found[6] - cmath.tanh(w)) <= 1e-7 * (1 + abs(cmath.tanh(w)) ** 2)
+    assert found[7] == pytest.approx(w**v, abs=1e-6, rel=1e-6)
+    assert found[8] == found[4]
+
+
+def test_the_branch_of_the_square_root_is_that_of_numpy():
+    zs = np.array([-4, 4, 2j, -2j, -1 - 1e-6j, -1 + 1e-6j, 0])
+
+    @reversible
+    def root(ys: Array[complex, "n"], zs: Array[complex, "n"]):
+        ys += rg.sqrt(zs)
+
+    assert np.allclose(root(np.zeros(7, complex), zs).ys, np.sqrt(zs), atol=1e-9)
+
+
+def test_functions_of_arrays_and_of_constants():
+    @reversible
+    def f(ys: Array[complex, "n"], zs: Array[complex, "n"]):
+        ys += rg.tanh(zs[::-1]) + rg.sinh(0.5j) * rg.exp(2j) + rg.sqrt(-1 + 0j)
+
+    zs = np.array([1 + 1j, 0.25j])
+    assert np.allclose(f(np.zeros(2, complex), zs).ys, np.tanh(zs[::-1]) + np.sinh(0.5j) * np.exp(2j) + 1j)
+
+
+def test_gradients_of_functions():
+    @reversible
+    def f(s: fixed, w: complex):
+        t = rg.sin(w) * rg.sqrt(w) + rg.tanh(w) * w ** (0.5 + 1j)
+        s += t.real
+
+    check_gradient(f, 0.0, 1 - 0.5j)
+    check_inverse(f, 0.0, 1 - 0.5j)
+
+
 @LEVELS
 def test_the_laws(level):
     args = 0j, 1 + 2j, 0.5 - 1j, 0.0

@@ -4,7 +4,7 @@ from retrograd import reversible
 
 @reversible
 def f(z: complex, w: complex):
-    z += rg.sin(w)
+    z += w ** 0.25
 
 
-f(0j, 1j)
+f(1j, 0j)

@@ -4,7 +4,7 @@ from retrograd import reversible
 
 @reversible
 def f(z: complex, w: complex):
-    z += w ** 0.5
+    z += rg.atan(w)
 
 
 f(0j, 1j)
