@@ -4,7 +4,7 @@
 |---|---|
 | words | numbers and operators, as Python integers |
 | values, evaluator, model | a tree-walking interpreter of the language, forward and backward |
-| scope, expressions, statements, locals, further, generate | the programs, from a seed |
+| scope, expressions, statements, locals, further, constructs, generate | the programs, from a seed |
 | edges | programs whose sums nearly overflow |
 | checks | what must hold for each |
 | shrink | a failing program made smaller |

@@ -9,6 +9,7 @@ import random
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,7 @@ from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
+from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 
 import retrograd as rg
 from retrograd.values.binding import types_from_annotations
@@ -30,6 +32,7 @@ from .words import Trapped, Wild
 Words = list[int]
 #: words of stack that a program gets, and steps that a run may take: beyond what the model permits
 STACK, STEPS = 1024, 400_000
+ENGINES = ("threaded", "translated")
 _numbers = itertools.count()
 
 
@@ -98,6 +101,8 @@ def arguments(case: Case, rng: random.Random) -> list[Words]:
 
 def _words(t: Type, w: Format, rng: random.Random) -> Iterator[int]:
     match t:
+        case Scalar("complex"):
+            yield from (_word("fixed", w, rng) for _ in range(2))
         case Scalar(kind):
             yield _word(kind, w, rng)
         case Many(element, shape):
@@ -195,6 +200,8 @@ Interpret = Callable[[Any, Words], Any]
 def check(case: Case, words: list[Words], interpret: Interpret, fault: type[Exception], rng: random.Random) -> str:
     """All properties on one set of arguments; says how the run went: "ended", "trapped", "wild"."""
     plain, optimised = case.compiled(0), case.compiled(1)
+    if case.seed % 4 == 0:
+        check_engines(optimised, words)
     try:
         result = expected(case, words)
     except Wild:
@@ -237,6 +244,23 @@ def check_trap(compiled: Compiled, words: list[Words], why: str, interpret: Inte
     except fault:
         return
     raise AssertionError(f"the IR of level {compiled.options.level} does not trap, but {why}")
+
+
+def check_engines(compiled: Compiled, words: list[Words]) -> None:
+    """Compiled code leaves the state and the counts of the reference machine, at the end or at a trap, and goes back."""
+    machines = [rg.Machine(compiled.program), *(TieredMachine(compiled.program, engine=e, level=0) for e in ENGINES)]
+    reference, *others = machines
+    for machine in machines:
+        machine.load(0, memory_of(compiled, words))
+        with suppress(rg.Trap):
+            machine.run(STEPS)
+    for machine in others:
+        assert machine.state() == reference.state(), f"the state of {machine.engine}"
+        assert machine.counts() == reference.counts(), f"the counts of {machine.engine}"
+    for machine in machines:
+        machine.run_back()
+    for machine in others:
+        assert machine.state() == reference.state(), f"the state of {machine.engine}, back"
 
 
 def check_inverse(compiled: Compiled, words: list[Words], result: list[Words]) -> None:

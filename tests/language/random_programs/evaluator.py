@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from retrograd.isa.words import Format
 
 from .values import Callee, Cell, Lazy, Many, Pile, Record, Scalar, Stack, Struct, View, array, cells, make
-from .words import BOOL, INT, Arithmetic, Number, Trapped, Word
+from .words import BOOL, COMPLEX, FIXED, INT, Arithmetic, Number, Pair, Trapped, Word, kind_of
 
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -19,7 +22,13 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
     ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not",
 }  # fmt: skip
-_KINDS = ("int", "fixed", "bool", "lognum")
+_KINDS = ("int", "fixed", "bool", "lognum", "complex")
+_REAL, _IMAGINARY = ("real", "re"), ("imag", "im")
+
+
+@cache
+def _parsed(file: str) -> ast.Module:
+    return ast.parse(Path(file).read_text())
 
 
 class Evaluator:
@@ -29,6 +38,7 @@ class Evaluator:
         self.w = w
         self.a = Arithmetic(w)
         self.functions: dict[str, ast.FunctionDef] = {}
+        self.functional: dict[str, ast.FunctionDef] = {}
         self.records: dict[str, Record] = {}
         self.methods: dict[tuple[str, str], ast.FunctionDef] = {}
         self.constants: dict[str, Any] = {}
@@ -37,13 +47,33 @@ class Evaluator:
         self.changed: set[str] = set()
         self._changed: dict[int, set[str]] = {}
         self._readings: list[set[Cell]] = []
+        #: inverses of functions that have a name
+        self.inverses: dict[str, ast.FunctionDef] = {}
+        self._read("retrograd.library.elementary")
+        self._collect(tree, {})
+
+    def _read(self, name: str) -> None:
+        """Read the definitions of a module of the library, which is written in the language, too."""
+        module = importlib.import_module(name)
+        assert module.__file__ is not None
+        self._collect(_parsed(module.__file__), vars(module))
+
+    def _collect(self, tree: ast.Module, known: dict[str, Any]) -> None:
+        """The definitions of a module; `known` are its values."""
         for node in tree.body:
             match node:
+                case ast.ImportFrom(str(name)) if name.startswith("retrograd.library"):
+                    self._read(name)
+                case ast.FunctionDef(name, decorator_list=[ast.Attribute(attr="functional")]):
+                    self.functional[name] = node
+                    self.constants |= {n: v for n, v in known.items() if isinstance(v, float)}
                 case ast.FunctionDef(name):
                     self.functions[name] = node
+                case ast.Assign([ast.Name(name)], ast.Attribute(ast.Name(f), "inverse")):
+                    self.inverses[name] = self.functions[f]
                 case ast.ClassDef():
                     self._record(node)
-                case ast.Assign([ast.Name(name)], value):
+                case ast.Assign([ast.Name(name)], value) if not known:
                     self.constants[name] = np.asarray(ast.literal_eval(value))
 
     def _record(self, node: ast.ClassDef) -> None:
@@ -76,13 +106,15 @@ class Evaluator:
 
     def number(self, value: Any) -> Number:
         """A scalar's number, or the count of a stack; a cell is read."""
+        if isinstance(value, Struct):
+            return Pair(*(self.number(part) for part in value.fields.values()))  # type: ignore[arg-type]
         if isinstance(value, Stack):
             value = value.count
         if isinstance(value, Cell):
             for seen in self._readings:
                 seen.add(value)
             return Word(value.word, value.kind)
-        assert isinstance(value, Word | int | float), value
+        assert isinstance(value, Word | Pair | int | float | complex), value
         return value
 
     def scalar(self, node: ast.expr) -> Number:
@@ -145,9 +177,11 @@ class Evaluator:
                 return self._boolean(values, isinstance(op, ast.And))
             case ast.Compare(left, ops, comparators):
                 return self._comparison([left, *comparators], [_OPERATORS[type(op)] for op in ops])
+            case ast.IfExp(test, ast.Tuple() as body, ast.Tuple() as orelse):
+                return self.value(body if self.condition(test) else orelse)
             case ast.IfExp(test, body, orelse):
                 known = self.value(test)
-                if not isinstance(known, Word | Cell | View | Lazy | Stack):
+                if not isinstance(known, Word | Pair | Cell | View | Lazy | Stack | Struct):
                     return self.value(body if known else orelse)
                 return self._select(test, body, orelse)
             case ast.Subscript(array_, ast.expr() as key):
@@ -175,10 +209,21 @@ class Evaluator:
             return self.names[name]
         if name in self.functions:
             return Callee(self.functions[name])
+        if name in self.inverses:
+            return Callee(self.inverses[name], True)
         return self.constants[name]
 
     def _attribute(self, x: Any, name: str) -> Any:
+        part = "re" if name in _REAL else "im" if name in _IMAGINARY else ""
         match x:
+            case Struct("complex", fields):
+                return fields[part]
+            case int() | float() | complex() if part:
+                return getattr(x, name)
+            case Pair() | Word() if part:
+                return getattr(self.a.pair(x), part)
+            case Lazy() if part:
+                return self.each(lambda z: getattr(self.a.pair(z), part), x)
             case Struct(cls, fields):
                 return fields[name] if name in fields else Callee(self.methods[cls, name], receiver=x)
             case View(items) if name == "T":
@@ -186,7 +231,7 @@ class Evaluator:
             case View(items) | Lazy(items) if name in ("shape", "size"):
                 return getattr(items, name)
             case View(items):
-                return View(array(items.shape, lambda i: items[i].fields[name]))
+                return View(array(items.shape, lambda i: items[i].fields[part or name]))
         raise AssertionError(name)
 
     def _boolean(self, values: Sequence[ast.expr], conjunction: bool) -> Number:
@@ -220,7 +265,8 @@ class Evaluator:
             values.append(values[1])
 
         def choose(c: Number, a: Number, b: Number) -> Number:
-            return self.a.word(a if self.a.truth(c) else b, self.a.common((a, b)))
+            kind, chosen = self.a.common((a, b)), a if self.a.truth(c) else b
+            return self.a.pair(chosen) if kind == COMPLEX else self.a.word(chosen, kind)
 
         return self.each(choose, *values)
 
@@ -270,6 +316,10 @@ class Evaluator:
                 pass
             case ast.Name(name) if name in self.functions:
                 return self._value_of_call(self.functions[name], node)
+            case ast.Attribute(inner, "conjugate"):
+                return self.each(self.a.conjugate, self.value(inner))
+            case ast.Name("complex") if len(node.args) == 2:
+                return self.each(self.a.complex, *map(self.value, node.args))
             case ast.Name(name) if name in _KINDS:
                 return self.each(lambda x: self.a.converted(name, x), self.value(node.args[0]))
             case ast.Name(name):
@@ -281,12 +331,18 @@ class Evaluator:
         if name == "top":
             return self._word(self.value(node.args[0]), -1)
         values = [self.value(a) for a in node.args]
+        if name in self.functional:
+            tree = self.functional[name]
+            return self.each(
+                lambda *x: self.a.function(name, x) if isinstance(x[0], Pair) else self._functional(tree, x), *values
+            )
         if name in ("sum", "mean"):
             total: Number = 0
             items = self.lazy(values[0]).items
             for item in items.flat:
-                x = self.a.word(self.number(item()))
-                total = self.a.binary("+", total, x if x.kind != BOOL else Word(x.word, INT))
+                x = self.number(item())
+                x = x if isinstance(x, Pair) else self.a.word(x)
+                total = self.a.binary("+", total, Word(x.word, INT) if kind_of(x) == BOOL else x)  # type: ignore[union-attr]
             return total if name == "sum" else self.a.binary("/", total, float(items.size))
         return self.each(lambda *x: self.a.function(name, x), *values)
 
@@ -301,9 +357,35 @@ class Evaluator:
         args = [self.number(v) if isinstance(v, Cell) else v for v in given]
         for seen in self._readings:
             seen.update(cell for value in args for cell in cells(value))
-        out = Cell(0, result.annotation.id)
+        out = make(Scalar(result.annotation.id), self._zeros())
         self.call(Callee(tree), [out, *args])
-        return Word(out.word, out.kind)
+        return self.number(out)
+
+    def _functional(self, tree: ast.FunctionDef, args: Sequence[Number]) -> Number:
+        """The value of a functional function of numbers."""
+        outer = self.names
+        self.names = {p.arg: self.a.word(x, FIXED) for p, x in zip(tree.args.args, args, strict=True)}
+        found = self._returned(tree.body)
+        self.names = outer
+        assert isinstance(found, Word)
+        return found
+
+    def _returned(self, body: Sequence[ast.stmt]) -> Number | None:
+        for node in body:
+            match node:
+                case ast.Assign([ast.Name(name)], value):
+                    self.names[name] = self.value(value)
+                case ast.Assign([ast.Tuple(elts=targets)], value):
+                    self.names |= zip(map(ast.unparse, targets), self.value(value), strict=True)
+                case ast.If(test, inner):
+                    found = self._returned(inner) if self.condition(test) else None
+                    if found is not None:
+                        return found
+                case ast.Return(ast.expr() as value):
+                    return self.scalar(value)
+                case _:
+                    assert isinstance(node, ast.Expr), ast.unparse(node)
+        return None
 
     def call(self, callee: Callee, args: Sequence[Any]) -> None:
         """Run a function on values."""
@@ -344,23 +426,29 @@ class Evaluator:
                 return make(Many(t, tuple(self.integer(a) for a in args)), self._zeros()), True
             case ast.Call(ast.Attribute(ast.Name("rg"), "zeros_like"), [x]):
                 items = self.lazy(self.value(x)).items
-                return View(array(items.shape, lambda i: Cell(0, self.a.word(self.number(items[i]())).kind))), True
+                kinds = [kind_of(self.number(item())) for item in items.flat]
+                return make(Many(Scalar(kinds[0] if kinds else "fixed"), items.shape), self._zeros()), True
             case ast.Call(ast.Attribute(ast.Name("rg"), "stack"), [ast.Name(inner), ast.Constant(int(capacity))]):
                 return make(Pile(inner, capacity), self._zeros()), True
         found = self.value(node)
         match found:
             case View() | Stack() | Callee():
                 return found, False
+            case Struct("complex") | Pair():
+                return self._cell(found, None), True
             case Struct(cls, fields):
                 if not isinstance(node, ast.Call):
                     return found, False
                 types = {n: t.kind for n, t in self.records[cls].fields if isinstance(t, Scalar)}
-                return Struct(cls, {n: self._cell(v, types[n]) for n, v in fields.items()}), True
+                # Arrays are fields as they are.
+                kept = {n: v for n, v in fields.items() if isinstance(v, View)}
+                made = {n: self._cell(v, types[n]) for n, v in fields.items() if n not in kept}
+                return Struct(cls, {n: (kept | made)[n] for n in fields}), bool(made)
             case Lazy(items):
                 return View(array(items.shape, lambda i: self._cell(items[i](), None))), True
             case Word() | Cell():
                 return self._cell(found, kind), True
-            case bool() | int() | float() if name in self.changed or kind is not None:
+            case bool() | int() | float() | complex() if name in self.changed or kind is not None:
                 return self._cell(found, kind), True
         return found, False
 
@@ -368,18 +456,25 @@ class Evaluator:
         while True:
             yield 0
 
-    def _cell(self, value: Any, kind: str | None) -> Cell:
-        return Cell(*self.a.word(self.number(value), kind))
+    def _cell(self, value: Any, kind: str | None) -> Any:
+        number = self.number(value)
+        if COMPLEX in (kind, kind_of(number)):
+            return Struct(COMPLEX, {n: Cell(*part) for n, part in zip(("re", "im"), self.a.pair(number), strict=True)})
+        return Cell(*self.a.word(number, kind))
 
     def argument(self, value: Any, annotation: ast.expr | None) -> Any:
         """What a parameter stands for: the caller's cell, or the number converted."""
         if isinstance(annotation, ast.Name) and annotation.id in _KINDS:
             if isinstance(value, Cell) and value.kind == annotation.id:
                 return value
+            if annotation.id == COMPLEX:
+                return value if isinstance(value, Struct) else self.a.pair(self.number(value))
             return self.a.word(self.number(value), annotation.id)
+        if isinstance(value, complex):
+            return self.a.pair(value)
         if isinstance(value, bool | int | float):
             return self.a.word(value)
-        if isinstance(value, Struct):
+        if isinstance(value, Struct) and value.cls != COMPLEX:
             kinds = {n: t.kind for n, t in self.records[value.cls].fields if isinstance(t, Scalar)}
             fixed = {n: self.a.word(v, kinds[n]) for n, v in value.fields.items() if not isinstance(v, Cell | View)}
             return Struct(value.cls, value.fields | fixed)

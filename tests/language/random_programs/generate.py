@@ -11,7 +11,7 @@ from dataclasses import replace
 from retrograd.isa.words import Format
 
 from .checks import Case
-from .further import Further
+from .constructs import COMPLEX, Constructs
 from .locals import PASSED, Parameter, Signature
 from .scope import Scope, Var
 from .statements import INT, Lines, indent
@@ -19,6 +19,8 @@ from .values import Many, Pile, Record, Scalar, Type
 
 _HEAD = ["import retrograd as rg", "from retrograd import Array, fixed, lognum, reversible"]
 _FORMATS = {Format(64, 32): 8, Format(32, 16): 2}
+#: how often a program has complex numbers, and their weight then
+_COMPLEX, _COMPLEX_WEIGHT = 0.3, 4
 _SCALARS = {"int": 5, "fixed": 3, "bool": 1.5, "lognum": 0.8}
 _SHAPES: dict[tuple[int, ...], float] = {(2,): 2, (3,): 4, (4,): 2, (2, 2): 1, (2, 3): 2, (3, 2): 1.5}
 
@@ -28,11 +30,13 @@ def generate(seed: int) -> Case:
     return _Program(seed).case()
 
 
-class _Program(Further):
+class _Program(Constructs):
     #: how often a parameter is a stack
     piles = 0.04
     #: the kind of most arrays
     array_kind = "int"
+    #: kinds of parameters and their weights
+    scalars = _SCALARS
 
     def case(self) -> Case:
         w = self.weighted(_FORMATS)
@@ -42,8 +46,15 @@ class _Program(Further):
             lines += [f"C = {self.constants['C']}", ""]
         if self.chance(0.35):
             lines += [*self.struct(), ""]
+        self.scalars = dict(_SCALARS)
+        self.has_complex = self.chance(_COMPLEX)
+        if self.has_complex:
+            self.scalars["complex"] = _COMPLEX_WEIGHT
+            self.statements[self.update_complex] = 9
+        if self.chance(0.12):
+            self.statements[self.dictionary] = 3
         # Every program has something that it does more than others.
-        self.array_kind = self.weighted(_SCALARS)
+        self.array_kind = self.weighted(self.scalars)
         theme = self.pick(list(self.statements))
         self.statements[theme] *= 6
         self.piles = 0.3 if theme == self.stack else 0.05
@@ -51,17 +62,24 @@ class _Program(Further):
         kinds += [self.recursion] * self.chance(0.2)
         kinds += [self.valued_function] * self.chance(0.4)
         kinds += [self.gathering] * self.chance(0.45)
+        kinds += [self.open_struct] * self.chance(0.2)
+        kinds += [self.with_adjoint] * self.chance(0.25)
         self.rng.shuffle(kinds)
         kinds += [self.step, self.higher_order] * self.chance(0.25)
+        if self.chance(0.3):
+            self.library_functions()
         for write in kinds:
             lines += [*write(), ""]
         wanted = self.wanted()
         if theme in (self.update_array, self.copied_array):
             element = Scalar(self.pick(("int", "fixed")))
             wanted += [Many(element, shape) for shape in self.pick((((2, 3), (3,), (2, 1)), ((2, 3), (2, 3), (1, 3))))]
+        if self.has_complex:
+            wanted += [COMPLEX, Many(COMPLEX, (3,))]
         parameters = self.parameters(self.rng.randint(2, 3), wanted)
         body, _ = self.written("main", parameters, self.rng.randint(1, 4), calls=self.signatures)
         lines += body
+        lines[1:1] = self.imports
         return Case(
             "\n".join(lines) + "\n", tuple((p.name, p.type) for p in parameters), w, seed=self.rng.getrandbits(32)
         )
@@ -74,7 +92,7 @@ class _Program(Further):
             return record if self.chance(0.6) else Many(record, (2,))
         if self.chance(self.piles):
             return Pile(self.pick(("int", "fixed")), self.rng.randint(3, 5))
-        kind = self.weighted(_SCALARS)
+        kind = self.weighted(self.scalars)
         if self.chance(0.55):
             return Scalar(kind)
         # Arrays of one kind, so that there are others to compute with.
@@ -86,7 +104,9 @@ class _Program(Further):
         for s in {s.name: s for s in self.signatures}.values():
             whole = all(isinstance(p.type, Scalar) and p.role == "data" for p in s.parameters) and self.chance(0.5)
             for p in s.parameters:
-                if p.written and p.role == "data":
+                if isinstance(p.type, Record) and p.type.name == "D":
+                    types += [inner for _, inner in p.type.fields]
+                elif p.role == "data" and p.written:
                     types.append(Many(p.type, (3,)) if whole and isinstance(p.type, Scalar) else p.type)
         return types[:6]
 
@@ -162,6 +182,18 @@ class _Program(Further):
             return p.name
         return f"{p.name}: {p.type}"
 
+    def open_struct(self) -> Lines:
+        """A struct whose lengths are open, and functions of it for two shapes, of which the arrays of a call are the fields."""
+        kind = self.pick(("fixed", "int"))
+        out = ["@rg.struct", "class D:", f'    w: Array[{kind}, "m", "n"]', f'    b: Array[{kind}, "m"]', ""]
+        for m, n in self.pick((((2, 3),), ((2, 3), (3, 2)))):
+            fields = (("w", Many(Scalar(kind), (m, n))), ("b", Many(Scalar(kind), (m,))))
+            parameters = [*self.parameters(1), Parameter("d", Record("D", fields))]
+            lines, signature = self.written(self.name("f"), parameters, self.rng.randint(1, 3))
+            out += [*lines, ""]
+            self.signatures.append(signature)
+        return out[:-1]
+
     def function(self) -> Lines:
         parameters = self.parameters(self.rng.randint(1, 3))
         lines, signature = self.written(self.name("f"), parameters, self.rng.randint(1, 3))
@@ -170,7 +202,7 @@ class _Program(Further):
 
     def valued_function(self) -> Lines:
         """A function that changes its first parameter only, so that its calls have a value."""
-        kind = self.pick(("int", "int", "fixed", "bool"))
+        kind = self.pick(("int", "int", "fixed", "bool", *["complex"] * (2 * self.has_complex)))
         result = Parameter("out", Scalar(kind))
         given = [p for p in self.parameters(self.rng.randint(1, 2)) if not isinstance(p.type, Pile)]
         parameters = [result, *(replace(p, role="given") for p in given)]

@@ -122,7 +122,28 @@ class Locals(Statements):
         self.declare(Var(name, record_type, writable=False))
         return [f"{name} = {made}"]
 
+    def fields(self, t: Record, write: bool) -> list[Var] | None:
+        """Distinct arrays for the fields of a struct."""
+        raise NotImplementedError
+
+    def open_place(self, t: Record) -> tuple[str, Var, set[str]] | None:
+        """A struct of arrays that may be changed, or a variable of the type: (text, variable, its other arrays)."""
+        whole = [v for v in self.changeable() if v.type == t]
+        found = [self.pick(whole)] if whole else self.fields(t, True)
+        if found is None:
+            return None
+        for var in found:
+            self.writes(var)
+        first, *others = found
+        text = first.name if whole else f"{t.name}({', '.join(v.name for v in found)})"
+        return text, first, {v.base for v in others} | {u for v in found for u in v.uses}
+
     def constructed(self, t: Record) -> str | None:
+        if t.name == "D":
+            found = self.fields(t, False)
+            for var in found or ():
+                self.reads(var)
+            return None if found is None else f"D({', '.join(v.name for v in found)})"
         if not all(isinstance(inner, Scalar) for _, inner in t.fields):
             return None
         values = [self.expression(inner.kind, 1) for _, inner in t.fields if isinstance(inner, Scalar)]
@@ -239,7 +260,7 @@ class Locals(Statements):
                     break
                 with self.segment():
                     out += [*self.closed(1), f"{name}()"]
-            # Sometimes what the routine read or made changes before it is uncomputed.
+            # Sometimes a variable of the routine changes before the routine is uncomputed.
             loose = self.chance(0.15)
             with self.segment(set() if loose else record.reads | record.writes) as scope:
                 scope.vars.update(visible)
@@ -248,7 +269,7 @@ class Locals(Statements):
         return out
 
     def disturbance(self, roots: set[str]) -> Lines:
-        """A change of something among these: what was computed from it may then not be uncomputed."""
+        """A change of one of these roots, from which the routine computed."""
         found = [v for v in self.changeable({"int"}) if v.base in roots]
         return [f"{self.element(self.pick(found), 'int', write=True)[0]} += 1"] if found else []
 
@@ -361,7 +382,8 @@ class Locals(Statements):
                 if found is None or bases & found[2]:
                     return None
                 out[p.name] = found[0]
-                bases.add(found[1].base)
+                # Each array of a struct is changed.
+                bases |= {found[1].base} | (found[2] if isinstance(p.type, Record) else set())
                 uses |= found[2]
         for p in s.parameters:
             if not p.written:
@@ -385,6 +407,8 @@ class Locals(Statements):
                         continue
                     if v.type.shape == shape or not whole:
                         parts.append((v, v.name if whole else self.slice_of(v, shape)))
+            case Record("D"):
+                return self.open_place(t)
             case Record():
                 parts = [(v, v.name) for v in self.changeable() if v.type == t]
                 parts += [(v, f"{v.name}[{self.rng.randrange(v.type.shape[0])}]") for v in self.changeable()

@@ -18,8 +18,8 @@ import numpy as np
 from retrograd.isa.words import Format
 
 from .evaluator import Evaluator
-from .values import Callee, Cell, Lazy, Stack, Struct, View, cells
-from .words import FIXED, INT, Trapped, Wild, Word, table_bijection
+from .values import Callee, Cell, Lazy, Stack, Struct, View, array, cells
+from .words import COMPLEX, FIXED, INT, Trapped, Wild, Word, table_bijection
 
 _UPDATES: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.BitXor: "^", ast.Mult: "*", ast.Div: "/",
@@ -57,7 +57,7 @@ class Plan:
     def free(self, name: str, value: ast.expr | None = None) -> None:
         """Undo what made the variable, or what would make it with another expression."""
         step = next(s for s in reversed(self.made) if _target(s.node) == name)
-        for other in [s for s in reversed(self.made) if _names(s.node.value) == name]:
+        for other in [s for s in reversed(self.made) if name in _names(s.node.value)]:
             # Another name for it, or for a part of it, ends with it.
             self.made.remove(other)
             self.steps.append(other.inverse())
@@ -71,16 +71,22 @@ class Plan:
             self.steps.append(self.made.pop().inverse())
 
 
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, Struct) and value.cls == COMPLEX
+
+
 def _target(node: ast.stmt) -> str:
     assert isinstance(node, ast.Assign | ast.AnnAssign)
     return ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
 
 
-def _names(value: ast.expr | None) -> str | None:
-    """The variable that `x`, `x.field` or `x[i]` is a name for."""
+def _names(value: ast.expr | None) -> set[str]:
+    """The variables that `x`, `x.field`, `x[i]` or `Struct(x, y)` is a name for."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id[0].isupper():
+        return {a.id for a in value.args if isinstance(a, ast.Name)}
     while isinstance(value, ast.Attribute | ast.Subscript):
         value = value.value
-    return value.id if isinstance(value, ast.Name) else None
+    return {value.id} if isinstance(value, ast.Name) else set()
 
 
 def _is_exchange(node: ast.Assign) -> bool:
@@ -116,7 +122,7 @@ def plan(body: Sequence[ast.stmt]) -> Plan:
                     out.free(ast.unparse(target))
             case ast.Expr(ast.Call(ast.Attribute(ast.Name("rg"), "free"), [ast.Name(name), value])):
                 out.free(name, value)
-            case ast.With(items=[ast.withitem(ast.Call(ast.Attribute(attr="view")))]):
+            case ast.With(items=[ast.withitem(ast.Call(ast.Attribute(attr="view" | "unchecked")))]):
                 out.steps.append(Step(node))
             case ast.With(items=[ast.withitem(_, ast.Name(name))], body=inner):
                 routines[name] = plan(inner)
@@ -138,6 +144,8 @@ class Model(Evaluator):
     def __init__(self, tree: ast.Module, w: Format) -> None:
         super().__init__(tree, w)
         self.left = _LONGEST
+        #: whether the statement stands in a block without tests
+        self.lenient = False
         self._plans: dict[int, list[Step]] = {}
 
     def run(self, name: str, values: Sequence[Any], backward: bool = False) -> None:
@@ -181,19 +189,23 @@ class Model(Evaluator):
                 self._if(test, body, orelse, forward)
             case ast.While(ast.Tuple(elts=[before, after]), body):
                 first, last = (before, after) if forward else (after, before)
-                self.demand(not self.condition(last), "the loop was entered before")
+                self.agree(not self.condition(last), "the loop was entered before")
                 while self.condition(first):
                     self.block(body, forward)
-                    self.demand(self.condition(last), "the loop was not entered")
+                    self.agree(self.condition(last), "the loop was not entered")
             case ast.For(_, ast.Call(ast.Attribute(attr="repeat"), [begin], [ast.keyword(value=end)]), body):
                 first, last = (begin, end) if forward else (end, begin)
-                self.demand(self.condition(first), "the loop does not begin")
+                self.agree(self.condition(first), "the loop does not begin")
                 self.block(body, forward)
                 while not self.condition(last):
-                    self.demand(not self.condition(first), "the loop begins again")
+                    self.agree(not self.condition(first), "the loop begins again")
                     self.block(body, forward)
             case ast.For(target, iterated, body):
                 self._for(target, iterated, body, forward)
+            case ast.With(items=[ast.withitem(ast.Call(ast.Attribute(attr="unchecked")), None)], body=body):
+                outer, self.lenient = self.lenient, True
+                self.block(body, forward)
+                self.lenient = outer
             case ast.With(items=[ast.withitem(ast.Call(args=[seen]), ast.Name(name))], body=body):
                 self._view(seen, name, body, forward)
             case ast.Assert(test):
@@ -205,32 +217,43 @@ class Model(Evaluator):
         """x is turned into the view, which the block changes, and turned back."""
         place, there = self._through(seen)
         outer = self.names
-        self.names = {**outer, name: Cell(there(place.word, False), place.kind)}
-        self.block(body, forward)
-        place.word, self.names = there(self.names[name].word, True), outer
 
-    def _through(self, node: ast.expr) -> tuple[Cell, Any]:
+        def turned(cell: Cell) -> Cell:
+            return Cell(there(cell.word, False), cell.kind)
+
+        if isinstance(place, View):
+            self.names = {**outer, name: View(array(place.items.shape, lambda i: turned(place.items[i])))}
+        else:
+            self.names = {**outer, name: turned(place)}
+        self.block(body, forward)
+        for cell, changed in zip(cells(place), cells(self.names[name]), strict=True):
+            cell.word = there(changed.word, True)
+        self.names = outer
+
+    def _through(self, node: ast.expr) -> tuple[Cell | View, Any]:
         """(the place that a view is of, (word, back) → the word seen, or back from there)."""
         match node:
             case ast.UnaryOp(op, operand):
                 place, inner = self._through(operand)
                 name = "neg" if isinstance(op, ast.USub) else "flip"
+                kind = next(cells(place)).kind
 
                 def turned(word: int, back: bool) -> int:
                     if back:
-                        return inner(self._turned(name, Word(word, place.kind)), True)  # type: ignore[no-any-return]
-                    return self._turned(name, Word(inner(word, False), place.kind))
+                        return inner(self._turned(name, Word(word, kind)), True)  # type: ignore[no-any-return]
+                    return self._turned(name, Word(inner(word, False), kind))
 
                 return place, turned
             case ast.BinOp(left, op, right):
                 factor, operand = (left, right) if isinstance(left, ast.Constant) else (right, left)
                 place, _ = self._through(operand)
+                kind = next(cells(place)).kind
                 assert isinstance(factor, ast.Constant)
                 assert isinstance(factor.value, int)
                 by, up = factor.value, isinstance(op, ast.Mult)
-                return place, lambda word, back: self._scaled(Word(word, place.kind), by, up != back)
+                return place, lambda word, back: self._scaled(Word(word, kind), by, up != back)
         found = self.value(node)
-        assert isinstance(found, Cell)
+        assert isinstance(found, Cell | View)
         return found, lambda word, _: word
 
     def _scaled(self, x: Word, by: int, up: bool) -> int:
@@ -248,13 +271,19 @@ class Model(Evaluator):
         if not holds:
             raise Trapped(what)
 
+    def agree(self, holds: bool, what: str) -> None:
+        """`demand`, which a block without tests leaves out: the words are then anything."""
+        if not holds and self.lenient:
+            raise Wild(f"{what}, where nothing is tested")
+        self.demand(holds, what)
+
     def _if(self, test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt], forward: bool) -> None:
         before, after = test.elts if isinstance(test, ast.Tuple) else (test, test)
         if not forward:
             before, after = after, before
         taken = self.condition(before)
         self.block(body if taken else orelse, forward)
-        self.demand(self.condition(after) == taken, "the second condition")
+        self.agree(self.condition(after) == taken, "the second condition")
 
     def _for(self, target: ast.expr, iterated: ast.expr, body: list[ast.stmt], forward: bool) -> None:
         items = self.iteration(iterated)
@@ -294,6 +323,8 @@ class Model(Evaluator):
             self.names[name] = value
             return
         held = self.names.pop(name)
+        if {_is_complex(held), _is_complex(value)} == {True, False} and not isinstance(value, View):
+            held, value, owned = self._cell(held, COMPLEX), self._cell(value, COMPLEX), True
         if isinstance(held, Cell) and not isinstance(value, Cell):
             # A sum over no elements is a constant; over some it was not.
             value, owned = Cell(self.a.word(value, held.kind).word, held.kind), True
@@ -301,7 +332,7 @@ class Model(Evaluator):
             held = Cell(self.a.word(held, value.kind).word, value.kind)
         if owned:
             same = [c.word for c in cells(held)] == [c.word for c in cells(value)]
-            self.demand(same, f"{name} is freed and holds something else")
+            self.agree(same, f"{name} is freed and holds something else")
 
     def _update(self, target: ast.expr, update: str, value: ast.expr, forward: bool) -> None:
         with self.reading() as seen:
@@ -314,7 +345,10 @@ class Model(Evaluator):
                 zip(place.items.flat, np.broadcast_to(self.lazy(e).items, place.items.shape).flat, strict=True)
             )
             for cell, item in pairs if forward else reversed(pairs):
-                self._update_cell(cell, update, item, seen)
+                (self._update_complex if _is_complex(cell) else self._update_cell)(cell, update, item, seen)
+            return
+        if _is_complex(place):
+            self._update_complex(place, update, lambda: e, seen)
             return
         if isinstance(place, Struct):
             fields = [*place.fields] if forward else reversed(place.fields)
@@ -331,6 +365,13 @@ class Model(Evaluator):
         y = Word(int(self.a.truth(word)), kind) if kind == "bool" else self.a.word(word, kind)
         self.demand(cell not in seen and cell not in more, "an update reads what it writes")
         cell.word = self.a.updated(update, Word(cell.word, kind), y).word
+
+    def _update_complex(self, place: Struct, update: str, value: Any, seen: set[Cell]) -> None:
+        with self.reading() as more:
+            number = self.a.pair(self.number(value()))
+        for cell, part in zip(cells(place), number, strict=True):
+            self.demand(cell not in seen and cell not in more, "an update reads what it writes")
+            cell.word = self.a.updated(update, Word(cell.word, FIXED), part).word
 
     def _permute(self, targets: Sequence[ast.expr], values: Sequence[ast.expr], forward: bool) -> None:
         """x, y, z = y, z, x."""
@@ -349,15 +390,16 @@ class Model(Evaluator):
         self.left -= 5
         if callee.receiver is not None:
             args = [callee.receiver, *args]
-        outer, around = self.names, self.changed
+        outer, around, tested = self.names, self.changed, self.lenient
         plain, variadic = callee.tree.args.args, callee.tree.args.vararg
         given = {p.arg: self.argument(value, p.annotation) for p, value in zip(plain, args, strict=variadic is None)}
         if variadic is not None:
             given[variadic.arg] = tuple(self.argument(v, variadic.annotation) for v in args[len(plain) :])
         self.names = given
         self.changed = self.changed_in(callee.tree)
+        self.lenient = False
         self.block(callee.tree.body, not callee.backward)
-        self.names, self.changed = outer, around
+        self.names, self.changed, self.lenient = outer, around, tested
 
     def _statement(self, call: ast.Call, forward: bool) -> None:
         match call.func:
@@ -374,7 +416,10 @@ class Model(Evaluator):
                     return
                 args = [v for a in call.args for v in self._items(a)]
                 names = [p.arg for p in callee.tree.args.args][len(args) + (callee.receiver is not None) :]
-                given = {k.arg: self.value(k.value) for k in call.keywords}
+                defaults = zip(reversed(callee.tree.args.args), reversed(callee.tree.args.defaults), strict=False)
+                given = {p.arg: self.value(d) for p, d in defaults} | {
+                    k.arg: self.value(k.value) for k in call.keywords
+                }
                 self.call(Callee(callee.tree, backward, callee.receiver), [*args, *(given[n] for n in names)])
 
     def _items(self, node: ast.expr) -> list[Any]:
@@ -382,6 +427,8 @@ class Model(Evaluator):
         if not isinstance(node, ast.Starred):
             return [self.value(node)]
         found = self.value(node.value)
+        if isinstance(found, tuple):
+            return list(found)
         return [self.first_axis(found, i) for i in range(len(found.items))]
 
     def _through_view(self, callee: Callee, nodes: Sequence[ast.expr], backward: bool) -> None:
@@ -390,6 +437,8 @@ class Model(Evaluator):
         try:
             place, there = self._through(first)
         except AssertionError:
+            place = None
+        if not isinstance(place, Cell):
             self.call(Callee(callee.tree, backward), [v for a in nodes for v in self._items(a)])
             return
         seen = Cell(there(place.word, False), place.kind)

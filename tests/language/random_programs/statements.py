@@ -10,7 +10,7 @@ from .values import Many, Record, Scalar
 
 Lines = list[str]
 ALL = {"int", "fixed", "bool", "lognum"}
-_SIGNS = {"int": "+-^", "fixed": "+-", "bool": "^", "lognum": "*/"}
+_SIGNS = {"int": "+-^", "fixed": "+-", "bool": "^", "lognum": "*/", "complex": "+-"}
 _UNDO = {"+": "-", "-": "+", "^": "^", "*": "/", "/": "*"}
 INT = Scalar("int")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .words import Number, Word
+from .words import Number, Pair, Word
 
 
 @dataclass(eq=False)
@@ -82,7 +82,7 @@ def cells(value: Any) -> Iterator[Cell]:
         case Stack(count, words):
             yield count
             yield from words
-        case Word() | int() | float():
+        case Word() | Pair() | int() | float() | complex():
             return
         case _:
             raise AssertionError(value)
@@ -101,10 +101,10 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Record:
-    """A struct: its fields are scalars or arrays."""
+    """A struct: its fields are scalars or arrays. Of a class whose lengths are open there are several."""
 
     name: str
-    fields: tuple[tuple[str, Type], ...] = field(compare=False)
+    fields: tuple[tuple[str, Type], ...]
 
     def __str__(self) -> str:
         return self.name
@@ -138,6 +138,8 @@ Type = Scalar | Record | Many | Pile
 def make(t: Type, words: Iterator[int]) -> Any:
     """A value of the type, its cells filled in order."""
     match t:
+        case Scalar("complex"):
+            return Struct("complex", {part: Cell(next(words), "fixed") for part in ("re", "im")})
         case Scalar(kind):
             return Cell(next(words), kind)
         case Many(element, shape):

@@ -10,6 +10,7 @@ compiler's affair.
 
 from __future__ import annotations
 
+import cmath
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -45,7 +46,15 @@ class Word(NamedTuple):
     kind: str
 
 
-Number = Word | int | float | bool
+class Pair(NamedTuple):
+    """A complex number: its real and its imaginary part."""
+
+    re: Word
+    im: Word
+
+
+Number = Word | Pair | int | float | bool | complex
+COMPLEX = "complex"
 
 _HOST: dict[str, Callable[..., Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -63,6 +72,8 @@ _TABLE = {"exp": "fexp", "log": "flog", "sin": "fsin", "cos": "fcos", "atan2": "
 def kind_of(x: Number) -> str:
     if isinstance(x, Word):
         return x.kind
+    if isinstance(x, Pair | complex):
+        return COMPLEX
     return BOOL if isinstance(x, bool) else INT if isinstance(x, int) else FIXED
 
 
@@ -131,15 +142,17 @@ class Arithmetic:
 
     def common(self, numbers: Sequence[Number]) -> str:
         kinds = {kind_of(x) for x in numbers}
-        return next((k for k in (LOGNUM, FIXED) if k in kinds), BOOL if kinds == {BOOL} else INT)
+        return next((k for k in (COMPLEX, LOGNUM, FIXED) if k in kinds), BOOL if kinds == {BOOL} else INT)
 
     # ------------------------------------------------------------------ operators
 
     def binary(self, op: str, x: Number, y: Number) -> Number:
-        if not isinstance(x, Word) and not isinstance(y, Word):
+        if not isinstance(x, Word | Pair) and not isinstance(y, Word | Pair):
             host: Number = _HOST[op](x, y)
             return host
         kind = self.common((x, y))
+        if kind == COMPLEX:
+            return self._complex(op, x, y)
         if op in _RELATIONS:
             kind = INT if kind == BOOL else kind
             a, b = self.signed(self.word(x, kind)), self.signed(self.word(y, kind))
@@ -215,6 +228,8 @@ class Arithmetic:
         return Word(table_bijection(name, self.w, x.word, y.word, 0)["d"], LOGNUM)
 
     def unary(self, op: str, x: Number) -> Number:
+        if isinstance(x, Pair):
+            return Pair(*(self._real(op, part) for part in x))
         if not isinstance(x, Word):
             host: Number = _HOST_UNARY[op](x)
             return host
@@ -235,8 +250,13 @@ class Arithmetic:
 
     def function(self, name: str, args: Sequence[Number]) -> Number:
         """rg.name(*args), without select and sum."""
+        if any(isinstance(x, Pair) for x in args):
+            return self._complex_function(name, self.pair(args[0]))
+        if name == "abs" and isinstance(args[0], complex):
+            return abs(args[0])
         if name != "abs" and not any(isinstance(x, Word) for x in args):
-            known: Number = ({"min": min, "max": max}.get(name) or getattr(math, name))(*args)
+            host = cmath if any(isinstance(x, complex) for x in args) else math
+            known: Number = ({"min": min, "max": max}.get(name) or getattr(host, name))(*args)
             return known
         match name:
             case "tan":
@@ -256,9 +276,11 @@ class Arithmetic:
         words = [self.word(x, FIXED).word for x in args]
         return self.tame(self.w.signed(table_function(_TABLE[name], self.w, words[0], words[-1])), FIXED)
 
-    def converted(self, kind: str, x: Number) -> Word:
-        """fixed(x), lognum(x), int(x), bool(x)."""
+    def converted(self, kind: str, x: Number) -> Word | Pair:
+        """fixed(x), lognum(x), int(x), bool(x), complex(x)."""
         own = kind_of(x)
+        if kind == COMPLEX:
+            return self.pair(x)
         if kind == BOOL:
             return Word(int(self.truth(x)), BOOL)
         if isinstance(x, Word) and {own, kind} != {own} and LOGNUM in (own, kind):
@@ -275,3 +297,121 @@ class Arithmetic:
             case "^":
                 return Word(x.word ^ y.word, x.kind)
         return self.product(x, y, update == "/")
+
+    # ------------------------------------------------------------------ complex numbers
+
+    def pair(self, x: Number) -> Pair:
+        """A number as a complex one."""
+        if isinstance(x, Pair):
+            return x
+        re, im = (x.real, x.imag) if isinstance(x, complex) else (x, 0)
+        return Pair(self.word(re, FIXED), self.word(im, FIXED))
+
+    def complex(self, re: Number, im: Number) -> Number:
+        """complex(re, im)."""
+        if isinstance(re, Word) or isinstance(im, Word):
+            return Pair(self.word(re, FIXED), self.word(im, FIXED))
+        return complex(re, im)  # type: ignore[arg-type]
+
+    def conjugate(self, x: Number) -> Number:
+        if isinstance(x, Word):
+            return x
+        return Pair(x.re, self._real("-", x.im)) if isinstance(x, Pair) else x.conjugate()
+
+    def _real(self, op: str, *operands: Word) -> Word:
+        found = self.binary(op, *operands) if len(operands) == 2 else self.unary(op, *operands)
+        assert isinstance(found, Word)
+        return found
+
+    def _complex(self, op: str, x: Number, y: Number) -> Word | Pair:
+        if op == "**":
+            if isinstance(y, int) and abs(y) <= 1000:
+                return self._complex_power(self.pair(x), y)
+            if y == 0.5:
+                return self._complex_function("sqrt", self.pair(x))
+            found = self._complex("*", y, self._complex_function("log", self.pair(x)))
+            assert isinstance(found, Pair)
+            return self._complex_function("exp", found)
+        a, b = self.pair(x), self.pair(y)
+        match op:
+            case "+" | "-":
+                return Pair(self._real(op, a.re, b.re), self._real(op, a.im, b.im))
+            case "*":
+                products = [self._real("*", p, q) for p in a for q in b]
+                return Pair(self._real("-", products[0], products[3]), self._real("+", products[1], products[2]))
+            case "/":
+                return self._quotient(a, b)
+            case "==" | "!=":
+                return Word(int((a == b) == (op == "==")), BOOL)
+        raise AssertionError(op)
+
+    def _quotient(self, a: Pair, b: Pair) -> Pair:
+        """Smith's: the numerators are divided by the larger part of b, to which q times the smaller is added."""
+        wide = abs(self.signed(b.re)) >= abs(self.signed(b.im))
+        large, small = b if wide else b[::-1]
+        q = self._real("/", small, large)
+        scale = self._real("+", large, self._real("*", small, q))
+        first, second = a if wide else a[::-1]
+        re = self._real("+", first, self._real("*", second, q))
+        im = self._real("-", second, self._real("*", first, q))
+        re, im = self._real("/", re, scale), self._real("/", im, scale)
+        return Pair(re, im if wide else self._real("-", im))
+
+    def _complex_power(self, z: Pair, n: int) -> Pair:
+        one = self.pair(1)
+        if n <= 0:
+            return one if n == 0 else self._quotient(one, self._complex_power(z, -n))
+        if n == 1:
+            return z
+        half = self._complex_power(z, n // 2)
+        square = self._complex("*", half, half)
+        found = self._complex("*", square, z) if n % 2 else square
+        assert isinstance(found, Pair)
+        return found
+
+    def _size(self, z: Pair) -> Word:
+        """|z|, the larger part times √(1 + q²)."""
+        small, large = sorted(abs(self.signed(part)) for part in z)
+        if large == 0:
+            return z.re
+        q = self._real("/", self.tame(small, FIXED), self.tame(large, FIXED))
+        root = self._function("sqrt", self._real("+", self.word(1, FIXED), self._real("*", q, q)))
+        return self._real("*", self.tame(large, FIXED), root)
+
+    def _function(self, name: str, *args: Number) -> Word:
+        found = self.function(name, args)
+        assert isinstance(found, Word)
+        return found
+
+    def _complex_function(self, name: str, z: Pair) -> Word | Pair:
+        match name:
+            case "abs":
+                return self._size(z)
+            case "exp":
+                size = self._function("exp", z.re)
+                return Pair(*(self._real("*", size, self._function(f, z.im)) for f in ("cos", "sin")))
+            case "log":
+                return Pair(self._function("log", self._size(z)), self._function("atan2", z.im, z.re))
+            case "sqrt":
+                half = self._real("*", self._real("+", self._size(z), self._function("abs", z.re)), self.word(0.5))
+                t = self._function("sqrt", half)
+                other = self.word(0, FIXED) if t.word == 0 else self._real("/", z.im, self._real("+", t, t))
+                if self.signed(z.re) >= 0:
+                    return Pair(t, other)
+                return Pair(self._function("abs", other), self._real("-", t) if self.signed(z.im) < 0 else t)
+            case "tan" | "tanh":
+                names = ("sin", "cos") if name == "tan" else ("sinh", "cosh")
+                return self._quotient(*(self._circular(n, z) for n in names))
+            case "sin" | "cos" | "sinh" | "cosh":
+                return self._circular(name, z)
+        raise AssertionError(name)
+
+    def _circular(self, name: str, z: Pair) -> Pair:
+        """sin z, cos z; sinh z and cosh z with the parts exchanged."""
+        angle, size = z[::-1] if name.endswith("h") else z
+        turns = [self._function(f, angle) for f in ("cos", "sin")]
+        up, down = self._function("exp", size), self._function("exp", self._real("-", size))
+        sizes = [self._real("*", self._real(s, up, down), self.word(0.5)) for s in "+-"]
+        a, b = {"sin": ((1, 0), (0, 1)), "sinh": ((0, 1), (1, 0))}.get(name, ((0, 0), (1, 1)))
+        re, im = (self._real("*", turns[i], sizes[j]) for i, j in (a, b))
+        return Pair(re, self._real("-", im) if name == "cos" else im)
