@@ -54,10 +54,12 @@ def verify(program: Program, *, strict: bool = False) -> list[Diagnostic]:
     return found
 
 
-def _at(program: Program, pc: int, code: str, message: str, hint: str | None = None, **more: str) -> Diagnostic:
+def _at(
+    program: Program, pc: int, code: str, message: str, hint: str | None = None, severity: str = "error"
+) -> Diagnostic:
     span = program.source.span(pc)
     where = "" if span is not None else f" (at address {pc})"
-    return Diagnostic(code, message + where, span, hint, program.source.line(span), **more)
+    return Diagnostic(code, message + where, span, hint, program.source.line(span), severity)
 
 
 def _place(program: Program, pc: int) -> str:

@@ -24,6 +24,19 @@ class Span(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}"
 
 
+class CalledSpan(Span):
+    """A place in a function that was copied to its call; `caller` is the place of the call. It equals the place alone."""
+
+    caller: Span
+
+    @staticmethod
+    def at(span: Span, caller: Span) -> CalledSpan:
+        """The span, called there; the outermost call of several is the last."""
+        made = CalledSpan(*span)
+        made.caller = CalledSpan.at(span.caller, caller) if isinstance(span, CalledSpan) else caller
+        return made
+
+
 def shown(file: str) -> str:
     """A file's name as messages show it: relative to the working directory where it lies below it."""
     try:
@@ -90,6 +103,8 @@ class Diagnostic:
     #: the text of the line that `span` points into, where the source was at hand
     line: str | None = None
     severity: str = "error"
+    #: the place within a function that is called at `span`
+    within: Span | None = None
 
     @property
     def kind(self) -> ErrorKind:
@@ -106,6 +121,8 @@ class Diagnostic:
                 width = max(1, min(self.span.end - self.span.column, len(text) + 1 - column))
                 out.append(f"{gutter} | {text}")
                 out.append(f"{' ' * len(gutter)} | {' ' * (column - 1)}{'^' * width}")
+        if self.within is not None:
+            out.append(f"  in: {_printable(str(self.within))}")
         out.append(f"  why: {self.kind.why}")
         out.append(f"  fix: {self.hint or self.kind.fix}")
         return "\n".join(out)

@@ -13,6 +13,15 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 WIDTHS = (4, 8, 16, 32, 64)
 
 
+class FormatError(InputError, ValueError):
+    """RG0604: a format that does not exist. A ValueError, too."""
+
+    @property
+    def reason(self) -> str:
+        """The message alone."""
+        return self.diagnostics[0].message
+
+
 @dataclass(frozen=True)
 class Format:
     """value = word / 2^frac, word in two's complement with `width` bits.
@@ -21,7 +30,7 @@ class Format:
     >>> hex(q.from_real(1.5)), q.to_real(q.from_real(-0.25))
     ('0x180000000', Fraction(-1, 4))
 
-    Raises ValueError for a width not in `WIDTHS`, or a `frac` outside 0 <= frac < width.
+    Raises FormatError for a width not in `WIDTHS`, or a `frac` outside 0 <= frac < width.
     """
 
     width: int = 64
@@ -32,10 +41,10 @@ class Format:
     sign: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.width not in WIDTHS:
-            raise ValueError(f"width must be one of {WIDTHS}, not {self.width}")
-        if not 0 <= self.frac < self.width:
-            raise ValueError(f"frac must be in 0..{self.width - 1}, not {self.frac}")
+        if not isinstance(self.width, int) or self.width not in WIDTHS:
+            raise _no_format(f"width must be one of {WIDTHS}, not {self.width!r:.40}")
+        if not isinstance(self.frac, int) or not 0 <= self.frac < self.width:
+            raise _no_format(f"frac must be in 0..{self.width - 1}, not {self.frac!r:.40}")
         object.__setattr__(self, "mask", (1 << self.width) - 1)
         object.__setattr__(self, "sign", 1 << (self.width - 1))
 
@@ -44,14 +53,14 @@ class Format:
 
     @staticmethod
     def named(text: str) -> Format:
-        """The format as written: Q16.16 (bits before and after the point), or 32,16 (width, fraction). Raises ValueError.
+        """The format as written: Q16.16 (bits before and after the point), or 32,16 (width, fraction). Raises FormatError.
 
         >>> Format.named("Q16.16") == Format.named("32,16") == Format(32, 16)
         True
         """
         found = re.fullmatch(r"(Q?)([0-9]{1,4})[,.]([0-9]{1,4})", text)
         if found is None:
-            raise ValueError("a format is written as in Q16.48, or WIDTH,FRACTION")
+            raise _no_format("a format is written as in Q16.48, or WIDTH,FRACTION")
         first, fraction = int(found[2]), int(found[3])
         return Format(first + fraction if found[1] else first, fraction)
 
@@ -79,7 +88,7 @@ class Format:
 
 
 def format_of(format: Format | str) -> Format:
-    """The format of that name, see `Format.named`; a format stands for itself. Raises InputError RG0604.
+    """The format of that name, see `Format.named`; a format stands for itself. Raises FormatError RG0604.
 
     >>> format_of("Q16.48") == format_of(Format(64, 48))
     True
@@ -88,10 +97,14 @@ def format_of(format: Format | str) -> Format:
         return format
     try:
         if not isinstance(format, str):
-            raise ValueError("a format is a rg.Format, or its name")
+            raise _no_format("a format is a rg.Format, or its name")
         return Format.named(format)
-    except ValueError as error:
-        raise InputError(Diagnostic("RG0604", f"{format!r:.40} is no format: {error}")) from None
+    except FormatError as error:
+        raise _no_format(f"{format!r:.40} is no format: {error.reason}") from None
+
+
+def _no_format(message: str) -> FormatError:
+    return FormatError(Diagnostic("RG0604", message))
 
 
 def brief(value: object) -> str:

@@ -5,7 +5,7 @@
 
 Conditions: the procedure is not recursive, has no adjoint of the user's, and no constant would stand for a parameter that the body changes and
 restores. Correct because a call passes variables themselves, never copies. Procedures that are no longer called are removed.
-Traps: unchanged, except that less of the stack is used.
+Traps: unchanged, except that less of the stack is used. Statements of a function of another file keep the place of the call: a trap names both.
 Cost: code grows by the body at each call. Code for a compute block is emitted twice, so a call in it counts twice.
 """
 
@@ -20,6 +20,7 @@ from retrograd.compiler.ir.call_graph import call_graph, callees_first, drop_unc
 from retrograd.compiler.ir.cost_model import code_size
 from retrograd.compiler.ir.opcode_facts import facts, operand
 from retrograd.compiler.ir.traversal import bodies, map_children, rebuilt, walk
+from retrograd.isa.diagnostics import CalledSpan, Span
 
 
 def inline_calls(module: ir.Module, *, most: int = 40, largest: int = 4000, largest_twice: int = 1000) -> ir.Module:
@@ -95,7 +96,19 @@ def _expansion(call: ir.Call, procedures: Mapping[str, ir.Procedure]) -> ir.Bloc
         return None
     regions = dict(zip(callee.regions, call.regions, strict=True))
     body = Renaming(arguments, regions, fresh=True).block(callee.body)
+    if call.span is not None and callee.span is not None and call.span.file != callee.span.file:
+        body = _called_at(body, call.span)
     return ir.invert(body) if call.backward else body
+
+
+def _called_at(block: ir.Block, call: Span) -> ir.Block:
+    """The statements with the place of the call beside their own."""
+
+    def marked(node: ir.Node) -> ir.Node:
+        node = map_children(node, lambda inner: _called_at(inner, call))
+        return node if node.span is None else node._replace(span=CalledSpan.at(node.span, call))
+
+    return tuple(map(marked, block))
 
 
 def _never_constant(procedure: ir.Procedure, procedures: Mapping[str, ir.Procedure]) -> set[ir.Operand | None]:

@@ -11,12 +11,13 @@ import math
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrograd.compiler.compiled import Compiled
-from retrograd.compiler.ir.statements import Check, Delocal, If, Kind, Local, Op, Test, Var, While
+from retrograd.compiler.ir.statements import Check, Delocal, If, Kind, Local, Node, Op, Test, Var, While
 from retrograd.compiler.language.conditions import Condition
-from retrograd.isa.diagnostics import Diagnostic, Span
+from retrograd.isa.diagnostics import CalledSpan, Diagnostic, Span
 from retrograd.isa.folds.overflows import format_that_holds
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 #: kT ln 2 at 300 K, in joules (Landauer 1961; k = 1.380649e-23 J/K exactly, SI 2019)
 LANDAUER_300K = 1.380649e-23 * 300 * math.log(2)
+#: the folder of the library
+_LIBRARY = Path(__file__).resolve().parents[1] / "library"
 #: steps that are taken back to find the last write to an ancilla
 _SEARCHED = 200_000
 #: steps that are taken back within one statement
@@ -72,7 +75,16 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
         message = f"running backward, {message}"
         if code in ("RG0802", "RG0803"):
             hint = _BACKWARD
+    own = context.call_of(span, compiled.emitted.origins[trap.pc])
+    if own is not None and span is not None:
+        within = span._replace(file=f"retrograd/library/{Path(span.file).name}")
+        return Diagnostic(code, message, own, hint, context.source.line(own), within=within)
     return Diagnostic(code, message, span, hint, context.source.line(span))
+
+
+def in_library(file: str) -> bool:
+    """Whether a file is one of the library's."""
+    return Path(file).resolve().is_relative_to(_LIBRARY)
 
 
 class _Event(NamedTuple):
@@ -170,6 +182,29 @@ class _TrapContext:
                 value = watch()
         return value, None
 
+    def call_of(self, span: Span | None, node: Node | None) -> Span | None:
+        """The call in the user's file of the function of the library that the place is in; None for other places."""
+        if span is None or not in_library(span.file) or in_library(self.compiled.function.source.file):
+            return None
+        at = None if node is None else node.span
+        while isinstance(at, CalledSpan):
+            at = at.caller
+        code = self.compiled.program.instructions
+        depth = 0
+        with closing(self._back(lambda: 0, _SEARCHED)) as steps:
+            while at is None or in_library(at.file):
+                # A call instruction is executed again, with BR set, as the return.
+                event = next((e for e in steps if code[e.pc].opcode.name in ("call", "uncall")), None)
+                if event is None:
+                    return None
+                depth += 1 if self.machine.br else -1
+                if depth < 0:
+                    depth, node = 0, self.compiled.emitted.origins[event.pc]
+                    at = None if node is None else node.span
+                    while isinstance(at, CalledSpan):
+                        at = at.caller
+        return at
+
     # ------------------------------------------------------------------ messages
 
     def check(self, node: Check) -> str:
@@ -219,7 +254,8 @@ class _TrapContext:
         bits = self.w.width
         lines = []
         if made is not None:
-            lines.append(f"made in line {made.line}")
+            of = f" of {Path(made.file).name}" if in_library(made.file) else ""
+            lines.append(f"made in line {made.line}{of}")
         if writer is not None:
             where = "" if made is None or writer.file == made.file else f" of {writer.file}"
             lines.append(f"changed last in line {writer.line}{where}")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, FormatError
 from retrograd.values.arrays import FORMAT, WORDS, WordArray, as_array, needed_words, split_words, with_words
 from retrograd.values.conversions import RealKind
 from retrograd.values.exact import WordFloat, WordFloat64
@@ -55,7 +55,7 @@ def _joined(name: str, values: Any, words: Any, format: Any) -> WordArray:
     kind = kinds.get(named)
     try:
         found = Format.named(written)
-    except ValueError:
+    except FormatError:
         found = None
     if found is None or kind is None:
         raise _fail(f"`{name}{FORMAT}` is no format of words", 'It is a text such as "fixed Q32.32".')

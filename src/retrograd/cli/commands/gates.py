@@ -14,7 +14,7 @@ from retrograd.cli.options import Parser, fail, integer
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output, write_file
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, FormatError
 from retrograd.presentation.tables import columns
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ def _format(options: argparse.Namespace) -> Format:
     frac = width // 2 if options.frac is None else integer(options.frac, "--frac", 0)
     try:
         return Format(width, frac)
-    except ValueError as error:
-        raise fail("RG0507", f"--width {width}, --frac {frac}: {error}") from None
+    except FormatError as error:
+        raise fail("RG0507", f"--width {width}, --frac {frac}: {error.reason}") from None
 
 
 def _of_function(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]:

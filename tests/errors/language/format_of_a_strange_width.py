@@ -1,0 +1,3 @@
+import retrograd as rg
+
+rg.Format(width=48, frac=24)

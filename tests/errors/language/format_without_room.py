@@ -1,0 +1,3 @@
+import retrograd as rg
+
+rg.Format(16, 20)
