@@ -49,13 +49,13 @@ from retrograd.isa.words import Format
 class ArgumentStorage(NamedTuple):
     """The words of one argument: a variable, or an array from the address in `var` on.
 
-    `kinds`: the kind of each word of an element; `shape` is None for a variable.
+    `kinds`: the kind of each word of an element; `shape` is None for a variable. A length of the run is a variable.
     """
 
     var: Var
     region: Region | None
     kinds: tuple[Kind, ...]
-    shape: tuple[int, ...] | None = None
+    shape: tuple[int | Var, ...] | None = None
     strides: tuple[int, ...] = ()
 
 
@@ -72,7 +72,7 @@ class ArgumentCells(NamedTuple):
 
 @dataclass(frozen=True)
 class GradientCall:
-    """A procedure that computes the gradient of `callee`. Its first parameters are those of the callee, among them `loss`.
+    """A procedure that computes the gradient of `callee`. Its first parameters are those of the callee, among them `loss`, or the array that has it.
 
     `wanted`: (parameter of the callee, target of its gradient). `keep`: words for cotangents of variables that are freed.
     """
@@ -80,7 +80,7 @@ class GradientCall:
     name: str
     callee: str
     backward: bool
-    loss: Var
+    loss: Var | MemoryWord
     wanted: tuple[tuple[ArgumentStorage, ArgumentStorage], ...]
     keep: int
     cells: ArgumentCells | None = None
@@ -190,7 +190,15 @@ def _inner(module: Module, g: DerivativeCall) -> tuple[list[Var | Region], list[
         inputs.append(names[x])
     if g.cells is not None:
         inputs.append(g.cells.region)
-    return inputs, [names[g.loss]]
+    return inputs, [names[_lost(g)]]
+
+
+def _lost(g: GradientCall) -> Var | Region:
+    """The parameter that holds the loss."""
+    if isinstance(g.loss, Var):
+        return g.loss
+    assert g.loss.region is not None
+    return g.loss.region
 
 
 def _unrestored(module: Module, g: DerivativeCall) -> Unrestored | None:
@@ -222,12 +230,17 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
     pointer = Var("kept", Kind.ADDRESS)
     before: list[Node] = [*(Local(c) for c in shadows.values())]
     before += [Local(pointer), Op(TABLE["mov.add"], pointer, Const(kept.region.address))]
-    seed = Op(TABLE["mov.add"], shadows[g.loss], Const(1 << w.frac), None, 0, outer.span)
-    loss = names[g.loss]
+    one, lost = Const(1 << w.frac), _lost(g)
+    loss = names[lost]
+    if isinstance(g.loss, Var):
+        seed = Op(TABLE["mov.add"], shadows[g.loss], one, None, 0, outer.span)
+    else:
+        seed = Op(TABLE["st.add"], None, g.loss.a, one, g.loss.imm + lifting.offset, outer.span)
     compute: list[Node]
     computed = inner.body[0] if len(inner.body) == 1 else None
     if (
         isinstance(computed, Within)
+        and isinstance(g.loss, Var)
         and inner.adjoint is None
         and not g.backward
         and not lifting.uses(computed.compute, loss)
@@ -353,5 +366,6 @@ def _add_array(source: ArgumentStorage, target: ArgumentStorage, offset: int, w:
             body += _add_word(MemoryWord(where[1], k, target.region), shadow, x, kind, w)
     block: Block = (Within(tuple(made), tuple(body)),)
     for i, length in zip(reversed(indices), reversed(source.shape), strict=True):
-        block = (For(i, ZERO, Const(length), 1, block, False, length > 0),)
+        end = Const(length) if isinstance(length, int) else length
+        block = (For(i, ZERO, end, 1, block, False, isinstance(length, int) and length > 0),)
     return block

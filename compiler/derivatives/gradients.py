@@ -191,6 +191,8 @@ def _on_the_stack(module: ir.Module, active: frozenset[Storage]) -> bool:
                 placed |= node.a is ir.SP
                 if facts(node.opcode).memory:
                     accessed.add(node.region)
+            elif isinstance(node, ir.Call):
+                accessed.update(node.regions)
     anywhere = None in active
     return placed and any(
         anywhere or r in active for r in accessed if r is None or (r.address is None and r not in given)

@@ -1,7 +1,7 @@
 """Specialisations of functions: one procedure for each combination of argument shapes, and its parameters.
 
-A procedure has one parameter for each scalar, array and stack among the arguments of the function. Arrays and stacks are
-passed by address.
+A procedure has one parameter for each scalar, array and stack among the arguments of the function, and for each length of an array that
+is known only when the program runs. Arrays and stacks are passed by address.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn
 
-from retrograd.compiler.ir.expressions import Address
+from retrograd.compiler.ir.expressions import Address, Length, RunLength, read
 from retrograd.compiler.ir.statements import ZERO, Kind, Node, Op, Procedure, Region, Var
 from retrograd.compiler.language.shapes import (
     ArrayShape,
     ClosureShape,
+    PassedLength,
     ScalarShape,
     Shape,
     StackShape,
@@ -62,6 +63,7 @@ class GradientOf:
     """The gradient of a function as a function: its parameters, then one for each gradient ∂L/∂x, which is added to that.
 
     `loss` and `wanted`: positions of parameters. `keep`: words for cotangents of variables that the function frees.
+    `steps`: fields and indices that lead from the parameter `loss` to one number. `path`: these as text.
     """
 
     function: Any
@@ -69,6 +71,8 @@ class GradientOf:
     loss: int
     wanted: tuple[int, ...]
     keep: int
+    steps: tuple[str | tuple[int, ...], ...] = ()
+    path: str = ""
 
 
 @dataclass
@@ -124,6 +128,16 @@ def parameters_of(names: Sequence[str], shapes: Sequence[Shape]) -> Parameters:
     """The parameters of a procedure for arguments with these names and shapes."""
     variables: list[Var] = []
     regions: list[Region | None] = []
+    run_lengths: dict[int, RunLength] = {}
+
+    def length(n: int | PassedLength, name: str) -> Length:
+        if isinstance(n, PassedLength) and n.first:
+            var = Var(f"{name}.length", Kind.INT)
+            variables.append(var)
+            regions.append(None)
+            meaning = read(var), frozenset({(var, 0)})
+            run_lengths[n.number] = RunLength(read(var), n.most, (), f"len({name})", meaning)
+        return run_lengths[n.number] if isinstance(n, PassedLength) else n
 
     def passed_by_address(name: str, size: int, inside: Iterable[ArrayLayout]) -> Address:
         base, region = Var(name, Kind.ADDRESS), Region(name, size, layouts=tuple(inside))
@@ -137,10 +151,14 @@ def parameters_of(names: Sequence[str], shapes: Sequence[Shape]) -> Parameters:
                 variables.append(Var(name, kind))
                 regions.append(None)
                 return variable(variables[-1])
-            case ArrayShape(element, lengths, strides):
-                extent = sum((n - 1) * abs(s) for n, s in zip(lengths, strides, strict=True)) + element.size
-                inside = layouts(element, name, 0, lengths, strides)
-                return ArrayView(element, lengths, strides, passed_by_address(name, extent, inside))
+            case ArrayShape(element, given_lengths, strides):
+                if (known := shape.lengths) is not None:
+                    extent = sum((n - 1) * abs(s) for n, s in zip(known, strides, strict=True)) + element.size
+                    inside = layouts(element, name, 0, known, strides)
+                    return ArrayView(element, known, strides, passed_by_address(name, extent, inside))
+                # The words behind the first are those of the caller's array, as with an array on the stack.
+                address = passed_by_address(name, 1, ())
+                return ArrayView(element, tuple(length(n, name) for n in given_lengths), strides, address)
             case StackShape(t):
                 return StackValue(t, passed_by_address(name, t.size, layouts(t, name)))
             case StructShape(t, fields):

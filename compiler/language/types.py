@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from retrograd.compiler.ir.statements import Kind
 from retrograd.isa.diagnostics import CompileError, Diagnostic, statement_of
@@ -14,6 +14,9 @@ from retrograd.isa.program import ArrayLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+#: a length: an integer, or a length that is known only when the program runs
+L = TypeVar("L")
 
 
 @dataclass(frozen=True)
@@ -359,17 +362,21 @@ def _axes(count: int) -> str:
     return "1 axis" if count == 1 else f"{count} axes"
 
 
-def mismatch(wanted: ArrayAnnotation, t: ArrayType, sizes: dict[str, int]) -> str | None:
-    """Why an array does not have the annotated type, or None. `sizes`: the lengths of named dimensions so far."""
-    matches = isinstance(t.element, StructType) and is_open(wanted.element) and t.element.cls is wanted.element
-    if not matches and element_of(wanted.element) != t.element:
-        return f"its elements are {t.element}"
+def mismatch(
+    wanted: ArrayAnnotation, element: ScalarType | StructType, shape: Sequence[L], sizes: dict[str, L]
+) -> str | None:
+    """Why an array of this shape does not have the annotated type, or None. `sizes`: the lengths of named dimensions so far."""
+    matches = isinstance(element, StructType) and is_open(wanted.element) and element.cls is wanted.element
+    if not matches and element_of(wanted.element) != element:
+        return f"its elements are {element}"
     if wanted.dims is None:
         return None
-    if len(wanted.dims) != len(t.shape):
-        return f"it has {_axes(len(t.shape))}, not {len(wanted.dims)}" if t.shape else "it is one number"
-    for dim, length in zip(wanted.dims, t.shape, strict=True):
-        expected = sizes.setdefault(dim, length) if isinstance(dim, str) else dim
+    if len(wanted.dims) != len(shape):
+        return f"it has {_axes(len(shape))}, not {len(wanted.dims)}" if shape else "it is one number"
+    for dim, length in zip(wanted.dims, shape, strict=True):
+        expected: L | int = sizes.setdefault(dim, length) if isinstance(dim, str) else dim
         if expected != length:
-            return f"its shape is {t.shape}" + (f", where {dim} is {expected} already" if isinstance(dim, str) else "")
+            return f"its shape is {tuple(shape)}" + (
+                f", where {dim} is {expected} already" if isinstance(dim, str) else ""
+            )
     return None

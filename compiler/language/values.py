@@ -186,6 +186,11 @@ def struct_type(cls: Any, fields: Mapping[str, Value]) -> StructType:
                 t = complete(ArrayAnnotation(annotation.element, np.shape(value)))
             case _, StructValue(inner):
                 t = inner
+            case ArrayAnnotation(), ArrayView():
+                how = "a struct is made for known lengths; pass the array as an argument of its own"
+                raise TypeError(
+                    f"the length of `{name}` of `{cls.__name__}` is known only when the program runs; {how}"
+                )
             case ArrayAnnotation(), value:
                 how = "give it a name first, `t = …`, which makes an array of it"
                 raise TypeError(
@@ -194,7 +199,7 @@ def struct_type(cls: Any, fields: Mapping[str, Value]) -> StructType:
             case _:
                 t = complete(annotation)
         problem = (
-            mismatch(annotation, t, sizes)
+            mismatch(annotation, t.element, t.shape, sizes)
             if isinstance(annotation, ArrayAnnotation) and isinstance(t, ArrayType)
             else None
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -128,3 +129,50 @@ def test_rows_of_an_array_are_outputs() -> None:
     whole = rg.jacobian(spread, "z", "m")(*args)
     assert rg.jacobian(spread, "z", "m[1]")(*args).tolist() == whole[1].tolist()
     assert rg.jacobian(spread, "z", "m[-1, 2]")(*args) == whole[1, 2]
+
+
+@pytest.mark.parametrize("f", [spread, turned])
+def test_a_gradient_within_a_program_takes_every_part(f: rg.Reversible) -> None:
+    """d_k += ∂L/∂k is rg.grad's, nothing else changes, and the second derivative is that of the Hessian."""
+    args = start(0.5, 1.25)
+    for path in PATHS:
+        slope = rg.reversible_gradient(f, "k", loss=path)
+        out = rg.run(slope, *args, 0.5)
+        assert out.values[-1] - 0.5 == pytest.approx(rg.grad(f, "k", loss=path)(*args), abs=1e-9)
+        assert out.erased_bits == 0
+        assert rg.run(slope, *out.values, backward=True).values[-1] == 0.5
+        assert [repr(v) for v in out.values[:-1]] == [repr(v) for v in rg.run(~f, *rg.run(f, *args).values).values]
+        second = rg.grad(rg.grad(f, "k", loss=path), "k")(*args)
+        assert second == pytest.approx(rg.hessian(f, "k", loss=path)(*args), abs=1e-8)
+
+
+def test_a_gradient_by_a_part_is_pickled_and_described() -> None:
+
+    slope = rg.reversible_gradient(spread, "k", loss="ps[1].v[0]")
+    assert slope.__doc__ == "d_k += ∂ps[1].v[0]/∂k; all else as it was."
+    again = pickle.loads(pickle.dumps(slope))
+    assert again(*start(0.5, 1.25), 0.0)[-1] == slope(*start(0.5, 1.25), 0.0)[-1]
+
+
+@reversible
+def squares(y: Array[fixed, 2], xs: Array[fixed, "n"]) -> None:
+    for x in xs:
+        y[1] += x * x
+
+
+slope_of_squares = rg.reversible_gradient(squares, "xs", loss="y[1]")
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_gradient_by_a_part_of_the_run(level: int) -> None:
+    """Arrays whose length is known only when the program runs, and a loss in an array."""
+
+    @reversible(level=level)
+    def f(y: Array[fixed, 2], xs: Array[fixed, 4], g: Array[fixed, 4], n: int) -> None:
+        slope_of_squares(y, xs[:n], g[:n])
+
+    for n in range(5):
+        out = f([0.0, 1.0], [1.0, 2.0, 3.0, 4.0], [1.0] * 4, n)
+        assert out.g.tolist() == [1 + 2 * x if k < n else 1.0 for k, x in enumerate([1.0, 2.0, 3.0, 4.0])]
+        assert out.y.tolist() == [0.0, 1.0]
+        assert (~f)(*out).g.tolist() == [1.0] * 4

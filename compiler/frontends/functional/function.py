@@ -239,7 +239,7 @@ def _type(shape: Any, inference: Inference, function: FunctionalSource) -> Type:
     match shape:
         case ScalarShape(kind) if kind in _ZEROS:
             return Word(kind)
-        case ArrayShape(element, lengths, strides):
+        case ArrayShape(element, _, strides) if (lengths := shape.lengths) is not None:
             return Array(element, lengths, strides)
         case StructShape(FormType(structure=Encoding() as encoding)):
             return encoding.type

@@ -24,7 +24,15 @@ from retrograd.compiler.frontends.specialisation import (
 )
 from retrograd.compiler.ir.effects import only_adds
 from retrograd.compiler.ir.statements import Adjoint, Kind, Procedure
-from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StructShape, leaf_shapes
+from retrograd.compiler.language.shapes import (
+    ArrayShape,
+    PassedLength,
+    ScalarShape,
+    Shape,
+    StructShape,
+    has_passed_length,
+    leaf_shapes,
+)
 from retrograd.compiler.language.types import ArrayType, ScalarType, StructType, Type
 from retrograd.compiler.language.values import FunctionValue
 
@@ -64,6 +72,10 @@ class Specialiser:
                     self._known[other].called_itself = True
             return found
         refuse_here = refuse or _refuse_at_head(function)
+        if function.own_lowering is not None and any(map(has_passed_length, shapes)):
+            message = f"`{function.__name__}` is given an array whose length is known only when the program runs"
+            hint = "A functional function is compiled for the shapes of its arguments: give the array its greatest length, or call a reversible function."
+            refuse_here("RG0717", message, hint)
         if len(self._known) > _MOST or len(self._open) > _DEEPEST:
             refuse_here("RG0719", f"`{function.__name__}` needs yet another version, after {len(self._known)}")
         made = Specialisation(self.module.unique_name(function.__name__), function, shapes, refuse_here)
@@ -171,12 +183,17 @@ def _cotangent_of(shape: Shape) -> Shape | None:
         case ScalarShape(Kind.FIXED | Kind.LOGNUM):
             return ScalarShape(Kind.FIXED)
         case ArrayShape(ScalarType(Kind.FIXED | Kind.LOGNUM), lengths, strides):
-            return ArrayShape(ScalarType(Kind.FIXED), lengths, strides)
-        case ArrayShape(StructType() as t) if _all_fixed(t):
-            return shape
+            return ArrayShape(ScalarType(Kind.FIXED), _lengths_again(lengths), strides)
+        case ArrayShape(StructType() as t, lengths) if _all_fixed(t):
+            return replace(shape, shape=_lengths_again(lengths))
         case StructShape(t, fields) if _all_fixed(t) and fields:
             return shape
     return None
+
+
+def _lengths_again(lengths: tuple[int | PassedLength, ...]) -> tuple[int | PassedLength, ...]:
+    """The lengths of another array, for which they are not passed a second time."""
+    return tuple(replace(n, first=False) if isinstance(n, PassedLength) else n for n in lengths)
 
 
 def _all_fixed(t: Type) -> bool:

@@ -129,22 +129,21 @@ class GradientFunction(LossFunction):
     def reversible(self) -> ReversibleGradient:
         """The gradient as a reversible function. Raises NotDifferentiable unless it is one number."""
         name, r = self.__name__, self.requested
-        if r.part.steps:
-            lost = direction_of(r.f)[0].parameters[r.loss].name + r.part.path
-            refuse(
-                f"the loss of `{name}` is `{lost}`, a part",
-                "add it to an argument of its own in the function, or use rg.hessian",
-            )
         if not is_one(r.argnums):
             refuse(f"`{name}` gives several gradients", "differentiate one: name one argument, as in rg.grad(f, 'x')")
         x = r.run.function.parameters[position(r.f, r.argnums)]
         if isinstance(x.annotation, ArrayAnnotation):
             refuse(f"`{name}` gives an array, the gradient by `{x.name}`", "rg.hessian is its derivative")
-        return reversible_gradient(r.f, r.argnums, r.loss, keep=_KEEP)
+        return reversible_gradient(r.f, r.argnums, self._lost(), keep=_KEEP)
+
+    def _lost(self) -> str:
+        """The loss by name."""
+        r = self.requested
+        return direction_of(r.f)[0].parameters[r.loss].name + r.part.path
 
     def numbers(self) -> list[str]:
         """The arguments that have a derivative by their annotations, without the losses."""
-        all_of_them = reversible_gradient(self.requested.f, None, self.requested.loss)
+        all_of_them = reversible_gradient(self.requested.f, None, self._lost())
         assert all_of_them.gradient_of is not None
         names = [all_of_them.parameters[i].name for i in all_of_them.gradient_of.wanted]
         return [name for name in names if name not in self.losses]

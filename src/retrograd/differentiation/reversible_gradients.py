@@ -13,11 +13,11 @@ from retrograd.differentiation.arguments import (
     Which,
     direction_of,
     kinds,
-    loss_position,
     positions,
     refuse,
     without_derivative,
 )
+from retrograd.differentiation.parts import loss_part
 from retrograd.functions.pickling import with_options
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.values.numbers import fixed
@@ -36,7 +36,7 @@ class ReversibleGradient(Reversible):
         self.parameters = parameters
         self.__name__ = f"gradient_of_{of.__name__}"
         self.__qualname__ = f"gradient of {of.__qualname__}"
-        loss, count = parameters[gradient_of.loss].name, len(of.parameters)
+        loss, count = parameters[gradient_of.loss].name + gradient_of.path, len(of.parameters)
         gains = (
             f"{gain.name} += ∂{loss}/∂{parameters[i].name}"
             for i, gain in zip(gradient_of.wanted, parameters[count:], strict=True)
@@ -48,7 +48,8 @@ class ReversibleGradient(Reversible):
         assert of is not None
         function = cast("Reversible", of.function)  # as `reversible_gradient` was given it
         inner = ~function if of.backward else function
-        return _made_again, (inner, of.wanted, of.loss, of.keep, self.format, self.options)
+        loss = function.parameters[of.loss].name + of.path
+        return _made_again, (inner, of.wanted, loss, of.keep, self.format, self.options)
 
     def with_options(self, **changes: Any) -> Reversible:
         """The same function compiled otherwise: see `Reversible.with_options`."""
@@ -63,7 +64,7 @@ class ReversibleGradient(Reversible):
 def reversible_gradient(
     f: Reversible | Inverse, argnums: Which = None, loss: int | str = 0, *, keep: int = _KEEP
 ) -> ReversibleGradient:
-    """df(*args, *d) : d += ∂L/∂args, all else as it was; L is the value that the argument `loss` has after f(*args).
+    """df(*args, *d) : d += ∂L/∂args, all else as it was; L is the value that the argument `loss`, or its part `"a.x"` or `"y[1]"`, has after f(*args).
 
     Inverse: d −= ∂L/∂args. A reversible function like any other: it is called within reversible functions and in loops, inverted, and
     differentiated in its turn. For each argument x of `argnums` (positions or names; None stands for all that are annotated with
@@ -74,10 +75,11 @@ def reversible_gradient(
     Trap: arguments that f changes must be variables of the caller, as for f.
     """
     function, backward = direction_of(f)
-    at, chosen = loss_position(f, loss), positions(f, argnums)
+    lost_part, chosen = loss_part(f, loss), positions(f, argnums)
+    at = lost_part.position
     keep = _words(keep)
     lost = function.parameters[at]
-    if lost.annotation is not NOTHING and scalar_of(lost.annotation) != FIXED:
+    if not lost_part.steps and lost.annotation is not NOTHING and scalar_of(lost.annotation) != FIXED:
         refuse(f"the loss `{lost.name}` of `{f.__name__}` is {_named(lost.annotation)}", "a loss is one fixed number")
     if chosen is None:
         chosen = [
@@ -100,11 +102,11 @@ def reversible_gradient(
             name += "_"
         names.add(name)
         gains.append(Parameter(name, _gain(p.annotation), variadic=p.variadic))
-    of = GradientOf(function, backward, at, tuple(chosen), keep)
+    of = GradientOf(function, backward, at, tuple(chosen), keep, lost_part.steps, lost_part.path)
     return ReversibleGradient(function, of, (*function.parameters, *gains))
 
 
-def _made_again(f: Any, wanted: tuple[int, ...], loss: int, keep: int, format: Any, options: Any) -> Any:
+def _made_again(f: Any, wanted: tuple[int, ...], loss: str, keep: int, format: Any, options: Any) -> Any:
     """The function out of a pickle, with its options."""
     return with_options(reversible_gradient(f, wanted, loss, keep=keep), format, options)
 

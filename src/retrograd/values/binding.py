@@ -201,7 +201,7 @@ def _annotated(
         if element is None:
             refuse(f"{where} is annotated {wanted}, which is no type of the language", _TYPES)
         found = ArrayType(element, _shape(value, element, where, refuse))
-        problem = mismatch(wanted, found, sizes)
+        problem = mismatch(wanted, found.element, found.shape, sizes)
         if problem is not None:
             refuse(f"{where} is {wanted}, and {described(value)} is not: {problem}", None)
         return found

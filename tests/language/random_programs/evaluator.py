@@ -334,7 +334,8 @@ class Evaluator:
         if name in self.functional:
             tree = self.functional[name]
             return self.each(
-                lambda *x: self.a.function(name, x) if isinstance(x[0], Pair) else self._functional(tree, x), *values
+                lambda *x: self.a.function(name, x) if isinstance(x[0], Pair | complex) else self._functional(tree, x),
+                *values,
             )
         if name in ("sum", "mean"):
             total: Number = 0

@@ -150,3 +150,25 @@ class Further(Locals):
                     args.insert(self.rng.randint(0, len(args)), f"*{row.name}")
         self.cost += 6 * self.times
         return [f"{'~' if self.chance(0.3) else ''}{name}({', '.join([first, *args])})"]
+
+    # ------------------------------------------------------------------ arrays of any length
+
+    def of_any_length(self) -> Lines:
+        """A function of an array whose length the call decides, also when the program runs."""
+        name, kind, changes = self.name("g"), self.pick(("int", "fixed")), self.chance(0.6)
+        self.of_run_lengths.append((name, kind, changes))
+        self.statements[self.array_of_the_run] = 3
+        if changes:
+            body = self.pick((
+                ["for i in range(len(a)):", "    a[i] += x"],
+                ["for i in range(1, len(a)):", "    a[i] += a[i - 1]", "for v in a:", "    v -= x * 2"],
+                ["if len(a) > 1:", "    a[0], a[1] = a[1], a[0]", f"    {name}(a[1:], x)", "for v in reversed(a):", "    v += x"],
+                ["a += x", "rg.neg(a)"],
+            ))  # fmt: skip
+            return ["@reversible", f'def {name}(a: Array[{kind}, "n"], x: {kind}):', *indent(body)]
+        body = self.pick((
+            ["y += rg.sum(a) * len(b)"],
+            ["for v in a:", "    y -= v", "for i, v in enumerate(b):", "    y += v * i"],
+            ["if len(a) > 0:", "    y += a[0] * 2", f"    {name}(y, a[1:], b)", "y += rg.sum(b)"],
+        ))  # fmt: skip
+        return ["@reversible", f'def {name}(y: {kind}, a: Array[{kind}, "n"], b: Array[{kind}, "m"]):', *indent(body)]

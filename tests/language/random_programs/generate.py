@@ -62,6 +62,7 @@ class _Program(Constructs):
         kinds += [self.recursion] * self.chance(0.2)
         kinds += [self.valued_function] * self.chance(0.4)
         kinds += [self.gathering] * self.chance(0.45)
+        kinds += [self.of_any_length] * self.pick((0, 0, 0, 0, 1, 2))
         kinds += [self.open_struct] * self.chance(0.2)
         kinds += [self.with_adjoint] * self.chance(0.25)
         self.rng.shuffle(kinds)

@@ -42,6 +42,8 @@ class Locals(Statements):
         #: functions whose calls have a value
         self.valued: list[Signature] = []
         self._calling = False
+        #: functions of arrays of any length: (name, kind, whether they change their first array)
+        self.of_run_lengths: list[tuple[str, str, bool]] = []
         self.records: list[Record] = []
         self.deepest[self.routine] = 2
         self.statements |= {
@@ -194,21 +196,32 @@ class Locals(Statements):
         return [f"{name} = {start}", *done, *body, *undone, f"del {name}"]
 
     def array_of_the_run(self) -> Lines | None:
-        """An array whose length is known only when the program runs, filled, used and cleared."""
+        """An array whose length is known only when the program runs, filled, used and cleared; functions do this, too."""
         kind = self.pick(("int", "fixed"))
+        functions = [f for f in self.of_run_lengths if f[1] == kind]
+        filling, summing = ([f for f in functions if f[2] == whether] for whether in (True, False))
         name, index = self.name("w"), self.name("i")
         with self.recording() as record, self.segment():
             length = f"({self.integer(1)}) % 4 + {self.pick((0, 1))}"
+            other = self.expression(kind, 1)
             self.declare(Var(index, INT, writable=False, range=(0, 4)))
             e = self.expression(kind, 1)
+        part = self.pick((name, name, f"{name}[1:]")) if length.endswith("1") else name
         with self.segment(record.reads):
             body = self.closed(1)
             place = self.place({kind})
             use = [] if place is None else [f"{place[0]} {self.pick('+-')}= rg.sum({name})"]
+            if place is not None and summing:
+                f = self.pick(summing)[0]
+                use.append(self.pick((f"{place[0]} += {f}({part}, {name})", f"~{f}({place[0]}, {name}, {part})")))
         head = f"for {index} in range(len({name})):"
         dtype = ", dtype=int" if kind == "int" else ""
-        made, freed = f"{name} = rg.zeros({length}{dtype})", [head, f"    {name}[{index}] -= {e}", f"del {name}"]
-        return [made, head, f"    {name}[{index}] += {e}", *body, *use, *freed]
+        filled, cleared = [head, f"    {name}[{index}] += {e}"], [head, f"    {name}[{index}] -= {e}"]
+        if filling and self.chance(0.7):
+            call = f"{self.pick(filling)[0]}({part}, {other})"
+            filled, cleared = [*filled, call], [f"~{call}", *cleared]
+            self.cost += 12 * self.times
+        return [f"{name} = rg.zeros({length}{dtype})", *filled, *body, *use, *cleared, f"del {name}"]
 
     def _step(self, name: str, kind: str) -> tuple[Lines, Lines]:
         """Lines that change a local variable, and those that undo it."""

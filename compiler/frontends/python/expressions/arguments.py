@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from retrograd.compiler.frontends.python.captures import static_key
@@ -15,12 +15,14 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.ir.expressions import Length, RunLength
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import number_kind
-from retrograd.compiler.language.lengths import bound, is_known, known
+from retrograd.compiler.language.lengths import LARGEST, bound
 from retrograd.compiler.language.shapes import (
     ArrayShape,
     ClosureShape,
+    PassedLength,
     ScalarShape,
     Shape,
     StackShape,
@@ -29,7 +31,6 @@ from retrograd.compiler.language.shapes import (
 )
 from retrograd.compiler.language.types import (
     ArrayAnnotation,
-    ArrayType,
     ScalarType,
     StackAnnotation,
     element_of,
@@ -61,11 +62,12 @@ Bound = dict[str, tuple[Value, ast.AST]]
 
 @dataclass(frozen=True)
 class Leaf:
-    """An argument for one parameter of a procedure. `name`: of the parameter."""
+    """An argument for one parameter of a procedure. `name`: of the parameter. `length`: the length that it is, of an array."""
 
     value: Scalar | ArrayView | StackValue
     where: ast.AST
     name: str
+    length: RunLength | None = None
 
 
 @dataclass(eq=False)
@@ -112,7 +114,7 @@ class Arguments:
         return {p.name: found[p.name] for p in parameters}
 
     def fitted(
-        self, p: Parameter, value: Value, where: ast.AST, function: SourceFunction, sizes: dict[str, int]
+        self, p: Parameter, value: Value, where: ast.AST, function: SourceFunction, sizes: dict[str, Length]
     ) -> Value:
         """The argument, converted to the type that the parameter is annotated with. `sizes`: lengths of named dimensions."""
         if p.variadic:
@@ -153,8 +155,7 @@ class Arguments:
                         what = "an array that is not stored anywhere"
                         hint = f"give it a name first, `t = {shortened(where)}`, which makes an array of it"
                     self.errors.fail("RG0715", f"{shown} is {wanted}, not {what}", where, hint)
-                self._require_known(value, where)
-                problem = mismatch(wanted, ArrayType(value.element, known(value.shape)), sizes)
+                problem = mismatch(wanted, value.element, value.shape, sizes)
                 if problem is not None:
                     code = "RG0715" if element_of(wanted.element) != value.element else "RG0712"
                     message = f"{shown} is {wanted}, and `{shortened(where)}` is not: {problem}"
@@ -183,9 +184,10 @@ class Arguments:
                 found.append(Leaf(value, where, name))
                 return ScalarShape(value.kind)
             case ArrayView(element, shape, strides):
-                self._require_known(value, where)
-                found.append(Leaf(value, where, name))
-                return ArrayShape(element, known(shape), strides)
+                checks = tuple(c for n in shape if isinstance(n, RunLength) for c in n.checks)
+                tested = value.address._replace(checks=tuple(dict.fromkeys((*value.address.checks, *checks))))
+                found.append(Leaf(replace(value, address=tested), where, name))
+                return ArrayShape(element, tuple(self._length(n, name, where, found) for n in shape), strides)
             case StackValue(t):
                 found.append(Leaf(value, where, name))
                 return StackShape(t)
@@ -215,12 +217,16 @@ class Arguments:
             case _:
                 self.errors.fail("RG0715", f"{describe(value)} is no argument", where)
 
-    def _require_known(self, view: ArrayView, where: ast.AST) -> None:
-        if is_known(view.shape):
-            return
-        message = f"`{shortened(where)}` has a length that is known only when the program runs"
-        hint = "A function is compiled for the shapes of its arguments: pass the whole array and the length, or its elements in a loop."
-        self.errors.fail("RG0717", message, where, hint)
+    def _length(self, n: Length, name: str, where: ast.AST, found: list[Leaf]) -> int | PassedLength:
+        """A length of an array; one of the run is passed, too, once for all arrays that have it."""
+        if not isinstance(n, RunLength):
+            return n
+        lengths = [leaf.length for leaf in found if leaf.length is not None]
+        first = n not in lengths
+        if first:
+            found.append(Leaf(Scalar(n.e, None, "it is the length of an array"), where, f"len({name})", n))
+        number = len(lengths) if first else lengths.index(n)
+        return PassedLength(number, min(LARGEST, self.expressions.arithmetic.w.sign - 1), first)
 
     def captured(self, f: FunctionValue, where: ast.AST, found: list[Leaf]) -> tuple[tuple[str, Shape], ...]:
         """The shapes of the variables around f that it uses, whose leaves are added to `found`."""

@@ -125,7 +125,10 @@ class CallValues:
             way = f"its fields are {', '.join(x.fields)}" if isinstance(x, StructValue) else None
             self.errors.fail("RG0703", f"{describe(x)} has no length", node, way)
         if callee is abs:
-            return self.errors.guarded(node, self.expressions.arithmetic.function, "abs", self._arguments(node, 1))
+            (x,) = self._arguments(node, 1)
+            if isinstance(x, Constant) and isinstance(x.value, complex):
+                return self.errors.guarded(node, lambda: Constant(abs(x.value)))
+            return self.errors.guarded(node, self.expressions.arithmetic.function, "abs", [x])
         if callee is round and not all(isinstance(v, Constant) for v in self._arguments(node, None)):
             if len(node.args) != 1:
                 hint = f"write `fixed(round({shortened(node.args[0])} * 100)) / 100` for two places"

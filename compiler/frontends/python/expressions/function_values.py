@@ -10,6 +10,7 @@ field. Arrays in the place of numbers are taken element by element.
 from __future__ import annotations
 
 import ast
+import cmath
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -20,7 +21,7 @@ from retrograd.compiler.frontends.python.expressions.arguments import Arguments,
 from retrograd.compiler.frontends.python.source import NOTHING, InnerFunction, Parameter, SourceFunction
 from retrograd.compiler.frontends.specialisation import Refuse, Specialisation
 from retrograd.compiler.ir.effects import only_adds
-from retrograd.compiler.ir.expressions import E, Invocation, view
+from retrograd.compiler.ir.expressions import E, Invocation, Length, view
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language import complex_numbers
 from retrograd.compiler.language.arithmetic import number_kind
@@ -73,6 +74,8 @@ class FunctionValues:
         def one(*values: Value) -> Value:
             of_complex = complex_numbers.extends(function)
             if of_complex is not None and complex_numbers.among(values):
+                if isinstance(values[0], Constant):
+                    return Constant(getattr(cmath, of_complex)(values[0].value))
                 return arithmetic.complex.function(of_complex, values)
             each = iter(values)
             inner = dict(bound)
@@ -118,7 +121,7 @@ class FunctionValues:
         shapes: list[Shape] = []
         parameters: list[int] = []
         leaves: list[Leaf] = []
-        sizes: dict[str, int] = {}
+        sizes: dict[str, Length] = {}
         for p in function.parameters:
             if p is result:
                 shapes.append(made)

@@ -23,12 +23,13 @@ from retrograd.compiler.frontends.python.statements.branches import loads_clobbe
 from retrograd.compiler.frontends.python.statements.locations import Locations
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.specialisation import Specialisation
-from retrograd.compiler.ir.expressions import Address, E, Length, loads, variables
+from retrograd.compiler.ir.expressions import Address, E, Length, RunLength, loads, variables
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Block, Call, Const, If, Operand, Region, Test, Var, invert
 from retrograd.compiler.language.arithmetic import first_axis
-from retrograd.compiler.language.lengths import merged
+from retrograd.compiler.language.lengths import bound, merged, value_of, words_of
 from retrograd.compiler.language.shapes import Shape
+from retrograd.compiler.language.types import row_major
 from retrograd.compiler.language.values import (
     ArrayView,
     FunctionValue,
@@ -117,7 +118,7 @@ class Calls:
         function: SourceFunction = f.function
         shapes: list[Shape] = []
         found: list[Leaf] = []
-        sizes: dict[str, int] = {}
+        sizes: dict[str, Length] = {}
         #: arguments that are changed through a view, by position
         seen: dict[int, View] = {}
         for p in function.parameters:
@@ -256,7 +257,19 @@ class Calls:
             # Two columns, for example, that are less than a stride apart: they overlap only if they are the same.
             self.locations.differ(t, a.address, b.address, 1, 1, "RG0705", message, y.where)
             return
+        size_a, size_b = _run_extent(a), _run_extent(b)
+        of_the_run = any(isinstance(n, RunLength) for v in (a, b) if isinstance(v, ArrayView) for n in v.shape)
+        if of_the_run and size_a is not None and size_b is not None:
+            self.locations.apart(t, a.address, b.address, size_a, size_b, message, y.where)
+            return
         self.locations.differ(t, a.address, b.address, extent(a), extent(b), "RG0705", message, y.where)
+
+
+def _run_extent(view: ArrayView | StackValue) -> E | None:
+    """The words from the first of an array to behind the last, where they are next to each other; None elsewhere."""
+    if not isinstance(view, ArrayView) or view.strides != row_major(tuple(map(bound, view.shape)), view.element.size):
+        return None
+    return value_of(words_of((*view.shape, view.element.size)))
 
 
 def _interleave(a: ArrayView, b: ArrayView) -> bool:

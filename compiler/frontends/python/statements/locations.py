@@ -19,10 +19,12 @@ from retrograd.compiler.ir.expressions import (
     Address,
     E,
     add,
+    apply,
     are_apart,
     const,
     difference_of,
     loads,
+    sub,
     variables,
     walk,
 )
@@ -149,6 +151,18 @@ class Locations:
             # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1
             shifted = add(difference, const(size_x - 1, INT), self.builder.w)
             test = Test("geu", t.operand(shifted), Const(size_x + size_y - 1))
+        t.compute.append(Check(test, "RG0805", message, self.errors.span(node)))
+
+    def apart(self, t: Temporaries, x: Address, y: Address, size_x: E, size_y: E, message: str, node: ast.AST) -> None:
+        """Test that [x, x + size_x) and [y, y + size_y) do not overlap, for sizes that are known only when the program runs."""
+        w = self.builder.w
+        t.require((*x.checks, *y.checks))
+        # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1, or with 0 where one is empty.
+        shifted = sub(add(difference_of(x, y, w), size_x, w), const(1, INT), w)
+        empty = [apply("seq", INT, size, const(0, INT)) for size in (size_x, size_y)]
+        both = apply("seq", INT, apply("or", INT, *empty), const(0, INT))
+        most = apply("mul", INT, sub(add(size_x, size_y, w), const(1, INT), w), both)
+        test = Test("geu", t.operand(shifted), t.operand(most))
         t.compute.append(Check(test, "RG0805", message, self.errors.span(node)))
 
     def distinct(self, t: Temporaries, x: Scalar, y: Scalar, call: ast.Call) -> None:

@@ -257,3 +257,161 @@ def test_a_call_on_each_element_of_a_slice() -> None:
         double.each(ys[:n], xs[:n])
 
     assert f([0.0] * 3, [1.0, 2.0, 3.0], 2).ys.tolist() == [2.0, 4.0, 0.0]
+
+
+# ---------------------------------------------------------------- arguments of calls
+
+
+@reversible
+def fill(t: Array[fixed, "n"], x: fixed) -> None:
+    """t := 1, x, x², …, from zeros"""
+    t[0] += 1
+    for i in range(len(t) - 1):
+        t[i + 1] += t[i] * x
+
+
+@reversible
+def product(y: fixed, a: Array[fixed, "n"], b: Array[fixed, "n"]) -> None:
+    y += rg.sum(a * b)
+
+
+@reversible
+def weighted(y: fixed, x: fixed, w: Array[fixed, 6], n: int) -> None:
+    """y += Σ xᵏ wₖ, k < n"""
+    with rg.routine() as r:
+        t = rg.zeros(n)
+        fill(t, x)
+    product(y, t, w[:n])
+    y += product(t, t)
+    ~r
+
+
+@LEVELS
+@ENGINES
+def test_an_array_of_the_run_is_passed_with_its_length(level: int, engine: str) -> None:
+    f, w = weighted.with_options(level=level), np.arange(6.0)
+    for n in (1, 2, 6):
+        powers = 0.5 ** np.arange(n)
+        out = rg.run(f, 0.0, 0.5, w, n, engine=engine).values
+        assert out.y == powers @ w[:n] + powers @ powers
+        assert rg.run(f, *out, engine=engine, backward=True).values.y == 0.0
+
+
+@LEVELS
+def test_its_laws_and_derivatives(level: int) -> None:
+    f, args = weighted.with_options(level=level), (0.0, 0.5, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 5)
+    check_inverse(f, *args)
+    check_gradient(f, *args)
+    assert rg.grad(f, "x")(*args) == rg.gradient_report(f, "x")(*args).gradients == rg.jvp(f, args, {"x": 1.0})[1].y
+    assert rg.hessian(f, "x")(*args) == pytest.approx(6 + 24 * 0.5 + 60 * 0.25 + 2 + 12 * 0.25 + 30 * 0.0625 + 56 / 64)
+
+
+@reversible
+def add_both(a: Array[int, "n"], b: Array[int, "m"], x: int) -> None:
+    a += x
+    b -= x
+
+
+@LEVELS
+@given(*[st.integers(0, 4)] * 4)
+def test_two_parts_of_one_array_must_lie_apart(level: int, i: int, j: int, k: int, m: int) -> None:
+    @reversible(level=level)
+    def f(xs: Array[int, 4], i: int, j: int, k: int, m: int) -> None:
+        add_both(xs[i:j], xs[k:m], 1)
+
+    args = [0] * 4, i, j, k, m
+    if not (i <= j and k <= m):
+        code = "RG0801"
+    elif {*range(i, j)} & {*range(k, m)}:
+        code = "RG0805"
+    else:
+        assert f(*args).xs.tolist() == [(i <= n < j) - (k <= n < m) for n in range(4)]
+        assert (~f)(*f(*args)).xs.tolist() == [0] * 4
+        return
+    with pytest.raises(rg.ProgramTrap) as trap:
+        f(*args)
+    assert trap.value.code == code
+
+
+@reversible
+def alternating(y: int, a: Array[int, "n"]) -> None:
+    """y += a₀ − a₁ + a₂ − …, by recursion on shorter parts"""
+    if len(a) > 0:
+        y += a[0]
+        ~alternating(y, a[1:])
+
+
+@LEVELS
+def test_recursion_on_shorter_parts(level: int) -> None:
+    @reversible(level=level)
+    def f(y: int, xs: Array[int, "n"], k: int) -> None:
+        alternating(y, xs[:k])
+
+    for k in range(5):
+        assert f(0, [1, 3, 9, 27], k).y == [0, 1, -2, 7, -20][k]
+        assert (~f)(*f(0, [1, 3, 9, 27], k)).y == 0
+    # One version of the function serves all lengths.
+    assert str(f.lower(0, [1, 2, 3], 2)).count("procedure alternating") == 1
+
+
+@LEVELS
+def test_rows_structs_inner_functions_and_each(level: int) -> None:
+    @rg.struct
+    class Particle:
+        x: fixed
+        v: fixed
+
+    @reversible
+    def drift(ps: Array[Particle, "n"], dt: fixed) -> None:
+        for p in ps:
+            p.x += p.v * dt
+
+    @reversible
+    def add_rows(a: Array[fixed, "k", 2], b: Array[fixed, "k", 2]) -> None:
+        a += b * 2
+
+    @reversible
+    def add(y: fixed, x: fixed) -> None:
+        y += x
+
+    @reversible
+    def gathered(y: fixed, *xs: Array[fixed]) -> None:
+        for x in xs:
+            y += rg.sum(x)
+
+    @reversible(level=level)
+    def f(y: fixed, m: Array[fixed, 3, 2], ps: Array[Particle, "n"], k: int) -> None:
+        t = rg.zeros(k, 2)
+
+        def scaled(z: fixed) -> None:
+            z += rg.sum(t) * len(t)
+
+        add_rows(t, m[:k])
+        drift(ps[:k], 0.5)
+        scaled(y)
+        gathered(y, m[:k, 0], t[:, 1])
+        add.each(m[:k, 1], ps.v[:k])
+        ~add.each(m[:k, 1], ps.v[:k])
+        ~add_rows(t, m[:k])
+
+    args = 0.0, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [Particle(1.0, 2.0)] * 3, 2
+    out = f(*args)
+    assert out.y == 2 * 2 * (1 + 2 + 3 + 4) + (1 + 3) + 2 * (2 + 4)
+    assert [p.x for p in out.ps] == [2.0, 2.0, 1.0]
+    check_inverse(f, *args)
+    check_gradient(f, *args, loss="y", argnums="m")
+
+
+def test_shadows_of_an_array_that_only_functions_touch() -> None:
+    """The array lies on the stack; its cotangents lie behind the stack, and not between its words."""
+
+    @reversible(level=0)
+    def f(y: fixed, x: fixed, n: int) -> None:
+        with rg.routine() as r:
+            t, u = rg.zeros(n), rg.zeros(n)
+            fill(t, x)
+            fill(u, 1)
+        product(y, t, u)
+        ~r
+
+    assert rg.grad(f, "x")(0.0, 0.5, 4) == 1 + 2 * 0.5 + 3 * 0.25
