@@ -11,7 +11,7 @@ it holds the order and the loop depth that they need.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -55,6 +55,20 @@ def linearize(block: ir.Block, w: Format, span: Span | None = None) -> list[Step
     return lowering.steps
 
 
+def _last_line(computed: Sequence[Step], body: Sequence[Step]) -> Span | None:
+    """The place of the last of the statements that share a temporary, of which the undoing is a part: no line begins again there.
+
+    None if the temporary serves one line, or its undoing can trap, which is reported at its own place.
+    """
+    ends = [step.span for step in (*computed[:1], *body[:1], *body[-1:]) if step.span is not None]
+    if len(ends) < 3 or any(span.file != ends[0].file for span in ends):
+        return None
+    lines = {step.span.line if step.span else 0 for step in computed}
+    checked = any(isinstance(step.origin, ir.Local | ir.Delocal) and step.origin.checked for step in computed)
+    shared = lines == {ends[0].line} == {ends[1].line} and ends[2].line > ends[0].line
+    return ends[2] if shared and not checked else None
+
+
 class _Lowering:
     def __init__(self, w: Format) -> None:
         self.w = w
@@ -91,10 +105,9 @@ class _Lowering:
                 first = len(self.steps)
                 self.block(compute, span, depth)
                 computed = self.steps[first:]
+                begin = len(self.steps)
                 self.block(body, span, depth)
-                # A temporary that statements share is undone as a part of the last of them: no line begins again there.
-                one_line = len({step.span and step.span[:2] for step in computed}) == 1
-                self._uncompute(computed, self.steps[-1].span if name is None and one_line else None)
+                self._uncompute(computed, None if name else _last_line(computed, self.steps[begin:]))
             case ir.If():
                 self._if(node, span, depth)
             case ir.While():
