@@ -60,13 +60,13 @@ def _last_line(computed: Sequence[Step], body: Sequence[Step]) -> Span | None:
 
     None if the temporary serves one line, or its undoing can trap, which is reported at its own place.
     """
-    ends = [step.span for step in (*computed[:1], *body[:1], *body[-1:]) if step.span is not None]
-    if len(ends) < 3 or any(span.file != ends[0].file for span in ends):
-        return None
-    lines = {step.span.line if step.span else 0 for step in computed}
+    lines = {step.span and step.span[:2] for step in computed}
+    last = body[-1].span if body else None
     checked = any(isinstance(step.origin, ir.Local | ir.Delocal) and step.origin.checked for step in computed)
-    shared = lines == {ends[0].line} == {ends[1].line} and ends[2].line > ends[0].line
-    return ends[2] if shared and not checked else None
+    if last is None or len(lines) != 1 or checked:
+        return None
+    [line] = lines
+    return last if line is not None and line[0] == last.file and line[1] < last.line else None
 
 
 class _Lowering:
