@@ -221,7 +221,7 @@ class Microcode:
     def _program(self, executed: Opcode, found: Microprogram, lifted: bool, same: bool) -> tuple[Row, list[Row]]:
         """The selections of the first row, and the rows: one for each cycle of execution, then one for each write."""
         w = self.parameters.format
-        rows: list[Row] = [{} for _ in range(found.execute + max(1, len(found.writes)))]
+        rows: list[Row] = [{} for _ in range(found.execute + len(found.write_cycles))]
         for operation in found.schedule.operations:
             _slot(rows[operation.cycle], operation.slot).update(self._issue(operation))
             for result, shift in self._results(operation):
@@ -296,13 +296,17 @@ class Microcode:
 
     def _writes(self, executed: Opcode, found: Microprogram, lifted: bool, rows: list[Row]) -> None:
         after = dict(found.schedule.after)
-        for k, register in enumerate(found.writes or (None,)):
+        cycles = found.write_cycles
+        for k, (word, shadow) in enumerate(cycles):
             row = rows[found.execute + k]
-            commit: Row = {"first": k == 0, "last": k == max(1, len(found.writes)) - 1}
-            if register is not None:
-                name = _PLACES[register]
-                commit |= {"field": _FIELDS[register], "word": name in after, "cotangent": bar(name) in after}
-                row |= {port: after.pop(p) for port, p in (("x", name), ("y", bar(name))) if p in after}
+            commit: Row = {"first": k == 0, "last": k == len(cycles) - 1}
+            for port, register, what in (("x", word, "word"), ("y", shadow, "cotangent")):
+                if register is not None:
+                    name = _PLACES[register] if what == "word" else bar(_PLACES[register])
+                    named = "shadow" if what == "cotangent" and self._units.overlapped else "field"
+                    commit |= {named: _FIELDS[register], what: name in after}
+                    if name in after:
+                        row[port] = after.pop(name)
             if k == 0:
                 drops = cotangent_step(executed, self.parameters.format, False).drops if lifted else ()
                 if drops not in ((), (bar("d"),)):

@@ -176,6 +176,9 @@ SLOT: dict[str, Any] = {
     "shift": 5,
 }
 
+#: Changes of state of an overlapped core, which writes a cotangent to a register of its own: the field that names it.
+WIDE_COMMIT = data.StructLayout({**{str(name): COMMIT[name].shape for name, _ in COMMIT}, "shadow": Field})
+
 MICROWORD = data.StructLayout({**SLOT, "check": CHECK, "commit": COMMIT})
 
 #: the first selection of a constant in an overlapped core, and the number of constants
@@ -192,7 +195,7 @@ def wide_check(slots: int) -> data.StructLayout:
 def wide_microword(slots: int) -> data.StructLayout:
     """The microword of an overlapped core. The fields of the first slot stand as in MICROWORD, the others in `slot1`, …"""
     others = {f"slot{k}": data.StructLayout(SLOT) for k in range(1, slots)}
-    return data.StructLayout({**SLOT, "check": wide_check(slots), "commit": COMMIT, **others})
+    return data.StructLayout({**SLOT, "check": wide_check(slots), "commit": WIDE_COMMIT, **others})
 
 
 def wide_select(select: Select, slot: int, slots: int) -> int:

@@ -15,7 +15,7 @@ class RegisterFile(wiring.Component):
     """The outputs are the operand latches: they hold the words that were read until the next read, also across writes."""
 
     def __init__(self, width: int, transparent: bool = False) -> None:
-        """`transparent`: a read gets the word that is written in the same cycle."""
+        """`transparent`: a read gets the word that is written in the same cycle; and a cotangent is written to a register of its own."""
         self.width = width
         self.transparent = transparent
         self.words = MemoryData(shape=width, depth=REGISTERS, init=[])
@@ -29,6 +29,7 @@ class RegisterFile(wiring.Component):
                 **{f"{place}_{what}": Out(width) for place in PLACES for what in ("word", "cotangent")},
                 #: the register to write, and which of word and cotangent is written
                 "number": In(range(REGISTERS)),
+                **({"shadow": In(range(REGISTERS))} if transparent else {}),
                 "word": In(width),
                 "cotangent": In(width),
                 "write_word": In(1),
@@ -42,7 +43,7 @@ class RegisterFile(wiring.Component):
             m.submodules[f"{what}s"] = memory = Memory(data)
             write = memory.write_port()
             m.d.comb += [
-                write.addr.eq(self.number),
+                write.addr.eq(self.shadow if self.transparent and what == "cotangent" else self.number),
                 write.data.eq(getattr(self, what)),
                 write.en.eq(getattr(self, f"write_{what}")),
             ]

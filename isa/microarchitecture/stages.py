@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
-from retrograd.isa.entries import BAR, NOT_JUMPING, REGISTER_FIELDS, Guards, Opcode
+from retrograd.isa.entries import BAR, NOT_JUMPING, REGISTER_FIELDS, Guards, Opcode, bar
 from retrograd.isa.expr import Expr
 from retrograd.isa.microarchitecture.micro_operations import Schedule
 from retrograd.isa.words import Format
@@ -65,7 +66,7 @@ class Microprogram:
     execute: int
     #: reads a memory word, and perhaps writes one
     memory: bool
-    #: the fields of the registers to write, a cycle each: rd, then ra, then rb
+    #: the fields of the registers to write, in their order: rd, then ra, then rb
     writes: tuple[str, ...]
     #: the next instruction begins to execute while this one writes its last register
     overlapped: bool = False
@@ -73,12 +74,24 @@ class Microprogram:
     redirects: bool = False
 
     @property
+    def write_cycles(self) -> tuple[tuple[str | None, str | None], ...]:
+        """The field of the register whose word is written, and of the one whose cotangent is, in each cycle of writing; at least one.
+
+        An overlapped core writes them separately, and so a word and the cotangent of another register in one cycle.
+        """
+        if not self.overlapped:
+            return tuple((field, field) for field in self.writes) or ((None, None),)
+        words = [field for name, field in REGISTER_FIELDS.items() if name in self.schedule.after]
+        cotangents = [field for name, field in REGISTER_FIELDS.items() if bar(name) in self.schedule.after]
+        return tuple(zip_longest(words, cotangents)) or ((None, None),)
+
+    @property
     def stages(self) -> dict[str, int]:
         """Stage -> cycles, in their order. A memory word is written along with the first register.
 
         On an overlapped core: the cycles in which no other instruction executes.
         """
-        writes = max(1, len(self.writes))
+        writes = len(self.write_cycles)
         memory = {"address": ADDRESS, "access": ACCESS} if self.memory else {}
         if not self.overlapped:
             return {"fetch": FETCH, "decode": DECODE, "read": READ, **memory, "execute": self.execute, "write": writes}

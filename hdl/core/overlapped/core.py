@@ -36,6 +36,9 @@ from retrograd.isa.microarchitecture.micro_operations import Unit
 #: D, overflow, strict
 _MODES = data.StructLayout({"lifted": 1, "overflow": 1, "strict": 1})
 
+#: word or cotangent -> the field of a commit that names its register
+_NAMED = {"word": "field", "cotangent": "shadow"}
+
 #: What is left to know of an instruction while it executes.
 _FACTS = data.StructLayout(
     {
@@ -227,6 +230,7 @@ class OverlappedCore(Core):
         with m.If(~self.idle):
             m.d.comb += [
                 registers.number.eq(self._number(commit.field, writing.instruction)),
+                registers.shadow.eq(self._number(commit.shadow, writing.instruction)),
                 registers.word.eq(x),
                 registers.cotangent.eq(y),
                 registers.write_word.eq(commit.word & writes),
@@ -240,13 +244,15 @@ class OverlappedCore(Core):
                 memory.write_word.eq(commit.memory & writes),
                 memory.write_cotangent.eq(commit.memory_cotangent & writes),
             ]
+        with m.Else():
+            m.d.comb += registers.shadow.eq(self.window.address)
 
         # ------------------------------------------------ counters, and the retirement port
         which = [old["d_word"], *(old[f"{place}_word"] for place in PLACES)]
         shadow = [old["d_cotangent"], *(old[f"{place}_cotangent"] for place in PLACES)]
         pairs = (
             (commit.word, x, Array(which)[commit.field]),
-            (commit.cotangent, y, Array(shadow)[commit.field]),
+            (commit.cotangent, y, Array(shadow)[commit.shadow]),
             (commit.memory, z, memory.old_word),
             (commit.memory_cotangent, memory.cotangent, memory.old_cotangent),
         )
@@ -280,10 +286,10 @@ class OverlappedCore(Core):
         A word that an instruction writes goes to the next one past the register file, in the cycle of the write.
         """
         width, operands, registers, memory = self.parameters.width, self.operands, self.registers, self.memory
-        commit, launch = sequencer.commit, sequencer.launch
-        now = self._number(commit.field, writing.instruction)
-        soon, soon_number = sequencer.commits, Signal(8)
-        m.d.comb += soon_number.eq(self._number(soon.field, running.instruction))
+        commit, launch, soon = sequencer.commit, sequencer.launch, sequencer.commits
+        #: the registers that are written now, and in the next cycle
+        now = {x: self._number(commit[field], writing.instruction) for x, field in _NAMED.items()}
+        later = {x: self._number(soon[field], running.instruction) for x, field in _NAMED.items()}
         old: dict[str, Signal] = {}
         hits = []
         for select in HITS:
@@ -295,10 +301,10 @@ class OverlappedCore(Core):
                 Signal(),
                 Signal(width, name=f"old_{place}_{what}"),
             )
-            found = Mux(commit[what] & (now == read[field]), written, getattr(registers, f"{place}_{what}"))
+            found = Mux(commit[what] & (now[what] == read[field]), written, getattr(registers, f"{place}_{what}"))
             kept = Mux(hit, written, latch)
             m.d.comb += [operands.entering[select.value].eq(found), operands.latches[select.value].eq(kept)]
-            hits.append(soon[what] & (soon_number == read[field]))
+            hits.append(soon[what] & (later[what] == read[field]))
             m.d.sync += [hit.eq(launch & hits[-1]), latch.eq(Mux(launch, found, kept)), held.eq(kept)]
             old[f"{place}_{what}"] = held
         m.d.comb += [operands.hits.eq(Cat(hits)), operands.launch.eq(launch)]
@@ -382,12 +388,12 @@ class OverlappedCore(Core):
                 m.d.sync += getattr(r, f"{place}_word_before").eq(old[f"{place}_word"])
                 m.d.sync += getattr(r, f"{place}_cotangent_before").eq(old[f"{place}_cotangent"])
         for place, field in zip(PLACES, (Field.RD, Field.RA, Field.RB), strict=True):
-            with m.If((commit.field == field) & writes):
-                m.d.sync += [
-                    getattr(r, f"{place}_written").eq(Cat(commit.word, commit.cotangent)),
-                    getattr(r, f"{place}_word_after").eq(registers.word),
-                    getattr(r, f"{place}_cotangent_after").eq(registers.cotangent),
-                ]
+            for bit, what in enumerate(_NAMED):
+                with m.If(commit[what] & (commit[_NAMED[what]] == field) & writes):
+                    m.d.sync += [
+                        getattr(r, f"{place}_written")[bit].eq(1),
+                        getattr(r, f"{place}_{what}_after").eq(getattr(registers, what)),
+                    ]
         with m.If((commit.memory | commit.memory_cotangent) & writes):
             m.d.sync += [
                 r.m_written.eq(Cat(commit.memory, commit.memory_cotangent)),

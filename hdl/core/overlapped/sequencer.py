@@ -14,7 +14,7 @@ from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.microcode import ADDRESS_BITS, Microcode
-from retrograd.hdl.microword import COMMIT
+from retrograd.hdl.microword import WIDE_COMMIT
 
 
 class OverlappedSequencer(wiring.Component):
@@ -59,8 +59,8 @@ class OverlappedSequencer(wiring.Component):
                 "next": Out(microword),
                 "now": Out(microword),
                 #: the changes of state that this cycle commits, and those of the next
-                "commit": Out(COMMIT),
-                "commits": Out(COMMIT),
+                "commit": Out(WIDE_COMMIT),
+                "commits": Out(WIDE_COMMIT),
             }
         )
 
@@ -74,7 +74,7 @@ class OverlappedSequencer(wiring.Component):
 
         # ------------------------------------------------ rows
         at, executes, active, doom = Signal(ADDRESS_BITS), Signal(), Signal(), Signal()
-        written = Signal(COMMIT)
+        written = Signal(WIDE_COMMIT)
         m.d.comb += [
             # The row at the memory's output belongs to an instruction.
             active.eq(executes & (phase == Phase.RUN)),

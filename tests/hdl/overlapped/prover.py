@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from retrograd.hdl.core.cores import core_of
-from retrograd.hdl.core.overlapped.core import OverlappedCore
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.lazy_definitions import Definitions
@@ -47,9 +46,8 @@ class OverlappedProver(Prover):
     def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60) -> None:
         self.w = w
         self.seconds = seconds
-        self._core = core = core_of(Parameters(w, code_words=8, data_words=4, core="fast"), microcode)
-        assert isinstance(core, OverlappedCore)
-        self.cores = core
+        core: Any = core_of(Parameters(w, code_words=8, data_words=4, core="fast"), microcode)
+        self._core = self.cores = core
         operands = [getattr(core.operands, f"result{k}") for k in range(core.slots)]
         self._hardware = hardware = _AheadUnknown(
             core,
@@ -86,7 +84,10 @@ class OverlappedProver(Prover):
         """The units of a slot, with the operands that they hold, in the place of those of the core."""
         core = self.cores
         core.logic = core.logics[k]
-        core.multiplier, core.divider = core.multipliers.get(k, core.multipliers[0]), core.dividers.get(k, core.dividers[0])
+        core.multiplier, core.divider = (
+            core.multipliers.get(k, core.multipliers[0]),
+            core.dividers.get(k, core.dividers[0]),
+        )
         self._products, self._division = self._stages.get(k, ([None, None], None))
         try:
             yield

@@ -18,7 +18,7 @@ from retrograd.isa.words import Format
 pytest.importorskip("z3")
 Q8 = Format(8, 4)
 OPCODES = [o.name for o in TABLE]
-QUICK = ("imm.xor", "goto.eq", "exch")
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +33,15 @@ def prover(module: Callable[[str], ModuleType]) -> Callable[..., Any]:
     return lambda microcode=None: of_the_table() if microcode is None else kind(Q8, microcode)
 
 
-@pytest.mark.parametrize("name", [pytest.param(o, marks=[] if o in QUICK else pytest.mark.slow) for o in OPCODES])
+@pytest.mark.parametrize("name", OPCODES)
 def test_each_opcode_is_undone(prover: Any, name: str) -> None:
     for claim in claims(Q8, {name}):
-        if claim.kind is not ClaimKind.TRANSITION and (name not in QUICK or claim.lifted):
+        if claim.kind is not ClaimKind.TRANSITION:
             found = prover().prove_claim(claim)
             assert found.holds, (claim.name, found.counterexample)
             assert found.witnessed, claim.name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mov.add", "swap", "goto.lt", "ld.add", "exch", "mul.add", "min"])
 def test_a_step_is_the_tables(prover: Any, name: str) -> None:
     wanted = [claim for claim in claims(Q8, {name}) if claim.kind is ClaimKind.TRANSITION]
@@ -53,7 +52,6 @@ def test_a_step_is_the_tables(prover: Any, name: str) -> None:
         assert found.witnessed, claim.name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "other"), [("mov.add", "mov.add"), ("goto.lt", "goto.ge"), ("swap", "mov.xor")])
 def test_the_wrong_microprogram_is_refuted(
     prover: Any, microcode: Callable[[Parameters], Microcode], name: str, other: str
@@ -71,8 +69,12 @@ def test_the_wrong_microprogram_is_refuted(
 
 
 def test_a_planted_fault_is_refuted(prover: Any, planted: Callable[[str, str, str], type], module: Any) -> None:
-    """The write of the memory word's cotangent lost, and DIR not used: neither is undone."""
-    planted("core.overlapped.core", "memory.write_cotangent.eq(commit.memory_cotangent & writes)", "memory.write_cotangent.eq(0)")
+    """A lost write of a memory word's cotangent: sums are undone, and exchanges with memory are not."""
+    planted(
+        "core.overlapped.core",
+        "memory.write_cotangent.eq(commit.memory_cotangent & writes)",
+        "memory.write_cotangent.eq(0)",
+    )
     again = module("tests/hdl/overlapped/prover.py").OverlappedProver(Q8)
     assert again.prove(TABLE["mov.add"], lifted=True).holds
     assert not again.prove(TABLE["exch"], lifted=True).holds
