@@ -123,5 +123,5 @@ def microprogram(opcode: Opcode, own: Schedule, inverse: Schedule, overlapped: b
 
 
 def redirects(opcode: Opcode) -> bool:
-    """Whether the next instruction depends on more than PC and DIR: the opcode sets BR, meets a jump, turns or halts."""
-    return "br" in opcode.writes or opcode.turns or opcode.halts or NOT_JUMPING not in opcode.guards(_ANY)
+    """Whether the next instruction depends on more than PC and DIR: the opcode sets BR, may meet a jump, or turns."""
+    return "br" in opcode.writes or opcode.turns or NOT_JUMPING not in opcode.guards(_ANY)

@@ -21,18 +21,18 @@ from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
+_PHASES = {"code": Phase.FETCH, "sequencer.dispatch": Phase.DECODE}
+
 
 class _AheadUnknown(Symbolic):
     """Memories are read for the instruction to be proved in one phase. In any other they are read ahead, and the words are arbitrary."""
-
-    phases: dict[str, Phase] = {"code": Phase.FETCH, "sequencer.dispatch": Phase.DECODE}
 
     def answer(self, name: str, word: Hook) -> None:
         core: Any = self.core
         width = {"code": 64, "sequencer.dispatch": core.microcode.entry.size}[name]
 
         def found(at: Word) -> Word:
-            if self.peek(core.phase) == self.phases[name].value:
+            if self.peek(core.phase) == _PHASES[name].value:
                 return word(at)
             self.reads += 1
             return terms.unknown(f"ahead{self.reads}", width)

@@ -31,8 +31,11 @@ from retrograd.isa.expr import (
     sqrt_round,
 )
 from retrograd.isa.microarchitecture.micro_operations import (
+    CORES,
     DEFAULT_UNITS,
     FUSED,
+    TEMPORARIES,
+    Flag,
     GuardCheck,
     Input,
     Literal,
@@ -54,7 +57,6 @@ FORMATS = [Format(64, 32), Format(32, 16), Format(8, 4)]
 #: D, and whether ra and rb are one register
 MODES = [(False, False), (True, False), (True, True)]
 #: what the hardware has room for
-TEMPORARIES = 32
 Q = Format(32, 16)
 
 
@@ -62,8 +64,32 @@ Q = Format(32, 16)
 
 
 def violations(s: Schedule, w: Format, units: Units = DEFAULT_UNITS) -> list[str]:
-    """What the schedule does that one set of units with one port for results cannot."""
-    return [*_of_units(s, w, units), *_of_temporaries(s)]
+    """What the schedule does that slots, each with a set of units and one port for results, cannot."""
+    slots = {m.slot for m in s.operations} | {*range(len(units.slots))}
+    found = [
+        x
+        for k in slots
+        for x in _of_units(replace(s, operations=tuple(m for m in s.operations if m.slot == k)), w, units)
+    ]
+    return [*found, *_of_slots(s, units), *_of_temporaries(s)]
+
+
+def _of_slots(s: Schedule, units: Units) -> Iterator[str]:
+    for m in s.operations:
+        if m.slot >= len(units.slots) or m.unit not in units.slots[m.slot]:
+            yield f"slot {m.slot} has no {m.unit.value}"
+        if any(r.register // TEMPORARIES != m.slot for r in m.results):
+            yield f"slot {m.slot} writes temporaries of another"
+    computed = Counter(r.node for m in s.operations for r in m.results)
+    yield from (f"a node ({node.op}) is computed {n} times" for node, n in computed.items() if n > 1)
+    if len(units.slots) > 1:
+        read = {(check.cycle, check.predicate) for check in s.checks if isinstance(check.predicate, Temporary | Flag)}
+        yield from (f"{n} predicates in cycle {at}" for at, n in Counter(at for at, _ in read).items() if n > 1)
+    for check in s.checks:
+        if isinstance(check.predicate, Flag):
+            issued = [m for m in s.operations if (m.cycle, m.slot) == (check.cycle - 1, check.predicate.slot)]
+            if [m.operation for m in issued] not in (["add"], ["sub"]):
+                yield f"no sum has its flag in cycle {check.cycle}"
 
 
 def _of_units(s: Schedule, w: Format, units: Units) -> Iterator[str]:
@@ -93,8 +119,6 @@ def _of_units(s: Schedule, w: Format, units: Units) -> Iterator[str]:
     for cycle, n in Counter(r.ready for m in s.operations for r in m.results).items():
         if n > 1:
             yield f"{n} results are written for cycle {cycle}"
-    computed = Counter(r.node for m in s.operations for r in m.results)
-    yield from (f"a node ({node.op}) is computed {n} times" for node, n in computed.items() if n > 1)
 
 
 def _shortest(m: MicroOperation, w: Format, units: Units) -> int:
@@ -119,9 +143,9 @@ def _of_temporaries(s: Schedule) -> Iterator[str]:
     ends = [r.ready for r in results] or [0]
     if s.length != max(ends):
         yield f"the schedule ends in cycle {s.length}, not when its last result is ready"
-    if s.temporaries != max([r.register + 1 for r in results], default=0):
+    if s.temporaries != max([r.register % TEMPORARIES + 1 for r in results], default=0):
         yield f"it does not use {s.temporaries} temporaries"
-    for number in range(s.temporaries):
+    for number in sorted({r.register for r in results}):
         own = [r for r in results if r.register == number]
         for earlier, later in pairwise(own):
             # A word is written in the cycle before it is ready; in that of its last read the register is still taken.
@@ -187,6 +211,19 @@ def test_every_schedule_is_valid_and_computes_the_trees(opcode: Opcode) -> None:
                 words = some_words(inputs(*after.values(), *guards), w, rng)
                 same_words = agrees(s, after, guards, w, words)
                 assert same_words, (w, lifted, same, words)
+
+
+@pytest.mark.parametrize("opcode", OPCODES, ids=lambda o: o.name)
+def test_every_schedule_of_the_fast_core_too(opcode: Opcode) -> None:
+    rng, units = random.Random(opcode.code), CORES["fast"]
+    for lifted, same in MODES:
+        after, guards = trees(opcode, Q, lifted, same)
+        s = schedule(after, guards, Q, units)
+        assert violations(s, Q, units) == [], (lifted, same)
+        assert s.temporaries <= TEMPORARIES
+        words = some_words(inputs(*after.values(), *guards), Q, rng)
+        same_words = agrees(s, after, guards, Q, words)
+        assert same_words, (lifted, same, words)
 
 
 @pytest.mark.parametrize("w", [Format(4, 2), Format(8, 3), Format(16, 8)], ids=str)
@@ -290,7 +327,15 @@ def grow(rng: random.Random, w: Format, size: int) -> list[Expr]:
 def test_any_trees_on_any_units(seed: int) -> None:
     rng = random.Random(seed)
     w = rng.choice([Format(4, 2), Format(8, 3), Format(16, 8), Format(64, 32)])
-    units = Units(rng.randint(1, 3), rng.randint(1, 5), rng.randint(1, 3), rng.randint(1, 4), rng.randint(1, 3))
+    every = frozenset(Unit)
+    slots = (
+        every,
+        *(rng.choice((every, every - {Unit.ROM}, frozenset({Unit.LOGIC}))) for _ in range(rng.choice((0, 0, 1, 2, 4)))),
+    )
+    # A flag takes the cycle of its sum.
+    flags = rng.random() < 0.5
+    latencies = (1 if flags else rng.randint(1, 3), *(rng.randint(1, most) for most in (5, 3, 4, 3)))
+    units = Units(*latencies, slots=slots, flags=flags)
     grown = grow(rng, w, rng.randint(1, 60))
     after = {name: rng.choice(grown) for name in "dam"}
     guards = [rng.choice(grown) for _ in range(rng.randint(0, 5))]

@@ -1,0 +1,1 @@
+retrograd run add.rga --cycles --core large
