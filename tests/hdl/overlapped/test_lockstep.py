@@ -193,9 +193,11 @@ _CORE, _SEQUENCER, _NETWORK = "core.overlapped.core", "core.overlapped.sequencer
 FAULTS = [
     (_NETWORK, "out = Mux(hit, getattr(self, f\"{half}_written\"), out)", "pass"),
     (_CORE, "kept = Mux(hit, written, latch)", "kept = latch"),
-    (_CORE, "found = Mux(commit[what] & (now == read[field]), written,", "found = Mux(0, written,"),
-    (_CORE, "RegisterFile(width, transparent=True)", "RegisterFile(width)"),
+    (_CORE, "found = Mux(commit[what] & (now[what] == read[field]), written,", "found = Mux(0, written,"),
+    ("core.register_file", "transparent_for=[write] if self.transparent else ()", "transparent_for=()"),
     (_CORE, "MemoryPort(width, p.data_words, transparent=True)", "MemoryPort(width, p.data_words)"),
+    (_CORE, "commit[_NAMED[what]] == field", "commit.field == field"),
+    (_CORE, "registers.shadow.eq(self._number(commit.shadow,", "registers.shadow.eq(self._number(commit.field,"),
     (_CORE, "DiscardedCotangents(width, chained=True)", "DiscardedCotangents(width)"),
     (_CORE, "Cat(fits)", "Cat(fits[:1] * self.slots)"),
     (_CORE, "fits.append(logic.fits)", "fits.append(~logic.fits)"),
@@ -234,6 +236,7 @@ def test_a_planted_fault_is_found(
         for body in [*dropped(), *(body for _, body in chains())]:
             checked(body, True)
         lockstep.sequences(hardware, Q32, True, 4, states=40, programs=2, entries=("assertz",))
+        lockstep.sequences(hardware, Q32, False, 3, states=40, programs=2, entries=("fmov", "fmul"))
         lockstep.sequences(hardware, Q32, True, 5, states=20, programs=3)
 
     with pytest.raises((AssertionError, TimeoutError)):
