@@ -87,7 +87,7 @@ DISPATCH = data.StructLayout(
 
 
 def wide_dispatch(slots: int) -> data.StructLayout:
-    """The entry of an overlapped core: the selections of all slots, and what the front end wants to know of the instruction."""
+    """The entry of an overlapped core: the selections of all slots, and the facts that the front end needs."""
     fields = {str(name): DISPATCH[name].shape for name, _ in DISPATCH if name not in ("x", "y", "z", "word")}
     # only after it is the next instruction known; cycles besides execution and writes
     fields |= {"redirects": 1, "waiting": 3}

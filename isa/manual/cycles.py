@@ -21,7 +21,7 @@ _FAST = """\
 
 ## The core fast
 
-The core `fast` executes the same instructions with more units ([CORES](../../isa/microarchitecture/micro_operations.py)). The page lists what differs.
+The core `fast` executes the same instructions with more units ([CORES](../../isa/microarchitecture/micro_operations.py)). This section lists the differences.
 
 - **The front end is ahead.** An instruction is fetched, decoded and read while the instruction before it executes. It begins to execute in the cycle in which the
   instruction before it writes its last register, and gets that word past the register file. So its cycles are those of execution, and those of all writes but the last.

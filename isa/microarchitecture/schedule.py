@@ -280,7 +280,7 @@ def schedule(after: Mapping[str, Expr], guards: Sequence[Expr], w: Format, units
 
 
 def _sums(guards: Iterable[Expr], after: Iterable[Expr]) -> dict[Expr, Expr]:
-    """Predicate that a sum fits -> the sum, if both are computed and the predicate is nobody's operand."""
+    """Predicate that a sum fits -> the sum, if both are computed and the predicate is no operand."""
     guards, after = [*guards], [*after]
     cover = _cover([*guards, *after])
     used = {*after, *(x for _, operands in cover.values() for x in operands)}

@@ -40,7 +40,7 @@ class Step:
     instruction: int
     before: tuple[int, int, bool]
     after: tuple[int, int, bool]
-    #: what its cycles depend on; None of a step that traps
+    #: the facts on which its cycles depend; None for a step that traps
     execution: Execution | None
     #: the registers that d, a, b name
     numbers: tuple[int, int, int]

@@ -39,7 +39,7 @@ _MODES = data.StructLayout({"lifted": 1, "overflow": 1, "strict": 1})
 #: word or cotangent -> the field of a commit that names its register
 _NAMED = {"word": "field", "cotangent": "shadow"}
 
-#: What is left to know of an instruction while it executes.
+#: The facts of an instruction that are needed while it executes.
 _FACTS = data.StructLayout(
     {
         "instruction": FIELDS,
@@ -375,7 +375,7 @@ class OverlappedCore(Core):
         m.d.comb += [
             r.pc_after.eq(branch.pc), r.br_after.eq(branch.br), r.backward_after.eq(branch.backward), r.cycles.eq(cycles),
         ]  # fmt: skip
-        # An instruction changes PC at its first write. One that is doomed traps after the last write of the one before.
+        # An instruction changes PC at its first write. A doomed instruction traps after the last write of its predecessor.
         with m.If(commit.first | self.traps):
             m.d.sync += [
                 r.pc_before.eq(branch.pc), r.br_before.eq(branch.br), r.backward_before.eq(branch.backward),

@@ -117,7 +117,7 @@ def of(name: str, **fields: int) -> Instruction:
 
 
 def chains() -> Iterator[tuple[str, list[Instruction]]]:
-    """Instructions that read what the instructions before them write: words, cotangents, memory, addresses."""
+    """Instructions that read the words that earlier instructions write: words, cotangents, memory, addresses."""
     yield (
         "sums",
         [of("mov.add", rd=1, ra=2), of("mov.add", rd=2, ra=1), of("mov.add", rd=3, ra=1), of("mov.add", rd=1, ra=2)],
@@ -158,7 +158,7 @@ def test_each_instruction_gets_what_the_last_one_wrote(lockstep: Any, lifted: bo
 
 
 def dropped() -> Iterator[list[Instruction]]:
-    """Instructions after which those that were fetched are not executed: jumps, turns and traps."""
+    """Instructions after which the fetched instructions are not executed: jumps, turns and traps."""
     add, other = of("imm.add", rd=1, imm=1), of("imm.add", rd=2, imm=1)
     # from.eq at the target of a taken goto.eq; behind it, instructions that must not be executed
     yield [of("goto.eq", ra=3, rb=4, imm=3), add, add, of("from.eq", ra=3, rb=4, imm=3), other]
@@ -189,7 +189,7 @@ def test_what_was_fetched_ahead_is_dropped(lockstep: Any, lifted: bool) -> None:
 # ---------------------------------------------------------------- the checks can fail
 
 _CORE, _SEQUENCER, _NETWORK = "core.overlapped.core", "core.overlapped.sequencer", "core.overlapped.operand_network"
-#: unit, what stands there, what is planted: stale operands, instructions that are not dropped, and traps that are not precise
+#: unit, the text there, the planted text: stale operands, instructions that are not dropped, and traps that are not precise
 FAULTS = [
     (_NETWORK, "out = Mux(hit, getattr(self, f\"{half}_written\"), out)", "pass"),
     (_CORE, "kept = Mux(hit, written, latch)", "kept = latch"),
@@ -244,7 +244,7 @@ def test_a_planted_fault_is_found(
 
 
 def new_planted() -> Any:
-    """A core with what was planted, of its own microcode."""
+    """A core with the planted text."""
     from retrograd.hdl.core import cores
 
     return cores.core_of(Parameters(Q32, code_words=256, data_words=64, core="fast"))
