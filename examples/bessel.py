@@ -54,7 +54,7 @@ def bessel(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-8) -> N
         term = GUARD * (z / 2) ** nu / math.factorial(nu)
         total = fixed(0)
         crumbs = fixed(0)
-        step, divisor = fixed(nu - 1), fixed(0)
+        step, divisor = nu - 1, 0
         total += term
         if minus < 0:  # which is rounded to 0 for |z| < 2^-15: then the first term is all
             while (abs(term) > GUARD * atol, divisor != 0):
@@ -78,7 +78,7 @@ def bessel_log(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-8) 
         minus = -(lognum(z / 2) ** 2)
         term = lognum(z / 2) ** nu / lognum(math.factorial(nu))
         total = fixed(0)
-        step, divisor = fixed(nu - 1), fixed(0)
+        step, divisor = nu - 1, 0
         total += fixed(term)
         while (abs(fixed(term)) > atol, divisor != 0):
             step += 2

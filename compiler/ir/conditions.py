@@ -6,8 +6,9 @@ With P, Q the statements that compute the operands of p, q:
     while p, q: A         →   P; Q;  while p, q: (Q⁻¹; P⁻¹; A; P; Q);  Q⁻¹; P⁻¹
     if p and q: A         →   P;  if p: (Q;  if q: A;  Q⁻¹);  P⁻¹                  A changes no operand
 
-A bit would be set, cleared and tested in addition. Conditions joined by `or`, or by `and` in other places, are bits all the same: their
-parts branch, and would be evaluated twice.
+A bit would be set, cleared and tested in addition. But Q⁻¹, and P⁻¹ in a loop, begin where ways meet, so a processor evaluates their operands
+once more; after `b ^= p` it has them at hand. So a bit holds conditions with products, roots or other functions in them, and conditions
+joined by `or`, or by `and` in other places.
 Correct because only the branch lies between P and P⁻¹. Traps: a branch traps where a bit would not have been zero.
 Cost: P⁻¹ and Q stand in both branches, and the operands of a loop keep their registers during its passes.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from retrograd.compiler.ir.expressions import E, negated
+from retrograd.compiler.ir.expressions import E, negated, walk
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Block, If, Local, Test, invert
 from retrograd.isa.diagnostics import Span
@@ -43,11 +44,16 @@ class Operands(NamedTuple):
         return invert(self.born)
 
 
-def is_joined(condition: E) -> bool:
-    """Whether a condition is made of others by `and` and `or`, so that its value is a bit."""
-    while condition.op == "not":
-        condition = condition.args[0]
-    return condition.op == "choose" or (condition.op == "apply" and condition.param in ("and", "or"))
+#: functions that cost about as much as a test of a bit
+_CHEAP = frozenset({"abs", "fabs", "max", "min", "seq", "slt", "sltu"})
+
+
+def has_cheap_operands(condition: E) -> bool:
+    """Whether a condition is a test of words that are elements, sums, sizes and the like."""
+    return all(
+        node.param in _CHEAP if node.op == "apply" else node.op in ("const", "read", "load", "add", "sub", "neg", "not")
+        for node in walk(condition)
+    )
 
 
 def joined_by_and(condition: E) -> tuple[E, ...]:

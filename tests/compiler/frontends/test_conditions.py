@@ -6,13 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
-from retrograd.compiler.ir.conditions import is_joined, joined_by_and
-from retrograd.compiler.ir.expressions import apply, choose, const, negated, read
+from retrograd.compiler.ir.conditions import has_cheap_operands, joined_by_and
+from retrograd.compiler.ir.expressions import apply, choose, const, negated, read, sub
 from retrograd.compiler.ir.statements import Kind, Var
 
 import retrograd as rg
 from retrograd import Array, ProgramTrap, fixed, reversible
 
+W = rg.Format(64, 32)
 P, Q, R = (read(Var(name, Kind.BOOL)) for name in "pqr")
 NO, YES = const(0, Kind.BOOL), const(1, Kind.BOOL)
 
@@ -61,15 +62,21 @@ def evaluated(e, values) -> bool:
     return (x and y) if e.param == "and" else (x or y)
 
 
-def test_a_condition_is_joined_by_and_or_or() -> None:
-    assert [is_joined(e) for e in (P, negated(P), both(P, Q), negated(either(P, Q)), choose(P, Q, NO))] == [
-        0,
-        0,
-        1,
-        1,
-        1,
+def test_operands_are_cheap_without_products_and_joined_conditions() -> None:
+    x, y = (read(Var(name, Kind.INT)) for name in "xy")
+    cheap = [
+        P,
+        negated(P),
+        apply("slt", Kind.BOOL, x, sub(y, const(1, Kind.INT), W)),
+        apply("seq", Kind.BOOL, apply("abs", Kind.INT, x), y),
     ]
-    assert not is_joined(apply("slt", Kind.BOOL, P, Q))
+    dear = [
+        both(P, Q),
+        negated(either(P, Q)),
+        choose(P, Q, NO),
+        apply("slt", Kind.BOOL, apply("mul", Kind.INT, x, x), y),
+    ]
+    assert [has_cheap_operands(e) for e in (*cheap, *dear)] == [True] * 4 + [False] * 4
 
 
 # ---------------------------------------------------------------- branches with a condition before and a condition after
@@ -85,7 +92,15 @@ def moved(n: int, m: int, a: Array[int, 4]) -> None:
 
 
 @reversible
-def doubled(x: int, y: int) -> None:
+def by_size(x: int, y: int) -> None:
+    if (abs(x) > 3, abs(y) > 6):
+        y += 10
+    else:
+        y += 1
+
+
+@reversible
+def by_square(x: int, y: int) -> None:
     if (x * x > 9, y * y > 40):
         y += 10
     else:
@@ -93,8 +108,9 @@ def doubled(x: int, y: int) -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1])
-def test_a_branch_keeps_the_operands_of_its_conditions(level: int) -> None:
-    f = doubled.with_options(level=level)
+@pytest.mark.parametrize("function", [by_size, by_square])
+def test_a_branch_on_computed_operands(level: int, function) -> None:
+    f = function.with_options(level=level)
     for x, y in itertools.product((0, 3, 4, -5), (-3, 0, 2)):
         after = y + (10 if x * x > 9 else 1)
         if (after * after > 40) == (x * x > 9):
@@ -105,11 +121,13 @@ def test_a_branch_keeps_the_operands_of_its_conditions(level: int) -> None:
                 f(x, y)
 
 
-def test_a_branch_on_comparisons_sets_no_bit() -> None:
-    """Of a run: two products for each condition, one branch with its two ends, and no word is set or tested besides."""
-    counts = rg.run(doubled, 4, 0).machine.counts()
-    assert (counts["mul.add"], counts["mul.sub"]) == (2, 2)
-    assert sum(n for name, n in counts.items() if name.partition(".")[0] in ("slt", "slti", "assertz")) == 0
+def test_a_branch_on_cheap_operands_sets_no_bit() -> None:
+    """Of a run: two sizes for each condition, and no word is set or tested besides; with products, a bit is set and cleared."""
+    bits = ("slt", "slti", "assertz")
+    for f, function, tested in ((by_size, "abs", 0), (by_square, "mul", 4)):
+        counts = rg.run(f, 4, 0).machine.counts()
+        assert [counts[f"{function}.{update}"] for update in ("add", "sub")] == [2, 2]
+        assert sum(n for name, n in counts.items() if name.partition(".")[0] in bits) == tested
 
 
 @pytest.mark.parametrize("level", [0, 1])

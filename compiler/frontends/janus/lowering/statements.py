@@ -1,6 +1,6 @@
 """Lowering of the statements of one procedure of Janus to the reversible IR.
 
-    if p … fi q                    If(p, …, q); a condition joined by `&&` and `||` is kept in a bit
+    if p … fi q                    If(p, …, q); another condition than a test of cheap operands is kept in a bit
     x += e                         Op, within the temporaries of e; an element is exchanged into a variable where e needs some
     push(x, s)                     S[count], x = x, S[count]; count += 1
 
@@ -25,7 +25,7 @@ from retrograd.compiler.frontends.janus.lowering.values import (
     ScalarPlace,
     StackPlace,
 )
-from retrograd.compiler.ir.conditions import branch_on, is_joined
+from retrograd.compiler.ir.conditions import branch_on, has_cheap_operands
 from retrograd.compiler.ir.expressions import Address, read
 from retrograd.compiler.ir.statements import (
     ZERO,
@@ -258,7 +258,7 @@ class StatementLowering:
         span = before.span
         pre, post = self.code.expressions.condition(before), self.code.expressions.condition(after)
         then, orelse = self.block(node.then), self.block(node.orelse)
-        if not is_joined(pre) and not is_joined(post):
+        if has_cheap_operands(pre) and has_cheap_operands(post):
             t_pre, t_post = self.code.temporaries(), self.code.temporaries()
             self.code.emit(*branch_on((t_pre, t_pre.test(pre)), then, orelse, (t_post, t_post.test(post)), span))
             return

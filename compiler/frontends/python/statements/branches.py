@@ -5,8 +5,8 @@
     for _ in rg.repeat(p, until=q): …    p holds before the first pass only, q after the last pass only
     assert p               tested in both directions
 
-Running backward, the conditions exchange their parts. The operands of a comparison are kept (see `ir/conditions.py`). A condition joined by `and`
-and `or` is kept in a bit. The bit of a loop is one as long as passes follow, so one evaluation a pass suffices:
+Running backward, the conditions exchange their parts. Cheap operands of a comparison are kept (see `ir/conditions.py`). Another condition that needs
+temporaries is kept in a bit. The bit of a loop is one as long as passes follow, so one evaluation a pass suffices:
 
     while (p, q): A        →   b ^= p;  while b: (A; b ^= ¬p);  b ^= p           p is kept in b
                            →   b ^= q;  while p, b: (b ^= ¬q; A);  b ^= q        q is kept in b
@@ -24,7 +24,7 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.text import condition, shortened
-from retrograd.compiler.ir.conditions import Operands, branch_on, branch_on_all, is_joined, joined_by_and
+from retrograd.compiler.ir.conditions import Operands, branch_on, branch_on_all, has_cheap_operands, joined_by_and
 from retrograd.compiler.ir.effects import AccessSets
 from retrograd.compiler.ir.expressions import E, apply, choose, const, is_const, loads, negated, variables
 from retrograd.compiler.ir.statements import (
@@ -112,7 +112,7 @@ class Branches:
             self.builder.emit(block, made_of_blocks=True)
             return
         post = self.expressions.condition(after)
-        if not is_joined(pre) and not is_joined(post):
+        if has_cheap_operands(pre) and has_cheap_operands(post):
             t_post = self.builder.temporaries()
             block = branch_on((t_pre, test), then, orelse, (t_post, t_post.test(post)), span)
             self.builder.emit(block, made_of_blocks=True)
@@ -159,7 +159,7 @@ class Branches:
         head: Block = ()
         tail: Block = ()
         last: Block = ()
-        if is_joined(post):
+        if not has_cheap_operands(post):
             bit = Var("passed", BOOL, span)
             message = f"`{shortened(after)}` is true before the first pass of the loop, and must be false there"
             fresh = Check(Test("eq", bit, ZERO), "RG0803", message, self.errors.span(after))
@@ -172,7 +172,7 @@ class Branches:
             post_test = Test("ne", bit, ZERO)
         else:
             post_test = t.test(post)
-        if is_joined(pre):
+        if not has_cheap_operands(pre):
             bit = Var("again", BOOL, span)
             message = f"`{shortened(before)}` is false before a pass of the loop, which would not be made"
             made = Check(Test("eq", bit, ZERO), "RG0803", message, span)
