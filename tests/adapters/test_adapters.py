@@ -138,3 +138,113 @@ def test_outputs_that_do_not_exist(adapter: str, request: pytest.FixtureRequest)
     request.getfixturevalue(adapter.removeprefix("to_"))
     with pytest.raises(rg.NotDifferentiable, match="no argument 'z'"):
         getattr(rg, adapter)(f, "z")
+
+
+@reversible
+def series(y: fixed, x: fixed, *cs: Array[fixed]):
+    """y += Σ Σ cₖᵢ xᵏ"""
+    for k, c in enumerate(cs):
+        y += rg.sum(c) * x ** (k + 1)
+
+
+def test_any_number_of_arguments(jax: Any, torch: Any) -> None:
+    cs = [np.array([1.0, 2.0]), np.array([0.5]), np.array([-1.0, 0.25])]
+    wanted = rg.grad(series, ("x", "cs"))(0.0, 0.5, *cs)
+    of = jax.grad(rg.to_jax(series), argnums=(1, 2, 3, 4))(0.0, 0.5, *cs)
+    assert float(of[0]) == wanted[0]
+    for found, one in zip(of[1:], wanted[1], strict=True):
+        assert np.array_equal(found, one)
+    x, *tensors = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.5, *cs))
+    y = rg.to_torch(series)(0.0, x, *tensors)
+    y.backward()
+    assert y.item() == series(0.0, 0.5, *cs).y
+    assert x.grad.item() == wanted[0]
+    for t, one in zip(tensors, wanted[1], strict=True):
+        assert t.grad.tolist() == one.tolist()
+
+
+def test_results_of_any_number_of_arguments(jax: Any, torch: Any) -> None:
+    @reversible
+    def doubled(x: fixed, *ys: fixed):
+        for y in ys:
+            y += 2 * x
+
+    assert jax.grad(lambda x: rg.to_jax(doubled, "ys")(x, 1.0, 2.0)[1])(3.0) == 2.0
+    assert jax.grad(rg.to_jax(doubled, "ys[1]"))(3.0, 1.0, 2.0) == 2.0
+    x = torch.tensor(3.0, requires_grad=True)
+    first, second = rg.to_torch(doubled, ("ys[0]", "ys[1]"))(x, 1.0, 2.0)
+    (first + 2 * second).backward()
+    assert (first.item(), x.grad.item()) == (7.0, 6.0)
+
+
+@reversible
+def waves(y: complex, s: fixed, z: complex, ws: Array[complex, "n"]):
+    """y += z Σ w², s += |z|² Re w₀"""
+    y += z * rg.sum(ws * ws)
+    s += abs(z) ** 2 * ws[0].real
+
+
+Z, WS = 1 + 2j, np.array([0.5j, 2 - 1j])
+
+
+def test_complex_numbers_in_jax(jax: Any) -> None:
+    """The gradients are those of the same function written in JAX, whose sign of the imaginary part is the other one."""
+    np_ = jax.numpy
+
+    def own(z: Any, ws: Any) -> Any:
+        return abs(z) ** 2 * ws[0].real
+
+    g = rg.to_jax(waves, "s")
+    assert complex(rg.to_jax(waves)(0j, 0.0, Z, WS)) == pytest.approx(Z * (WS * WS).sum(), abs=1e-6)
+    found = jax.grad(lambda z, ws: g(0j, 0.0, z, ws), argnums=(0, 1))(Z, np_.asarray(WS))
+    wanted = jax.grad(own, argnums=(0, 1))(Z, np_.asarray(WS))
+    assert np.allclose(found[0], wanted[0], atol=1e-5)
+    assert np.allclose(found[1], wanted[1], atol=1e-5)
+    assert np.conj(complex(found[0])) == pytest.approx(rg.grad(waves, "z", loss="s")(0j, 0.0, Z, WS), abs=1e-5)
+    # A complex result: its real part, by way of cotangents that are complex.
+    h = rg.to_jax(waves)
+    found = jax.grad(lambda ws: (h(0j, 0.0, Z, ws) * (1 - 1j)).real)(np_.asarray(WS))
+    wanted = jax.grad(lambda ws: (Z * np_.sum(ws * ws) * (1 - 1j)).real)(np_.asarray(WS))
+    assert np.allclose(found, wanted, atol=1e-5)
+
+
+def test_complex_numbers_in_torch(torch: Any) -> None:
+    z = torch.tensor(Z, dtype=torch.complex128, requires_grad=True)
+    ws = torch.tensor(WS, requires_grad=True)
+    y, s = rg.to_torch(waves, ("y", "s"))(0j, 0.0, z, ws)
+    ((y * (1 - 1j)).real + s).backward()
+    found = z.grad.item(), ws.grad.clone()
+    z.grad = ws.grad = None
+    ((z * (ws * ws).sum() * (1 - 1j)).real + z.abs() ** 2 * ws[0].real).backward()
+    assert found[0] == pytest.approx(z.grad.item(), abs=1e-8)
+    assert torch.allclose(found[1], ws.grad, atol=1e-8)
+
+
+@pytest.mark.parametrize("adapter", ["to_jax", "to_torch"])
+def test_outputs_that_are_parts(adapter: str, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue(adapter.removeprefix("to_"))
+
+    @reversible
+    def spread(p, m: Array[fixed, 2, 3], c: complex, x: fixed):
+        p["a"] += x * x
+        m[1, 2] += 3 * x
+        c += complex(x, 5 * x)
+
+    g = getattr(rg, adapter)(spread, ("p.a", "m[1, 2]", "m[1]", "c.im"))
+    a, one, row, im = g({"a": 1.0, "w": np.zeros(2)}, np.zeros((2, 3)), 1j, 2.0)
+    assert (float(a), float(one), row.tolist(), float(im)) == (5.0, 6.0, [0.0, 0.0, 6.0], 11.0)
+    with pytest.raises(rg.NotDifferentiable, match="part"):
+        getattr(rg, adapter)(spread, "m[")
+
+
+def test_gradients_of_parts(jax: Any, torch: Any) -> None:
+    args = ({"w": np.zeros(2)}, 3.0)
+
+    @reversible
+    def f(p, x: fixed):
+        p["w"][1] += x * x
+
+    assert jax.grad(lambda x: rg.to_jax(f, "p.w[1]")(args[0], x))(3.0) == 6.0 == rg.grad(f, "x", loss="p.w[1]")(*args)
+    x = torch.tensor(3.0, requires_grad=True)
+    rg.to_torch(f, "p.w[-1]")(args[0], x).backward()
+    assert x.grad.item() == 6.0

@@ -26,7 +26,7 @@ def to_jax(
 ) -> Callable[..., Any]:
     """g(*args) = the values that the arguments `outputs` have after f(*args), a function of JAX with f's own derivative.
 
-    `outputs`: a position or a name gives one value, a sequence a tuple, None all arguments. jax.grad, vjp and jacrev run the gradient
+    `outputs`: a position, a name or a part such as `"a.x"` gives one value, a sequence a tuple, None all arguments. jax.grad, vjp and jacrev run the gradient
     program; jax.jit and vmap call it as a host function, vmap one element at a time. Arguments are JAX arrays, numbers, or
     pytrees of these for structs; each result has the shape and dtype of its argument. Static arguments and functions are passed as they are.
     Raises InputError where JAX is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
@@ -74,21 +74,21 @@ def to_jax(
             return primal(arrays), arrays
 
         def back(arrays: list[Any], cotangents: list[Any]) -> tuple[list[Any]]:
-            real = [jax.tree.map(_is_real, arrays[place(i)]) for i in adapted.chosen]
+            real = [jax.tree.map(_is_inexact, arrays[place(i)]) for i in adapted.chosen]
             # JAX gives cotangents of integers the dtype float0, which no callback takes.
             given = jax.tree.map(lambda c, r: c if r else np.zeros(c.shape), cotangents, real)
             shapes = jax.tree.map(
-                lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype if _is_real(a) else np.dtype(np.float32)), arrays
+                lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype if _is_inexact(a) else np.dtype(np.float32)), arrays
             )
 
             def run(given_arrays: list[Any], given_cotangents: list[Any]) -> Any:
                 pullback = adapted.run(whole(given_arrays))[1]
-                kept = [
-                    c if any(jax.tree.leaves(r)) else None for c, r in zip(host(given_cotangents), real, strict=True)
-                ]
+                turned = host(jax.tree.map(np.conj, given_cotangents))
+                kept = [c if any(jax.tree.leaves(r)) else None for c, r in zip(turned, real, strict=True)]
                 pulled = [p for i, p in enumerate(adapted.pulled(pullback, kept)) if i not in fixed_values]
+                # In JAX the cotangent of a complex number is ∂L/∂re − i ∂L/∂im.
                 return [
-                    like(shape, value)
+                    jax.tree.map(np.conj, like(shape, value))
                     if value is not None
                     else jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), shape)
                     for shape, value in zip(shapes, pulled, strict=True)
@@ -96,7 +96,7 @@ def to_jax(
 
             found = jax.pure_callback(run, shapes, arrays, given, vmap_method="sequential")
             zero = jax.dtypes.float0
-            return (jax.tree.map(lambda a, c: c if _is_real(a) else np.zeros(a.shape, zero), arrays, found),)
+            return (jax.tree.map(lambda a, c: c if _is_inexact(a) else np.zeros(a.shape, zero), arrays, found),)
 
         differentiable = jax.custom_vjp(primal)
         differentiable.defvjp(forward, back)
@@ -114,5 +114,6 @@ def to_jax(
     return g
 
 
-def _is_real(leaf: Any) -> bool:
-    return bool(np.issubdtype(leaf.dtype, np.floating))
+def _is_inexact(leaf: Any) -> bool:
+    """Whether an array has a derivative: of floats or complex numbers."""
+    return bool(np.issubdtype(leaf.dtype, np.inexact))

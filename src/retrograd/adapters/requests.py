@@ -6,14 +6,15 @@ Adapted(f, outputs).pulled(…)        cotangents of the chosen results → cota
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from retrograd.compiler.frontends.python.source import NOTHING
 from retrograd.compiler.language.types import ArrayAnnotation, static
-from retrograd.differentiation.arguments import Which, direction_of, is_one, positions
+from retrograd.differentiation.arguments import Which, direction_of, is_one
+from retrograd.differentiation.parts import ArgumentPart, chosen_parts
 from retrograd.differentiation.pullbacks import Pullback, vjp
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
@@ -32,9 +33,9 @@ class Adapted:
     ) -> None:
         self.function, _ = direction_of(f)
         self.f, self.single = f, is_one(outputs)
-        names = [p.name for p in self.function.parameters]
-        found = positions(f, outputs)
-        self.chosen = [*range(len(names))] if found is None else found
+        #: the parts that are returned, and the arguments that hold them
+        self.parts = chosen_parts(f, outputs) or [ArgumentPart(i) for i in range(len(self.function.parameters))]
+        self.chosen = [*dict.fromkeys(p.position for p in self.parts)]
         # Checked now: JAX raises errors of a call as its own.
         self.function.format_for(format)
         engine_named(engine)
@@ -63,7 +64,27 @@ class Adapted:
 
     def returned(self, results: Sequence[Any]) -> Any:
         """The results as `outputs` chose them: one by itself, or a tuple."""
-        return results[0] if self.single else tuple(results)
+        whole = dict(zip(self.chosen, results, strict=True))
+        found = [_part(whole[p.position], p.steps) for p in self.parts]
+        return found[0] if self.single else tuple(found)
+
+
+def _part(value: Any, steps: Sequence[str | tuple[int, ...]]) -> Any:
+    """The part of a result that fields and indices lead to, by operations of the other system."""
+    for step in steps:
+        match step, value:
+            case str(), Mapping():
+                value = value[step]
+            case str(), _:
+                # The parts of a complex number have other names there.
+                value = (
+                    getattr(value, step) if hasattr(value, step) else getattr(value, {"re": "real", "im": "imag"}[step])
+                )
+            case (i, *rest), list() | tuple():
+                value = value[i][tuple(rest)] if rest else value[i]
+            case _:
+                value = value[step]
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -82,7 +103,7 @@ def _array(value: Any, annotation: Any) -> Any:
         array = np.asarray(value)
     except (ValueError, TypeError, RuntimeError):
         return value
-    return array if array.dtype.kind in "iufb" else value
+    return array if array.dtype.kind in "iufbc" else value
 
 
 def plain_value(value: Any) -> Any:

@@ -26,7 +26,7 @@ def to_torch(
 ) -> Callable[..., Any]:
     """g(*args) = the values that the arguments `outputs` have after f(*args), tensors with f's own derivative.
 
-    `outputs`: a position or a name gives one value, a sequence a tuple, None all arguments. `backward()` runs the gradient program.
+    `outputs`: a position, a name or a part such as `"a.x"` gives one value, a sequence a tuple, None all arguments. `backward()` runs the gradient program.
     Tensors, and trees of tensors for structs, are differentiated where they require it; other arguments are passed as they are.
     Results are tensors on the CPU, of the dtype of the argument, float64 for Python's floats. The gradient has no derivative in
     Torch: second derivatives are those of rg.hessian.
@@ -58,8 +58,8 @@ def to_torch(
             given, ctx.results = pytree.tree_flatten([of[i] for i in adapted.chosen])
             found = pytree.tree_leaves(results)
             out = tuple(tensor(value, like) for value, like in zip(found, given, strict=True))
-            ctx.mark_non_differentiable(*[t for t in out if not t.is_floating_point()])
-            ctx.leaves, ctx.spec, ctx.real = leaves, spec, [t.is_floating_point() for t in out]
+            ctx.mark_non_differentiable(*[t for t in out if not _is_inexact(t)])
+            ctx.leaves, ctx.spec, ctx.real = leaves, spec, [_is_inexact(t) for t in out]
             return out
 
         @staticmethod
@@ -75,7 +75,7 @@ def to_torch(
                 likes = pytree.tree_leaves(argument)
                 parts = [None] * len(likes) if value is None else pytree.tree_leaves(value)
                 for part, like in zip(parts, likes, strict=True):
-                    differentiated = isinstance(like, torch.Tensor) and like.is_floating_point()
+                    differentiated = isinstance(like, torch.Tensor) and _is_inexact(like)
                     found.append(tensor(part, like) if differentiated and part is not None else None)
             return None, *found
 
@@ -89,3 +89,8 @@ def to_torch(
     g.__name__ = f"to_torch({f.__name__})"
     g.__doc__ = f"{f.__name__} as a function of Torch."
     return g
+
+
+def _is_inexact(t: Any) -> bool:
+    """Whether a tensor has a derivative: of floats or complex numbers."""
+    return bool(t.is_floating_point() or t.is_complex())
