@@ -167,7 +167,9 @@ class Specialiser:
                 hint = "Numbers of fixed and lognum have cotangents, and arrays and structs of fixed."
                 errors.fail("RG0727", message, adjoint.argument(p.name) or adjoint.tree, hint)
             shapes.append(shape)
-            of += range(firsts[i], firsts[i] + counts[i])
+            # The length of an array has no cotangent.
+            leaves = enumerate(leaf_shapes(made.shapes[i]), firsts[i])
+            of += [k for k, leaf in leaves if leaf != ScalarShape(Kind.INT)]
         found = self.specialise(adjoint, tuple(shapes))
         changed = min((k for k in found.written if k < sum(counts)), default=None)
         if changed is not None:

@@ -80,7 +80,7 @@ class Constructs(Further):
 
         if depth <= 0 or self.chance(0.15):
             return self._leaf("complex", lambda: self.pick(("(1.5 - 0.5j)", "1j", "complex(0.25, -2)", parts())))
-        match self.rng.randrange(16):
+        match self.rng.randrange(17):
             case 0 | 1 | 2:
                 return f"{x()} {self.pick('+-')} {self.pick((x(), self._wrapped(self.fixed(0)), '1j'))}"
             case 3 | 4:
@@ -101,7 +101,9 @@ class Constructs(Further):
                 small = f"complex(rg.sin({self.fixed(depth - 1)}), rg.cos({self.fixed(0)}))"
                 name = self.pick(("sin", "cos", "tan", "sinh", "cosh", "tanh"))
                 power = f"complex(abs({self.fixed(0)}) + 0.5, 0.25) ** {self.pick(('0.75', '0.5j', small))}"
-                return self.pick((f"rg.sqrt({x()})", f"{x()} ** 0.5", f"rg.log({small})", f"rg.{name}({small})", power))
+                return self.pick((f"rg.log({small})", f"rg.{name}({small})", power))
+            case 15:
+                return self.pick((f"rg.sqrt({x()})", f"{x()} ** 0.5"))
             case 14:
                 return self._chosen("complex", x(), x())
         arrays = self.arrays(("complex",))

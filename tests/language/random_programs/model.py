@@ -18,7 +18,7 @@ import numpy as np
 from retrograd.isa.words import Format
 
 from .evaluator import Evaluator
-from .values import Callee, Cell, Lazy, Stack, Struct, View, array, cells
+from .values import Callee, Cell, Lazy, Stack, Struct, Table, View, array, cells
 from .words import COMPLEX, FIXED, INT, Trapped, Wild, Word, table_bijection
 
 _UPDATES: dict[type[ast.operator], str] = {
@@ -69,6 +69,10 @@ class Plan:
     def free_down_to(self, count: int) -> None:
         while len(self.made) > count:
             self.steps.append(self.made.pop().inverse())
+
+
+def _is_dictionary(args: Sequence[Any]) -> bool:
+    return any(isinstance(x, Struct) and x.cls == "Dictionary" for x in args)
 
 
 def _is_complex(value: Any) -> bool:
@@ -388,6 +392,9 @@ class Model(Evaluator):
     def call(self, callee: Callee, args: Sequence[Any]) -> None:
         """Run a function on values: cells of the caller where the kinds agree, else what they hold."""
         self.left -= 5
+        if callee.tree.name in ("insert", "add", "get") and _is_dictionary(args):
+            self._dictionary(callee, args)
+            return
         if callee.receiver is not None:
             args = [callee.receiver, *args]
         outer, around, tested = self.names, self.changed, self.lenient
@@ -400,6 +407,30 @@ class Model(Evaluator):
         self.lenient = False
         self.block(callee.tree.body, not callee.backward)
         self.names, self.changed, self.lenient = outer, around, tested
+
+    def _dictionary(self, callee: Callee, args: Sequence[Any]) -> None:
+        """`insert(d, key, x)`, `add(d, key, e)` and `y += d[key]` of the library, without its code."""
+        d = next(x for x in args if isinstance(x, Struct))
+        key, other = (x for x in (args if callee.tree.name != "get" else (*args[1:], args[0])) if x is not d)
+        table, k = Table(d, self.w), self.w.signed(self.a.word(self.number(key), INT).word)
+        match callee.tree.name:
+            case "insert" if not callee.backward:
+                self.demand(k not in table.words and len(table.words) < len(table.places), "no room for the key")
+                table.words[k], other.word = other.word, 0
+            case "insert":
+                self.demand(k in table.words, "no such key")
+                if other.word:
+                    raise Wild("a value is removed into a variable that holds another")
+                other.word = table.words.pop(k)
+            case "add":
+                self.demand(k in table.words, "no such key")
+                x = self.a.word(self.number(other), FIXED)
+                update = "-" if callee.backward else "+"
+                table.words[k] = self.a.updated(update, Word(table.words[k], FIXED), x).word
+            case "get":
+                x = Word(table.words.get(k, 0), FIXED)
+                other.word = self.a.updated("-" if callee.backward else "+", Word(other.word, FIXED), x).word
+        table.write()
 
     def _statement(self, call: ast.Call, forward: bool) -> None:
         match call.func:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from retrograd.isa.words import Format
 
 from .words import Number, Pair, Word
 
@@ -148,3 +149,30 @@ def make(t: Type, words: Iterator[int]) -> Any:
             return Struct(name, {field: make(inner, words) for field, inner in fields})
         case Pile(kind, capacity):
             return Stack(Cell(next(words), "int"), [Cell(next(words), kind) for _ in range(capacity)])
+
+
+# ---------------------------------------------------------------------- dictionaries
+
+
+class Table:
+    """The dictionary that keys, values and used places hold: smaller keys stand first where their probes meet.
+
+    So the table is that of the keys inserted in ascending order, each at the first free place from its home on.
+    """
+
+    def __init__(self, d: Struct, w: Format) -> None:
+        self.w = w
+        self.places = list(zip(*(d.fields[name].items for name in ("keys", "values", "used")), strict=True))
+        self.words = {w.signed(key.word): value.word for key, value, used in self.places if used.word}
+
+    def write(self) -> None:
+        n = len(self.places)
+        held: dict[int, tuple[int, int]] = {}
+        for key in sorted(self.words):
+            at = (self.w.signed(key * 0x9E3779B1) >> 12) % n
+            while at in held:
+                at = (at + 1) % n
+            held[at] = key, self.words[key]
+        for i, (key, value, used) in enumerate(self.places):
+            key.word, value.word = (word & self.w.mask for word in held.get(i, (0, 0)))
+            used.word = int(i in held)

@@ -415,3 +415,23 @@ def test_shadows_of_an_array_that_only_functions_touch() -> None:
         ~r
 
     assert rg.grad(f, "x")(0.0, 0.5, 4) == 1 + 2 * 0.5 + 3 * 0.25
+
+
+@reversible
+def total(y: fixed, a: Array[fixed, "n"]) -> None:
+    y += rg.sum(a) * len(a)
+
+
+@total.adjoint
+def _(y: fixed, a: Array[fixed, "n"], d_y: fixed, d_a: Array[fixed, "n"]) -> None:
+    """Not the derivative, which has the factor n: so its use shows."""
+    d_a += d_y * 100
+
+
+@LEVELS
+def test_an_adjoint_of_ones_own_for_an_array_of_the_run(level: int) -> None:
+    @reversible(level=level)
+    def f(y: fixed, xs: Array[fixed, 4], n: int) -> None:
+        total(y, xs[:n])
+
+    assert rg.grad(f, "xs")(0.0, [1.0, 2.0, 3.0, 4.0], 3).tolist() == [100.0, 100.0, 100.0, 0.0]
