@@ -24,7 +24,7 @@ def lines(n: int, line: Callable[[int], str]) -> str:
     return "".join(f"    {line(i)}\n" for i in range(n))
 
 
-#: construct -> (size) -> (source of f with so many of them, arguments, the smallest size)
+#: construct -> (size) -> (source of f with as many of them, arguments, the smallest size)
 CONSTRUCTS: dict[str, Callable[[int], tuple[str, Any, int]]] = {
     "elif": lambda n: (
         H
