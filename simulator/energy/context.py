@@ -31,22 +31,31 @@ class PricingContext:
     temperature: float | None = None
     frequency: float | None = None
     gates: Gates | None = None
+    #: the parts that are priced; None: all
+    scope: frozenset[str] | None = None
 
     def price(self, counts: Counts) -> Price:
         """The price of the counts. Raises InputError RG1108, RG1112."""
-        return price(counts, self.technology, temperature=self.temperature, frequency=self.frequency, gates=self.gates)
+        whole = price(counts, self.technology, temperature=self.temperature, frequency=self.frequency, gates=self.gates)
+        return whole if self.scope is None else whole.within(self.scope)
+
+    @property
+    def clocks(self) -> int:
+        """Cycles of the clock in a cycle of the core: several where a signal passes some levels in each."""
+        levels = None if self.gates is None else self.gates.levels
+        return (None if levels is None else self.technology.cycles(levels)) or 1
 
 
 def pricing_context(
     tech: str | Path | Technology,
-    w: Format,
+    w: Format | None,
     *,
     temperature: Quantity | None = None,
     frequency: Quantity | None = None,
     figures: Figures | None = None,
     gates: str | Path | Gates | None = None,
 ) -> PricingContext:
-    """The context from the notation of users. Raises InputError RG0507, RG1101 to RG1110."""
+    """The context from the notation of users; of netlists without a format, which need no gate counts. Raises InputError RG0507, RG1101 to RG1110."""
     model = tech if isinstance(tech, Technology) else technology(tech)
     if figures:
         known = {name: figure for charge in model.charges for name, figure in charge.figures.items()}
@@ -59,7 +68,7 @@ def pricing_context(
                 given[name] = Range(*quantity(str(value), measures, name)) if measures else Range(0, 0, 0)
         model = model.with_figures(given)
     if gates is None:
-        gates = gates_for(w)
+        gates = None if w is None else gates_for(w)
     elif not isinstance(gates, Gates):
         gates = load_gates(Path(gates))
     kelvins = None if temperature is None else quantity(str(temperature), "temperature", "temperature")[1]

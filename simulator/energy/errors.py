@@ -32,4 +32,7 @@ register(
     ("RG1112", "below a thermodynamic bound", "Erasing a bit dissipates at least kT ln 2 (Landauer), and moving heat from a cold place to a warm place "
      "takes at least the work of Carnot's engine. No machine can do less.",
      "Correct the figure, including its low end, or the temperatures of the model. `1 kT ln2` is the bound of erasure at any temperature."),
+    ("RG1113", "models of different scope", "A model prices some parts of a system: logic, leakage, clock, memory, erasure, cooling, the overhead of instructions. A price with "
+     "a part beside a price without it is no comparison of technologies.",
+     "Compare models of equal scope, or the parts that they have in common: `--scope common`, or their names, such as `--scope logic,memory`."),
 )  # fmt: skip

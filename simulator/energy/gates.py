@@ -1,8 +1,9 @@
 """Gate counts of the datapath by function unit and kind of cell, from synthesis of the hardware.
 
-    {"schema": "retrograd.gates/1", "format": {"width": 32, "frac": 16}, "core": "small", "units": {"logic unit": {"AND": 12, "DFF": 3}, …}}
+    {"schema": "retrograd.gates/1", "format": {"width": 32, "frac": 16}, "core": "small",
+     "units": {"logic unit": {"AND": 12, "DFF": 3}, …}, "in levels": {"levels": 343, "cells": {"AND": 15, "BUF": 200, …}}}
 
-A format without such a file has no gate counts, and charges that need them are not modelled.
+`in levels` has the whole core with the splitters and buffers of a technology that is clocked level by level, and no flip-flops. A format without such a file has no gate counts, and charges that need them are not modelled.
 
 A gate of n inputs, of which m of the 2ⁿ values give 1, loses H(inputs) − H(output) = n − h(m / 2ⁿ) bits of independent uniform inputs,
 h(p) = −p log₂ p − (1 − p) log₂ (1 − p).
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ SCHEMA = "retrograd.gates/1"
 _LARGEST = 1 << 20
 #: the cell of memories: no gate, and not included in `any`
 MEMORY_BITS = "memory bits"
+FLIP_FLOPS = "DFF"
 #: limit for the cells of a kind in a unit, far above that of any chip
 _MOST = 1 << 50
 
@@ -59,9 +61,15 @@ class Gates:
     file: str = ""
     #: the core that has these cells
     core: str = "small"
+    #: levels of a cycle, and kind of cell -> number in levels, where the file has them
+    levels: int | None = None
+    in_levels: Mapping[str, int] = field(default_factory=dict)
 
-    def cells(self) -> dict[str, int]:
+    def cells(self, *, in_levels: bool = False) -> dict[str, int]:
         """Kind of cell -> number in all units. Bits of memory are cells that are not clocked; a model must name them."""
+        if in_levels:
+            whole = self.cells()
+            return {**self.in_levels, **{kind: whole[kind] for kind in (FLIP_FLOPS, MEMORY_BITS) if kind in whole}}
         out: dict[str, int] = {}
         for unit in self.units.values():
             for kind, n in unit.items():
@@ -94,6 +102,12 @@ def gates_from(data: Any, name: str) -> Gates:
         raise wrong("`format` is not one of words: width and frac") from None
     if not isinstance(units, dict) or not units:
         raise wrong("`units` names no function unit")
+    levelled = data.get("in levels")
+    levels = None if levelled is None else levelled.get("levels") if isinstance(levelled, dict) else levelled
+    if levels is not None and (type(levels) is not int or not 1 <= levels <= _MOST):
+        raise wrong("`in levels` has no number of levels")
+    if levels is not None:
+        units = {**units, "in levels": levelled.get("cells")}
     for unit, cells in units.items():
         if not isinstance(cells, dict):
             raise wrong(f"`{unit}` is no table of cells")
@@ -104,4 +118,4 @@ def gates_from(data: Any, name: str) -> Gates:
     core = data.get("core", "small")
     if not isinstance(core, str):
         raise wrong("`core` is no name of a core")
-    return Gates(w, units, name, core)
+    return Gates(w, data["units"], name, core, levels, units.get("in levels", {}))

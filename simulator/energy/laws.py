@@ -5,12 +5,17 @@
     instruction      instructions · energy
     operation        micro-operations of a unit · energy · (W / bits)^exponent
     access           accesses · energy · W / bits,      of the smallest memory that holds the program's
-    cell             cycles · cells · devices · energy · (f / at)^exponent
+    cell             cycles · cells · devices · energy · (f / at)^exponent, at least `floor` for each lost bit
     ramp             cycles · cells · nodes · ramps · E(R, C, V, τ),      τ = 1 / (f · ticks)
     leakage          cycles / f · cells · devices · power
+    gate             reversible gates · devices · energy · (f / at)^exponent
+    gate ramp        reversible gates · nodes · ramps · E(R, C, V, τ)
+    hold             bits · seconds · power,      of the lines of a reversible netlist
+    garbage          bits of garbage · energy
     cooling          dissipation of the others at the operating temperature · overhead
 
-Every figure of a law is listed in `LAWS`, with the quantity that it measures, which determines its units.
+An erasure in a time of 1/f costs `finite_time` · f more than a slow one. With `phases` in the model, a cycle above is ⌈levels / phases⌉ of
+the clock. Every figure of a law is listed in `LAWS`, with the quantity that it measures, which determines its units.
 """
 
 from __future__ import annotations
@@ -20,7 +25,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 #: the quantity of a figure, and whether it may be left out
-Want = Literal["energy", "number", "frequency", "resistance", "capacitance", "voltage", "power", "ratio of powers"]
+Want = Literal[
+    "energy", "number", "frequency", "resistance", "capacitance", "voltage", "power", "ratio of powers", "action"
+]
 
 
 @dataclass(frozen=True)
@@ -30,37 +37,53 @@ class Law:
     name: str
     #: figure -> quantity
     figures: dict[str, Want]
-    #: keys that are no figures: `unit`, the function unit; `sizes`, tables of figures by size; `cells`, cell -> number
+    #: keys that are no figures: `unit`, the function unit; `sizes`, tables of figures by size; `cells`, cell -> number; `gates`, reversible
+    #: gate -> number, and `levels`, reversible gate -> levels
     keys: frozenset[str] = frozenset()
-    #: optional figures with their defaults
-    optional: frozenset[str] = frozenset()
+    #: groups of figures that may be left out together
+    optional: tuple[frozenset[str], ...] = ()
     #: whether its energy depends on the clock
     timed: bool = False
     #: whether it prices erased bits
     of_bits: bool = False
 
+    @property
+    def of_gates(self) -> bool:
+        """Whether it prices the gates of reversible netlists."""
+        return "gates" in self.keys
+
+    @property
+    def of_netlists(self) -> bool:
+        """Whether it prices reversible netlists, and no programs."""
+        return self.of_gates or self.name in ("garbage", "hold")
+
+
+_ERASURE: dict[str, Want] = {"energy": "energy", "finite_time": "action"}
+_SWITCHING: dict[str, Want] = {"energy": "energy", "at": "frequency", "exponent": "number"}
+_RAMP: dict[str, Want] = {
+    "resistance": "resistance", "capacitance": "capacitance", "voltage": "voltage", "ramps": "number", "ticks": "number",
+}  # fmt: skip
+#: kinds of reversible gates; `line` is a line through one level in which no gate acts on it. A gate of more controls is counted in Toffoli gates
+REVERSIBLE = ("X", "CNOT", "Toffoli", "Fredkin", "swap", "Peres", "line")
 
 LAWS: dict[str, Law] = {
     law.name: law
     for law in (
-        Law("erased bit", {"energy": "energy"}, of_bits=True),
+        Law("erased bit", _ERASURE, optional=(frozenset({"finite_time"}),), of_bits=True),
         Law("dropped charge", {"capacitance": "capacitance", "voltage": "voltage"}, of_bits=True),
         Law("instruction", {"energy": "energy"}),
         Law("operation", {"exponent": "number"}, frozenset({"unit", "sizes"})),
         Law("access", {}, frozenset({"sizes"})),
         Law(
-            "cell", {"energy": "energy", "at": "frequency", "exponent": "number"}, frozenset({"cells"}),
-            optional=frozenset({"at", "exponent"}), timed=True,
+            "cell", {**_SWITCHING, "floor": "energy"}, frozenset({"cells"}),
+            optional=(frozenset({"at", "exponent"}), frozenset({"floor"})), timed=True,
         ),
-        Law(
-            "ramp",
-            {
-                "resistance": "resistance", "capacitance": "capacitance", "voltage": "voltage", "ramps": "number",
-                "ticks": "number",
-            },
-            frozenset({"cells"}), timed=True,
-        ),
+        Law("ramp", _RAMP, frozenset({"cells"}), timed=True),
         Law("leakage", {"power": "power"}, frozenset({"cells"}), timed=True),
+        Law("gate", _SWITCHING, frozenset({"gates", "levels"}), optional=(frozenset({"at", "exponent"}),), timed=True),
+        Law("gate ramp", _RAMP, frozenset({"gates", "levels"}), timed=True),
+        Law("hold", {"power": "power"}, timed=True),
+        Law("garbage", _ERASURE, optional=(frozenset({"finite_time"}),)),
         Law("cooling", {"overhead": "ratio of powers"}),
     )
 }  # fmt: skip
@@ -69,8 +92,8 @@ LAWS: dict[str, Law] = {
 #: quantity, or name of a figure -> limits in SI units, so that no price overflows or divides by zero
 LIMITS: dict[str, tuple[float, float]] = {
     "energy": (0, 1e9), "number": (0, 1e6), "frequency": (1e-9, 1e18), "resistance": (0, 1e18), "capacitance": (0, 1e6),
-    "voltage": (0, 1e9), "power": (0, 1e9), "temperature": (1e-9, 1e12), "ratio of powers": (0, 1e12),
-    "exponent": (0, 4), "ticks": (1, 1e6),
+    "voltage": (0, 1e9), "power": (0, 1e9), "temperature": (1e-9, 1e12), "ratio of powers": (0, 1e12), "action": (0, 1e9),
+    "exponent": (0, 4), "ticks": (1, 1e6), "phases": (1, 1e6),
 }  # fmt: skip
 
 

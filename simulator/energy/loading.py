@@ -1,6 +1,6 @@
 """Technology files: TOML to a `Technology`, or a diagnostic with the line and the reason.
 
-    schema, id, version, title, doc, covered;  [temperature] [frequency] [ambient];  [[charge]] cause, label, law, figures
+    schema, id, version, title, doc, covered;  [temperature] [frequency] [phases] [ambient];  [[charge]] cause, label, law, figures
 
 A figure is a table: value, unit, low and high (the value, if they are missing), source, evidence; or `open = true` and its
 unit. Nothing is guessed: a missing, misspelt or impossible entry is an error.
@@ -19,15 +19,15 @@ from typing import Any
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, nearest
 from retrograd.isa.files import read_file
 from retrograd.simulator.energy.figures import EVIDENCE, Figure, Range
-from retrograd.simulator.energy.laws import LAWS, Law, limits
-from retrograd.simulator.energy.technology import CAUSES, Charge, Size, Technology
+from retrograd.simulator.energy.laws import LAWS, REVERSIBLE, Law, limits
+from retrograd.simulator.energy.technology import CAUSES, PARTS, Charge, Size, Technology
 from retrograd.simulator.energy.units import SI, UNITS, PhysicalUnit, thermal_energy, units_of
 
 SCHEMA = "retrograd.technology/1"
 #: larger files are refused
 _LARGEST = 1 << 20
 _FIGURE = ("value", "low", "high", "unit", "source", "evidence", "open")
-_TOP = ("schema", "id", "version", "title", "doc", "covered", "temperature", "frequency", "ambient", "charge")
+_TOP = ("schema", "id", "version", "title", "doc", "covered", "temperature", "frequency", "phases", "ambient", "charge")
 
 #: a place in the file: keys, and positions in arrays of tables
 Where = tuple[str | int, ...]
@@ -142,7 +142,7 @@ class _Reader:
         temperature = self._figure(self._get(data, "temperature", ()), ("temperature",), "temperature")
         extra = {
             key: self._figure(data[key], (key,), measures)
-            for key, measures in (("frequency", "frequency"), ("ambient", "temperature"))
+            for key, measures in (("frequency", "frequency"), ("ambient", "temperature"), ("phases", "number"))
             if key in data
         }
         charges = self._get(data, "charge", ())
@@ -155,7 +155,7 @@ class _Reader:
                 message = f"{charge.cause}: two charges are called `{charge.label}`"
                 raise self.error("RG1107", ("charge", i, "label"), message)
             labels.add((charge.cause, charge.label))
-        if any(charge.law.timed for charge in found) and "frequency" not in extra:
+        if any(charge.timed for charge in found) and "frequency" not in extra:
             raise self.error("RG1104", ("frequency",), "a charge depends on the clock, and there is no [frequency]")
         if any(charge.law.name == "cooling" for charge in found) and "ambient" not in extra:
             raise self.error(
@@ -163,7 +163,7 @@ class _Reader:
             )
         made = Technology(
             **texts, temperature=temperature, charges=tuple(found), frequency=extra.get("frequency"),
-            ambient=extra.get("ambient"), covered=self._covered(data, found), file=self.name,
+            ambient=extra.get("ambient"), phases=extra.get("phases"), covered=self._covered(data, found), file=self.name,
         )  # fmt: skip
         for kelvins in temperature.si:
             for i, figure, message in made.below_bounds(kelvins):
@@ -175,12 +175,12 @@ class _Reader:
     def _covered(self, data: Mapping[str, Any], charges: Iterable[Charge]) -> tuple[str, ...]:
         """Causes without a charge that the model covers by other figures."""
         causes = data.get("covered", [])
-        if not isinstance(causes, list) or len(causes) > len(CAUSES):
+        if not isinstance(causes, list) or len(causes) > len(PARTS):
             raise self.error("RG1104", ("covered",), "`covered` is a list of causes")
-        charged = {charge.cause for charge in charges}
+        charged = {charge.part for charge in charges}
         for cause in causes:
-            if cause not in CAUSES or cause == "cooling":
-                hint = f"those of: {', '.join(CAUSES[:-1])}"
+            if cause not in PARTS or cause == "cooling":
+                hint = f"those of: {', '.join(part for part in PARTS if part != 'cooling')}"
                 raise self.error("RG1103", ("covered",), f"{cause!r:.40} is none of the causes that are covered", hint)
             if cause in charged:
                 raise self.error("RG1107", ("covered",), f"`{cause}` is covered, and has a charge")
@@ -217,20 +217,19 @@ class _Reader:
         self._keys(data, ("cause", "label", "law", *law.figures, *law.keys), where)
         figures: dict[str, Figure] = {}
         for name, measures in law.figures.items():
-            if name in data or name not in law.optional:
+            if name in data or not any(name in group for group in law.optional):
                 figures[name] = self._figure(self._get(data, name, where), (*where, name), measures, may_be_open=True)
-        if len(law.optional & figures.keys()) not in (0, len(law.optional)):
-            missing = min(law.optional - figures.keys())
-            raise self.error(
-                "RG1104",
-                where,
-                f"`{missing}` is missing: it goes with {', '.join(sorted(law.optional & figures.keys()))}",
-            )
+        for group in law.optional:
+            given = group & figures.keys()
+            if given and given < group:
+                missing = min(group - given)
+                raise self.error("RG1104", where, f"`{missing}` is missing: it goes with {', '.join(sorted(given))}")
         return Charge(
             cause, label, law, figures,
             unit=self._text(data, "unit", where) if "unit" in law.keys else None,
             sizes=self._sizes(data, where, law) if "sizes" in law.keys else (),
-            cells=self._cells(data, where) if "cells" in law.keys else None,
+            cells=self._gates(data, "gates", where) if law.of_gates else self._cells(data, where) if "cells" in law.keys else None,
+            levels=self._gates(data, "levels", where) if law.of_gates and "levels" in data else {},
         )  # fmt: skip
 
     def _sizes(self, data: Mapping[str, Any], where: Where, law: Law) -> tuple[Size, ...]:
@@ -267,6 +266,21 @@ class _Reader:
         if not table:
             raise self.error("RG1104", (*where, "cells"), "no cell has a figure")
         return {name: self._figure(figure, (*where, "cells", name), "number") for name, figure in table.items()}
+
+    def _gates(self, data: Mapping[str, Any], key: str, where: Where) -> dict[str, Figure]:
+        """Kind of reversible gate -> figure. Other gates lose information, and have the law `cell`."""
+        table = self._get(data, key, where)
+        self._table(table, (*where, key))
+        if not table:
+            raise self.error("RG1104", (*where, key), "no gate has a figure")
+        for name in table:
+            if name not in REVERSIBLE:
+                hint = (
+                    nearest(name, REVERSIBLE)
+                    or f"reversible gates: {', '.join(REVERSIBLE)}; others have the law `cell`"
+                )
+                raise self.error("RG1103", (*where, key, name), f"`{name:.40}` is no reversible gate", hint)
+        return {name: self._figure(figure, (*where, key, name), "number") for name, figure in table.items()}
 
     # ------------------------------------------------------------------ figures
 

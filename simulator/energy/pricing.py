@@ -9,15 +9,15 @@ place: the operating temperature, or, for cooling and the host, the ambient temp
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.simulator.energy.counting import Counts
+from retrograd.simulator.energy.devices import priced_cells
 from retrograd.simulator.energy.figures import ZERO, Figure, Range, exactly
-from retrograd.simulator.energy.gates import MEMORY_BITS, Gates, lost_bits
-from retrograd.simulator.energy.laws import ramp_energy
-from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Charge, Size, Technology
+from retrograd.simulator.energy.gates import Gates
+from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, OVERHEAD, PARTS, Charge, Size, Technology
 from retrograd.simulator.energy.units import thermal_energy, with_prefix
 
 #: room temperature, for a second column of multiples of kT ln 2
@@ -52,12 +52,19 @@ class Item:
     #: temperature at which its heat arises, in kelvins
     temperature: float
     figures: tuple[Figure, ...] = ()
+    #: whether it is of fetching and decoding instructions, a part of its own
+    overhead: bool = False
+
+    @property
+    def part(self) -> str:
+        """The part of a system that it belongs to: its cause, or `overhead`."""
+        return OVERHEAD if self.overhead else self.cause
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         why = self.energy.why if isinstance(self.energy, NotModelled) else None
         return {
-            "cause": self.cause, "label": self.label, "count": self.count, "of": self.of,
+            "cause": self.cause, "part": self.part, "label": self.label, "count": self.count, "of": self.of,
             "joules": told(self.energy), "why": why,
             "temperature": self.temperature, "figures": [figure.as_dict() for figure in self.figures],
         }  # fmt: skip
@@ -81,6 +88,17 @@ class Price:
             whys = [item.energy.why for item in found if isinstance(item.energy, NotModelled)]
             return NotModelled("; ".join(dict.fromkeys(whys)) or f"{self.technology.id} has no figure for it")
         return _total(priced)
+
+    @property
+    def scope(self) -> frozenset[str]:
+        """The parts of a system that have a figure, or of which nothing is missing."""
+        known = {item.part for item in self.items if isinstance(item.energy, Range)} | set(self.technology.covered)
+        absent = {item.part for item in self.items} - {item.part for item in self.missing}
+        return frozenset((known | absent) & set(PARTS))
+
+    def within(self, scope: frozenset[str]) -> Price:
+        """The price of some parts, without the host."""
+        return replace(self, items=tuple(item for item in self.items if item.part in scope))
 
     @property
     def causes(self) -> dict[str, Range | NotModelled]:
@@ -161,16 +179,9 @@ def price(
     `gates`: gate counts for the format and core of the counts, for charges by the datapath's cells. Raises InputError RG1108 for a temperature
     or a clock for which the model has no figures, RG1112 for figures below a bound of thermodynamics.
     """
-    kelvins = _within("temperature", temperature, technology.temperature, technology)
-    hertz = None
-    if technology.frequency is not None:
-        hertz = _within("frequency", frequency, technology.frequency, technology)
-    elif frequency is not None and technology.timed:
-        hertz = frequency
+    kelvins, hertz = operating_point(technology, temperature, frequency)
     if gates is not None and (gates.format, gates.core) != (counts.format, counts.core):
         gates = None
-    for _, _, message in technology.below_bounds(kelvins):
-        raise InputError(Diagnostic("RG1112", f"`{technology.id}`: {message}"))
     items = [*_Pricing(counts, technology, kelvins, hertz, gates).items()]
     return Price(technology, kelvins, hertz, tuple(items))
 
@@ -196,6 +207,54 @@ def _total(energies: Iterable[Range]) -> Range:
     return total
 
 
+def cooling_items(technology: Technology, kelvins: float, made: Iterable[Item]) -> Iterator[Item]:
+    """The energy to remove the heat of these items, which arises in the cold, as far as that heat is known."""
+    charges = [charge for charge in technology.charges if charge.cause == "cooling"]
+    made = list(made)
+    spent = _total(item.energy for item in made if isinstance(item.energy, Range))
+    if not charges:
+        # Below room temperature, dissipated heat must be removed.
+        count = spent.nominal if kelvins < ROOM else 0
+        why = NotModelled(f"{technology.id} has no figure for it")
+        yield Item("cooling", "all cooling", count, "J taken away", why, kelvins)
+    unknown = [item for item in made if isinstance(item.energy, NotModelled) and item.count]
+    for charge in charges:
+        overhead = charge.figures["overhead"]
+        if charge.open:
+            why = NotModelled(open_figures(charge))
+            yield Item("cooling", charge.label, spent.nominal, "J taken away", why, kelvins)
+            continue
+        outside = outside_of(technology, kelvins)
+        if spent.hi or not unknown:
+            yield Item(
+                "cooling", charge.label, spent.nominal, "J taken away", spent * overhead.si, outside, (overhead,)
+            )
+        for item in unknown:
+            why = NotModelled(f"its heat is not modelled: {getattr(item.energy, 'why', '')}")
+            yield Item("cooling", f"{charge.label}: {item.label}", item.count, item.of, why, outside)
+
+
+def outside_of(technology: Technology, kelvins: float) -> float:
+    """The temperature around the machine: that at which its cooling gives off heat, or its own."""
+    cooled = any(charge.cause == "cooling" for charge in technology.charges)
+    return technology.ambient.si.nominal if cooled and technology.ambient is not None else kelvins
+
+
+def operating_point(
+    technology: Technology, temperature: float | None, frequency: float | None
+) -> tuple[float, float | None]:
+    """(kelvins, hertz), by default those of the model. Raises InputError RG1108, RG1112."""
+    kelvins = _within("temperature", temperature, technology.temperature, technology)
+    hertz = None
+    if technology.frequency is not None:
+        hertz = _within("frequency", frequency, technology.frequency, technology)
+    elif frequency is not None and technology.timed:
+        hertz = frequency
+    for _, _, message in technology.below_bounds(kelvins):
+        raise InputError(Diagnostic("RG1112", f"`{technology.id}`: {message}"))
+    return kelvins, hertz
+
+
 class _Pricing:
     """The state of pricing one set of counts."""
 
@@ -203,12 +262,11 @@ class _Pricing:
         self, counts: Counts, technology: Technology, kelvins: float, hertz: float | None, gates: Gates | None
     ) -> None:
         self.counts, self.technology, self.kelvins, self.hertz, self.gates = counts, technology, kelvins, hertz, gates
-        cooled = any(charge.cause == "cooling" for charge in technology.charges)
-        self.outside = technology.ambient.si.nominal if cooled and technology.ambient is not None else kelvins
+        self.outside = outside_of(technology, kelvins)
 
     def items(self) -> Iterator[Item]:
         """Items of the program, then of the host; each cause has at least one."""
-        charges = [charge for charge in self.technology.charges if charge.cause != "cooling"]
+        charges = [c for c in self.technology.charges if c.cause != "cooling" and not c.law.of_netlists]
         made = [item for charge in charges for item in self.charged(charge)]
         made += self.units_without_figures(charges)
         made += [self.uncharged(cause) for cause in CAUSES[:-1] if cause not in {item.cause for item in made}]
@@ -216,7 +274,8 @@ class _Pricing:
         made.sort(key=lambda item: order[item.cause])
         hosts = [*self.hosts(charges)]
         yield from made
-        yield from self.cooling([*made, *(item for item in hosts if item.cause == "program load")])
+        loaded = (item for item in hosts if item.cause == "program load")
+        yield from cooling_items(self.technology, self.kelvins, [*made, *loaded])
         yield from hosts
 
     def uncharged(self, cause: str) -> Item:
@@ -233,33 +292,6 @@ class _Pricing:
         }[cause]
         return self.missing(cause, f"all {cause}", count, of, f"{name} has no figure for it")
 
-    def cooling(self, made: list[Item]) -> Iterator[Item]:
-        """The energy to remove the heat that arises in the cold, as far as that heat is known."""
-        if "cooling" not in {charge.cause for charge in self.technology.charges}:
-            # Below room temperature, dissipated heat must be removed.
-            heat = _total(item.energy for item in made if isinstance(item.energy, Range)).nominal
-            count = heat if self.kelvins < ROOM else 0
-            yield self.missing(
-                "cooling", "all cooling", count, "J taken away", f"{self.technology.id} has no figure for it"
-            )
-            return
-        spent = _total(item.energy for item in made if isinstance(item.energy, Range))
-        unknown = [item for item in made if isinstance(item.energy, NotModelled) and item.count]
-        for charge in self.technology.charges:
-            if charge.cause != "cooling":
-                continue
-            overhead = charge.figures["overhead"]
-            if charge.open:
-                yield self.missing("cooling", charge.label, spent.nominal, "J taken away", _open(charge))
-                continue
-            if spent.hi or not unknown:
-                energy = spent * overhead.si
-                yield Item("cooling", charge.label, spent.nominal, "J taken away", energy, self.outside, (overhead,))
-            for item in unknown:
-                why = f"its heat is not modelled: {item.energy.why}" if isinstance(item.energy, NotModelled) else ""
-                label = f"{charge.label}: {item.label}"
-                yield Item("cooling", label, item.count, item.of, NotModelled(why), self.outside)
-
     def missing(self, cause: str, label: str, count: float, of: str, why: str) -> Item:
         return Item(cause, label, count, of, NotModelled(why), self.kelvins)
 
@@ -268,7 +300,7 @@ class _Pricing:
         c = self.counts
         if charge.open and charge.law.name in ("instruction", "operation"):
             n, of = (c.retired, "instructions") if charge.law.name == "instruction" else self.done(charge)
-            yield self.missing(charge.cause, charge.label, n, of, _open(charge))
+            yield self.missing(charge.cause, charge.label, n, of, open_figures(charge))
             return
         match charge.law.name:
             case "erased bit" | "dropped charge":
@@ -276,7 +308,18 @@ class _Pricing:
                 for label, n in bits.items():
                     yield self.of_bits(charge, charge.cause, f"{charge.label}: {label}", n, self.kelvins)
             case "instruction":
-                yield self.item(charge, c.retired, "instructions", charge.figures["energy"])
+                figure = charge.figures["energy"]
+                energy = figure.at(self.kelvins) * c.retired
+                yield Item(
+                    charge.cause,
+                    charge.label,
+                    c.retired,
+                    "instructions",
+                    energy,
+                    self.kelvins,
+                    (figure,),
+                    overhead=True,
+                )
             case "operation":
                 yield self.operations(charge)
             case "access":
@@ -286,19 +329,16 @@ class _Pricing:
             case name:
                 raise AssertionError(name)
 
-    def item(self, charge: Charge, count: float, of: str, figure: Figure) -> Item:
-        return Item(charge.cause, charge.label, count, of, figure.at(self.kelvins) * count, self.kelvins, (figure,))
-
     def of_bits(self, charge: Charge, cause: str, label: str, bits: int, kelvins: float) -> Item:
         """The price of lost bits, at the temperature of their place."""
         figures = tuple(charge.figures.values())
         if charge.open:
-            return Item(cause, label, bits, "bits", NotModelled(_open(charge)), kelvins)
+            return Item(cause, label, bits, "bits", NotModelled(open_figures(charge)), kelvins)
         if kelvins != self.kelvins and not all(figure.unit.thermal for figure in figures):
             # A figure in joules is for the operating temperature, and may be less than kT ln 2 elsewhere.
             why = f"{self.technology.id} has no figure for erasing a bit at {kelvins:g} K"
             return Item(cause, label, bits, "bits", NotModelled(why), kelvins)
-        return Item(cause, label, bits, "bits", charge.of_a_bit(kelvins) * bits, kelvins, figures)
+        return Item(cause, label, bits, "bits", charge.of_a_bit(kelvins, self.hertz) * bits, kelvins, figures)
 
     def hosts(self, charges: Iterable[Charge]) -> Iterator[Item]:
         """Bits that the host overwrote, priced as erased: in the machine at its temperature, in the host at the ambient temperature."""
@@ -365,7 +405,7 @@ class _Pricing:
         """The price of every cell of the datapath in every cycle."""
         of = "cell cycles"
         if charge.open:
-            yield self.missing(charge.cause, charge.label, self.counts.cycles, "cycles", _open(charge))
+            yield self.missing(charge.cause, charge.label, self.counts.cycles, "cycles", open_figures(charge))
             return
         if self.gates is None:
             why = f"no gate counts for {self.counts.format}" + f" on the core {self.counts.core}" * (
@@ -373,55 +413,26 @@ class _Pricing:
             )
             yield self.missing(charge.cause, charge.label, self.counts.cycles, "cycles", why)
             return
+        clocks = self.technology.cycles(self.gates.levels or 0) or 1
+        if self.technology.phases is not None and self.gates.levels is None:
+            why = (
+                f"the gate counts for {self.counts.format} have no levels, and {self.technology.id} is clocked by them"
+            )
+            yield self.missing(charge.cause, charge.label, self.counts.cycles, "cycles", why)
+            return
         assert charge.cells is not None
-        each, figures = self.per_cell_cycle(charge)
-        devices, bounded, known, unknown = ZERO, ZERO, 0, {}
-        for kind, n in self.gates.cells().items():
-            figure = charge.cells.get(kind, None if kind == MEMORY_BITS else charge.cells.get("any"))
-            if figure is None:
-                unknown[kind] = n
-                continue
-            known += n
-            # No gate costs less than the information that it loses, however slowly it is switched.
-            least = 0.0 if charge.law.name == "leakage" else lost_bits(kind) * thermal_energy(self.kelvins)
-            costs = figure.si * each
-            if costs.lo >= least:
-                devices += figure.si * n
-            else:
-                bounded += costs.by(max, exactly(least)) * n
-        energy = (devices * each + bounded) * self.counts.cycles
-        used = (*figures, *charge.cells.values())
-        yield Item(charge.cause, charge.label, known * self.counts.cycles, of, energy, self.kelvins, used)
+        assert self.hertz is not None
+        cells = self.gates.cells(in_levels=self.technology.phases is not None)
+        energy, known, unknown = priced_cells(charge, cells, self.kelvins, self.hertz)
+        times = self.counts.cycles * clocks
+        used = (*charge.figures.values(), *charge.cells.values())
+        yield Item(charge.cause, charge.label, known * times, of, energy * times, self.kelvins, used)
         for kind, n in sorted(unknown.items()):
             why = f"{self.technology.id} has no figure for the cell {kind}"
-            yield self.missing(charge.cause, f"{charge.label}: {kind}", n * self.counts.cycles, of, why)
-
-    def per_cell_cycle(self, charge: Charge) -> tuple[Range, tuple[Figure, ...]]:
-        """The energy of one device, or node, in one cycle."""
-        f = charge.figures
-        assert self.hertz is not None
-        match charge.law.name:
-            case "cell":
-                each = f["energy"].at(self.kelvins)
-                if "at" in f:
-                    scale = sorted((self.hertz / at) ** e for at in f["at"].si for e in f["exponent"].si)
-                    nominal = (self.hertz / f["at"].si.nominal) ** f["exponent"].si.nominal
-                    each = each * Range(scale[0], nominal, scale[-1])
-            case "ramp":
-                hertz = self.hertz
-
-                def ramp(r: float, c: float, v: float, ticks: float) -> float:
-                    return ramp_energy(r, c, v, 1 / (hertz * ticks))
-
-                each = f["resistance"].si.by(ramp, f["capacitance"].si, f["voltage"].si, f["ticks"].si) * f["ramps"].si
-            case "leakage":
-                each = f["power"].si * (1 / self.hertz)
-            case name:
-                raise AssertionError(name)
-        return each, tuple(f.values())
+            yield self.missing(charge.cause, f"{charge.label}: {kind}", n * times, of, why)
 
 
-def _open(charge: Charge) -> str:
+def open_figures(charge: Charge) -> str:
     """Open figures that the user must give before there is a price."""
     return f"give {', '.join(charge.open)}"
 

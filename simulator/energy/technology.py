@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
@@ -15,6 +15,9 @@ from retrograd.simulator.energy.units import SI, thermal_energy, with_prefix
 #: causes of energy; the host's are separate, as `program load` and `copy-out`
 CAUSES = ("logic", "leakage", "clock", "memory", "erasure", "cooling")
 HOST_CAUSES = ("program load", "copy-out")
+#: the part of a system that fetches and decodes instructions; its cause is logic
+OVERHEAD = "overhead"
+PARTS = (*CAUSES, OVERHEAD)
 
 
 @dataclass(frozen=True)
@@ -42,19 +45,34 @@ class Charge:
     #: the function unit whose micro-operations are charged
     unit: str | None = None
     sizes: tuple[Size, ...] = ()
-    #: kind of cell in a netlist -> devices, nodes, … of one
+    #: kind of cell in a netlist, or of reversible gate, -> devices, nodes, … of one
     cells: Mapping[str, Figure] | None = None
+    #: kind of reversible gate -> the levels that it takes, where it is not one
+    levels: Mapping[str, Figure] = field(default_factory=dict)
 
     def all_figures(self) -> Iterator[Figure]:
         """The figures on which its price depends."""
         yield from self.figures.values()
         yield from (size.energy for size in self.sizes)
         yield from (self.cells or {}).values()
+        yield from self.levels.values()
 
-    def of_a_bit(self, kelvins: float) -> Range:
-        """The energy of erasing one bit, by a law that prices bits. Trap: open figures and other laws have none."""
-        if self.law.name == "erased bit":
-            return self.figures["energy"].at(kelvins)
+    @property
+    def part(self) -> str:
+        """The part of a system that it prices: its cause, or `overhead` for the instructions themselves."""
+        return OVERHEAD if self.law.name == "instruction" else self.cause
+
+    @property
+    def timed(self) -> bool:
+        """Whether its energy depends on the clock."""
+        return self.law.timed or "finite_time" in self.figures
+
+    def of_a_bit(self, kelvins: float, hertz: float | None = None) -> Range:
+        """The energy of erasing one bit in a time of 1/`hertz`; slowly without it. Trap: open figures and laws that price no bits have none."""
+        if "energy" in self.figures:
+            more = self.figures.get("finite_time")
+            slow = self.figures["energy"].at(kelvins)
+            return slow if more is None or hertz is None else slow + more.si * hertz
         c, v = self.figures["capacitance"].si, self.figures["voltage"].si
         return c * v * v * 0.5
 
@@ -81,7 +99,9 @@ class Technology:
     frequency: Figure | None = None
     #: temperature at which the heat of cooling arises
     ambient: Figure | None = None
-    #: causes without a charge that are complete: part of other figures, or nothing
+    #: levels of a netlist that a signal passes in one cycle of the clock
+    phases: Figure | None = None
+    #: parts without a charge that are complete: part of other figures, or nothing
     covered: tuple[str, ...] = ()
     #: the file from which it was read
     file: str = ""
@@ -89,7 +109,11 @@ class Technology:
     @property
     def timed(self) -> bool:
         """Whether its prices depend on the clock."""
-        return any(charge.law.timed for charge in self.charges)
+        return any(charge.timed for charge in self.charges)
+
+    def cycles(self, levels: int) -> int | None:
+        """⌈levels / phases⌉: cycles of the clock from the first level to the last; None for a model without phases."""
+        return None if self.phases is None else max(1, math.ceil(levels / self.phases.si.nominal))
 
     @property
     def open(self) -> dict[str, Figure]:
@@ -102,14 +126,23 @@ class Technology:
         Erasing a bit dissipates at least kT ln 2 (Landauer). Moving heat Q from T to T₀ takes at least Q·(T₀ − T)/T (Carnot).
         The least value of a figure counts.
         """
-        of_bits = [i for i, charge in enumerate(self.charges) if charge.law.of_bits]
-        if of_bits and not any(self.charges[i].open for i in of_bits):
+        everywhere = [*enumerate(self.charges)]
+        garbage = [i for i, charge in everywhere if charge.law.name == "garbage"]
+        for of_bits in ([i for i, charge in everywhere if charge.law.of_bits], garbage):
+            if not of_bits or any(self.charges[i].open for i in of_bits):
+                continue
             each, least = sum(self.charges[i].of_a_bit(kelvins).lo for i in of_bits), thermal_energy(kelvins)
             if each < least * (1 - _ROUNDING):
                 spent, bound = with_prefix(each, "J", 6), with_prefix(least, "J", 6)
                 message = f"erasing a bit takes {spent}, less than kT ln 2 at {kelvins:g} K, {bound}"
                 yield of_bits[0], next(iter(self.charges[of_bits[0]].figures)), message
-        for i, charge in enumerate(self.charges):
+        for i, charge in everywhere:
+            floor = charge.figures.get("floor")
+            if floor is not None and floor.written and floor.at(kelvins).lo < thermal_energy(kelvins) * (1 - _ROUNDING):
+                message = (
+                    f"a lost bit takes {with_prefix(floor.at(kelvins).lo, 'J', 6)}, less than kT ln 2 at {kelvins:g} K"
+                )
+                yield i, "floor", message
             if charge.law.name == "cooling" and self.ambient is not None and not charge.open:
                 outside, overhead = self.ambient.si.nominal, charge.figures["overhead"].si.lo
                 least = (outside - kelvins) / kelvins
@@ -149,6 +182,7 @@ class Technology:
             "id": self.id, "version": self.version, "title": self.title, "temperature": self.temperature.as_dict(),
             "frequency": None if self.frequency is None else self.frequency.as_dict(),
             "ambient": None if self.ambient is None else self.ambient.as_dict(),
+            "phases": None if self.phases is None else self.phases.as_dict(),
             "covered": list(self.covered),
             "charges": [
                 {
@@ -157,6 +191,7 @@ class Technology:
                         *(figure.as_dict() for figure in charge.figures.values()),
                         *(size.as_dict() for size in charge.sizes),
                         *({**figure.as_dict(), "cell": kind} for kind, figure in (charge.cells or {}).items()),
+                        *({**figure.as_dict(), "levels_of": kind} for kind, figure in charge.levels.items()),
                     ],
                 }
                 for charge in self.charges

@@ -24,6 +24,7 @@ _PREFIXES = {
 _BASES = {
     "J": ("energy", 1.0),
     "eV": ("energy", 1.602176634e-19),  # exact (SI 2019)
+    "J s": ("action", 1.0),
     "s": ("time", 1.0),
     "Hz": ("frequency", 1.0),
     "F": ("capacitance", 1.0),
@@ -75,14 +76,14 @@ SI = {unit.measures: unit for unit in UNITS.values() if unit.factor == 1.0 and n
 
 #: quantity -> examples of its units, for hints
 _EXAMPLES = {
-    "energy": "pJ, zJ, eV, kT ln2", "time": "s, ns", "frequency": "Hz, MHz, GHz", "capacitance": "pF, fF, aF",
+    "energy": "pJ, zJ, eV, kT ln2", "action": "J s, zJ s", "time": "s, ns", "frequency": "Hz, MHz, GHz", "capacitance": "pF, fF, aF",
     "resistance": "ohm, kohm, Mohm", "voltage": "V, mV", "power": "W, nW, fW", "temperature": "K, mK", "number": "1",
     "ratio of powers": "W/W", "memory": "B, KiB, MiB",
 }  # fmt: skip
 
 #: syntax of quantities
 _WRITTEN = {
-    "energy": "1.4zJ", "frequency": "5GHz", "capacitance": "1fF", "resistance": "10kohm", "voltage": "0.8V", "power": "1fW",
+    "energy": "1.4zJ", "action": "1zJ s", "frequency": "5GHz", "capacitance": "1fF", "resistance": "10kohm", "voltage": "0.8V", "power": "1fW",
     "temperature": "4.2K", "number": "2", "ratio of powers": "400",
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ from retrograd.pricing.report import EnergyReport, program_text, total_text
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)
 
 KT_LN2 = BOLTZMANN * 300 * math.log(2)
-GATES = '{"schema": "retrograd.gates/1", "format": {"width": 64, "frac": 32}, "units": {"logic unit": {"AND": 1000}}}'
+GATES = '{"schema": "retrograd.gates/1", "format": {"width": 64, "frac": 32}, "units": {"logic unit": {"AND": 1000}}, "in levels": {"levels": 4, "cells": {"AND": 1000}}}'
 
 
 @reversible
@@ -202,9 +202,12 @@ def test_gate_counts_that_come_with_the_hardware() -> None:
     found = rg.energy(forgetful, 0.0, [1.0], tech="aqfp", format=small)
     gates = gates_for(small)
     assert gates is not None
-    junctions = 6 * gates.cells()["AND"] + 22 * gates.cells()["XOR"]
-    assert modelled(found.price.of("logic")).nominal == approx(found.counts.cycles * junctions * 1.4e-21)
-    assert {i.label.partition(": ")[2] for i in found.price.missing if i.cause == "logic"} == {"DFF", "memory bits"}
+    assert gates.levels is not None
+    cells = gates.in_levels
+    junctions = 6 * (cells["AND"] + cells["OR"]) + 2 * (cells["BUF"] + cells["splitter"] + gates.cells()["DFF"])
+    clocks = math.ceil(gates.levels / 4)
+    assert modelled(found.price.of("logic")).nominal == approx(found.counts.cycles * clocks * junctions * 1.4e-21)
+    assert {i.label.partition(": ")[2] for i in found.price.missing if i.cause == "logic"} == {"memory bits"}
     assert gates_for(rg.Format(64, 40)) is None
 
 
@@ -225,7 +228,7 @@ def test_what_is_not_modelled_is_not_zero(tech: str) -> None:
 def test_the_table() -> None:
     text = str(rg.energy(forgetful, 0.0, [1.0], timeline=True))
     for part in (
-        "forgetful, Q32.32; engine: reference", "64 by erase, 0 by dropped cotangents", "landauer 1.0, 300 K",
+        "forgetful, Q32.32; engine: reference", "64 by erase, 0 by dropped cotangents", "landauer 1.1, 300 K",
         "erasure", "183.7 zJ", "uncomputing level", "live ancilla bits, at most", "bits toggled",
     ):  # fmt: skip
         assert part in text
@@ -260,7 +263,7 @@ def _rows(report: EnergyReport) -> list[list[str]]:
 def test_json() -> None:
     told: Any = json.loads(json.dumps(rg.energy(forgetful, 0.0, [1.0], tech="cmos45", timeline=True).as_dict()))
     assert told["schema"] == "retrograd.energy/1"
-    assert (told["technology"]["id"], told["technology"]["version"]) == ("cmos45", "1.0")
+    assert (told["technology"]["id"], told["technology"]["version"]) == ("cmos45", "2.0")
     assert told["counts"]["erased_bits"] == {"erase": 64, "dropped_cotangents": 0}
     assert told["counts"]["functions"]["erase"] == {"forward": 1, "backward": 0}
     for item in told["price"]["items"]:
@@ -284,7 +287,10 @@ def test_a_model_by_its_file(tmp_path: Path) -> None:
     source = Path(technology.__code__.co_filename).parent / "models" / "landauer.toml"
     path = tmp_path / "mine.toml"
     path.write_text(
-        source.read_text(encoding="utf-8").replace('"landauer"', '"mine"').replace("value = 1\n", "value = 2\n"),
+        source.read_text(encoding="utf-8")
+        .replace('"landauer"', '"mine"')
+        .replace("value = 1\n", "value = 2\n")
+        .replace("high = 1\n", "high = 2\n"),
         encoding="utf-8",
     )
     found = rg.energy(forgetful, 0.0, [1.0], tech=path)

@@ -27,6 +27,13 @@ class Netlist:
         word = tuple(range(len(self.names)))
         return Circuit(len(self.names), self.gates, {"lines": word}, {"lines": word})
 
+    def with_constants(self) -> Circuit:
+        """The netlist as a circuit whose inputs are the other lines, and whose ancillas are the constants; all lines are outputs."""
+        word = tuple(range(len(self.names)))
+        ones = tuple(Gate((), (line,)) for line, bit in self.constants.items() if bit)
+        given = tuple(line for line in word if line not in self.constants)
+        return Circuit(len(word), ones + self.gates, {"inputs": given}, {"lines": word})
+
 
 def netlist(circuit: Circuit) -> Netlist:
     """The circuit with lines named by its words: `d0` is the lowest bit of d. A word that leaves on other lines is exchanged back.

@@ -223,12 +223,22 @@ class Parser(argparse.ArgumentParser):
             "--core", metavar="CORE", default="small", help="the co-processor's core: small (the default), fast"
         )
 
-    def pricing_options(self) -> None:
-        """Figures and gate counts of a technology model."""
+    def technology_options(self, tech: str) -> None:
+        """A technology model and its operating point; `tech`: the help text of --tech."""
+        self.add_argument("--tech", metavar="MODEL", help=tech)
+        self.add_argument("--temperature", metavar="T", help="such as 4.2K (default: the model's)")
+        self.add_argument("--frequency", metavar="F", help="clock, such as 5GHz (default: the model's)")
+        self.figure_option()
+
+    def figure_option(self) -> None:
+        """Figures of a technology model."""
         self.add_argument(
             "--figure", metavar="NAME=VALUE", **_REPEATED, dest="figures",
             help="a figure that the model leaves open, such as resistance=10kohm, or low:value:high with a unit",
         )  # fmt: skip
+
+    def gates_option(self) -> None:
+        """Gate counts of the hardware."""
         self.add_argument("--gates", metavar="FILE", help="gate counts (default: those that come with the hardware)")
 
     def distribution_options(self, store: str | None = None) -> None:

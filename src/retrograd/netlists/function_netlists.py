@@ -16,6 +16,7 @@ from retrograd.compiler.language.types import Type, layouts
 from retrograd.functions.execution import argument_words
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
+from retrograd.hdl.irreversible.network import Network, network_of
 from retrograd.hdl.reversible.circuit import Circuit, simulate, transposed
 from retrograd.hdl.reversible.counts import Counts, count
 from retrograd.hdl.reversible.strategies import Strategy, need_strategy, within_budget
@@ -49,6 +50,11 @@ class FunctionNetlist:
     def counts(self) -> Counts:
         """Gates, depth, lines, ancillas, garbage and costs."""
         return count(self.circuit)
+
+    @property
+    def irreversible(self) -> Network:
+        """The same function of the words that change, in gates that lose information. It computes new words and uncomputes nothing."""
+        return network_of(self.circuit)
 
     @api_boundary
     def run(self, *args: Any, **keywords: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Energy of gradients, and of batches of functions and of gradients.
+"""Energy of netlists, of gradients, and of batches of functions and of gradients.
 
     counts(grad(f)(x))  =  counts(f forward, D = 0)  +  counts(f backward, D = 1)      one machine, one program
     counts(vmap(f)(xs)) =  Σᵢ counts(f(xsᵢ))                                         the code is loaded once
@@ -26,8 +26,12 @@ from retrograd.differentiation.reports import explained
 from retrograd.functions.execution import ProgramTrap, execute, load
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Inverse, Reversible, request_of
+from retrograd.hdl.irreversible.network import Network
+from retrograd.hdl.reversible.circuit import Circuit
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
+from retrograd.netlists.function_netlists import FunctionNetlist
+from retrograd.pricing.netlists import Netlist, NetlistEnergy, energy_of_netlist
 from retrograd.pricing.report import EnergyReport
 from retrograd.pricing.requests import EnergyRequest
 from retrograd.simulator.energy.counting import CODE_BITS, Counts, HostTraffic, Site, counts_of, host_traffic
@@ -37,9 +41,11 @@ from retrograd.simulator.machine import Machine, Stop, Trap
 
 
 def energy_of(
-    f: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
-) -> EnergyReport:
-    """The report of a gradient or a batch: see `rg.energy`. Raises InputError RG0603 for anything else."""
+    f: Netlist | Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
+) -> EnergyReport | NetlistEnergy:
+    """The report of a netlist, a gradient or a batch: see `rg.energy`. Raises InputError RG0603 for anything else."""
+    if isinstance(f, FunctionNetlist | Circuit | Network):
+        return _netlist(f, args, keywords, how)
     if isinstance(f, Mapped):
         return _batch(f, args, keywords, how)
     if not isinstance(f, LossFunction):
@@ -53,6 +59,17 @@ def energy_of(
 
 def _refuse(message: str, hint: str | None = None) -> NoReturn:
     raise InputError(Diagnostic("RG0603", message, hint=hint))
+
+
+def _netlist(f: Netlist, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest) -> NetlistEnergy:
+    garbage = keywords.pop("garbage", "erased")
+    asked = how._replace(tech="", temperature=None, frequency=None, figures=None)
+    if args or keywords or asked != EnergyRequest("", None, None, None, None, "auto", None, None, None, True, False):
+        hint = "arguments, engine, format, options, gates and timeline are for functions"
+        _refuse("a netlist takes tech, temperature, frequency, figures and garbage", hint)
+    name = f.request.function.__name__ if isinstance(f, FunctionNetlist) else "netlist"
+    at: dict[str, Any] = {"temperature": how.temperature, "frequency": how.frequency, "figures": how.figures}
+    return energy_of_netlist(f, name, garbage, how.tech, **at)
 
 
 # ---------------------------------------------------------------------- gradients

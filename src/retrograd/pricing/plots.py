@@ -132,7 +132,7 @@ def against_delay(reports: Sequence[EnergyReport], ax: Axes | None = None, point
     for r, colour in zip(reports, colours(len(reports)), strict=True):
         found = _priced(at_frequencies(r.counts, r.by.technology, r.by.gates, r.by.temperature, points))
         if found:
-            delays = [r.counts.cycles / clock for clock, _ in found]
+            delays = [r.counts.cycles * r.by.clocks / clock for clock, _ in found]
             _band(ax, delays, [energy for _, energy in found], f"{r.name}, {r.price.technology.id}", colour)
         else:
             why = "no clock" if r.by.technology.frequency is None else program_text(r.price)
@@ -142,6 +142,11 @@ def against_delay(reports: Sequence[EnergyReport], ax: Axes | None = None, point
 
 
 def _log_log(ax: Axes, x: str, y: str) -> None:
+    # A logarithmic axis without data has no limits of its own.
+    if ax.dataLim.x0 > ax.dataLim.x1:
+        ax.set_xlim(1, 10)
+    if ax.dataLim.y0 > ax.dataLim.y1:
+        ax.set_ylim(1, 10)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlabel(x)

@@ -162,8 +162,8 @@ class EnergyReport:
             here = [item for item in p.missing if item.cause == cause]
             lacking = "" if isinstance(found, NotModelled) else "; ".join(f"{i.label} ({i.count:g})" for i in here)
             own = isinstance(found, Range) and cause not in ("cooling", *HOST_CAUSES)
-            rows.append([cause, energy_text(found), _bits_text(found, p.temperature) if own else "", lacking])
-        at_work, at_room = _bits_text(p.program, p.temperature), _bits_text(p.program, ROOM)
+            rows.append([cause, energy_text(found), bits_text(found, p.temperature) if own else "", lacking])
+        at_work, at_room = bits_text(p.program, p.temperature), bits_text(p.program, ROOM)
         rows.append(["program, in all", program_text(p), at_work, ""])
         if p.temperature != ROOM and at_room:
             rows.append([f"  in kT ln 2 at {ROOM:g} K", "", at_room, ""])
@@ -270,6 +270,7 @@ class EnergyReport:
             "engine": self.engine,
             "counts": counts_dict(self.counts),
             "technology": self.price.technology.as_dict(),
+            "scope": sorted(self.price.scope),
             "price": self.price.as_dict(),
             "optimum": None if self.optimum is None else {
                 "frequency": self.optimum.frequency, "program": told(self.optimum.energy),
@@ -351,7 +352,8 @@ def _at_least(energy: Range | NotModelled, complete: bool) -> str:
     return energy_text(energy) if complete or isinstance(energy, NotModelled) else f"≥ {energy_text(energy)}"
 
 
-def _bits_text(energy: Range | NotModelled, temperature: float) -> str:
+def bits_text(energy: Range | NotModelled, temperature: float) -> str:
+    """The energy in multiples of kT ln 2."""
     return "" if isinstance(energy, NotModelled) else f"{energy.nominal / thermal_energy(temperature):.6g}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.functions.execution import execute
@@ -21,7 +21,25 @@ from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.machine import Machine
 
+if TYPE_CHECKING:
+    from retrograd.pricing.netlists import Netlist, NetlistEnergy
+    from retrograd.simulator.energy.netlists.pricing import Garbage
 
+
+@overload
+def energy(
+    f: Netlist,
+    /,
+    *,
+    tech: str | Path | Technology = "landauer",
+    temperature: Quantity | None = None,
+    frequency: Quantity | None = None,
+    figures: Figures | None = None,
+    garbage: Garbage = "erased",
+) -> NetlistEnergy: ...
+
+
+@overload
 def energy(
     f: Reversible | Inverse | Callable[..., Any],
     /,
@@ -38,16 +56,37 @@ def energy(
     baseline: bool = True,
     timeline: bool = False,
     **keywords: Any,
-) -> EnergyReport:
+) -> EnergyReport: ...
+
+
+def energy(
+    f: Netlist | Reversible | Inverse | Callable[..., Any],
+    /,
+    *args: Any,
+    tech: str | Path | Technology = "landauer",
+    temperature: Quantity | None = None,
+    frequency: Quantity | None = None,
+    figures: Figures | None = None,
+    gates: str | Path | Gates | None = None,
+    engine: str = "auto",
+    max_steps: int | None = None,
+    format: Format | str | None = None,
+    options: Options | None = None,
+    baseline: bool = True,
+    timeline: bool = False,
+    **keywords: Any,
+) -> EnergyReport | NetlistEnergy:
     """E = Σ count · figure: run a reversible function, count its work, and price the counts by a technology model.
 
     `f`: a reversible function, or a result of `rg.grad`, `rg.value_and_grad` or `rg.vmap`. A gradient is one program on one machine: forward
     with D = 0, back with D = 1. In a batch each element runs by itself; `each` has its counts, and the report has their sum.
-    `tech`: the name of a model (landauer, cmos45, cmos7, adiabatic_rc, aqfp), or the path of a model file. `temperature`, `frequency`:
+    `tech`: the name of a model (landauer, landauer_finite, cmos45, cmos7, adiabatic_rc, aqfp), or the path of a model file. `temperature`, `frequency`:
     numbers in K and Hz, or text with a unit, "4.2 K", "5 GHz"; by default the model's own. `figures`: the figures that the model leaves
     open, {"resistance": "10 kohm"}. `gates`: a file of gate counts; by default the counts of the hardware in this format.
     `engine`, `format`, `options`, `max_steps`: as for `rg.run`. `baseline`: run the same source in erase mode, too; not for gradients,
     because erased values have no way back. `timeline`: record bits toggled, live and erased after each step; not for batches.
+    A netlist (`rg.netlist(f)`, its `circuit` or its `irreversible` netlist) takes `tech`, `temperature`, `frequency` and `figures`, and
+    `garbage`: "erased", or "left" where its erasure is not to be priced.
     Raises CompileError, InputError, ProgramTrap, ElementTrap.
 
         >>> print(rg.energy(f, 0.0, 3.0, tech="cmos45", engine="threaded", format="Q16.16"))
@@ -56,7 +95,7 @@ def energy(
         tech, temperature, frequency, figures, gates, engine, max_steps, format, options, baseline, timeline
     )
     if not isinstance(f, Reversible | Inverse):
-        # Loaded for gradients and batches only: it imports the differentiation and the batch engines.
+        # Loaded for netlists, gradients and batches only: they import the hardware, the differentiation and the batch engines.
         from retrograd.pricing.derived import energy_of
 
         return energy_of(f, args, keywords, how)

@@ -62,7 +62,7 @@ def test_a_function(cli: Cli, functions: str) -> None:
     assert "64 by erase" in rows["bits erased"]
     assert "183.7 zJ" in rows["erasure"]
     assert "not modelled" in rows["logic"]
-    assert "landauer 1.0, 300 K" in out
+    assert "landauer 1.1, 300 K" in out
 
 
 def test_lines(cli: Cli, functions: str, tmp_path: Path) -> None:
@@ -110,11 +110,15 @@ def test_an_inverse(cli: Cli, functions: str) -> None:
 
 
 def test_models_beside_each_other(cli: Cli, functions: str) -> None:
-    code, out, _ = cli("energy", f"{functions}:forget", "0.0", "3.0", "--compare", "landauer,cmos45,aqfp")
+    code, out, _ = cli(
+        "energy", f"{functions}:forget", "0.0", "3.0", "--compare", "landauer,cmos45,aqfp", "--scope", "common"
+    )
     assert code == OK
     assert "landauer, 300 K" in out
     assert "aqfp, 4.2 K" in out
-    code, out, _ = cli("energy", f"{functions}:forget", "0.0", "3.0", "--compare", "landauer,cmos45", "--json")
+    code, out, _ = cli(
+        "energy", f"{functions}:forget", "0.0", "3.0", "--compare", "landauer,cmos45", "--json", "--scope", "common"
+    )
     told = json.loads(out)
     assert told["schema"] == "retrograd.energy-comparison/1"
     assert [r["technology"]["id"] for r in told["reports"]] == ["landauer", "cmos45"]
@@ -122,7 +126,9 @@ def test_models_beside_each_other(cli: Cli, functions: str) -> None:
 
 def test_figures_go_to_the_models_that_have_them(cli: Cli, functions: str) -> None:
     figures = ("--figure", "capacitance=1fF", "--figure", "voltage=1V")
-    code, out, _ = cli("energy", f"{functions}:forget", "0.0", "3.0", "--compare", "landauer,adiabatic_rc", *figures)
+    code, out, _ = cli(
+        "energy", f"{functions}:forget", "0.0", "3.0", "--compare", "landauer,adiabatic_rc", *figures, "--scope=erasure"
+    )
     assert code == OK
     erasure = next(line for line in out.splitlines() if line.startswith("erasure"))
     assert erasure.split("  ")[-1].strip() == "32 fJ"
@@ -168,7 +174,9 @@ def test_traps_and_limits(cli: Cli, functions: str) -> None:
 def test_models(cli: Cli) -> None:
     code, out, _ = cli("energy", "--models")
     assert code == OK
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ["adiabatic_rc", "aqfp", "cmos45", "cmos7", "landauer"]
+    assert [line.split()[0] for line in out.splitlines()[1:]] == [
+        "adiabatic_rc", "aqfp", "cmos45", "cmos7", "landauer", "landauer_finite",
+    ]  # fmt: skip
     told = json.loads(cli("energy", "--models", "--json")[1])
     assert told["schema"] == "retrograd.technologies/1"
     assert all(f["source"] for m in told["models"] for c in m["charges"] for f in c["figures"])
@@ -197,7 +205,8 @@ def test_compiling_by_energy(cli: Cli, functions: str) -> None:
 def test_plots(cli: Cli, functions: str, folder: Path, kind: str) -> None:
     figures = [f"--figure={f}" for f in ("resistance=10kohm", "capacitance=1fF", "voltage=1V", "power=1fW")]
     (folder / "gates.json").write_text(
-        '{"schema": "retrograd.gates/1", "format": {"width": 64, "frac": 32}, "units": {"logic unit": {"AND": 9}}}'
+        '{"schema": "retrograd.gates/1", "format": {"width": 64, "frac": 32}, "units": {"logic unit": {"AND": 9}}, '
+        '"in levels": {"levels": 20, "cells": {"AND": 9, "BUF": 30}}}'
     )
     code, _, err = cli(
         "energy", f"{functions}:norm", "0.0", "3.0", "4.0", "--tech", "adiabatic_rc", *figures, "--gates", "gates.json",

@@ -14,6 +14,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.units.logic import LogicUnit
 from retrograd.hdl.flow.gates import GateCounts, as_dict, count, units
+from retrograd.hdl.irreversible.levels import Levels
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
@@ -55,11 +56,12 @@ def test_a_unit_grows_with_its_words() -> None:
 
 
 def test_the_file_for_the_energy_accounting() -> None:
-    found = as_dict(Parameters(Format(32, 16)), {"logic unit": GateCounts(1, 2, 3, 4)})
+    found = as_dict(Parameters(Format(32, 16)), {"logic unit": GateCounts(1, 2, 3, 4)}, Levels({"BUF": 5, "AND": 4}, 9))
     assert found == {
         "schema": "retrograd.gates/1",
         "format": {"width": 32, "frac": 16},
         "units": {"logic unit": {"AND": 1, "XOR": 2, "DFF": 3, "memory bits": 4}},
+        "in levels": {"levels": 9, "cells": {"AND": 4, "BUF": 5}},
     }
 
 
@@ -77,4 +79,4 @@ def test_the_files_that_come_with_it(path: Path) -> None:
 def test_the_files_are_fresh(path: Path) -> None:
     told = json.loads(path.read_text(encoding="utf-8"))
     parameters = Parameters(Format(**told["format"]))
-    assert as_dict(parameters, units(parameters)) == told
+    assert as_dict(parameters, *units(parameters)) == told

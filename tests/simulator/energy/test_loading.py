@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from retrograd.isa.diagnostics import InputError
@@ -328,6 +331,24 @@ def test_shipped_models_say_where_their_figures_are_from(name: str) -> None:
     for charge in model.charges:
         for figure in charge.all_figures():
             assert figure.written is None or len(figure.source) > 8, figure
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_shipped_models_have_a_range_for_every_figure(name: str) -> None:
+    """low and high are stated; they are equal for numbers of devices, parameters and bounds only."""
+    text = files("retrograd.simulator.energy").joinpath("models", f"{name}.toml").read_text(encoding="utf-8")
+
+    def figures(data: Any) -> Iterator[dict[str, Any]]:
+        if isinstance(data, list):
+            for part in data:
+                yield from figures(part)
+        elif isinstance(data, dict):
+            yield from [data] if "value" in data else [x for part in data.values() for x in figures(part)]
+
+    for figure in figures(tomllib.loads(text)):
+        assert figure["low"] <= figure["value"] <= figure["high"]
+        if figure["unit"] in ("pJ", "zJ", "W/W", "zJ s"):
+            assert figure["low"] < figure["high"], figure
 
 
 def test_all_models_are_shipped() -> None:

@@ -33,17 +33,25 @@ GATES = gates_from(
         "schema": "retrograd.gates/1",
         "format": {"width": 32, "frac": 16},
         "units": {"logic unit": {"AND": 100, "XOR": 10}, "multiplier": {"AND": 1000, "DFF": 7}},
+        "in levels": {"levels": 9, "cells": {"AND": 1120, "OR": 10, "splitter": 50, "BUF": 500}},
     },
     "gates.json",
 )
 #: a device that nobody has made: round numbers
-DEVICE = {"resistance": exactly(1e4), "capacitance": exactly(1e-15), "voltage": exactly(1.0), "power": exactly(1e-15)}
+DEVICE = {
+    "resistance": exactly(1e4), "capacitance": exactly(1e-15), "voltage": exactly(1.0), "power": exactly(1e-15),
+    "finite_time": exactly(1e-30),
+}  # fmt: skip
 
 
 def ran(text: str, **modes: Any) -> Counts:
     machine = rg.Machine(rg.assemble(text), **modes)
     machine.run()
     return counts_of(machine)
+
+
+def with_device(model: Technology) -> Technology:
+    return model.with_figures({name: DEVICE[name] for name in model.open})
 
 
 def erasing(words: int) -> Counts:
@@ -112,7 +120,7 @@ def test_what_landauer_has_no_figure_for_is_not_zero() -> None:
 
 
 def everything() -> list[tuple[str, Any]]:
-    return [(name, technology(name).with_figures(DEVICE if name == "adiabatic_rc" else {})) for name in shipped()]
+    return [(name, with_device(technology(name))) for name in shipped()]
 
 
 TEXT = """
@@ -178,18 +186,18 @@ def test_cmos_by_hand() -> None:
     found = price(ran(text), technology("cmos45"))
     items = {i.label: i for i in found.items}
     assert items["sums, comparisons, shifts"].count == 3
-    assert modelled(items["sums, comparisons, shifts"].energy) == approx(exactly(3 * 0.1e-12))
-    assert modelled(items["products"].energy) == approx(exactly(3.1e-12))
-    assert modelled(items["fetch, decode, registers, control"].energy) == approx(exactly(4 * 70e-12))
+    assert modelled(items["sums, comparisons, shifts"].energy) == approx(Range(0.05e-12, 0.1e-12, 0.15e-12) * 3)
+    assert modelled(items["products"].energy) == approx(Range(3.05e-12, 3.1e-12, 3.15e-12))
+    assert modelled(items["fetch, decode, registers, control"].energy) == approx(Range(31e-12, 70e-12, 400e-12) * 4)
     # A store reads and writes; half of a 64-bit access each.
-    assert modelled(items["data memory"].energy) == approx(exactly(2 * 0.5 * 10e-12))
+    assert modelled(items["data memory"].energy) == approx(Range(5e-12, 10e-12, 15e-12))
     assert found.missing == []
 
 
 @pytest.mark.parametrize(("words", "joules"), [(2048, 10e-12), (2049, 20e-12), (8193, 100e-12), (1 << 18, 100e-12)])
 def test_the_smallest_memory_that_holds_it(words: int, joules: float) -> None:
     counts = ran(f".format 32, 16\n.memory {words}\nstart\nld.add r1, [r0]\nfinish")
-    assert price(counts, technology("cmos45")).of("memory") == approx(exactly(joules / 2))
+    assert modelled(price(counts, technology("cmos45")).of("memory")).nominal == approx(joules / 2)
 
 
 def test_dram_beyond() -> None:
@@ -200,7 +208,7 @@ def test_dram_beyond() -> None:
 def test_wider_words_than_the_figures() -> None:
     found = price(ran("start\nmul.add r2, r1, r1\nfinish"), technology("cmos45"))
     product = next(i for i in found.items if i.label == "products")
-    assert product.energy == approx(Range(3.1e-12 * 2**1.97, 3.1e-12 * 4, 3.1e-12 * 4))
+    assert product.energy == approx(Range(3.05e-12 * 2**1.97, 3.1e-12 * 4, 3.15e-12 * 4))
     assert [f.unit.name for f in product.figures] == ["pJ", "1"]
 
 
@@ -216,9 +224,9 @@ def test_cmos7_is_its_source() -> None:
         ran(".format 32, 16\n.memory 2\nstart\nmul.add r2, r1, r1\nst.add [r0], r2\nfinish"), technology("cmos7")
     )
     items = {i.label: i.energy for i in found.items}
-    assert items["products"] == approx(exactly(1.48e-12))
-    assert items["data memory"] == approx(exactly(2 * 7.5e-12 / 2))
-    assert technology("cmos7").version == "1.1"
+    assert items["products"] == approx(Range(1.475e-12, 1.48e-12, 1.485e-12))
+    assert items["data memory"] == approx(Range(7.45e-12, 7.5e-12, 7.55e-12))
+    assert technology("cmos7").version == "2.0"
 
 
 @pytest.mark.parametrize("width", [4, 8, 16, 32, 64])
@@ -250,15 +258,16 @@ def test_a_unit_without_a_figure_is_told() -> None:
 def test_aqfp_by_hand() -> None:
     counts = ran(".format 32, 16\nstart\nadd r1, 3\nfinish")
     found = price(counts, technology("aqfp"), gates=GATES)
-    junctions = 1100 * 6 + 10 * 22
-    assert found.of("logic") == approx(exactly(counts.cycles * junctions * 1.4e-21))
+    # Nine levels are three cycles of four phases. The floor of 1 to 175 kT ln 2 for each lost bit counts for flip-flops.
+    junctions, each = 1130 * 6 + 550 * 2, Range(1.35e-21, 1.4e-21, 1.45e-21)
+    held = Range(2 * 1.35e-21, 2 * 1.4e-21, 175 * thermal_energy(4.2)) * 7
+    assert found.of("logic") == approx((each * junctions + held) * (3 * counts.cycles))
     assert found.of("cooling") == approx(modelled(found.of("logic")) * Range(300, 400, 1000))
     assert [(i.cause, i.label) for i in found.missing] == [
-        ("logic", "junctions switched: DFF"), ("clock", "all clock"),
-        ("cooling", "helium refrigerator: junctions switched: DFF"), ("cooling", "helium refrigerator: all clock"),
+        ("clock", "all clock"), ("cooling", "helium refrigerator: all clock"),
     ]  # fmt: skip
     slow = price(counts, technology("aqfp"), gates=GATES, frequency=1e9)
-    assert slow.of("logic") == approx(modelled(found.of("logic")) * 0.2)
+    assert modelled(slow.of("logic")).nominal == approx(modelled(found.of("logic")).nominal * 0.2)
 
 
 def test_a_junction_in_thermal_units() -> None:
@@ -281,8 +290,8 @@ def test_heat_arises_where_it_does() -> None:
         "logic": 4.2, "leakage": 4.2, "clock": 4.2, "memory": 4.2, "erasure": 4.2, "program load": 4.2,
         "cooling": 300.0, "copy-out": 300.0,
     }  # fmt: skip
-    assert found.of("erasure") == exactly(32 * thermal_energy(4.2))
-    assert found.of("copy-out") == exactly(32 * thermal_energy(300.0))
+    assert found.of("erasure") == Range(1, 1, 7) * (32 * thermal_energy(4.2))
+    assert found.of("copy-out") == Range(1, 1, 7) * (32 * thermal_energy(300.0))
 
 
 def test_what_is_loaded_into_the_cold_is_cooled() -> None:
@@ -293,7 +302,7 @@ def test_what_is_loaded_into_the_cold_is_cooled() -> None:
     )
     heat = 96 * thermal_energy(4.2)
     more = [b - a for a, b in zip(modelled(without.of("cooling")), modelled(beside.of("cooling")), strict=True)]
-    assert more == approx([heat * w for w in (300, 400, 1000)], rel=1e-6)
+    assert more == approx([heat * w for w in (300, 400, 7 * 1000)], rel=1e-6)
     assert beside.program == without.program
     assert modelled(beside.total).nominal - modelled(without.total).nominal == approx(
         heat * 401 + 96 * thermal_energy(300.0), rel=1e-6
@@ -369,10 +378,10 @@ def test_a_sum_in_the_cold_without_cooling_is_a_lower_bound() -> None:
 def test_shipped_models_are_complete_or_say_what_is_not(name: str) -> None:
     """What has no charge and is not covered is missing in every eventful run's sum."""
     model = technology(name)
-    found = price(ran(EVENTFUL), model.with_figures(DEVICE if name == "adiabatic_rc" else {}), gates=GATES)
+    found = price(ran(EVENTFUL), with_device(model), gates=GATES)
     open_causes = set(CAUSES[:-1]) - {c.cause for c in model.charges} - set(model.covered)
     assert {i.cause for i in found.missing if i.label.startswith("all ")} == open_causes
-    assert found.complete(program=True) == (name in ("landauer", "cmos45"))
+    assert found.complete(program=True) == (name in ("landauer", "landauer_finite", "cmos45"))
 
 
 # ------------------------------------------------------------------ what thermodynamics allows
@@ -392,7 +401,7 @@ def test_erasing_below_kt_ln2_is_refused_for_given_figures(energy: float, kelvin
 
 def test_a_charge_that_is_dropped_is_no_less_than_kt_ln2() -> None:
     """½CV² of a small enough device is."""
-    device = {**DEVICE, "capacitance": exactly(1e-18)}
+    device = {k: DEVICE[k] for k in technology("adiabatic_rc").open} | {"capacitance": exactly(1e-18)}
     for volts, allowed in ((0.08, True), (0.07, False)):
         model = technology("adiabatic_rc").with_figures({**device, "voltage": exactly(volts)})
         if allowed:
@@ -475,10 +484,12 @@ def test_what_is_left_open_is_not_modelled_until_it_is_given() -> None:
     found = price(counts, model, gates=GATES)
     assert str(found.of("logic")) == str(found.of("erasure")) == str(found.total) == "not modelled"
     assert found.of("logic") == NotModelled("give resistance, capacitance, voltage")
-    priced = price(counts, model.with_figures(DEVICE), gates=GATES)
+    priced = price(counts, with_device(model), gates=GATES)
     assert priced.of("erasure") == approx(exactly(32 * 0.5e-15))
-    cells, tau = 1117, 1 / (1e6 * 8)
-    assert priced.of("logic") == approx(exactly(counts.cycles * cells * 2 * ramp_energy(1e4, 1e-15, 1.0, tau)))
+    # Nine levels are two cycles of eight ticks.
+    cells, tau = 2 * (1130 + 550 + 7), 1 / (1e6 * 8)
+    ramps = Range(1, 1, 3) * (counts.cycles * cells * 2 * ramp_energy(1e4, 1e-15, 1.0, tau))
+    assert priced.of("logic") == approx(ramps)
     assert priced.of("leakage") == approx(exactly(counts.cycles * cells * 1e-15 / 1e6))
 
 
@@ -507,8 +518,11 @@ def test_bits_of_memory_are_no_gates() -> None:
     """What `any` cell costs in each cycle, a bit of a ROM does not: it is told as not modelled."""
     units = {"logic unit": {"AND": 10}, "ROM": {"AND": 1, "memory bits": 4096}}
     counts = ran(".format 32, 16\nstart\nadd r1, 3\nfinish")
-    model = technology("adiabatic_rc").with_figures(DEVICE)
-    with_rom, without = (price(counts, model, gates=Gates(SMALL, u)) for u in (units, {"logic unit": {"AND": 11}}))
+    model = with_device(technology("adiabatic_rc"))
+    with_rom, without = (
+        price(counts, model, gates=Gates(SMALL, u, levels=1, in_levels={"AND": 11}))
+        for u in (units, {"ROM": {"AND": 11}})
+    )
     assert with_rom.of("logic") == without.of("logic")
     assert [(i.label, i.count) for i in with_rom.missing] == [
         ("ramps: memory bits", 4096 * counts.cycles), ("devices that leak: memory bits", 4096 * counts.cycles),

@@ -10,7 +10,7 @@ from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.exit_codes import OK, WRONG
 from retrograd.cli.files import read_bytes
 from retrograd.cli.functions import is_function, load_function
-from retrograd.cli.options import Parser, fail, integer
+from retrograd.cli.options import Parser, fail, figures_of, integer
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output, write_file
@@ -18,6 +18,7 @@ from retrograd.isa.words import Format, FormatError
 from retrograd.presentation.tables import columns
 
 if TYPE_CHECKING:
+    from retrograd.hdl.reversible.circuit import Circuit
     from retrograd.hdl.reversible.formats.netlists import Netlist
 
 #: options of netlists that are made here, and those of instructions only
@@ -53,9 +54,18 @@ def arguments(p: Parser) -> None:
     p.add_argument("--real", metavar="FILE", help="write the netlist as .real 2.0")
     p.add_argument("--qasm", metavar="FILE", help="write the netlist as OpenQASM 3")
     p.add_argument("--draw", metavar="FILE.svg", help="draw a short netlist")
+    p.add_argument(
+        "--irreversible", action="store_true",
+        help="the same function in gates that lose information: AND, XOR, MAJ3, MUX; with splitters and buffers",
+    )  # fmt: skip
+    p.technology_options("price one evaluation by this model (see `retrograd energy --models`)")
+    p.add_argument(
+        "--garbage", choices=("erased", "left"),
+        help="whether the price includes the erasure of garbage (the default), or leaves it out",
+    )  # fmt: skip
     p.add_argument("--seconds", metavar="N", default="60", help="of check: for the solver at most (default: 60)")
     p.size_options()
-    p.json_option("retrograd.netlist/1", "retrograd.equivalence/1")
+    p.json_option("retrograd.netlist/1", "retrograd.netlist-energy/1 or retrograd.equivalence/1")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -82,6 +92,7 @@ def _read(path: str) -> Netlist:
 def _show(options: argparse.Namespace) -> int:
     from retrograd.hdl.reversible.circuit import simulate
     from retrograd.hdl.reversible.counts import count
+    from retrograd.hdl.reversible.formats.netlists import netlist as named
     from retrograd.hdl.reversible.formats.qasm import write_qasm
     from retrograd.hdl.reversible.formats.real import write_real
 
@@ -98,7 +109,13 @@ def _show(options: argparse.Namespace) -> int:
             raise fail(
                 "RG0512", "--input is for netlists in files", "write the netlist with --real, and simulate the file"
             )
-        net, counts = (_of_function if is_function(options.what) else _of_opcode)(options)
+        circuit = (_of_function if is_function(options.what) else _of_opcode)(options)
+        net, counts = named(circuit), count(circuit).as_dict()
+    if options.tech is not None or options.irreversible:
+        return _priced(options, net.with_constants() if is_file else circuit)
+    for option in ("temperature", "frequency", "figures", "garbage"):
+        if getattr(options, option):
+            raise fail("RG0512", f"--{option.removesuffix('s')} is for prices", "name the model: --tech")
     result = None
     if options.input is not None:
         places = [i for i in range(len(net.names)) if i not in net.constants]
@@ -131,6 +148,40 @@ def _show(options: argparse.Namespace) -> int:
     return OK
 
 
+def _priced(options: argparse.Namespace, circuit: Circuit) -> int:
+    """The price of one evaluation, or the gates of the irreversible netlist."""
+    from retrograd.hdl.irreversible.levels import levels_of
+    from retrograd.hdl.irreversible.network import network_of
+    from retrograd.pricing.netlists import energy_of_netlist
+
+    for option in ("input", "real", "qasm", "draw"):
+        if getattr(options, option) is not None:
+            raise fail("RG0512", f"--{option} is for reversible netlists without a price")
+    chosen = network_of(circuit) if options.irreversible else circuit
+    if options.tech is not None:
+        at = {
+            "temperature": options.temperature,
+            "frequency": options.frequency,
+            "figures": figures_of(options.figures),
+        }
+        found = energy_of_netlist(chosen, options.what, options.garbage or "erased", options.tech, **at)
+        if options.json:
+            print_json("retrograd.netlist-energy/1", found.as_dict())
+        else:
+            print(found)
+        return OK
+    net = network_of(circuit)
+    counts, levels = net.counts(), levels_of(net)
+    if options.json:
+        document = {"netlist": options.what, "counts": counts, "in_levels": levels.as_dict(), "lines": None}
+        print_json("retrograd.netlist/1", document)
+        return OK
+    rows = [[kind, str(n)] for kind, n in counts.items()]
+    rows += [["levels", str(levels.levels)], *([f"in levels: {k}", str(n)] for k, n in sorted(levels.cells.items()))]
+    print(columns(rows, right=[1]))
+    return OK
+
+
 def _strategy(options: argparse.Namespace) -> dict[str, Any]:
     """The strategy and its budget, as keywords."""
     budget = None if options.budget is None else integer(options.budget, "--budget", 0, "number of ancillas")
@@ -149,8 +200,7 @@ def _format(options: argparse.Namespace) -> Format:
         raise fail("RG0507", f"--width {width}, --frac {frac}: {error.reason}") from None
 
 
-def _of_function(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]:
-    from retrograd.hdl.reversible.formats.netlists import netlist as named
+def _of_function(options: argparse.Namespace) -> Circuit:
     from retrograd.netlists.function_netlists import netlist
 
     for option in _OF_OPCODES:
@@ -158,13 +208,10 @@ def _of_function(options: argparse.Namespace) -> tuple[Netlist, dict[str, object
             raise fail("RG0512", f"--{option} is for instructions, and `{options.what[:60]}` is a function")
     args, keywords = parse_arguments(options.files)
     f = load_function(options.what)
-    found = netlist(f, *args, format=_format(options), **_strategy(options), **keywords)
-    return named(found.circuit), found.counts.as_dict()
+    return netlist(f, *args, format=_format(options), **_strategy(options), **keywords).circuit
 
 
-def _of_opcode(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]:
-    from retrograd.hdl.reversible.counts import count
-    from retrograd.hdl.reversible.formats.netlists import netlist
+def _of_opcode(options: argparse.Namespace) -> Circuit:
     from retrograd.hdl.reversible.lowering import lower
     from retrograd.isa.derivatives.adjoint import NoDerivative
     from retrograd.isa.table import TABLE
@@ -172,7 +219,7 @@ def _of_opcode(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]
     if options.what not in TABLE.by_name:
         raise fail("RG0507", f"there is no opcode `{options.what[:40]}`", nearest(options.what, TABLE.by_name))
     try:
-        circuit = lower(
+        return lower(
             TABLE[options.what],
             _format(options),
             **_strategy(options),
@@ -181,11 +228,17 @@ def _of_opcode(options: argparse.Namespace) -> tuple[Netlist, dict[str, object]]
         )
     except NoDerivative as error:
         raise fail("RG0512", f"--cotangents: `{options.what}` has none: {error}") from None
-    return netlist(circuit), count(circuit).as_dict()
 
 
 def _check(options: argparse.Namespace) -> int:
-    given = next((name for name in (*_MADE, "input", "real", "qasm", "draw") if getattr(options, name)), None)
+    given = next(
+        (
+            name
+            for name in (*_MADE, "input", "real", "qasm", "draw", "irreversible", "tech", "garbage")
+            if getattr(options, name)
+        ),
+        None,
+    )
     if given is not None:
         raise fail("RG0512", f"--{given} does not apply to `gates check`")
     if len(options.files) != 2:

@@ -27,8 +27,8 @@ def execute(options: argparse.Namespace) -> int:
     p = parameters(options)
     if options.output is not None:
         check_output(options.output)
-    found = units(p)
-    text = json.dumps(as_dict(p, found), indent=2)
+    found, levels = units(p)
+    text = json.dumps(as_dict(p, found, levels), indent=2)
     if options.output is not None:
         write_file(options.output, text + "\n")
     if options.json:
@@ -37,4 +37,6 @@ def execute(options: argparse.Namespace) -> int:
     rows = [["unit", "AND", "XOR", "flip-flops", "bits of memory"]]
     rows += [[name, *map(str, (g.and_gates, g.xor_gates, g.flip_flops, g.memory_bits))] for name, g in found.items()]
     print(columns(rows, right=range(1, 5)))
+    cells = ", ".join(f"{n} {kind}" for kind, n in sorted(levels.cells.items()))
+    print(f"in levels: {levels.levels} levels, {cells}")
     return OK

@@ -32,12 +32,14 @@ def arguments(p: Parser) -> None:
     p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE]", nargs="?")
     p.function_arguments()
     p.run_options()
-    p.add_argument("--tech", metavar="MODEL", help="a model's name (see --models), or a TOML file (default: landauer)")
     p.add_argument("--models", action="store_true", help="list the models")
     p.add_argument("--compare", metavar="A,B", help="several models beside each other")
-    p.add_argument("--temperature", metavar="T", help="such as 4.2K (default: the model's)")
-    p.add_argument("--frequency", metavar="F", help="clock, such as 5GHz (default: the model's)")
-    p.pricing_options()
+    p.add_argument(
+        "--scope", metavar="PARTS",
+        help="what --compare compares: common, or parts such as logic,memory (default: all, if all models have the same)",
+    )  # fmt: skip
+    p.technology_options("a model's name (see --models), or a TOML file (default: landauer)")
+    p.gates_option()
     p.add_argument("--advise", action="store_true", help="for each routine: erase or uncompute, and why")
     p.add_argument("--lines", action="store_true", help="print the source, with the cost of each line")
     p.add_argument("--timeline", action="store_true", help="look at every step: bits toggled, and live over time")
@@ -79,6 +81,10 @@ def execute(options: argparse.Namespace) -> int:
     if isinstance(found, int):
         return found
     reports = [found, *(found.priced_by(tech, **one) for tech, one in zip(techs[1:], each[1:], strict=True))]
+    if options.compare:
+        from retrograd.pricing.comparison import compared
+
+        reports = compared(reports, options.scope)
     if options.plot is not None:
         from retrograd.pricing.plots import KINDS
 
@@ -104,6 +110,10 @@ def _check(options: argparse.Namespace) -> None:
         raise fail("RG0512", "--plot-kind is for --plot")
     if options.tech is not None and options.compare is not None:
         raise fail("RG0512", "--tech is one model, and --compare several", "name all in --compare")
+    if options.scope is not None and options.compare is None:
+        raise fail("RG0512", "--scope is for comparisons", "name the models: --compare A,B")
+    if options.scope is not None and options.plot is not None and options.plot_kind in ("frequency", "delay"):
+        raise fail("RG0512", f"--plot-kind {options.plot_kind} draws whole prices", "leave out --scope")
     if options.batch is None and options.shared:
         raise fail("RG0512", "--shared is for batches", "name the arrays: --batch FILE.npz")
     if options.batch is not None:
@@ -241,16 +251,20 @@ def _show_models(as_json: bool) -> int:
 def _compared(reports: list[EnergyReport]) -> str:
     """One column for each model, one row for each cause."""
     from retrograd.pricing.report import energy_text, program_text, total_text
-    from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES
+    from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, PARTS
 
     prices = [r.price for r in reports]
     rows = [["cause", *(f"{p.technology.id}, {p.temperature:g} K" for p in prices)]]
+    scope = reports[0].by.scope
     for cause in (*CAUSES, *HOST_CAUSES):
-        rows.append([cause, *(energy_text(p.of(cause)) for p in prices)])
+        if scope is None or cause in scope:
+            rows.append([cause, *(energy_text(p.of(cause)) for p in prices)])
     rows.append(["program, in all", *(program_text(p) for p in prices)])
-    rows.append(["with host and cooling", *(total_text(p) for p in prices)])
+    rows.append(["with host and cooling" if scope is None else "with cooling", *(total_text(p) for p in prices)])
     c = reports[0].counts
     head = f"{reports[0].name}: {c.retired} instructions, {c.cycles} cycles, {c.erased_bits} bits erased"
+    if scope is not None:
+        head += f"\nscope: {', '.join(part for part in PARTS if part in scope)}"
     return f"{head}\n\n{columns(rows)}"
 
 

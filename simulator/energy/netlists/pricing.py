@@ -1,0 +1,182 @@
+"""Prices of netlists by a technology model.
+
+    reversible      gates · energy + idle lines · energy + held bits · seconds · power + garbage · energy of a bit
+    irreversible    cells · energy, each at least kT ln 2 for each bit that it loses
+
+A netlist is a pipeline: an evaluation enters in each cycle of the clock, so that each gate switches once for an evaluation, and takes
+⌈levels / phases⌉ cycles. A reversible gate loses nothing, so its energy may fall with the clock without a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from retrograd.simulator.energy.devices import device_energy, priced_cells
+from retrograd.simulator.energy.netlists.shapes import IrreversibleShape, ReversibleShape, Timed
+from retrograd.simulator.energy.pricing import Item, NotModelled, Price, cooling_items, open_figures, operating_point
+from retrograd.simulator.energy.technology import CAUSES, Charge, Technology
+
+Garbage = Literal["erased", "left"]
+Shape = ReversibleShape | IrreversibleShape
+
+
+def price_netlist(
+    shape: Shape,
+    technology: Technology,
+    *,
+    temperature: float | None = None,
+    frequency: float | None = None,
+    garbage: Garbage = "erased",
+) -> Price:
+    """The price of one evaluation. `garbage`: whether its bits are erased, or left for an erasure that has no price here.
+
+    Raises InputError RG1108, RG1112.
+    """
+    kelvins, hertz = operating_point(technology, temperature, frequency)
+    pricing = _NetlistPricing(shape, technology, kelvins, hertz, garbage)
+    made = [*pricing.items()]
+    order = {cause: n for n, cause in enumerate(CAUSES)}
+    made += [pricing.uncharged(cause) for cause in CAUSES[:-1] if cause not in {item.cause for item in made}]
+    made.sort(key=lambda item: order[item.cause])
+    return Price(technology, kelvins, hertz, (*made, *cooling_items(technology, kelvins, made)))
+
+
+def levels_of(shape: Shape, technology: Technology) -> int:
+    """The levels of a netlist, whose reversible gates take the levels of the model."""
+    return shape.levels if isinstance(shape, IrreversibleShape) else _timed(shape, technology).levels
+
+
+def seconds_of(shape: Shape, price: Price) -> float | None:
+    """The time of one evaluation; None for a model without phases or clock."""
+    cycles = price.technology.cycles(levels_of(shape, price.technology))
+    return None if cycles is None or price.frequency is None else cycles / price.frequency
+
+
+def _timed(shape: ReversibleShape, technology: Technology) -> Timed:
+    charge = next((charge for charge in technology.charges if charge.law.of_gates), None)
+    if charge is None:
+        return shape.timed({})
+    levels = {kind: round(figure.si.nominal) for kind, figure in charge.levels.items()}
+    return shape.timed(levels, peres="Peres" in (charge.cells or {}))
+
+
+class _NetlistPricing:
+    """The state of pricing one netlist."""
+
+    def __init__(
+        self, shape: Shape, technology: Technology, kelvins: float, hertz: float | None, garbage: Garbage
+    ) -> None:
+        self.shape, self.technology, self.kelvins, self.hertz, self.garbage = shape, technology, kelvins, hertz, garbage
+        self.timed = _timed(shape, technology) if isinstance(shape, ReversibleShape) else None
+
+    def items(self) -> Iterator[Item]:
+        """The items of charges that apply to the netlist."""
+        charges = [charge for charge in self.technology.charges if charge.cause != "cooling"]
+        bits = [c for c in charges if c.law.name == "garbage"] or [c for c in charges if c.law.of_bits]
+        if self.timed is not None:
+            for charge in charges:
+                if charge.law.of_gates:
+                    yield from self.gates(charge, self.timed)
+                elif charge.law.name == "hold":
+                    yield self.hold(charge, self.timed)
+            yield from self.erased(bits)
+            return
+        assert isinstance(self.shape, IrreversibleShape)
+        of_cells = [charge for charge in charges if charge.law.name in ("cell", "ramp", "leakage")]
+        for charge in of_cells:
+            yield from self.cells(charge, self.shape)
+        if not of_cells:
+            # A model of erasures prices the bits that each gate loses.
+            for charge in charges:
+                if charge.law.of_bits:
+                    yield self.of_bits(charge, "bits that gates lose", self.shape.lost_bits)
+
+    def uncharged(self, cause: str) -> Item:
+        """The item of a cause without a charge; of a covered cause nothing is missing."""
+        name, of = (
+            self.technology.id,
+            {"logic": "gates", "leakage": "gates", "clock": "gates", "erasure": "bits"}.get(cause, ""),
+        )
+        if cause in self.technology.covered or cause == "memory":
+            return self.missing(cause, f"all {cause}", 0, of, f"{name} has no figure for it by itself")
+        if self.timed is None:
+            assert isinstance(self.shape, IrreversibleShape)
+            gates, bits = sum(self.shape.gates.values()), 0
+        else:
+            assert isinstance(self.shape, ReversibleShape)
+            gates, bits = sum(self.timed.kinds.values()), self.shape.garbage
+        return self.missing(cause, f"all {cause}", bits if of == "bits" else gates, of, f"{name} has no figure for it")
+
+    def missing(self, cause: str, label: str, count: float, of: str, why: str) -> Item:
+        return Item(cause, label, count, of, NotModelled(why), self.kelvins)
+
+    def gates(self, charge: Charge, timed: Timed) -> Iterator[Item]:
+        """Gates of each kind, and lines between them."""
+        kinds: Mapping[str, int] = {**timed.kinds, "line": timed.idle}
+        if charge.open:
+            yield self.missing(charge.cause, charge.label, sum(timed.kinds.values()), "gates", open_figures(charge))
+            return
+        assert charge.cells is not None
+        assert self.hertz is not None
+        each = device_energy(charge, self.kelvins, self.hertz)
+        for kind, n in kinds.items():
+            of = "lines in a level" if kind == "line" else f"{kind} gates"
+            label = f"{charge.label}: {'lines held' if kind == 'line' else kind}"
+            figure = charge.cells.get(kind)
+            if figure is None:
+                yield self.missing(
+                    charge.cause, label, n, of, f"{self.technology.id} has no figure for the gate {kind}"
+                )
+                continue
+            energy = each * figure.si * n
+            yield Item(charge.cause, label, n, of, energy, self.kelvins, (*charge.figures.values(), figure))
+
+    def hold(self, charge: Charge, timed: Timed) -> Item:
+        """Lines held over time."""
+        cycles = self.technology.cycles(timed.levels)
+        if charge.open or cycles is None:
+            why = (
+                open_figures(charge)
+                if charge.open
+                else f"{self.technology.id} has no phases, so that levels take no time"
+            )
+            return self.missing(charge.cause, charge.label, timed.held, "lines in a level", why)
+        assert self.hertz is not None
+        assert self.technology.phases is not None
+        seconds = timed.held / (self.hertz * self.technology.phases.si.nominal)
+        energy = charge.figures["power"].si * seconds
+        return Item(
+            charge.cause, charge.label, seconds, "bit seconds", energy, self.kelvins, (charge.figures["power"],)
+        )
+
+    def erased(self, charges: list[Charge]) -> Iterator[Item]:
+        """Garbage that is erased, or left."""
+        assert isinstance(self.shape, ReversibleShape)
+        n = self.shape.garbage
+        if self.garbage == "left":
+            yield self.missing("erasure", "garbage left", n, "bits", "it is left, and its erasure has no price here")
+            return
+        for charge in charges:
+            yield self.of_bits(charge, f"{charge.label}: garbage", n)
+
+    def of_bits(self, charge: Charge, label: str, bits: float) -> Item:
+        if charge.open:
+            return self.missing(charge.cause, label, bits, "bits", open_figures(charge))
+        energy = charge.of_a_bit(self.kelvins, self.hertz) * bits
+        return Item(charge.cause, label, bits, "bits", energy, self.kelvins, tuple(charge.figures.values()))
+
+    def cells(self, charge: Charge, shape: IrreversibleShape) -> Iterator[Item]:
+        """Each cell once."""
+        cells = shape.gates if self.technology.phases is None else shape.in_levels
+        if charge.open:
+            yield self.missing(charge.cause, charge.label, sum(cells.values()), "cells", open_figures(charge))
+            return
+        assert charge.cells is not None
+        assert self.hertz is not None
+        energy, known, unknown = priced_cells(charge, cells, self.kelvins, self.hertz)
+        used = (*charge.figures.values(), *charge.cells.values())
+        yield Item(charge.cause, charge.label, known, "cells", energy, self.kelvins, used)
+        for kind, n in sorted(unknown.items()):
+            why = f"{self.technology.id} has no figure for the cell {kind}"
+            yield self.missing(charge.cause, f"{charge.label}: {kind}", n, "cells", why)

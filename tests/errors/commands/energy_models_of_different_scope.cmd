@@ -1,0 +1,1 @@
+retrograd energy functions.py:add 1.0 2.0 --compare cmos45,cmos7

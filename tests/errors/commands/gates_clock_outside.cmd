@@ -1,0 +1,1 @@
+retrograd gates mov.add --tech aqfp --frequency 6GHz
