@@ -42,6 +42,7 @@ class ClaimKind(Enum):
     JUMP = "taken back with its partner"
     TRAP = "always traps"
     TRANSITION = "as in the table"
+    UNIT = "its function"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from retrograd.cli.commands.hdl.hardware import format_option
@@ -16,13 +17,18 @@ from retrograd.isa.words import Format, format_of
 from retrograd.presentation.progress import Bar
 
 if TYPE_CHECKING:
-    from retrograd.hdl.formal.claims import Claim
+    from retrograd.hdl.formal.claims import ClaimKind
     from retrograd.hdl.formal.proofs import ProofResult
 
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd hdl formal`."""
-    p.add_argument("opcodes", nargs="*", metavar="OPCODE", help="such as mul.add (default: all)")
+    p.add_argument(
+        "opcodes",
+        nargs="*",
+        metavar="OPCODE",
+        help="such as mul.add; or multiplier, divider, ROM (default: all of them)",
+    )
     format_option(p, "8,4")
     p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
     p.add_argument("--seconds", metavar="N", default="60", help="for each proof at most (default: 60)")
@@ -33,12 +39,13 @@ def arguments(p: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Prove, and show each proof as it ends."""
     from retrograd.hardware.proofs import distributed_proofs
-    from retrograd.hdl.formal.claims import claims, classes, not_covered
+    from retrograd.hdl.formal.claims import ClaimKind, claims, classes, not_covered
     from retrograd.hdl.formal.proofs import ProofResult
+    from retrograd.hdl.formal.unit_proofs import UNITS, prove_units, unit_claims
     from retrograd.isa.table import TABLE
 
     w = format_of(options.format)
-    known = [o.name for o in TABLE]
+    known = [*(o.name for o in TABLE), *UNITS]
     for name in options.opcodes:
         if name not in known:
             raise fail("RG0507", f"there is no opcode `{name[:40]}`", nearest(name, known))
@@ -49,22 +56,23 @@ def execute(options: argparse.Namespace) -> int:
     class_of = {o.name: group_title(o.group) for o in TABLE}
     class_of |= {o.name: name for name, opcodes in classes(w).items() for o in opcodes}
     wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
+    units = [unit for unit in UNITS if unit in wanted or options.classes]
     # The expected claims follow from the table, so an absent proof fails like a refuted claim.
-    expected = {claim.name: claim for claim in claims(w, wanted)}
-    rows: list[tuple[Claim, str, ProofResult]] = []
+    expected = {claim.name: (claim.kind, class_of[claim.opcode.name]) for claim in claims(w, wanted)}
+    expected |= {name: (ClaimKind.UNIT, unit) for name, unit in unit_claims(w, units).items()}
+    rows: list[tuple[ClaimKind, str, ProofResult]] = []
     shown: set[str] = set()
 
     def add(found: ProofResult) -> None:
-        claim = expected[found.opcode]
-        kind = class_of[claim.opcode.name]
+        claimed, kind = expected[found.opcode]
         if not options.json:
-            _show(found, claim, kind if options.classes and kind not in shown else None)
+            _show(found, claimed, kind if options.classes and kind not in shown else None)
         shown.add(kind)
-        rows.append((claim, kind, found))
+        rows.append((claimed, kind, found))
 
     # Text output shows each proof as it ends, which serves as progress.
     with Bar(len(expected), None if options.json else False, "proving") as bar:
-        for found in distributed_proofs(w, wanted, seconds, over):
+        for found in chain(distributed_proofs(w, wanted, seconds, over), prove_units(w, units, seconds)):
             add(found)
             bar(1)
     proved = {found.opcode for _, _, found in rows}
@@ -84,22 +92,22 @@ def execute(options: argparse.Namespace) -> int:
     return OK if held == len(expected) == len(rows) else WRONG
 
 
-def _show(found: ProofResult, claim: Claim, kind: str | None) -> None:
+def _show(found: ProofResult, claimed: ClaimKind, kind: str | None) -> None:
     if kind is not None:
         print(kind)
-    verdict = claim.kind.value if found.holds else f"NOT {claim.kind.value.upper()}: {found.counterexample}"
+    verdict = claimed.value if found.holds else f"NOT {claimed.value.upper()}: {found.counterexample}"
     print(f"{found.opcode:<28} {verdict}, {found.seconds:.1f} s", flush=True)
 
 
 def _as_dict(
-    w: Format, expected: int, rows: list[tuple[Claim, str, ProofResult]], left: dict[str, str]
+    w: Format, expected: int, rows: list[tuple[ClaimKind, str, ProofResult]], left: dict[str, str]
 ) -> dict[str, object]:
     proofs = [
         {
-            "what": found.opcode, "claim": claim.kind.value, "class": kind, "holds": found.holds,
+            "what": found.opcode, "claim": claimed.value, "class": kind, "holds": found.holds,
             "seconds": round(found.seconds, 3), "counterexample": found.counterexample, "witnessed": found.witnessed,
         }
-        for claim, kind, found in rows
+        for claimed, kind, found in rows
     ]  # fmt: skip
     return {
         "format": {"width": w.width, "frac": w.frac}, "expected": expected,

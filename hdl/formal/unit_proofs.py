@@ -1,0 +1,355 @@
+# amaranth: UnusedElaboratable=no
+"""Proofs that multiplier, divider and ROM compute the functions that stand for them in the proofs of the core, for all words and states.
+
+    multiplier   ⌊(x·y + h) / 2^s⌋ from the third cycle on, with x·y = Σ xᵢ·yⱼ·2^(16(i + j)) over limbs of 16 bits
+    divider      a quotient of magnitudes by induction over its cycles:  prefix of |x|·2^s = digits·|y| + remains,  0 ≤ remains < |y|
+                 a root likewise:                                        prefix of x·2^s   = digits² + remains,     0 ≤ remains ≤ 2·digits
+    ROM          the entry of the table that is asked for
+
+A cycle of the divider is linear in its digits, so that no question to the solver has a product: with digits' = 2ⁿ·digits + d the invariant of the
+next cycle follows from 2ⁿ·remains + bits = d·|y| + remains', and for a root from 4ⁿ·remains + bits = 2ⁿ⁺¹·digits·d + d² + remains'. The number
+of cycles, and the place of the first bit, are those of the plan. A product of two limbs is the operator × of the netlist.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
+
+import z3
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.units.multiplier import LIMB
+from retrograd.hdl.formal import terms
+from retrograd.hdl.formal.obligations import ProofResult
+from retrograd.hdl.formal.solving import solved, truth
+from retrograd.hdl.formal.symbolic import Symbolic
+from retrograd.hdl.formal.terms import Term, Word
+from retrograd.hdl.microcode import Microcode, microcode_for
+from retrograd.hdl.parameters import Parameters
+from retrograd.isa.words import Format
+
+#: registers of the divider's recurrence; all others are flags
+_RECURRENCE = ("down", "divisor", "remains", "digits", "left")
+#: names of the units, as the command line takes them
+UNITS = ("multiplier", "divider", "ROM")
+
+
+@dataclass(frozen=True)
+class UnitClaim:
+    """A claim on a unit, such as "divider 0: a cycle"."""
+
+    unit: str
+    name: str
+    prove: Callable[[], str]
+
+
+class Refuted(Exception):
+    """A fact that does not hold; the message names it, with words."""
+
+
+class UnitProver:
+    """The claims on the units of one core. `microcode`: another one than the table's, to test that it is refuted."""
+
+    def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60) -> None:
+        parameters = Parameters(w, code_words=8, data_words=4)
+        self.w, self.seconds = w, seconds
+        self.core = Core(parameters, microcode or microcode_for(parameters))
+
+    def claims(self) -> list[UnitClaim]:
+        """All claims, unit by unit."""
+        core = self.core
+        found = [
+            UnitClaim("multiplier", f"multiplier: (x·y + {half}) >> {shift}", lambda i=i, j=j: self._multiplier(i, j))
+            for i, half in enumerate(core.multiplier.halves)
+            for j, shift in enumerate(core.multiplier.shifts)
+        ]
+        for i, plan in enumerate(core.divider.plans):
+            what = "root" if plan.root else "quotient"
+            found += [
+                UnitClaim("divider", f"divider {i}, {what}: its start", lambda i=i: self._start(i)),
+                UnitClaim("divider", f"divider {i}, {what}: a cycle", lambda i=i: self._cycle(i)),
+                *(
+                    UnitClaim("divider", f"divider {i}, {what}: its result >> {s}", lambda i=i, j=j: self._result(i, j))
+                    for j, s in enumerate(core.divider.shifts)
+                ),
+            ]
+        tables = enumerate(core.rom.tables)
+        found += [UnitClaim("ROM", f"ROM: table {i} of {len(t)}", lambda i=i: self._table(i)) for i, t in tables]
+        return found
+
+    def prove(self, claim: UnitClaim) -> ProofResult:
+        """The result of one claim; each fact is proved from assumptions that some state satisfies."""
+        begun = time.monotonic()
+        try:
+            claim.prove()
+        except Refuted as refuted:
+            return ProofResult(claim.name, False, time.monotonic() - begun, 0, str(refuted))
+        return ProofResult(claim.name, True, time.monotonic() - begun, 0, witnessed=True)
+
+    def _show(self, facts: Sequence[tuple[str, Word]], given: Sequence[Word] = ()) -> str:
+        """Each fact follows from the given ones, which are possible. Raises Refuted."""
+        solver = z3.Solver()
+        solver.set("timeout", int(1000 * self.seconds))
+        solver.add(*map(truth, given))
+        if solver.check() != z3.sat:
+            raise Refuted("no state satisfies the assumptions")
+        for name, holds in facts:
+            solver.push()
+            solver.add(z3.Not(truth(holds)))
+            match solver.check():
+                case z3.sat:
+                    raise Refuted(f"{name}: {solver.model()}")
+                case z3.unknown:
+                    raise Refuted(f"undecided: {name}")
+            solver.pop()
+        return ""
+
+    # ---------------------------------------------------------------- multiplier
+
+    def _multiplier(self, half: int, shift: int) -> str:
+        """The result in the third cycle, whatever the operands of the second, and one cycle later."""
+        unit, width = self.core.multiplier, self.w.width
+        hw = Symbolic(unit, [unit.result])
+        hw.forget([])
+        x, y = terms.unknown("x", width), terms.unknown("y", width)
+        hw.settle(start=1, x=x, y=y, half=half, shift=shift)
+        hw.tick()
+        hw.settle(start=0, x=terms.unknown("x1", width), y=terms.unknown("y1", width), half=terms.unknown("h1", 1))
+        hw.tick()
+        hw.settle()
+        found = hw.peek(unit.result)
+        hw.tick()
+        hw.settle()
+        later = hw.peek(unit.result)
+        limb, whole = min(LIMB, width), 2 * width
+        # Each sum has one bit more than its operands, so it is exact; the product is its low half.
+        total, size = terms.term(unit.halves[half], width + 1), width + 1
+        for i in range(0, width, limb):
+            for j in range(0, width, limb):
+                partial, bits = _limbs(x, i, limb, y, j), 2 * limb + 2 + i + j
+                size = max(size, bits) + 1
+                total = terms.add(_shifted(total, 0, size), _shifted(_shifted(partial, i + j, bits), 0, size), size)
+        total = _shifted(total, 0, max(size, whole))
+        expected = terms.piece_of(
+            terms.apply("s>>", whole, [whole, 8], [terms.piece_of(total, 0, whole), unit.shifts[shift]]), 0, width
+        )
+        names: dict[Term, Term] = {}
+        words = [_without_products(word, names) for word in (found, later, expected)]
+        held = terms.equal(words[1], words[2], width)
+        return self._show([("the product", terms.equal(words[0], words[2], width)), ("it is held", held)])
+
+    # ---------------------------------------------------------------- divider
+
+    def _started(self, which: int) -> tuple[Symbolic, dict[str, Any], dict[str, Word], Term, Term]:
+        """The divider after the start of x / y from any state; its registers, and its flags, which a cycle must hold."""
+        unit, width = self.core.divider, self.w.width
+        hw = Symbolic(unit, [unit.result])
+        registers = {signal.name: signal for signal in hw.netlist.signals if signal.name in _RECURRENCE}
+        if len(registers) != len(_RECURRENCE):
+            raise Refuted(f"the divider has no register {', '.join(sorted({*_RECURRENCE} - {*registers}))}")
+        hw.forget([])
+        x, y = terms.unknown("x", width), terms.unknown("y", width)
+        hw.settle(start=1, division=which, x=x, y=y)
+        hw.tick()
+        hw.settle(start=0, x=terms.unknown("x1", width), y=terms.unknown("y1", width), division=terms.unknown("d1", 1))
+        return hw, registers, {name: hw.peek(signal) for name, signal in registers.items()}, x, y
+
+    def _digits(self, which: int) -> tuple[int, int]:
+        """Digits that a cycle finds, and bits that it consumes."""
+        plan, division = self.core.divider.plans[which], self.core.microcode.divisions[which]
+        consumed = self.w.width + division.s + plan.rounded * (2 if plan.root else 1) + plan.zeros
+        bits, rest = divmod(consumed, plan.cycles)
+        if rest or bits % (2 if plan.root else 1):
+            raise Refuted("the cycles of the plan do not consume all bits")
+        return bits // (2 if plan.root else 1), bits
+
+    def _most(self, which: int) -> int:
+        """The greatest quotient or root: of the magnitude 2^(W − 1), by 1."""
+        plan, division = self.core.divider.plans[which], self.core.microcode.divisions[which]
+        dividend = 1 << self.w.width - 1 + division.s + plan.rounded * (2 if plan.root else 1)
+        return isqrt(dividend) if plan.root else dividend
+
+    def _start(self, which: int) -> str:
+        """After the start: magnitudes, no digits, all cycles left, and the bits of |x| behind the zeros of the plan."""
+        plan, width = self.core.divider.plans[which], self.w.width
+        _, r, after, x, y = self._started(which)
+        place = len(r["down"]) - width - plan.zeros
+        pieces = [(0, place), (_magnitude(x, width), width), (0, plan.zeros)]
+        moved = terms.joined([piece for piece in pieces if piece[1]])
+        expected: dict[str, Word] = {
+            "divisor": _magnitude(y, width), "remains": 0, "digits": 0, "left": plan.cycles, "down": moved,
+        }  # fmt: skip
+        if self._most(which) >= 1 << len(r["digits"]) - 1:
+            raise Refuted("the digits have no room")
+        return self._show([(name, terms.equal(after[name], word, len(r[name]))) for name, word in expected.items()])
+
+    def _cycle(self, which: int) -> str:
+        """One cycle of the induction, from any state of the recurrence with cycles left."""
+        plan, width = self.core.divider.plans[which], self.w.width
+        digits, bits = self._digits(which)
+        hw, r, _, _, _ = self._started(which)
+        before: dict[str, Word] = {name: terms.unknown(name, len(signal)) for name, signal in r.items()}
+        for name, word in before.items():
+            hw.poke(r[name], word)
+        flags = {index: word for index, word in hw.words.items() if word not in before.values()}
+        hw.settle()
+        hw.tick()
+        hw.settle(start=0)
+        after = {name: hw.peek(signal) for name, signal in r.items()}
+        size = max(len(r["digits"]), width) + 2 * bits + 6
+
+        def wide(word: Word, by: int = 0) -> Word:
+            return _shifted(word, by, size, signed=False)
+
+        value: Word = 0
+        for k in range(digits):
+            bit = terms.piece_of(after["digits"], k, 1)
+            if plan.root:
+                # 2ⁿ⁺¹·digits·d + d², with d² as the sum over the pairs of its bits
+                value = terms.add(value, terms.choice(bit, wide(before["digits"], digits + 1 + k), 0, size), size)
+                for j in range(digits):
+                    both = terms.conjunction(bit, terms.piece_of(after["digits"], j, 1))
+                    value = terms.add(value, terms.choice(both, 1 << k + j, 0, size), size)
+            else:
+                value = terms.add(value, terms.choice(bit, wide(before["divisor"], k), 0, size), size)
+        total, kept, left = len(r["down"]), len(r["digits"]) - digits, len(r["left"])
+        rest = total - bits
+        top = terms.add(wide(before["remains"], bits), wide(terms.piece_of(before["down"], rest, bits)), size)
+
+        def in_bounds(state: dict[str, Word]) -> Word:
+            if plan.root:
+                return terms.apply("u<=", 1, [size, size], [wide(state["remains"]), wide(state["digits"], 1)])
+            return terms.apply("u<", 1, [size, size], [wide(state["remains"]), wide(state["divisor"])])
+
+        # A cycle is left, so the digits so far are at most the first digits of the greatest quotient or root.
+        found = terms.apply("u<=", 1, [size, size], [wide(before["digits"]), self._most(which) >> digits])
+        given = [terms.negation(terms.equal(before["left"], 0, left)), in_bounds(before), found]
+        facts = [
+            ("the invariant", terms.equal(top, terms.add(value, wide(after["remains"]), size), size)),
+            ("the bound of the remainder", in_bounds(after)),
+            ("the digits", _same(after["digits"], digits, before["digits"], 0, kept)),
+            ("the rest of the dividend", _same(after["down"], bits, before["down"], 0, rest)),
+            ("a cycle less", terms.equal(after["left"], terms.subtract(before["left"], 1, left), left)),
+            ("the divisor is held", terms.equal(after["divisor"], before["divisor"], width)),
+            ("the flags are held", int(all(hw.words[index] is word or hw.words[index] == word for index, word in flags.items()))),
+        ]  # fmt: skip
+        return self._show(facts, given)
+
+    def _result(self, which: int, shift: int) -> str:
+        """The result of magnitudes, signs and rounding, once no cycle is left; and it is held."""
+        unit, plan, width = self.core.divider, self.core.divider.plans[which], self.w.width
+        hw, r, _, x, y = self._started(which)
+        state: dict[str, Word] = {name: terms.unknown(name, len(signal)) for name, signal in r.items()} | {"left": 0}
+        for name, word in state.items():
+            hw.poke(r[name], word)
+        hw.settle(shift=shift)
+        found, words = hw.peek(unit.result), dict(hw.words)
+        hw.tick()
+        held = int(all(hw.words[index] is word or hw.words[index] == word for index, word in words.items()))
+        size = len(r["digits"]) + 2
+        q = _shifted(state["digits"], 0, size, signed=False)
+        sign_x, sign_y = terms.piece_of(x, width - 1, 1), terms.piece_of(y, width - 1, 1)
+        void = sign_x if plan.root else terms.equal(y, 0, width)
+        if not plan.root:
+            # −q where the division is exact, else −q − 1
+            exact = terms.equal(state["remains"], 0, len(r["remains"]))
+            below = terms.subtract(terms.subtract(0, q, size), terms.choice(exact, 0, 1, size), size)
+            q = terms.choice(terms.apply("^", 1, [1, 1], [sign_x, sign_y]), below, q, size)
+        if plan.rounded:
+            q = terms.apply("s>>", size, [size, 8], [terms.add(q, 1, size), 1])
+        chosen = terms.apply("s>>", size, [size, 8], [q, min(unit.shifts[shift], size - 1)])
+        result = terms.choice(void, 0, terms.piece_of(_shifted(chosen, 0, max(size, width)), 0, width), width)
+        top = terms.piece_of(state["digits"], len(r["digits"]) - 1, 1)
+        facts = [("the result", terms.equal(found, result, width)), ("it is held", held)]
+        return self._show(facts, [terms.negation(top)])
+
+    # ---------------------------------------------------------------- ROM
+
+    def _table(self, index: int) -> str:
+        """The entry x mod n, one cycle later; and the entries are the table's."""
+        unit, width = self.core.rom, self.w.width
+        hw = Symbolic(unit, [unit.result])
+        x, table = terms.unknown("x", width), self.core.microcode.tables[index]
+        hw.settle(table=index, x=x)
+        hw.tick()
+        hw.settle(table=terms.unknown("t1", 1), x=terms.unknown("x1", width))
+        bits, size = (len(table) - 1).bit_length(), (unit.entries.depth - 1).bit_length()
+        base = unit.bases[index]
+        pieces = [(terms.piece_of(x, 0, bits), bits), (base >> bits, size - bits)]
+        expected = hw.entry("entries", terms.joined([piece for piece in pieces if piece[1]]))
+        mask = self.w.mask
+        stored = [int(word) & mask for word in list(unit.entries.init)[base : base + len(table)]]
+        if stored != [entry & mask for entry in table] or base % len(table):
+            raise Refuted("the entries are not those of the table")
+        return self._show([("the entry", terms.equal(hw.peek(unit.result), expected, width))])
+
+
+def _magnitude(x: Term, width: int) -> Word:
+    return terms.choice(terms.piece_of(x, width - 1, 1), terms.subtract(0, x, width), x, width)
+
+
+def _shifted(word: Word, by: int, size: int, signed: bool = True) -> Word:
+    """word · 2^by in a word of `size` bits."""
+    if isinstance(word, int):
+        return word << by & ((1 << size) - 1)
+    if word.width + by > size:
+        word = terms.part(word, 0, size - by)
+    wide = word if isinstance(word, int) else terms.extended(word, size - by, signed)
+    return terms.joined([(0, by), (wide, size - by)]) if by else wide
+
+
+def _limbs(x: Term, i: int, limb: int, y: Term, j: int) -> Word:
+    """The product of the limbs at bits i and j, of one bit more and a sign: the top limbs have the sign of their words."""
+
+    def part(word: Term, at: int) -> Word:
+        top = at + limb == word.width
+        return terms.extended(terms.term(terms.part(word, at, limb), limb), limb + 1, top)
+
+    size = 2 * limb + 2
+    operands = [_shifted(part(word, at), 0, size) for word, at in ((x, i), (y, j))]
+    return terms.apply("*", size, [size, size], operands)
+
+
+def _without_products(word: Word, names: dict[Term, Term]) -> Word:
+    """The term with each product replaced by a name. Products whose factors are equal for all words have one name."""
+    todo, seen = [word] if isinstance(word, Term) else [], set()
+    while todo:
+        one = todo.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if one.operator == "*" and one not in names:
+            known = (name for other, name in names.items() if _equal_factors(one, other))
+            names[one] = next(known, terms.unknown(f"product{len(names)}", one.width))
+        elif one.operator != "*":
+            todo += one.terms
+    return terms.substitute(word, names)
+
+
+def _equal_factors(x: Term, y: Term) -> bool:
+    solver = z3.Solver()
+    solver.add(z3.Or(*(solved(a) != solved(b) for a, b in zip(x.terms, y.terms, strict=True))))
+    return bool(solver.check() == z3.unsat)
+
+
+def _same(x: Word, at: int, y: Word, low: int, width: int) -> Word:
+    """Whether x[at : at + width] = y[low : low + width]."""
+    return terms.equal(terms.piece_of(x, at, width), terms.piece_of(y, low, width), width)
+
+
+def unit_claims(w: Format, units: Collection[str]) -> dict[str, str]:
+    """The name of each claim on these units -> the unit."""
+    return {claim.name: claim.unit for claim in UnitProver(w).claims() if claim.unit in units} if units else {}
+
+
+def prove_units(w: Format, units: Collection[str] = UNITS, seconds: float = 60) -> Iterator[ProofResult]:
+    """A result for each claim on these units."""
+    if not units:
+        return
+    prover = UnitProver(w, seconds=seconds)
+    for claim in prover.claims():
+        if claim.unit in units:
+            yield prover.prove(claim)
