@@ -14,7 +14,7 @@ of cycles, and the place of the first bit, are those of the plan. A product of t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isqrt
 from typing import Any
@@ -338,18 +338,3 @@ def _equal_factors(x: Term, y: Term) -> bool:
 def _same(x: Word, at: int, y: Word, low: int, width: int) -> Word:
     """Whether x[at : at + width] = y[low : low + width]."""
     return terms.equal(terms.piece_of(x, at, width), terms.piece_of(y, low, width), width)
-
-
-def unit_claims(w: Format, units: Collection[str]) -> dict[str, str]:
-    """The name of each claim on these units -> the unit."""
-    return {claim.name: claim.unit for claim in UnitProver(w).claims() if claim.unit in units} if units else {}
-
-
-def prove_units(w: Format, units: Collection[str] = UNITS, seconds: float = 60) -> Iterator[ProofResult]:
-    """A result for each claim on these units."""
-    if not units:
-        return
-    prover = UnitProver(w, seconds=seconds)
-    for claim in prover.claims():
-        if claim.unit in units:
-            yield prover.prove(claim)

@@ -204,12 +204,21 @@ def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.M
 @pytest.mark.parametrize("arguments", [["neg"], ["--classes"], []], ids=str)
 def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
     monkeypatch.setattr("retrograd.hardware.proofs.prove_all", lambda *_: iter(()))
+    monkeypatch.setattr("retrograd.hdl.formal.parts.prove_parts", lambda *_: iter(()))
     code, out, _ = cli("hdl", "formal", *arguments)
     assert code == REFUTED
     *rows, last = out.splitlines()
     absent = sum("there is no proof" in row for row in rows)
     assert absent >= 4
     assert last == f"0 of {absent} hold at Q4.4"
+
+
+def test_a_part_is_proved(cli: Cli) -> None:
+    code, out, _ = cli("hdl", "formal", "bus", "--json")
+    found = json.loads(out)
+    assert (code, found["expected"], found["held"]) == (OK, 8, 8)
+    assert {(proof["claim"], proof["class"]) for proof in found["proofs"]} == {("its function", "bus")}
+    assert all(proof["witnessed"] for proof in found["proofs"])
 
 
 def test_a_tool_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def arguments(p: Parser) -> None:
         "opcodes",
         nargs="*",
         metavar="OPCODE",
-        help="such as mul.add; or multiplier, divider, ROM (default: all of them)",
+        help="such as mul.add; or multiplier, divider, ROM, bus (default: all of them)",
     )
     format_option(p, "8,4")
     p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
@@ -40,12 +40,12 @@ def execute(options: argparse.Namespace) -> int:
     """Prove, and show each proof as it ends."""
     from retrograd.hardware.proofs import distributed_proofs
     from retrograd.hdl.formal.claims import ClaimKind, claims, classes, not_covered
+    from retrograd.hdl.formal.parts import PARTS, part_claims, prove_parts
     from retrograd.hdl.formal.proofs import ProofResult
-    from retrograd.hdl.formal.unit_proofs import UNITS, prove_units, unit_claims
     from retrograd.isa.table import TABLE
 
     w = format_of(options.format)
-    known = [*(o.name for o in TABLE), *UNITS]
+    known = [*(o.name for o in TABLE), *PARTS]
     for name in options.opcodes:
         if name not in known:
             raise fail("RG0507", f"there is no opcode `{name[:40]}`", nearest(name, known))
@@ -56,10 +56,10 @@ def execute(options: argparse.Namespace) -> int:
     class_of = {o.name: group_title(o.group) for o in TABLE}
     class_of |= {o.name: name for name, opcodes in classes(w).items() for o in opcodes}
     wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
-    units = [unit for unit in UNITS if unit in wanted or options.classes]
+    parts = [part for part in PARTS if part in wanted or options.classes]
     # The expected claims follow from the table, so an absent proof fails like a refuted claim.
     expected = {claim.name: (claim.kind, class_of[claim.opcode.name]) for claim in claims(w, wanted)}
-    expected |= {name: (ClaimKind.UNIT, unit) for name, unit in unit_claims(w, units).items()}
+    expected |= {name: (ClaimKind.UNIT, part) for name, part in part_claims(w, parts).items()}
     rows: list[tuple[ClaimKind, str, ProofResult]] = []
     shown: set[str] = set()
 
@@ -72,7 +72,7 @@ def execute(options: argparse.Namespace) -> int:
 
     # Text output shows each proof as it ends, which serves as progress.
     with Bar(len(expected), None if options.json else False, "proving") as bar:
-        for found in chain(distributed_proofs(w, wanted, seconds, over), prove_units(w, units, seconds)):
+        for found in chain(distributed_proofs(w, wanted, seconds, over), prove_parts(w, parts, seconds)):
             add(found)
             bar(1)
     proved = {found.opcode for _, _, found in rows}

@@ -1,0 +1,345 @@
+# amaranth: UnusedElaboratable=no
+"""Bounded proofs of the host interface: from any of its states, whatever the core does, for all transfers of a few cycles.
+
+    answered     each transfer ends within three cycles, with `ack` or `err`, and not with both
+    refused      a transfer that ends with `err` leaves every register as it would be without the transfer, and reaches no part of the core
+    busy         while the core is busy, no transfer reaches its memories, PC, BR, DIR, cotangents or counters, sets modes, sizes or steps, or starts it
+    halves       two halves that are written to a slot arrive together; two halves that are read are those of one moment
+    other slot   a held half is dropped by a write to the low word of another slot
+    stop         a command to stop is obeyed at once
+    reset        the state after reset
+
+A master holds a transfer until it is answered. The states are all states of the registers, so the bounds limit the transfers, and not the time
+before them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, NamedTuple
+
+import z3
+from retrograd.hdl.bus import top
+from retrograd.hdl.bus.host_interface import UNLIMITED, HostRegister
+from retrograd.hdl.formal import terms
+from retrograd.hdl.formal.obligations import ProofResult
+from retrograd.hdl.formal.solving import truth
+from retrograd.hdl.formal.symbolic import Symbolic
+from retrograd.hdl.formal.terms import Word
+from retrograd.hdl.parameters import Parameters
+from retrograd.isa.words import Format
+
+#: cycles in which a transfer is answered, the first included
+_CYCLES = 3
+_STROBES = ("set_pc", "set_br", "set_direction", "turn", "forget", "clear")
+
+
+class Fact(NamedTuple):
+    """What must hold wherever the premise does, which must be possible."""
+
+    name: str
+    holds: Word
+    premise: Word = 1
+
+
+@dataclass
+class Transfer:
+    """What came of a transfer; each word is a term."""
+
+    acked: Word = 0
+    refused: Word = 0
+    both: Word = 0
+    #: the word that was read
+    data: Word = 0
+    #: (cycle's outputs) of each cycle
+    cycles: list[dict[str, Word]] = field(default_factory=list)
+
+    @property
+    def reaches(self) -> Word:
+        """Whether some cycle read or wrote a memory of the core, or strobed a setting."""
+        return _any(word for cycle in self.cycles for name, word in cycle.items() if name in _REACHING)
+
+
+_REACHING = ("window.read", "window.write", *_STROBES)
+
+
+class BusProver:
+    """The claims on the host interface of a co-processor of this format."""
+
+    def __init__(self, w: Format, seconds: float = 60) -> None:
+        self.seconds = seconds
+        self.interface = part = top.HostInterface(Parameters(w, code_words=8, data_words=4))
+        s, window = part.settings, part.window
+        self.outputs: dict[str, Any] = {
+            "run": part.run, "code_size": part.code_size, "data_size": part.data_size, "differentiate": part.modes.differentiate,
+            "overflow": part.modes.overflow, "strict": part.modes.strict, "window.read": window.read, "window.write": window.write,
+            "window.space": window.space, "window.address": window.address, "window.written": window.written,
+            **{name: getattr(s, name) for name in _STROBES}, "value": s.value,
+        }  # fmt: skip
+        bus = part.bus
+        self.hardware = Symbolic(part, [*self.outputs.values(), bus.ack, bus.err, bus.dat_r])
+        ports = self.hardware.cells[0].ports_i
+        self._core = {
+            name: width
+            for name, (_, width) in ports.items()
+            if not name.startswith("bus__") and name not in ("clk", "rst")
+        }
+        self._moment = 0
+
+    def claims(self) -> dict[str, Callable[[], list[Fact]]]:
+        """name -> the facts that must hold, made by executing the interface."""
+        return {
+            "host interface: answered": self._answered,
+            "host interface: refused": self._refused,
+            "host interface: busy": self._busy,
+            "host interface: halves written": self._written,
+            "host interface: halves read": self._read,
+            "host interface: other slot": self._other_slot,
+            "host interface: stop": self._stop,
+            "host interface: reset": self._reset,
+        }
+
+    def prove(self, name: str) -> ProofResult:
+        """The result of one claim."""
+        begun, wrong = time.monotonic(), ""
+        for fact in self.claims()[name]():
+            solver = z3.Solver()
+            solver.set("timeout", int(1000 * self.seconds))
+            solver.add(truth(fact.premise))
+            if solver.check() != z3.sat:
+                wrong = f"{fact.name}: no state satisfies the premise"
+                break
+            solver.add(z3.Not(truth(fact.holds)))
+            match solver.check():
+                case z3.sat:
+                    wrong = f"{fact.name}: {solver.model()}"
+                    break
+                case z3.unknown:
+                    wrong = f"undecided: {fact.name}"
+                    break
+        return ProofResult(name, not wrong, time.monotonic() - begun, 0, wrong, not wrong)
+
+    # ---------------------------------------------------------------- transfers
+
+    def _begin(self) -> None:
+        """Any state in which no answer is given."""
+        hw, bus = self.hardware, self.interface.bus
+        hw.reset()
+        hw.forget([])
+        self._moment = 0
+        hw.poke(bus.ack, 0)
+        hw.poke(bus.err, 0)
+
+    def _inputs(self, fixed: Mapping[str, Word]) -> dict[str, Word]:
+        """What the core tells in this cycle: anything, but for what is fixed."""
+        self._moment += 1
+        return {
+            name: fixed.get(name, terms.unknown(f"{name}@{self._moment}", width)) for name, width in self._core.items()
+        }
+
+    def _outputs(self) -> dict[str, Word]:
+        return {name: self.hardware.peek(signal) for name, signal in self.outputs.items()}
+
+    def _transfer(self, we: Word, adr: Word, dat: Word, sel: Word = 15, **fixed: Word) -> Transfer:
+        """Hold a transfer for as many cycles as it may take. `fixed`: inputs from the core."""
+        hw, bus, out = self.hardware, self.interface.bus, Transfer()
+        active: Word = 1
+        for _ in range(_CYCLES):
+            hw.settle(
+                **self._inputs(fixed),
+                bus__cyc=active,
+                bus__stb=active,
+                bus__we=we,
+                bus__adr=adr,
+                bus__sel=sel,
+                bus__dat_w=dat,
+            )
+            ack, err = (terms.conjunction(active, hw.peek(signal)) for signal in (bus.ack, bus.err))
+            out.data = terms.choice(ack, hw.peek(bus.dat_r), out.data, 32)
+            out.acked, out.refused = terms.disjunction(out.acked, ack), terms.disjunction(out.refused, err)
+            out.both = terms.disjunction(out.both, terms.conjunction(hw.peek(bus.ack), hw.peek(bus.err)))
+            out.cycles.append(self._outputs())
+            active = terms.conjunction(active, terms.negation(terms.disjunction(ack, err)))
+            hw.tick()
+        self._pause(**fixed)
+        return out
+
+    def _pause(self, **fixed: Word) -> None:
+        """A cycle without a transfer."""
+        self.hardware.settle(**self._inputs(fixed), bus__cyc=0, bus__stb=0)
+        self.hardware.tick()
+        self.hardware.settle()
+
+    def _any_transfer(self) -> tuple[Word, Word, Word, Word]:
+        return terms.unknown("we", 1), terms.unknown("adr", 30), terms.unknown("dat", 32), terms.unknown("sel", 4)
+
+    # ---------------------------------------------------------------- claims
+
+    def _answered(self) -> list[Fact]:
+        self._begin()
+        found = self._transfer(*self._any_transfer())
+        return [
+            Fact("it is answered", terms.disjunction(found.acked, found.refused)),
+            Fact("not by both", terms.negation(found.both)),
+        ]
+
+    def _refused(self) -> list[Fact]:
+        self._begin()
+        hw, bus = self.hardware, self.interface.bus
+        before = dict(hw.words)
+        found = self._transfer(*self._any_transfer())
+        after, hw.words, self._moment = dict(hw.words), before, 0
+        for _ in range(_CYCLES + 1):
+            self._pause()
+        # An idle core begins no instruction unless it is told to run.
+        rests = [
+            _implies(
+                terms.conjunction(terms.unknown(f"idle@{k}", 1), terms.negation(found.cycles[k - 1]["run"])),
+                terms.unknown(f"idle@{k + 1}", 1),
+            )
+            for k in range(1, _CYCLES)
+        ]
+        premise = reduce(terms.conjunction, rests, found.refused)
+        own = {int(net.cell) for signal in (bus.ack, bus.err, bus.dat_r) for net in hw.netlist.signals[signal]}
+        # The only other register without effect is the one that delays a read; it is 0 after a pause in both runs.
+        same = [
+            _equal(after[index], word, len(hw.cells[index].data))
+            for index, word in hw.words.items()
+            if index not in own
+        ]
+        return [
+            Fact("the registers", reduce(terms.conjunction, same), premise),
+            Fact("the core", terms.negation(found.reaches), premise),
+        ]
+
+    def _busy(self) -> list[Fact]:
+        self._begin()
+        hw = self.hardware
+        hw.settle(**self._inputs({"idle": 0, "begins": 0}), bus__cyc=0)
+        kept = ("code_size", "data_size", "differentiate", "overflow", "strict", "run")
+        before = {name: hw.peek(self.outputs[name]) for name in kept}
+        found = self._transfer(*self._any_transfer(), idle=0)
+        after = self._outputs()
+        facts = [
+            Fact(f"{name} is kept", _equal(after[name], before[name], len(self.outputs[name])))
+            for name in kept
+            if name != "run"
+        ]
+        started = terms.conjunction(after["run"], terms.negation(before["run"]))
+        return [
+            *facts,
+            Fact("it is not started", terms.negation(started)),
+            Fact("the core", terms.negation(found.reaches)),
+        ]
+
+    def _slots(self) -> tuple[Word, Word]:
+        """The address of the low and of the high word of any slot."""
+        slot = terms.unknown("slot", 29)
+        return terms.joined([(0, 1), (slot, 29)]), terms.joined([(1, 1), (slot, 29)])
+
+    def _written(self) -> list[Fact]:
+        """Through the window, and by reading back the slot of steps."""
+        low, high = self._slots()
+        x, y = terms.unknown("x", 32), terms.unknown("y", 32)
+        self._begin()
+        first = self._transfer(1, high, x, idle=1)
+        self._pause(idle=1)
+        second = self._transfer(1, low, y, idle=1)
+        whole = terms.joined([(y, 32), (x, 32)])
+        through = [
+            terms.disjunction(terms.negation(cycle["window.write"]), _equal(cycle["window.written"], whole, 64))
+            for cycle in second.cycles
+        ]
+        acked = terms.conjunction(first.acked, second.acked)
+        wrote = terms.conjunction(acked, _any(cycle["window.write"] for cycle in second.cycles))
+        facts = [Fact("through the window", reduce(terms.conjunction, through), wrote)]
+        self._begin()
+        steps = HostRegister.STEPS.value * 2
+        idle = {"idle": 1, "begins": 0, "halts": 0, "traps": 0}
+        writes = [self._transfer(1, steps + 1, x, **idle), self._transfer(1, steps, y, **idle)]
+        reads = [self._transfer(0, steps, 0, **idle), self._transfer(0, steps + 1, 0, **idle)]
+        acked = reduce(terms.conjunction, [one.acked for one in (*writes, *reads)])
+        back = terms.conjunction(_equal(reads[0].data, y, 32), _equal(reads[1].data, x, 32))
+        return [*facts, Fact("read back", back, acked)]
+
+    def _read(self) -> list[Fact]:
+        """The cycles, which change while the halves are read; and any word of the window."""
+        facts = []
+        self._begin()
+        counter = HostRegister.CYCLES.value * 2
+        low = self._transfer(0, counter, 0)
+        moments = [terms.unknown(f"counters__0@{k + 1}", 64) for k in range(_CYCLES)]
+        self._pause()
+        high = self._transfer(0, counter + 1, 0)
+        whole = terms.joined([(low.data, 32), (high.data, 32)])
+        one = _any(_equal(whole, moment, 64) for moment in moments)
+        facts.append(Fact("the cycles", one, terms.conjunction(low.acked, high.acked)))
+        self._begin()
+        word = terms.unknown("word", 64)
+        first, second = self._slots()
+        in_window = terms.negation(_equal(terms.piece_of(first, 26, 4), 0, 4))
+        # The core holds the word that was read until the next read.
+        low = self._transfer(0, first, 0, idle=1, window__data=word)
+        high = self._transfer(0, second, 0, idle=1)
+        whole = terms.joined([(low.data, 32), (high.data, 32)])
+        acked = reduce(terms.conjunction, (low.acked, high.acked, in_window))
+        return [*facts, Fact("the window", _equal(whole, word, 64), acked)]
+
+    def _other_slot(self) -> list[Fact]:
+        self._begin()
+        _, high = self._slots()
+        other = terms.unknown("other", 29)
+        x, y = terms.unknown("x", 32), terms.unknown("y", 32)
+        differs = terms.negation(_equal(other, terms.part(high, 1, 29), 29))
+        first = self._transfer(1, high, x, idle=1)
+        second = self._transfer(1, terms.joined([(0, 1), (other, 29)]), y, idle=1)
+        alone = terms.joined([(y, 32), (0, 32)])
+        through = [
+            terms.disjunction(terms.negation(cycle["window.write"]), _equal(cycle["window.written"], alone, 64))
+            for cycle in second.cycles
+        ]
+        wrote = _any(cycle["window.write"] for cycle in second.cycles)
+        premise = reduce(terms.conjunction, (differs, first.acked, second.acked, wrote))
+        return [Fact("its high half is 0", reduce(terms.conjunction, through), premise)]
+
+    def _stop(self) -> list[Fact]:
+        """Also in a cycle in which an instruction begins."""
+        self._begin()
+        found = self._transfer(1, HostRegister.CONTROL.value * 2, 4)
+        after = self.hardware.peek(self.outputs["run"])
+        return [Fact("it is accepted", found.acked), Fact("it stops", terms.negation(after))]
+
+    def _reset(self) -> list[Fact]:
+        hw, p = self.hardware, self.interface.parameters
+        hw.reset()
+        hw.settle(bus__cyc=0)
+        expected = {
+            "run": 0,
+            "code_size": p.code_words,
+            "data_size": p.data_words,
+            "differentiate": 0,
+            "overflow": 0,
+            "strict": 0,
+        }
+        facts = [
+            Fact(name, _equal(hw.peek(self.outputs[name]), word, len(self.outputs[name])))
+            for name, word in expected.items()
+        ]
+        low = self._transfer(0, HostRegister.STEPS.value * 2, 0)
+        high = self._transfer(0, HostRegister.STEPS.value * 2 + 1, 0)
+        return [*facts, Fact("steps", _equal(terms.joined([(low.data, 32), (high.data, 32)]), UNLIMITED, 64))]
+
+
+def _equal(x: Word, y: Word, width: int) -> Word:
+    return terms.equal(x, y, width)
+
+
+def _implies(x: Word, y: Word) -> Word:
+    return terms.disjunction(terms.negation(x), y)
+
+
+def _any(bits: Iterator[Word] | Sequence[Word]) -> Word:
+    return reduce(terms.disjunction, bits, 0)

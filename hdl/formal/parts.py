@@ -1,0 +1,31 @@
+"""The claims on parts of the co-processor that are no opcodes: its units, and its host interface."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from retrograd.hdl.formal.bus_proofs import BusProver
+from retrograd.hdl.formal.obligations import ProofResult
+from retrograd.hdl.formal.unit_proofs import UNITS, UnitProver
+from retrograd.isa.words import Format
+
+#: names of the parts, as the command line takes them
+PARTS = (*UNITS, "bus")
+
+
+def part_claims(w: Format, parts: Collection[str]) -> dict[str, str]:
+    """The name of each claim on these parts -> the part."""
+    found = {}
+    if {*parts} & {*UNITS}:
+        found = {claim.name: claim.unit for claim in UnitProver(w).claims() if claim.unit in parts}
+    return found | (dict.fromkeys(BusProver(w).claims(), "bus") if "bus" in parts else {})
+
+
+def prove_parts(w: Format, parts: Collection[str] = PARTS, seconds: float = 60) -> Iterator[ProofResult]:
+    """A result for each claim on these parts; a claim that the solver does not decide in time does not hold."""
+    if {*parts} & {*UNITS}:
+        units = UnitProver(w, seconds=seconds)
+        yield from (units.prove(claim) for claim in units.claims() if claim.unit in parts)
+    if "bus" in parts:
+        bus = BusProver(w, seconds)
+        yield from (bus.prove(name) for name in bus.claims())
