@@ -108,8 +108,8 @@ def unsettled_arrays(emitters: Iterable[FunctionEmitter]) -> dict[str, set[tuple
         held = _elements_in_registers(emitter)
         for var, _, first, last in emitter.location_lists() if held else ():
             if var in held:
-                spans = [span for span in emitter.spans[first:last] if span is not None]
-                for array in held[var].layouts:
-                    # Within the first line the element is in its register for a part of the line only.
-                    out[array.name] |= {(s.file, s.line) for s in spans if s.line != spans[0].line}
+                lines = {(span.file, span.line) for span in emitter.spans[first:last] if span is not None}
+                # An element that returns to memory within a line is where it belongs between lines.
+                for array in held[var].layouts if len(lines) > 1 else ():
+                    out[array.name] |= lines
     return out
