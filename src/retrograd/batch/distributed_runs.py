@@ -112,15 +112,7 @@ def run_distributed(
     )
     with closing(parts):
         for first, part in parts:
-            at = slice(first, first + len(part.steps))
-            for own, others in zip(out.results, part.results, strict=True):
-                own.put_rows(at, others)
-            out.steps[at], out.erased_bits[at] = part.steps, part.erased_bits
-            if out.cycles is not None and part.cycles is not None:
-                out.cycles[at] = part.cycles
-            out.sums = [a + b for a, b in zip(out.sums, part.sums, strict=True)]
-            out.traps |= {first + i: trap.renumbered(first + i) for i, trap in part.traps.items()}
-            out.failed += [first + i for i in part.failed]
+            out.replace_rows(range(first, first + len(part.steps)), part)
             out.engine = part.engine
     out.traps = dict(sorted(out.traps.items()))
     out.failed.sort()

@@ -116,16 +116,19 @@ class BatchWords:
     #: elements that did not end, of which no machine has given the trap: see `run_rows`
     failed: list[int] = field(default_factory=list)
 
-    def replace_rows(self, which: Sequence[int], other: BatchWords) -> None:
-        """Put another batch in the place of these elements, which did not end."""
+    def replace_rows(self, which: range | list[int], other: BatchWords) -> None:
+        """Put another batch in the place of these elements, which have not run, or did not end."""
+        at = slice(which.start, which.stop) if isinstance(which, range) else which
         for own, others in zip(self.results, other.results, strict=True):
-            own.put_rows(which, others)
-        self.steps[which], self.erased_bits[which] = other.steps, other.erased_bits
+            own.put_rows(at, others)
+        self.steps[at], self.erased_bits[at] = other.steps, other.erased_bits
         if self.cycles is not None and other.cycles is not None:
-            self.cycles[which] = other.cycles
+            self.cycles[at] = other.cycles
         self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
-        self.traps = {which[i]: trap.renumbered(which[i]) for i, trap in other.traps.items()}
-        self.failed = [which[i] for i in other.failed]
+        again = which if isinstance(which, range) else frozenset(which)
+        self.traps = {i: trap for i, trap in self.traps.items() if i not in again}
+        self.traps |= {which[i]: trap.renumbered(which[i]) for i, trap in other.traps.items()}
+        self.failed = [i for i in self.failed if i not in again] + [which[i] for i in other.failed]
 
 
 def run_rows(
