@@ -37,6 +37,7 @@ docs:
 	$(PYTHON) tools/make_notebooks.py --check docs/notebooks
 	$(PYTHON) tools/measure_scaling.py --check docs
 	$(PYTHON) tools/count_gates.py --check docs
+	$(PYTHON) tools/compare_gates.py --check docs
 
 # Needs the extra `docs`; the pages are in build/site/html.
 site:

@@ -9,7 +9,7 @@ so that the netlist has no uncomputation. Gates that no output needs are left ou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import NamedTuple
@@ -167,7 +167,7 @@ class Network:
         return {name: [at(bit) for bit in bits] for name, bits in self.outputs.items()}
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Callable[..., int]] = {
     "AND": lambda x, y: x & y,
     "XOR": lambda x, y: x ^ y,
     "MAJ3": lambda x, y, z: x & y | x & z | y & z,

@@ -46,10 +46,10 @@ def device_energy(charge: Charge, kelvins: float, hertz: float) -> Range:
 
 
 def priced_cells(charge: Charge, cells: Mapping[str, int], kelvins: float, hertz: float) -> PricedCells:
-    """All cells once. No gate costs less than `floor`, kT ln 2 unless it is given, for each bit that it loses, however slow the clock."""
+    """All cells once. However slow the clock, no gate costs less than the floor of its law for each bit that it loses: kT ln 2 or more."""
     assert charge.cells is not None
     each = device_energy(charge, kelvins, hertz)
-    floor = charge.figures["floor"].at(kelvins) if "floor" in charge.figures else exactly(thermal_energy(kelvins))
+    floor = _of_a_lost_bit(charge, kelvins)
     devices, bounded, known = ZERO, ZERO, 0
     unknown: dict[str, int] = {}
     for kind, n in cells.items():
@@ -65,3 +65,13 @@ def priced_cells(charge: Charge, cells: Mapping[str, int], kelvins: float, hertz
         else:
             bounded += costs.by(max, least) * n
     return PricedCells(devices * each + bounded, known, unknown)
+
+
+def _of_a_lost_bit(charge: Charge, kelvins: float) -> Range:
+    """The least energy of a bit that a gate loses: a figure, the charge that is dropped where no ramp takes it back, or kT ln 2."""
+    f, bound = charge.figures, exactly(thermal_energy(kelvins))
+    if "floor" in f:
+        return f["floor"].at(kelvins)
+    if "dropped" in f:
+        return (f["capacitance"].si * f["voltage"].si * f["voltage"].si * f["dropped"].si).by(max, bound)
+    return bound

@@ -102,11 +102,12 @@ def gates_from(data: Any, name: str) -> Gates:
         raise wrong("`format` is not one of words: width and frac") from None
     if not isinstance(units, dict) or not units:
         raise wrong("`units` names no function unit")
-    levelled = data.get("in levels")
-    levels = None if levelled is None else levelled.get("levels") if isinstance(levelled, dict) else levelled
-    if levels is not None and (type(levels) is not int or not 1 <= levels <= _MOST):
-        raise wrong("`in levels` has no number of levels")
-    if levels is not None:
+    levels = None
+    if "in levels" in data:
+        levelled = data["in levels"]
+        levels = levelled.get("levels") if isinstance(levelled, dict) else None
+        if type(levels) is not int or not 1 <= levels <= _MOST:
+            raise wrong("`in levels` has no number of levels")
         units = {**units, "in levels": levelled.get("cells")}
     for unit, cells in units.items():
         if not isinstance(cells, dict):

@@ -1,6 +1,6 @@
 """Prices of netlists by a technology model.
 
-    reversible      gates · energy + idle lines · energy + held bits · seconds · power + garbage · energy of a bit
+    reversible      gates · energy + idle lines · energy + lines held in a level · power / f + garbage · energy of a bit
     irreversible    cells · energy, each at least kT ln 2 for each bit that it loses
 
 A netlist is a pipeline: an evaluation enters in each cycle of the clock, so that each gate switches once for an evaluation, and takes
@@ -44,7 +44,7 @@ def price_netlist(
 
 def levels_of(shape: Shape, technology: Technology) -> int:
     """The levels of a netlist, whose reversible gates take the levels of the model."""
-    return shape.levels if isinstance(shape, IrreversibleShape) else _timed(shape, technology).levels
+    return shape.levels if isinstance(shape, IrreversibleShape) else timed_by(shape, technology).levels
 
 
 def seconds_of(shape: Shape, price: Price) -> float | None:
@@ -53,7 +53,7 @@ def seconds_of(shape: Shape, price: Price) -> float | None:
     return None if cycles is None or price.frequency is None else cycles / price.frequency
 
 
-def _timed(shape: ReversibleShape, technology: Technology) -> Timed:
+def timed_by(shape: ReversibleShape, technology: Technology) -> Timed:
     charge = next((charge for charge in technology.charges if charge.law.of_gates), None)
     if charge is None:
         return shape.timed({})
@@ -68,7 +68,7 @@ class _NetlistPricing:
         self, shape: Shape, technology: Technology, kelvins: float, hertz: float | None, garbage: Garbage
     ) -> None:
         self.shape, self.technology, self.kelvins, self.hertz, self.garbage = shape, technology, kelvins, hertz, garbage
-        self.timed = _timed(shape, technology) if isinstance(shape, ReversibleShape) else None
+        self.timed = timed_by(shape, technology) if isinstance(shape, ReversibleShape) else None
 
     def items(self) -> Iterator[Item]:
         """The items of charges that apply to the netlist."""
@@ -133,18 +133,11 @@ class _NetlistPricing:
             yield Item(charge.cause, label, n, of, energy, self.kelvins, (*charge.figures.values(), figure))
 
     def hold(self, charge: Charge, timed: Timed) -> Item:
-        """Lines held over time."""
-        cycles = self.technology.cycles(timed.levels)
-        if charge.open or cycles is None:
-            why = (
-                open_figures(charge)
-                if charge.open
-                else f"{self.technology.id} has no phases, so that levels take no time"
-            )
-            return self.missing(charge.cause, charge.label, timed.held, "lines in a level", why)
+        """Lines held over time: the stage of a line in a level is powered in the whole cycle."""
+        if charge.open:
+            return self.missing(charge.cause, charge.label, timed.held, "lines in a level", open_figures(charge))
         assert self.hertz is not None
-        assert self.technology.phases is not None
-        seconds = timed.held / (self.hertz * self.technology.phases.si.nominal)
+        seconds = timed.held / self.hertz
         energy = charge.figures["power"].si * seconds
         return Item(
             charge.cause, charge.label, seconds, "bit seconds", energy, self.kelvins, (charge.figures["power"],)

@@ -33,9 +33,9 @@ def compared(reports: Sequence[EnergyReport], scope: str | None = None) -> list[
         wanted = common
     else:
         wanted = frozenset(scope.split(","))
-        for part in sorted(wanted - set(PARTS)):
-            hint = nearest(part, PARTS) or f"parts: {', '.join(PARTS)}; or `{COMMON}`"
-            raise InputError(Diagnostic("RG0507", f"scope: `{part:.40}` is no part of a system", hint=hint))
+        for unknown in sorted(wanted - set(PARTS)):
+            hint = nearest(unknown, PARTS) or f"parts: {', '.join(PARTS)}; or `{COMMON}`"
+            raise InputError(Diagnostic("RG0507", f"scope: `{unknown:.40}` is no part of a system", hint=hint))
     if not wanted:
         raise InputError(Diagnostic("RG1113", "the models have no part in common"))
     if wanted - common:
@@ -45,8 +45,8 @@ def compared(reports: Sequence[EnergyReport], scope: str | None = None) -> list[
             if missing:
                 lacking.append(f"`{report.by.technology.id}` does not model {_listed(missing)}")
         shared = [part for part in PARTS if part in common]
-        hint = f"the scope `{COMMON}` compares {_listed(shared)}" if shared else None
-        raise InputError(Diagnostic("RG1113", "; ".join(lacking), hint=hint))
+        offer: str | None = f"the scope `{COMMON}` compares {_listed(shared)}" if shared else None
+        raise InputError(Diagnostic("RG1113", "; ".join(lacking), hint=offer))
     if scope is None:
         return list(reports)
     return [replace(report, by=replace(report.by, scope=wanted)) for report in reports]

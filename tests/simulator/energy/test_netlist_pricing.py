@@ -141,8 +141,8 @@ def test_adiabatic_ramps_times_depth_times_width() -> None:
     found = price_netlist(net, model, frequency=1e6)
     ramp = ramp_energy(1e4, 1e-15, 1.0, 1 / (8 * 1e6))
     assert modelled(found, "logic").nominal == approx(2 * 3 * 2 * ramp)
-    # Three lines are held for two of eight ticks.
-    assert modelled(found, "leakage").nominal == approx(1e-15 * 3 * 2 / (8 * 1e6))
+    # Three lines in two levels are six stages, each of which leaks in the whole cycle.
+    assert modelled(found, "leakage").nominal == approx(1e-15 * 3 * 2 / 1e6)
     assert seconds_of(net, found) == approx(1 / 1e6)
 
 

@@ -1,0 +1,83 @@
+"""The page that compares reversible with irreversible gates is its counts, and the counts are those of the netlists."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from retrograd.simulator.energy.figures import Range
+
+import retrograd as rg
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import compare_gates as page  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def facts() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "docs" / "energy" / "reversible_gates.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_page_is_of_all_functions(facts: dict[str, Any]) -> None:
+    assert list(facts) == list(page.FUNCTIONS) == list(page.TITLES)
+    text = page.page_path(ROOT / "docs").read_text(encoding="utf-8")
+    for title in page.TITLES.values():
+        assert text.count(f"| {title} |") == 5
+
+
+def test_counts_of_the_addition(facts: dict[str, Any]) -> None:
+    assert page.measured(["addition"]) == {"addition": facts["addition"]}
+
+
+def test_a_count_that_differs_is_found(facts: dict[str, Any]) -> None:
+    wrong = json.loads(json.dumps(facts))
+    wrong["addition"]["core"]["cycles"] += 1
+    reason = page.stale(ROOT / "docs", wrong)
+    assert reason is not None
+
+
+@pytest.mark.parametrize("hertz", [1e3, 5e9])
+def test_the_coprocessor_costs_what_a_run_costs(facts: dict[str, Any], hertz: float) -> None:
+    """The price of the core's logic in a report of the same run."""
+    f, arguments, _ = page.FUNCTIONS["product"]
+    report = rg.energy(f, *arguments, format=page.FORMAT, tech="aqfp", frequency=hertz).price.of("logic")
+    (core,) = (curve for curve in page.curves(facts["product"], page.technology("aqfp")) if curve.way == page.CORE)
+    found = page.energy_of(core, page.technology("aqfp"), hertz)
+    assert isinstance(report, Range)
+    assert tuple(found) == pytest.approx(tuple(report), rel=1e-9, abs=0)
+
+
+def test_a_stored_netlist_costs_what_the_netlist_costs(facts: dict[str, Any]) -> None:
+    f, arguments, _ = page.FUNCTIONS["product"]
+    for model in page.models().values():
+        for way in ("garbage", "bennett"):
+            netlist = rg.netlist(f, *arguments, format=page.FORMAT, strategy=way)  # type: ignore[arg-type]
+            report = rg.energy(netlist, tech=model)
+            (curve,) = (curve for curve in page.curves(facts["product"], model) if curve.way == way)
+            hertz = report.price.frequency
+            assert hertz is not None
+            assert curve.energy(model, hertz) == report.price.program
+            assert curve.seconds(model, hertz) == report.seconds
+
+
+def test_at_a_crossing_energies_are_equal(facts: dict[str, Any]) -> None:
+    model = page.technology("aqfp")
+    for found in facts.values():
+        meet = page.crossings(found, model, page.IRREVERSIBLE)
+        assert meet.hertz is not None
+        logic = page.curves(found, model)[0]
+        assert meet.energy == pytest.approx(logic.energy(model, meet.hertz).nominal, rel=1e-6, abs=0)
+        for factor, less in ((0.5, True), (2.0, False)):
+            f = meet.hertz * factor
+            assert (page.cheapest(found, model, f).energy(model, f).nominal < logic.energy(model, f).nominal) == less
+
+
+@pytest.mark.slow
+def test_all_counts(facts: dict[str, Any]) -> None:
+    assert page.measured(list(page.FUNCTIONS)) == facts
