@@ -1,0 +1,58 @@
+"""`retrograd gates --tech` and `--irreversible`: prices of netlists on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Cli = Callable[..., tuple[int, str, str]]
+OK, BAD_INPUT = 0, 2
+
+
+def test_an_instruction(cli: Cli) -> None:
+    code, out, err = cli("gates", "fmul.add", "--width", "8", "--strategy", "garbage", "--tech", "landauer")
+    assert (code, err) == (OK, "")
+    assert "erased bits: garbage" in out
+    told = json.loads(cli("gates", "fmul.add", "--width", "8", "--tech", "aqfp", "--frequency", "1kHz", "--json")[1])
+    assert (told["schema"], told["reversible"], told["price"]["frequency"]) == ("retrograd.netlist-energy/1", True, 1e3)
+    assert told["seconds"] == told["levels"] / 4 / 1e3
+
+
+def test_an_irreversible_netlist(cli: Cli) -> None:
+    code, out, _ = cli("gates", "mov.add", "--width", "8", "--irreversible")
+    assert code == OK
+    assert [line.split() for line in out.splitlines()[:3]] == [["AND", "1"], ["MAJ3", "6"], ["XOR", "15"]]
+    told = json.loads(cli("gates", "mov.add", "--width", "8", "--irreversible", "--json")[1])
+    assert told["counts"] == {"AND": 1, "MAJ3": 6, "XOR": 15}
+    assert told["in_levels"]["levels"] == 24
+    priced = json.loads(cli("gates", "mov.add", "--width", "8", "--irreversible", "--tech", "landauer", "--json")[1])
+    assert priced["reversible"] is False
+    assert priced["lost_bits"] > 7
+
+
+def test_a_file_with_constants(cli: Cli, folder: Path) -> None:
+    """A line that begins as 1 is a constant of the netlist: x AND 1 takes no gate."""
+    text = ".version 2.0\n.numvars 3\n.variables x one y\n.constants -10\n.begin\nt3 x one y\n.end\n"
+    (folder / "and.real").write_text(text)
+    code, out, err = cli("gates", "and.real", "--irreversible")
+    assert (code, err) == (OK, "")
+    assert out.startswith("levels")
+    assert cli("gates", "and.real", "--tech", "aqfp")[0] == OK
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--garbage", "left"], "RG0512"), (["--temperature", "4.2K"], "RG0512"), (["--figure", "power=1W"], "RG0512"),
+        (["--tech", "no"], "RG1101"), (["--tech", "aqfp", "--temperature", "300K"], "RG1108"),
+        (["--tech", "aqfp", "--figure", "voltage=1V"], "RG1109"), (["--tech", "aqfp", "--draw", "x.svg"], "RG0512"),
+        (["--irreversible", "--real", "x.real"], "RG0512"),
+    ],
+)  # fmt: skip
+def test_wrong_options(cli: Cli, options: list[str], error: str) -> None:
+    code, out, err = cli("gates", "mov.add", "--width", "4", *options)
+    assert (code, out) == (BAD_INPUT, "")
+    assert err.startswith(f"error[{error}]")
