@@ -303,6 +303,20 @@ def test_a_row_of_another_sweep_is_none_of_this_one(
     assert len(ran) == 3
 
 
+def test_gate_counts_in_levels_are_in_the_key(tmp_path: Path) -> None:
+    """Two files that differ in their levels only have prices of their own."""
+    prices = []
+    for levels in (4, 40):
+        gates = tmp_path / "gates.json"
+        gates.write_text(
+            '{"schema": "retrograd.gates/1", "format": {"width": 64, "frac": 32}, "units": {"logic unit": {"AND": 9}}, '
+            f'"in levels": {{"levels": {levels}, "cells": {{"AND": 9}}}}}}'
+        )
+        rows = rg.energy_sweep(root, [(0.0, 4.0)], techs=["aqfp"], gates=gates, store=tmp_path / "sweep.db")
+        prices.append(rows[0].price["program"])
+    assert prices[0] != prices[1]
+
+
 def test_a_function_and_its_inverse_are_two(tmp_path: Path) -> None:
     """On the same words, in one sweep: what is counted differs."""
     store = tmp_path / "sweep.db"

@@ -326,7 +326,9 @@ def _code(p: Program) -> str:
 
 def _text(t: PricingContext) -> str:
     """Everything that determines a price, except the counts."""
-    cells = None if t.gates is None else {unit: dict(found) for unit, found in t.gates.units.items()}
+    gates = t.gates
+    units = None if gates is None else {unit: dict(found) for unit, found in gates.units.items()}
+    cells = None if gates is None else [units, gates.levels, dict(gates.in_levels)]
     return json.dumps([t.technology.as_dict(), t.temperature, t.frequency, cells], sort_keys=True)
 
 

@@ -20,6 +20,8 @@ from retrograd.simulator.energy.counting import Counts, HostTraffic, counts_of
 from retrograd.simulator.energy.figures import exactly
 from retrograd.simulator.energy.gates import gates_from, load_gates
 from retrograd.simulator.energy.loading import from_file, from_text, shipped
+from retrograd.simulator.energy.netlists.pricing import price_netlist, seconds_of
+from retrograd.simulator.energy.netlists.shapes import IrreversibleShape, ReversibleShape
 from retrograd.simulator.energy.pricing import price
 from retrograd.simulator.energy.sweeping import at_frequencies, sensitivities
 from retrograd.simulator.energy.technology import Technology
@@ -33,9 +35,15 @@ MODELS = files("retrograd.simulator.energy").joinpath("models")
 TEXTS = [MODELS.joinpath(f"{name}.toml").read_text(encoding="utf-8") for name in shipped()]
 GATES = {
     w: json.dumps({"schema": "retrograd.gates/1", "format": {"width": w, "frac": w // 2},
-                   "units": {"logic unit": {"AND": 100, "XOR": 10, "any": 3}, "ROM": {"AND": 7, "memory bits": 512}}}, indent=1)
+                   "units": {"logic unit": {"AND": 100, "XOR": 10, "any": 3}, "ROM": {"AND": 7, "memory bits": 512}},
+                   "in levels": {"levels": 30, "cells": {"AND": 120, "BUF": 900, "any": 3}}}, indent=1)
     for w in (8, 32)
 }  # fmt: skip
+
+SHAPES = (
+    ReversibleShape(4, [((0, 1), (2,)), ((0,), (1,)), ((0,), (1, 3)), ((0, 1, 3), (2,))], frozenset({0, 1}), frozenset({0, 2}), 1),
+    IrreversibleShape({"AND": 3, "MAJ3": 1}, {"AND": 3, "MAJ3": 1, "BUF": 9, "splitter": 2}, 7),
+)  # fmt: skip
 
 NUMBERS = (
     "0", "-0.0", "-1", "0.5", "1", "2", "1e6", "1e15", "1e30", "1e100", "1e200", "1e308", "1e400", "1e-30", "1e-300", "5e-324", "nan",
@@ -101,6 +109,10 @@ def priced(model: Technology, rng: random.Random) -> None:
     width = rng.choice((8, 32, 64))
     gates = gates_from(json.loads(GATES[width]), "gates.json") if width in GATES else None
     json.dumps(price(COUNTS[width], model, gates=gates).as_dict(), allow_nan=False)
+    for shape in SHAPES:
+        found = price_netlist(shape, model, garbage=rng.choice(("erased", "left")))
+        json.dumps(found.as_dict(), allow_nan=False)
+        seconds_of(shape, found)
     at_frequencies(COUNTS[width], model, gates, points=3)
     sensitivities(COUNTS[width], model, gates)
     if rng.random() < 0.2:
