@@ -18,7 +18,7 @@ from retrograd.simulator.energy.context import PricingContext, pricing_context
 from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.netlists.pricing import Garbage, Shape, levels_of, price_netlist, seconds_of
 from retrograd.simulator.energy.netlists.shapes import IrreversibleShape, ReversibleShape
-from retrograd.simulator.energy.pricing import Price
+from retrograd.simulator.energy.pricing import NotModelled, Price
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.energy.units import with_prefix
 
@@ -84,7 +84,13 @@ class NetlistEnergy:
         rows.append(["netlist, in all", "", "", program_text(p), bits_text(p.program, p.temperature)])
         rows.append(["with cooling", "", "", total_text(p), ""])
         head = f"{self.name}: {self.levels} levels{time}\n{t.id} {t.version}, {p.temperature:g} K{clock}: {t.title}"
-        return f"{head}\n{columns(rows, right=(2, 4))}"
+        whys = dict.fromkeys(
+            f"{item.label}: {item.energy.why}"
+            for item in p.items
+            if isinstance(item.energy, NotModelled) and item.cause != "cooling"
+        )
+        open_figures = [why for why in whys if ": give " in why]
+        return "\n".join([head, columns(rows, right=(2, 4)), *open_figures])
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: schema retrograd.netlist-energy/1."""

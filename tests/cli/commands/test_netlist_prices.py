@@ -56,3 +56,11 @@ def test_wrong_options(cli: Cli, options: list[str], error: str) -> None:
     code, out, err = cli("gates", "mov.add", "--width", "4", *options)
     assert (code, out) == (BAD_INPUT, "")
     assert err.startswith(f"error[{error}]")
+
+
+def test_open_figures_are_named(cli: Cli) -> None:
+    code, out, _ = cli("gates", "mov.add", "--width", "4", "--tech", "landauer_finite")
+    assert code == OK
+    assert out.splitlines()[-1] == "erased bits: garbage: give finite_time"
+    given = cli("gates", "mov.add", "--width", "4", "--tech", "landauer_finite", "--figure", "finite_time=1zJ s")
+    assert "give" not in given[1]
