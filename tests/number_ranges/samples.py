@@ -9,6 +9,7 @@ import numpy as np
 from retrograd.examples import (
     bessel,
     bundle_adjustment,
+    compared,
     consistency,
     gmm,
     graph_embedding,
@@ -182,6 +183,10 @@ EXAMPLES = {
     "project": Sample(bundle_adjustment.project, lambda g: (np.zeros(2), *_camera(g)[:2])),
     "first_error": Sample(bundle_adjustment.first_error, lambda g: (0.0, *_camera(g)), "loss"),
     "weight_error": Sample(bundle_adjustment.weight_error, lambda g: (0.0, float(g.random())), "error"),
+    "hypotenuse": Sample(compared.hypotenuse, lambda g: (0.0, *(g.normal(size=2) * 9)), "r"),
+    "leapfrog_step": Sample(compared.leapfrog_step, lambda g: (
+        [float(g.uniform(0.5, 2)), float(g.normal())], g.normal(size=2))),
+    "sorting": Sample(compared.sorting, lambda g: (g.normal(size=16) * 99, [0] * 16), runs=20),
     "keeping": Sample(consistency.keeping, lambda g: tuple(g.random(3)), "y"),
     "clearing": Sample(consistency.clearing, lambda g: tuple(g.random(3)), "y"),
     "gmm_objective": Sample(gmm.gmm_objective, _mixture, "out"),
