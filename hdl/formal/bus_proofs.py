@@ -22,8 +22,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import z3
-from retrograd.hdl.bus import top
-from retrograd.hdl.bus.host_interface import UNLIMITED, HostRegister
+from retrograd.hdl.bus.host_interface import UNLIMITED, HostInterface, HostRegister
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.obligations import ProofResult
 from retrograd.hdl.formal.solving import truth
@@ -67,11 +66,11 @@ _REACHING = ("window.read", "window.write", *_STROBES)
 
 
 class BusProver:
-    """The claims on the host interface of a co-processor of this format."""
+    """The claims on the host interface of a co-processor of this format. `interface`: another one, to test that it is refuted."""
 
-    def __init__(self, w: Format, seconds: float = 60) -> None:
+    def __init__(self, w: Format, seconds: float = 60, interface: type[HostInterface] = HostInterface) -> None:
         self.seconds = seconds
-        self.interface = part = top.HostInterface(Parameters(w, code_words=8, data_words=4))
+        self.interface = part = interface(Parameters(w, code_words=8, data_words=4))
         s, window = part.settings, part.window
         self.outputs: dict[str, Any] = {
             "run": part.run, "code_size": part.code_size, "data_size": part.data_size, "differentiate": part.modes.differentiate,

@@ -42,7 +42,6 @@ class ClaimKind(Enum):
     JUMP = "taken back with its partner"
     TRAP = "always traps"
     TRANSITION = "as in the table"
-    UNIT = "its function"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from retrograd.hdl.formal.obligations import ProofResult
 from retrograd.hdl.formal.unit_proofs import UNITS, UnitProver
 from retrograd.isa.words import Format
 
+#: the claim on a part, as it is printed
+PART_CLAIM = "its function"
 #: names of the parts, as the command line takes them
 PARTS = (*UNITS, "bus")
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isqrt
 from typing import Any
 
@@ -62,22 +63,22 @@ class UnitProver:
         """All claims, unit by unit."""
         core = self.core
         found = [
-            UnitClaim("multiplier", f"multiplier: (x·y + {half}) >> {shift}", lambda i=i, j=j: self._multiplier(i, j))
+            UnitClaim("multiplier", f"multiplier: (x·y + {half}) >> {shift}", partial(self._multiplier, i, j))
             for i, half in enumerate(core.multiplier.halves)
             for j, shift in enumerate(core.multiplier.shifts)
         ]
         for i, plan in enumerate(core.divider.plans):
             what = "root" if plan.root else "quotient"
             found += [
-                UnitClaim("divider", f"divider {i}, {what}: its start", lambda i=i: self._start(i)),
-                UnitClaim("divider", f"divider {i}, {what}: a cycle", lambda i=i: self._cycle(i)),
+                UnitClaim("divider", f"divider {i}, {what}: its start", partial(self._start, i)),
+                UnitClaim("divider", f"divider {i}, {what}: a cycle", partial(self._cycle, i)),
                 *(
-                    UnitClaim("divider", f"divider {i}, {what}: its result >> {s}", lambda i=i, j=j: self._result(i, j))
+                    UnitClaim("divider", f"divider {i}, {what}: its result >> {s}", partial(self._result, i, j))
                     for j, s in enumerate(core.divider.shifts)
                 ),
             ]
         tables = enumerate(core.rom.tables)
-        found += [UnitClaim("ROM", f"ROM: table {i} of {len(t)}", lambda i=i: self._table(i)) for i, t in tables]
+        found += [UnitClaim("ROM", f"ROM: table {i} of {len(t)}", partial(self._table, i)) for i, t in tables]
         return found
 
     def prove(self, claim: UnitClaim) -> ProofResult:
@@ -126,20 +127,23 @@ class UnitProver:
         later = hw.peek(unit.result)
         limb, whole = min(LIMB, width), 2 * width
         # Each sum has one bit more than its operands, so it is exact; the product is its low half.
-        total, size = terms.term(unit.halves[half], width + 1), width + 1
+        total: Word = unit.halves[half]
+        size = width + 1
         for i in range(0, width, limb):
             for j in range(0, width, limb):
-                partial, bits = _limbs(x, i, limb, y, j), 2 * limb + 2 + i + j
+                # A shift is as wide as the greatest amount of as many bits needs.
+                limbs, bits = _limbs(x, i, limb, y, j), 2 * limb + 1 + (1 << (i + j).bit_length())
                 size = max(size, bits) + 1
-                total = terms.add(_shifted(total, 0, size), _shifted(_shifted(partial, i + j, bits), 0, size), size)
+                total = terms.add(_shifted(total, 0, size), _shifted(_shifted(limbs, i + j, bits), 0, size), size)
         total = _shifted(total, 0, max(size, whole))
         expected = terms.piece_of(
             terms.apply("s>>", whole, [whole, 8], [terms.piece_of(total, 0, whole), unit.shifts[shift]]), 0, width
         )
         names: dict[Term, Term] = {}
         words = [_without_products(word, names) for word in (found, later, expected)]
-        held = terms.equal(words[1], words[2], width)
-        return self._show([("the product", terms.equal(words[0], words[2], width)), ("it is held", held)])
+        pairs = [_with_equal_sums(word, words[2]) for word in words[:2]]
+        facts = zip(("the product", "it is held"), pairs, strict=True)
+        return self._show([(name, terms.equal(*pair, width)) for name, pair in facts])
 
     # ---------------------------------------------------------------- divider
 
@@ -329,10 +333,42 @@ def _without_products(word: Word, names: dict[Term, Term]) -> Word:
     return terms.substitute(word, names)
 
 
+def _with_equal_sums(x: Word, y: Word) -> tuple[Word, Word]:
+    """Both terms with sums that are proved equal replaced by one name, from the innermost on: each question has one addition on each side."""
+    found: dict[Term, Term] = {}
+    others: dict[Term, Term] = {}
+    for k, (a, b) in enumerate(zip(_sums(x), _sums(y), strict=False)):
+        if a.width == b.width and _equal_words(terms.substitute(a, found), terms.substitute(b, others)):
+            found[a] = others[b] = terms.unknown(f"sum{k}", a.width)
+    return terms.substitute(x, found), terms.substitute(y, others)
+
+
+def _sums(word: Word) -> list[Term]:
+    """The additions in a term, each behind those in its operands."""
+    out: list[Term] = []
+    todo, seen = [(word, False)] if isinstance(word, Term) else [], set()
+    while todo:
+        one, done = todo.pop()
+        if done:
+            if one.operator == "+":
+                out.append(one)
+        elif one not in seen:
+            seen.add(one)
+            todo.append((one, True))
+            todo += [(inner, False) for inner in one.terms]
+    return out
+
+
 def _equal_factors(x: Term, y: Term) -> bool:
+    return all(_equal_words(a, b) for a, b in zip(x.terms, y.terms, strict=True))
+
+
+def _equal_words(x: Term, y: Term) -> bool:
+    """Whether the solver soon proves that two words are equal."""
     solver = z3.Solver()
-    solver.add(z3.Or(*(solved(a) != solved(b) for a, b in zip(x.terms, y.terms, strict=True))))
-    return bool(solver.check() == z3.unsat)
+    solver.set("timeout", 2000)
+    solver.add(solved(x) != solved(y))
+    return x is y or bool(solver.check() == z3.unsat)
 
 
 def _same(x: Word, at: int, y: Word, low: int, width: int) -> Word:

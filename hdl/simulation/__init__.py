@@ -1,4 +1,4 @@
-"""Simulated hardware: the core in Amaranth's simulator and in Verilator, and waveforms.
+"""Simulated hardware: the core in Amaranth's simulator, in Verilator and on gates, and waveforms.
 
 It imports `hdl/core`, `hdl/flow` and `isa`. Start with `amaranth_simulator.py`.
 """

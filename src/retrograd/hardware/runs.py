@@ -133,7 +133,7 @@ def run_on_hardware(
         sum(way.toggled for way in ways),
         sum(way.erased for way in ways),
         w,
-        tuple(way.overwrites for way in ways if getattr(way, "overwrites", None) is not None),
+        tuple(one for way in ways if (one := getattr(way, "overwrites", None)) is not None),
     )
 
 

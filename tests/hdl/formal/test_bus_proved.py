@@ -48,7 +48,7 @@ FAULTS = [
     ids=[claim + ": " + fact for _, _, claim, fact in FAULTS],
 )
 def test_planted_faults_are_refuted(planted: Plant, old: str, new: str, claim: str, fact: str) -> None:
-    planted("bus.host_interface", old, new)
-    found = BusProver(Q8).prove(f"host interface: {claim}")
+    interface = planted("bus.host_interface", old, new)
+    found = BusProver(Q8, interface=interface).prove(f"host interface: {claim}")
     assert not found.holds
     assert found.counterexample.startswith(fact)

@@ -17,7 +17,6 @@ from retrograd.isa.words import Format, format_of
 from retrograd.presentation.progress import Bar
 
 if TYPE_CHECKING:
-    from retrograd.hdl.formal.claims import ClaimKind
     from retrograd.hdl.formal.proofs import ProofResult
 
 
@@ -39,8 +38,8 @@ def arguments(p: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Prove, and show each proof as it ends."""
     from retrograd.hardware.proofs import distributed_proofs
-    from retrograd.hdl.formal.claims import ClaimKind, claims, classes, not_covered
-    from retrograd.hdl.formal.parts import PARTS, part_claims, prove_parts
+    from retrograd.hdl.formal.claims import claims, classes, not_covered
+    from retrograd.hdl.formal.parts import PART_CLAIM, PARTS, part_claims, prove_parts
     from retrograd.hdl.formal.proofs import ProofResult
     from retrograd.isa.table import TABLE
 
@@ -58,9 +57,9 @@ def execute(options: argparse.Namespace) -> int:
     wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
     parts = [part for part in PARTS if part in wanted or options.classes]
     # The expected claims follow from the table, so an absent proof fails like a refuted claim.
-    expected = {claim.name: (claim.kind, class_of[claim.opcode.name]) for claim in claims(w, wanted)}
-    expected |= {name: (ClaimKind.UNIT, part) for name, part in part_claims(w, parts).items()}
-    rows: list[tuple[ClaimKind, str, ProofResult]] = []
+    expected = {claim.name: (claim.kind.value, class_of[claim.opcode.name]) for claim in claims(w, wanted)}
+    expected |= {name: (PART_CLAIM, part) for name, part in part_claims(w, parts).items()}
+    rows: list[tuple[str, str, ProofResult]] = []
     shown: set[str] = set()
 
     def add(found: ProofResult) -> None:
@@ -92,19 +91,19 @@ def execute(options: argparse.Namespace) -> int:
     return OK if held == len(expected) == len(rows) else WRONG
 
 
-def _show(found: ProofResult, claimed: ClaimKind, kind: str | None) -> None:
+def _show(found: ProofResult, claimed: str, kind: str | None) -> None:
     if kind is not None:
         print(kind)
-    verdict = claimed.value if found.holds else f"NOT {claimed.value.upper()}: {found.counterexample}"
+    verdict = claimed if found.holds else f"NOT {claimed.upper()}: {found.counterexample}"
     print(f"{found.opcode:<28} {verdict}, {found.seconds:.1f} s", flush=True)
 
 
 def _as_dict(
-    w: Format, expected: int, rows: list[tuple[ClaimKind, str, ProofResult]], left: dict[str, str]
+    w: Format, expected: int, rows: list[tuple[str, str, ProofResult]], left: dict[str, str]
 ) -> dict[str, object]:
     proofs = [
         {
-            "what": found.opcode, "claim": claimed.value, "class": kind, "holds": found.holds,
+            "what": found.opcode, "claim": claimed, "class": kind, "holds": found.holds,
             "seconds": round(found.seconds, 3), "counterexample": found.counterexample, "witnessed": found.witnessed,
         }
         for claimed, kind, found in rows

@@ -199,8 +199,8 @@ def _show_overwrites(found: Sequence[Overwrites], w: Format) -> None:
         from retrograd.hardware import logic_loss
 
         logic = logic_loss(w)
-        bits = "not modelled: there are no gate counts" if logic is None else f"{logic:.0f} bits"
-        print(f"lost by the logic in each cycle, for uniform inputs: {bits}")
+        text = "not modelled: there are no gate counts" if logic is None else f"{logic:.0f} bits"
+        print(f"lost by the logic in each cycle, for uniform inputs: {text}")
 
 
 def _overwrites_dict(one: Overwrites, w: Format) -> dict[str, Any]:
