@@ -44,7 +44,7 @@ class UnitClaim:
 
     unit: str
     name: str
-    prove: Callable[[], str]
+    prove: Callable[[], None]
 
 
 class Refuted(Exception):
@@ -90,7 +90,7 @@ class UnitProver:
             return ProofResult(claim.name, False, time.monotonic() - begun, 0, str(refuted))
         return ProofResult(claim.name, True, time.monotonic() - begun, 0, witnessed=True)
 
-    def _show(self, facts: Sequence[tuple[str, Word]], given: Sequence[Word] = ()) -> str:
+    def _show(self, facts: Sequence[tuple[str, Word]], given: Sequence[Word] = ()) -> None:
         """Each fact follows from the given ones, which are possible. Raises Refuted."""
         solver = z3.Solver()
         solver.set("timeout", int(1000 * self.seconds))
@@ -106,11 +106,10 @@ class UnitProver:
                 case z3.unknown:
                     raise Refuted(f"undecided: {name}")
             solver.pop()
-        return ""
 
     # ---------------------------------------------------------------- multiplier
 
-    def _multiplier(self, half: int, shift: int) -> str:
+    def _multiplier(self, half: int, shift: int) -> None:
         """The result in the third cycle, whatever the operands of the second, and one cycle later."""
         unit, width = self.core.multiplier, self.w.width
         hw = Symbolic(unit, [unit.result])
@@ -143,7 +142,7 @@ class UnitProver:
         words = [_without_products(word, names) for word in (found, later, expected)]
         pairs = [_with_equal_sums(word, words[2]) for word in words[:2]]
         facts = zip(("the product", "it is held"), pairs, strict=True)
-        return self._show([(name, terms.equal(*pair, width)) for name, pair in facts])
+        self._show([(name, terms.equal(*pair, width)) for name, pair in facts])
 
     # ---------------------------------------------------------------- divider
 
@@ -176,7 +175,7 @@ class UnitProver:
         dividend = 1 << self.w.width - 1 + division.s + plan.rounded * (2 if plan.root else 1)
         return isqrt(dividend) if plan.root else dividend
 
-    def _start(self, which: int) -> str:
+    def _start(self, which: int) -> None:
         """After the start: magnitudes, no digits, all cycles left, and the bits of |x| behind the zeros of the plan."""
         plan, width = self.core.divider.plans[which], self.w.width
         _, r, after, x, y = self._started(which)
@@ -188,9 +187,9 @@ class UnitProver:
         }  # fmt: skip
         if self._most(which) >= 1 << len(r["digits"]) - 1:
             raise Refuted("the digits have no room")
-        return self._show([(name, terms.equal(after[name], word, len(r[name]))) for name, word in expected.items()])
+        self._show([(name, terms.equal(after[name], word, len(r[name]))) for name, word in expected.items()])
 
-    def _cycle(self, which: int) -> str:
+    def _cycle(self, which: int) -> None:
         """One cycle of the induction, from any state of the recurrence with cycles left."""
         plan, width = self.core.divider.plans[which], self.w.width
         digits, bits = self._digits(which)
@@ -240,9 +239,9 @@ class UnitProver:
             ("the divisor is held", terms.equal(after["divisor"], before["divisor"], width)),
             ("the flags are held", int(all(hw.words[index] is word or hw.words[index] == word for index, word in flags.items()))),
         ]  # fmt: skip
-        return self._show(facts, given)
+        self._show(facts, given)
 
-    def _result(self, which: int, shift: int) -> str:
+    def _result(self, which: int, shift: int) -> None:
         """The result of magnitudes, signs and rounding, once no cycle is left; and it is held."""
         unit, plan, width = self.core.divider, self.core.divider.plans[which], self.w.width
         hw, r, _, x, y = self._started(which)
@@ -268,11 +267,11 @@ class UnitProver:
         result = terms.choice(void, 0, terms.piece_of(_shifted(chosen, 0, max(size, width)), 0, width), width)
         top = terms.piece_of(state["digits"], len(r["digits"]) - 1, 1)
         facts = [("the result", terms.equal(found, result, width)), ("it is held", held)]
-        return self._show(facts, [terms.negation(top)])
+        self._show(facts, [terms.negation(top)])
 
     # ---------------------------------------------------------------- ROM
 
-    def _table(self, index: int) -> str:
+    def _table(self, index: int) -> None:
         """The entry x mod n, one cycle later; and the entries are the table's."""
         unit, width = self.core.rom, self.w.width
         hw = Symbolic(unit, [unit.result])
@@ -288,7 +287,7 @@ class UnitProver:
         stored = [int(word) & mask for word in list(unit.entries.init)[base : base + len(table)]]
         if stored != [entry & mask for entry in table] or base % len(table):
             raise Refuted("the entries are not those of the table")
-        return self._show([("the entry", terms.equal(hw.peek(unit.result), expected, width))])
+        self._show([("the entry", terms.equal(hw.peek(unit.result), expected, width))])
 
 
 def _magnitude(x: Term, width: int) -> Word:
