@@ -60,6 +60,7 @@ def test_the_file_for_the_energy_accounting() -> None:
     assert found == {
         "schema": "retrograd.gates/1",
         "format": {"width": 32, "frac": 16},
+        "core": "small",
         "units": {"logic unit": {"AND": 1, "XOR": 2, "DFF": 3, "memory bits": 4}},
         "in levels": {"levels": 9, "cells": {"AND": 4, "BUF": 5}},
     }
