@@ -83,7 +83,7 @@ def test_the_way_back_with_cotangents(
     gradient = rg.grad(bessel.bessel, loss="out")(0.0, 2.5).z
     assert f"cotangent(z) = {gradient:.10g}" in out
     assert re.search(r"variable +value +cotangent +kind", out)
-    assert re.search(r"\d+ steps, 1920 bits erased, \d+ cycles, [\d.]+ nJ by cmos45", out)
+    assert re.search(r"\d+ steps, 1408 bits erased, \d+ cycles, [\d.]+ nJ by cmos45", out)
     assert re.search(r"bessel.py:61 +\d+ +0 +\d+ +[\d.]+ nJ", out)
 
 
