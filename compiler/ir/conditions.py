@@ -92,5 +92,5 @@ def branch_on(
     """`if before, after: then else orelse`, for a test before the branch and a test after it, with their temporaries."""
     (t_before, test), (t_after, post) = before, after
     p, q = Operands.of(t_before), Operands.of(t_after)
-    blocks = [(*p.clear, *block, *q.compute) for block in (then, orelse)]
-    return (*p.born, *q.born, *p.compute, If(test, *blocks, post, span), *q.clear, *q.freed, *p.freed)
+    then, orelse = ((*p.clear, *block, *q.compute) for block in (then, orelse))
+    return (*p.born, *q.born, *p.compute, If(test, then, orelse, post, span), *q.clear, *q.freed, *p.freed)
