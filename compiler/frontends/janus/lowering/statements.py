@@ -25,7 +25,6 @@ from retrograd.compiler.frontends.janus.lowering.values import (
     ScalarPlace,
     StackPlace,
 )
-from retrograd.compiler.ir.conditions import branch_on, has_cheap_operands
 from retrograd.compiler.ir.expressions import Address, read
 from retrograd.compiler.ir.statements import (
     ZERO,
@@ -42,6 +41,7 @@ from retrograd.compiler.ir.statements import (
     Var,
     invert,
 )
+from retrograd.compiler.language.kept_operands import branch_on, has_cheap_operands
 from retrograd.isa.diagnostics import CompileError
 from retrograd.isa.table import TABLE
 

@@ -5,7 +5,7 @@
     for _ in rg.repeat(p, until=q): …    p holds before the first pass only, q after the last pass only
     assert p               tested in both directions
 
-Running backward, the conditions exchange their parts. Cheap operands of a comparison are kept (see `ir/conditions.py`). Another condition that needs
+Running backward, the conditions exchange their parts. Cheap operands of a comparison are kept (see `language/kept_operands.py`). Another condition that needs
 temporaries is kept in a bit. The bit of a loop is one as long as passes follow, so one evaluation a pass suffices:
 
     while (p, q): A        →   b ^= p;  while b: (A; b ^= ¬p);  b ^= p           p is kept in b
@@ -24,7 +24,6 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.text import condition, shortened
-from retrograd.compiler.ir.conditions import Operands, branch_on, branch_on_all, has_cheap_operands, joined_by_and
 from retrograd.compiler.ir.effects import AccessSets
 from retrograd.compiler.ir.expressions import E, apply, choose, const, is_const, loads, negated, variables
 from retrograd.compiler.ir.statements import (
@@ -43,6 +42,13 @@ from retrograd.compiler.ir.statements import (
     While,
 )
 from retrograd.compiler.language.intrinsics import repeat
+from retrograd.compiler.language.kept_operands import (
+    Operands,
+    branch_on,
+    branch_on_all,
+    has_cheap_operands,
+    joined_by_and,
+)
 from retrograd.compiler.language.values import Constant
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
