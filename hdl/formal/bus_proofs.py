@@ -37,7 +37,7 @@ _STROBES = ("set_pc", "set_br", "set_direction", "turn", "forget", "clear")
 
 
 class Fact(NamedTuple):
-    """What must hold wherever the premise does, which must be possible."""
+    """A formula that must hold wherever the premise does; the premise must be possible."""
 
     name: str
     holds: Word
@@ -46,7 +46,7 @@ class Fact(NamedTuple):
 
 @dataclass
 class Transfer:
-    """What came of a transfer; each word is a term."""
+    """The outcome of a transfer; each word is a term."""
 
     acked: Word = 0
     refused: Word = 0
@@ -133,7 +133,7 @@ class BusProver:
         hw.poke(bus.err, 0)
 
     def _inputs(self, fixed: Mapping[str, Word]) -> dict[str, Word]:
-        """What the core tells in this cycle: anything, but for what is fixed."""
+        """The inputs from the core in this cycle: anything, except the fixed words."""
         self._moment += 1
         return {
             name: fixed.get(name, terms.unknown(f"{name}@{self._moment}", width)) for name, width in self._core.items()

@@ -1,4 +1,4 @@
-"""Obligations: what one proof assumes and must show, in order, and their refutation by the solver.
+"""Obligations: the assumptions of one proof and the formulas that it must show, in order, and their refutation by the solver.
 
     facts = assumptions and obligations, in order;  an obligation holds if no state satisfies the facts before it and not itself
 

@@ -110,7 +110,7 @@ class UnitProver:
     # ---------------------------------------------------------------- multiplier
 
     def _multiplier(self, half: int, shift: int) -> None:
-        """The result in the third cycle, whatever the operands of the second, and one cycle later."""
+        """The result in the third cycle, for any operands in the second, and one cycle later."""
         unit, width = self.core.multiplier, self.w.width
         hw = Symbolic(unit, [unit.result])
         hw.forget([])

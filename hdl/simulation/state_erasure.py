@@ -235,7 +235,7 @@ def _rank(rows: Iterable[int]) -> int:
 
 
 class _Tick:
-    """What `ctx.tick()` of Amaranth's simulator gives: it is awaited, and may be repeated."""
+    """The object that `ctx.tick()` of Amaranth's simulator returns: it is awaited, and may be repeated."""
 
     def __init__(self, tick: Any, count: int = 1) -> None:
         self._tick, self._count = tick, count
