@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Bounded proofs of the host interface: from any of its states, whatever the core does, for all transfers of a few cycles.
+"""Bounded proofs of the host interface: from any of its states, while the core does anything, for all transfers of a few cycles.
 
     answered     each transfer ends within three cycles, with `ack` or `err`, and not with both
     refused      a transfer that ends with `err` leaves every register as it would be without the transfer, and reaches no part of the core
@@ -193,7 +193,7 @@ class BusProver:
         after, hw.words, self._moment = dict(hw.words), before, 0
         for _ in range(_CYCLES + 1):
             self._pause()
-        # An idle core begins no instruction unless it is told to run.
+        # An idle core begins no instruction unless `run` is set.
         rests = [
             _implies(
                 terms.conjunction(terms.unknown(f"idle@{k}", 1), terms.negation(found.cycles[k - 1]["run"])),

@@ -108,7 +108,7 @@ def test_all_quotients_and_roots_of_8_bits() -> None:
             operation = "sqrtround" if division.root else "divround" if division.rounded else "divshift"
             param = division.s - shift
             if not division.root and division.rounded and param % 8 != division.s:
-                continue  # no microprogram asks for this shift
+                continue  # no microprogram uses this shift
             seen.add(operation)
             lanes.set(unit.shift, k)
             assert lanes.get(unit.result) == [apply_operation(Q8, operation, param, pair) for pair in PAIRS], (

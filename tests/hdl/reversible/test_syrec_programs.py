@@ -1,6 +1,6 @@
 """Programs of the SyReC suite as netlists of ours, beside the published counts of their synthesis.
 
-The programs have words of two bits (`for_32`: 32), without a sign. The lowering is a fold over trees and asks for no machine format. The published
+The programs have words of two bits (`for_32`: 32), without a sign. The lowering is a fold over trees and needs no machine format. The published
 counts, gates, lines and quantum cost, are those of the suite's tests of cost-aware synthesis (R. Wille, S. Offermann, R. Drechsler, SyReC: a
 programming language for synthesis of reversible circuits, 2010; Munich Quantum Toolkit).
 """

@@ -81,7 +81,7 @@ def machine_input(machine: BitMachine) -> Any:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, 255), min_size=8, max_size=8), st.integers(0, 255))
 def test_linear_machines_lose_the_entropy_that_counting_gives(rows: list[int], state: int) -> None:
-    """H(s | f(s)) of uniform bits is 8 − log₂ |image|, whatever the state."""
+    """H(s | f(s)) of uniform bits is 8 − log₂ |image|, in every state."""
 
     def following(a: Any, b: Any, given: Any) -> tuple[Any, Any]:
         bits = [(Cat(a, b) & row).xor() for row in rows]
@@ -117,7 +117,7 @@ class Storage(wiring.Component):
         ({}, (0, 0, 0), [5, 6, 7, 8]),
         ({"read": 1, "at": 2}, (4, 4, 3), [5, 6, 7, 8]),
         ({"write": 1, "to": 1, "word": 9}, (4, 4, 4), [5, 9, 7, 8]),
-        # The word that is overwritten is read in the same cycle: what is lost is the word that the port held.
+        # The word that is overwritten is read in the same cycle: the lost word is that which the port held.
         ({"write": 1, "to": 1, "word": 9, "read": 1, "at": 1}, (8, 4, 6), [5, 9, 7, 8]),
         ({"write": 1, "to": 1, "word": 9, "read": 1, "at": 3}, (8, 8, 5), [5, 9, 7, 8]),
     ],
@@ -293,7 +293,7 @@ def test_the_state_keeps_the_arguments_of_a_reversible_function() -> None:
 
 
 def test_the_state_loses_the_bits_that_are_erased() -> None:
-    """4 and 8 have as many ones, so that the counter of toggled bits does not tell them apart."""
+    """4 and 8 have as many ones, so that the counter of toggled bits is the same for both."""
     found = state_entropies(forgotten, [(0, 4), (0, 8)], format="Q4.4")
     assert found[0] == 1.0
     assert found[-1] == 0.0
