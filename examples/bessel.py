@@ -14,8 +14,7 @@ rounded, and the quotient of a rounded product differs slightly from the factor:
   included. Once the sum is copied out, `~series` runs all steps backward until every ancilla is zero.
 - `bessel_log` has no remainders. A lognum is a logarithm, so its `*=` is an addition and its `/=` the exact inverse.
 
-The divisor k(k + ν) is a sum of steps ν + 1, ν + 3, … The loop has two conditions. Forward, it ends when the term is small; backward, it ends
-when the divisor is zero.
+The divisor k(k + ν) is a sum of steps ν + 1, ν + 3, … Forward, the loop ends when the term is small; backward, when the divisor is zero.
 """
 
 from __future__ import annotations
