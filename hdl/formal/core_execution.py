@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import z3
@@ -84,7 +84,7 @@ class CoreExecution:
             core,
             [core.pc, core.br, core.backward, core.idle, core.begins, core.traps, core.trap, core.halts, core.phase],
             hooks=[
-                (core.operands.result, self._name),
+                (core.operands.result, partial(self._name, core.logic)),
                 (core.guarded, self._guard),
                 (core.jumping, lambda word: self._early("a jump", word, 0, Phase.READ)),
                 (core.decoder.legal, lambda word: self._early("an illegal instruction", word, 1, Phase.READ)),
@@ -101,15 +101,15 @@ class CoreExecution:
 
     # ---------------------------------------------------------------- words that are replaced
 
-    def _name(self, result: Word) -> Word:
+    def _name(self, unit: Any, result: Word) -> Word:
         """Replace a unit's result by a name, so that the solver sees its definition only where it needs it."""
         if isinstance(result, int):
             return result
-        return self.definitions.recognised(self._plain(result))
+        return self.definitions.recognised(self._plain(unit, result))
 
-    def _plain(self, result: Term) -> Word:
+    def _plain(self, unit: Any, result: Term) -> Word:
         """Replace a sum or difference, bit by bit with its carries, by x ± y. The solver proves the equality once, for all words."""
-        hw, unit = self.hardware, self.core.logic
+        hw = self.hardware
         sign = {Operation.ADD.value: 1, Operation.SUB.value: -1}.get(hw.peek(unit.operation))
         if sign is None or result is not hw.peek(unit.result):
             return result

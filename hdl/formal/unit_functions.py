@@ -20,6 +20,9 @@ from retrograd.hdl.microword import Division
 from retrograd.isa.expr import half
 from retrograd.isa.words import Format
 
+#: operands of the multiplier, by stage, and of the divider
+Operands = tuple[list[tuple[Word, Word, Word] | None], tuple[int, Word, Word] | None]
+
 
 class UnitFunctions:
     """The results of the units of one core. `hardware` is set once the core's netlist exists."""
@@ -33,12 +36,20 @@ class UnitFunctions:
 
     def begin(self) -> None:
         """No operation is in flight."""
-        #: operands of the multiplier, by stage, and of the divider
-        self._products: list[tuple[Word, Word, Word] | None] = [None, None]
-        self._division: tuple[int, Word, Word] | None = None
+        self._products, self._division = self._begun()
+
+    @staticmethod
+    def _begun() -> Operands:
+        return [None, None], None
 
     def advance(self) -> None:
         """Advance the hardware by one cycle, and move the operands of multiplier and divider to their next stage."""
+        moved = self.moved()
+        self.hardware.tick()
+        self._products, self._division = moved
+
+    def moved(self) -> Operands:
+        """The operands by stage after this cycle."""
         hw, core = self.hardware, self._core
         multiplier, divider = core.multiplier, core.divider
         # Before execution the control signals of units are undefined, and their effects end before the units are started.
@@ -49,8 +60,7 @@ class UnitFunctions:
         division = self._division
         if runs and hw.peek(divider.start):
             division = hw.peek(divider.division), hw.peek(divider.x), hw.peek(divider.y)
-        hw.tick()
-        self._products, self._division = [asked, self._products[0] or self._products[1]], division
+        return [asked, self._products[0] or self._products[1]], division
 
     def product(self) -> Word:
         """The output of the multiplier."""
