@@ -102,12 +102,14 @@ def lines_of(session: Session, first: int, last: int) -> Iterator[int]:
     """Runs to the end or a trap, and stops at the beginning of each line of the function."""
     program = session.machine.program
     spans = [program.source.span(pc) for pc in range(len(program.code))]
+    # The first instructions load the arguments of the function.
+    file = next(span.file for span in spans if span is not None)
     before: int | None = None
     mine: int | None = None
     while True:
         span = spans[session.pc]
         line = None if span is None else span.line
-        inside = line is not None and first <= line <= last
+        inside = span is not None and span.file == file and first <= span.line <= last
         # Back in a line after the lines of a procedure that it calls, the line goes on.
         if inside and line is not None and line not in (before, mine) and not session.machine.br:
             yield line

@@ -24,7 +24,7 @@ from retrograd.pricing.report import EnergyReport, total_text
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)
 
 DEVICE: dict[str, Any] = {"resistance": "10kohm", "capacitance": "1fF", "voltage": "1V", "power": "1fW"}
-GATES = Gates(rg.Format(), {"logic unit": {"BUF": 1000}}, "", 8, {"BUF": 1000})
+GATES = Gates(rg.Format(), {"logic unit": {"BUF": 1000}}, levels=8, in_levels={"BUF": 1000})
 
 
 @reversible

@@ -63,7 +63,7 @@ def test_nothing_changes_at_the_optimum() -> None:
     there = report.priced_by("adiabatic_rc", figures=DEVICE, frequency=report.optimum.frequency)
     assert found(there)["frequency"].program == pytest.approx(0, abs=1e-4)
     slow = report.priced_by("adiabatic_rc", figures=DEVICE, frequency="1Hz")
-    assert found(slow)["frequency"].program == pytest.approx(-1, abs=1e-3)  # all is leakage
+    assert found(slow)["frequency"].program == pytest.approx(-1, abs=0.02)  # leakage, but for the bits that gates lose
     assert "1 % more" in str(slow)
     assert "the program costs least at" in str(there)
 

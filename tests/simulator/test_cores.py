@@ -71,7 +71,12 @@ def test_cells_of_another_core_are_not_priced() -> None:
     machine.run()
     cells = {"logic unit": {"AND": 3}}
     known, unknown = (
-        price(counts_of(machine), technology("aqfp"), gates=Gates(Q32, cells, core=core)) for core in ("fast", "small")
+        price(
+            counts_of(machine),
+            technology("aqfp"),
+            gates=Gates(Q32, cells, core=core, levels=1, in_levels=cells["logic unit"]),
+        )
+        for core in ("fast", "small")
     )
     assert isinstance(known.of("logic"), Range)
     assert not isinstance(unknown.of("logic"), Range)

@@ -62,6 +62,14 @@ def test_as_json(cli: Cli, engine: str) -> None:
     assert "cycles" not in json.loads(cli("run", "p.rga", "--json")[1])
 
 
+def test_the_core_is_chosen(cli: Cli) -> None:
+    machine = rg.Machine(rg.assemble(PROGRAM), core="fast")
+    machine.run()
+    fast = json.loads(cli("run", "p.rga", "--cycles", "--json", "--core", "fast")[1])["cycles"]
+    assert fast == json.loads(json.dumps(cycles_dict(machine)))
+    assert fast["total"] < json.loads(cli("run", "p.rga", "--cycles", "--json")[1])["cycles"]["total"]
+
+
 def test_backward(cli: Cli) -> None:
     out = cli("run", "f.py:square", "0.0", "3.0", "--cycles", "--backward", "--json")[1]
     found = json.loads(out)["cycles"]

@@ -58,8 +58,8 @@ Arguments = Callable[[], tuple[Any, ...]]
 #: function, arguments, most instructions of a run
 RUNS: dict[str, tuple[rg.Reversible, Arguments, int]] = {
     "hypot": (hypot, lambda: (0.0, 3.0, 4.0), 12),
-    "bessel": (bessel.bessel, lambda: (0.0, 1.0), 318),
-    "bessel_log": (bessel.bessel_log, lambda: (0.0, 1.0), 250),
+    "bessel": (bessel.bessel, lambda: (0.0, 1.0), 188),
+    "bessel_log": (bessel.bessel_log, lambda: (0.0, 1.0), 188),
     "fib": (fibonacci_search.fib, lambda: (0, 10), 4336),
     "gmm": (gmm.gmm_objective, gmm_arguments, 574),
     "reprojection": (bundle_adjustment.reprojection_error, reprojection_arguments, 129),
@@ -72,7 +72,7 @@ RUNS: dict[str, tuple[rg.Reversible, Arguments, int]] = {
 }
 #: function, arguments, what is differentiated, by what, most steps there and back
 GRADIENTS: dict[str, tuple[rg.Reversible, Arguments, str, str, int]] = {
-    "bessel": (bessel.bessel, lambda: (0.0, 1.0), "out", "z", 673),
+    "bessel": (bessel.bessel, lambda: (0.0, 1.0), "out", "z", 403),
     "gmm": (gmm.gmm_objective, gmm_arguments, "out", "means", 1418),
     "embedding": (graph_embedding.embedding_loss, lambda: (0.0, normal(10, 2)), "out", "x", 7600),
 }

@@ -89,7 +89,7 @@ def test_bits_that_the_logic_of_the_coprocessor_loses(file: str, kilobits: int) 
 def test_no_gate_is_priced_below_its_loss(model: Technology) -> None:
     gates = [load_gates(path) for path in FILES]
     w = gates[0].format
-    gates += [Gates(w, {"logic unit": {kind: 1}}, "", 1, {kind: 1}) for kind in (*KINDS, "MAJ5", "DFF")]
+    gates += [Gates(w, {"logic unit": {kind: 1}}, levels=1, in_levels={kind: 1}) for kind in (*KINDS, "MAJ5", "DFF")]
     of_cells = [c for c in model.charges if c.law.name in ("cell", "ramp")]
     for found in gates if of_cells else ():
         run = counts(found.format)
@@ -183,7 +183,7 @@ def test_prices_above_the_bound_are_those_of_the_figures() -> None:
     w = rg.Format(32, 16)
     run, model = counts(w), technology("aqfp")
     for kind, junctions in (("AND", 6), ("NOT", 2)):
-        gates = Gates(w, {"logic unit": {kind: 10}}, "", 1, {kind: 10})
+        gates = Gates(w, {"logic unit": {kind: 10}}, levels=1, in_levels={kind: 10})
         fast, slow = (price(run, model, gates=gates, frequency=f).of("logic") for f in (5e9, 1e6))
         figure = run.cycles * 10 * junctions * 1.4e-21
         lost = 2 + 0.25 * math.log2(0.25) + 0.75 * math.log2(0.75)
