@@ -83,8 +83,9 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
 
 
 def in_library(file: str) -> bool:
-    """Whether a file is one of the library's."""
-    return Path(file).resolve().is_relative_to(_LIBRARY)
+    """Whether a file is one of the library's. The name may be relative to the working directory of another time."""
+    path = Path(file)
+    return path.parts[-3:-1] == _LIBRARY.parts[-2:] and (_LIBRARY / path.name).is_file()
 
 
 class _Event(NamedTuple):
