@@ -236,7 +236,7 @@ def test_a_tool_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
 def test_verilog_and_gates(cli: Cli, folder: Path) -> None:
     code, out, _ = cli("hdl", "verilog", "--format", "8,4", "--code", "16", "--data", "16", "-o", "c.v")
     text = (folder / "c.v").read_text()
-    assert (code, out) == (OK, f"c.v: the co-processor for Q4.4, {len(text)} bytes of Verilog\n")
+    assert (code, out) == (OK, f"c.v: the co-processor for Q4.4, core small, {len(text)} bytes of Verilog\n")
     assert "module retrograd(" in text
     assert "bus__ack" in text
     code, out, _ = cli("hdl", "stat", "--format", "8,4", "-o", "g.json")
