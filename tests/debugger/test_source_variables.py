@@ -103,7 +103,7 @@ def lines_of(session: Session, first: int, last: int) -> Iterator[int]:
     program = session.machine.program
     spans = [program.source.span(pc) for pc in range(len(program.code))]
     # The first instructions load the arguments of the function.
-    file = next(span.file for span in spans if span is not None)
+    file = next((span.file for span in spans if span is not None), "")
     before: int | None = None
     mine: int | None = None
     while True:
