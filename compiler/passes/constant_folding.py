@@ -151,7 +151,7 @@ class _Folding:
                     known.follow(node)
                     if not self.taken_over(node):
                         out.extend(_fold_op(new, self.w))
-                    elif isinstance(node.d, ir.Var) and self.shifted(node.d):
+                    elif isinstance(node.d, ir.Var) and not node.d.name.startswith("%") and self.shifted(node.d):
                         (self.lacking.add if self.offsets[node.d] else self.lacking.discard)(node.d)
                 case ir.Local(var):
                     known.begin(node)

@@ -51,10 +51,11 @@ def _cancel(
         alike = places.setdefault(_fingerprint(node), [])
         if alike and _undone_by(out, alike[-1], node, accesses, window):
             first = alike.pop()
-            between = _lines([node, *(x for x in out[first:] if x is not None)])
+            names = list(_names(accesses.of(node)))
+            between = _lines([node, *(x for x in out[first:] if x is not None)]) if names else ()
             if len(between) > 1:
-                for name in _names(accesses.of(node)):
-                    lines[name] |= between
+                for name in names:
+                    lines[name].update(between)
             out[first] = None
             while out and out[-1] is None:
                 out.pop()
@@ -68,7 +69,7 @@ def _cancel(
 def _names(access: AccessSets) -> Iterator[str]:
     """The names in the source of the variables and arrays that a statement writes."""
     for var in access.writes:
-        if var.span is not None:
+        if not var.name.startswith("%"):
             yield var.name.partition("[")[0]
     for region in access.stores:
         if region is not None:
