@@ -88,6 +88,8 @@ def run_on_hardware(
     if erasure and (device is not None or verilator is not None or vcd is not None):
         hint = "Leave out the device, Verilator and waveforms, or erasure."
         raise InputError(Diagnostic("RG1009", "erasure is counted by a simulator of its own", hint=hint))
+    if erasure and core == "fast":
+        raise InputError(Diagnostic("RG1009", "erasure is counted on the core small only", hint='Write core="small".'))
     limit = need_steps(limit_of(max_steps))
     core_units(core)
     request = request_of(f, format=device.format if device is not None and format is None else format)

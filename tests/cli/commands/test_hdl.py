@@ -66,7 +66,7 @@ def test_bits_that_are_overwritten(cli: Cli) -> None:
     for one in (there, back):
         assert one["overwritten_bits"] == sum(part["overwritten_bits"] for part in one["parts"].values())
         assert one["lost_bits"] == sum(each["lost"] for each in one["each"])
-    for option in (["--verilator"], ["--vcd", "run.vcd"]):
+    for option in (["--verilator"], ["--vcd", "run.vcd"], ["--core", "fast"]):
         code, out, err = cli("hdl", "run", "p.rga", "--erasure", *option)
         assert (code, out) == (BAD_INPUT, "")
         assert "RG0512" in err

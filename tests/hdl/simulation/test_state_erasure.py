@@ -278,6 +278,8 @@ def test_a_function_with_its_gradient() -> None:
     assert all(one.overwritten > one.lost > one.toggled for one in found.overwrites)
     with pytest.raises(InputError, match="RG1009"):
         run_on_hardware(square, 0.0, 1.5, format="Q4.4", erasure=True, vcd="run.vcd")
+    with pytest.raises(InputError, match="core small only"):
+        run_on_hardware(square, 0.0, 1.5, format="Q4.4", erasure=True, core="fast")
 
 
 def test_logic_loses_more_than_registers() -> None:

@@ -72,6 +72,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.erasure and (options.verilator or options.vcd is not None):
         other = "--verilator" if options.verilator else "--vcd"
         raise fail("RG0512", f"--erasure counts by a simulator of its own, without {other}", f"leave out {other}")
+    if options.erasure and options.core == "fast":
+        raise fail("RG0512", "--erasure is counted on the core small only", "leave out --core fast, or --erasure")
     core_units(options.core)
     if options.vcd is not None:
         if options.verilator:
