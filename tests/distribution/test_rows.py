@@ -252,6 +252,22 @@ def test_parts_in_bytes() -> None:
         assert _decoded(_encoded(part)[:cut]) is None
 
 
+@pytest.mark.parametrize(
+    ("chunk", "translated", "named"), [(50, (50, 100, 150, 200), "translated"), (250, (250,), "reference")]
+)
+def test_the_engine_that_ran_most_elements_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, translated: tuple[int, ...], named: str
+) -> None:
+    run = distributed_runs.run_task
+
+    def on_some_engine(task: Any) -> RowPart:
+        return run(task)._replace(engine="translated" if task.first in translated else "reference")
+
+    monkeypatch.setattr(distributed_runs, "run_task", on_some_engine)
+    assert rg.run_batch(root, X * 0, X, chunk=chunk).engine == named
+    assert rg.run_chunked(root, X * 0, X, chunk=chunk, out=tmp_path / "out").engine == named
+
+
 def test_tasks_do_not_depend_on_workers() -> None:
     for count, words in itertools.product((1, 100, 10**4, 10**7), (1, 10, 10**4)):
         rows = rows_of_task(Distribution(), count, words)

@@ -13,6 +13,7 @@ Memory holds the tasks in flight only. A run that is interrupted goes on with `s
 from __future__ import annotations
 
 import os
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,11 +110,13 @@ def run_chunked(
     files = _Arrays(Path(out), count, rows_of_task(over, count, width(loaded.given) + width(places)))
     files.begin()
     found: dict[int, ElementTrap] = {}
-    trapped, ran_on, steps, erased = 0, "reference", 0, 0
+    trapped, steps, erased = 0, 0, 0
+    ran: Counter[str] = Counter()
     with closing(chunks(compiled, loaded, places, (), request, numbers=numbers, progress=progress, over=over)) as parts:
         for first, part in parts:
             _write(files, first, part, written, compiled.format)
-            trapped, ran_on = trapped + len(part.traps), part.engine
+            ran[part.engine] += len(part.steps)
+            trapped += len(part.traps)
             steps, erased = steps + int(part.steps.sum()), erased + int(part.erased_bits.sum())
             found |= {first + i: trap.renumbered(first + i) for i, trap in part.traps.items()}
             found = {i: found[i] for i in sorted(found)[:_TRAPS]}
@@ -121,7 +124,7 @@ def run_chunked(
     counts = {"steps": files.whole(STEPS), "erased_bits": files.whole(ERASED), "trap": files.whole(TRAP)}
     result = ChunkedResult(
         values=values, **counts, traps=found, trapped=trapped, elements=count, total_steps=steps,
-        total_erased_bits=erased, engine=ran_on, compiled=compiled,
+        total_erased_bits=erased, engine=max(ran, key=ran.__getitem__, default="reference"), compiled=compiled,
     )  # fmt: skip
     if found and traps == "raise":
         error = found[min(found)]

@@ -14,6 +14,7 @@ import io
 import json
 import pickle
 import threading
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import fields, replace
@@ -110,10 +111,12 @@ def run_distributed(
     parts = chunks(
         compiled, loaded, kept, summed, settings, numbers=numbers, progress=progress, explain=explain, over=over
     )
+    ran: Counter[str] = Counter()
     with closing(parts):
         for first, part in parts:
             out.replace_rows(range(first, first + len(part.steps)), part)
-            out.engine = part.engine
+            ran[part.engine] += len(part.steps)
+    out.engine = max(ran, key=ran.__getitem__, default="reference")
     out.traps = dict(sorted(out.traps.items()))
     out.failed.sort()
     return out
