@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from retrograd.simulator.energy.units import with_prefix
+
 from retrograd.presentation.tables import columns
 
 
 def seconds_text(seconds: float | None) -> str:
     """12.3 µs."""
-    if seconds is None:
-        return ""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
+    return "" if seconds is None else with_prefix(seconds, "s", 3)
 
 
 def number_text(value: float | None) -> str:
@@ -29,19 +26,7 @@ def joules_text(found: dict[str, Any]) -> str:
     """An energy; ≥ if the model lacks a figure for one of its parts."""
     if found["joules"] is None:
         return "not modelled"
-    joules, sign = found["joules"], "" if found["complete"] else "≥ "
-    for unit, size in (
-        ("J", 1.0),
-        ("mJ", 1e-3),
-        ("µJ", 1e-6),
-        ("nJ", 1e-9),
-        ("pJ", 1e-12),
-        ("fJ", 1e-15),
-        ("aJ", 1e-18),
-    ):
-        if joules >= size:
-            return f"{sign}{joules / size:.3g} {unit}"
-    return f"{sign}{joules / 1e-21:.3g} zJ"
+    return f"{'' if found['complete'] else '≥ '}{with_prefix(found['joules'], 'J', 3)}"
 
 
 def table(document: dict[str, Any]) -> str:

@@ -145,14 +145,15 @@ def test_what_is_wrong_stands_at_the_top(tmp_path: Path, document: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(None, ""), (2.0, "2 s"), (0.0123, "12.3 ms"), (4.5e-6, "4.5 µs"), (7e-9, "7 ns")]
+    ("seconds", "text"),
+    [(None, ""), (2.0, "2 s"), (0.0123, "12.3 ms"), (4.5e-6, "4.5 µs"), (9.996e-4, "1 ms"), (7e-9, "7 ns")],
 )
 def test_seconds(seconds: float | None, text: str) -> None:
     assert seconds_text(seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("joules", "complete", "text"), [(None, False, "not modelled"), (3.2e-9, False, "≥ 3.2 nJ"), (0.0, True, "0 zJ")]
+    ("joules", "complete", "text"), [(None, False, "not modelled"), (3.2e-9, False, "≥ 3.2 nJ"), (0.0, True, "0 J")]
 )
 def test_joules(joules: float | None, complete: bool, text: str) -> None:
     assert joules_text({"joules": joules, "complete": complete}) == text
