@@ -23,6 +23,10 @@ class Span(NamedTuple):
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
 
+    def lines(self) -> list[tuple[str, int]]:
+        """(file, line) of the place, and of the calls to which it was copied, the outermost last."""
+        return [(self.file, self.line)]
+
 
 class CalledSpan(Span):
     """A place in a function that was copied to its call; `caller` is the place of the call. It equals the place alone."""
@@ -35,6 +39,9 @@ class CalledSpan(Span):
         made = CalledSpan(*span)
         made.caller = CalledSpan.at(span.caller, caller) if isinstance(span, CalledSpan) else caller
         return made
+
+    def lines(self) -> list[tuple[str, int]]:
+        return [(self.file, self.line), *self.caller.lines()]
 
 
 def shown(file: str) -> str:

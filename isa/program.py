@@ -124,7 +124,7 @@ class Program:
     #: the variables of a compiled source; for showing, never stored in images
     variables: Sequence[VariableLocation] = field(default=(), compare=False, repr=False)
     #: variable or array -> the lines, (file, line), at which its place may hold another value than the source gives it: the optimiser
-    #: has joined or cancelled updates around them, or has an element in a register, or a view has turned the word; for showing, never
+    #: has joined, moved or cancelled updates around them, or has an element in a register, or a view has turned the word; for showing, never
     #: stored in images
     unsettled: Mapping[str, frozenset[tuple[str, int]]] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False

@@ -14,10 +14,11 @@ from retrograd.compiler.backend.calling_convention import Shared
 from retrograd.compiler.backend.discarded_cotangents import directions, with_discards
 from retrograd.compiler.backend.function_emitter import FunctionEmitter
 from retrograd.compiler.backend.linear_code import Branch, Step, callees, linearize
-from retrograd.compiler.backend.location_lists import location_lists, unsettled_arrays
+from retrograd.compiler.backend.location_lists import half_updated, location_lists, unsettled_arrays
 from retrograd.compiler.backend.moves import Moves, make_constant, undo
 from retrograd.compiler.backend.register_allocation import SLOT, assign_roles, weigh_constants
 from retrograd.compiler.ir.call_graph import callees_first
+from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.statements import SP, Const, External, Module, Node
 from retrograd.compiler.ir.traversal import operands_of
 from retrograd.isa.diagnostics import Span
@@ -171,7 +172,9 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
         {name: region.address or 0 for name, region in zip(names[len(entrances) :], regions, strict=True)},
         _source_map(module, spans),
         variables=location_lists(module, shared.moves, emitters, bases, len(code)),
-        unsettled=module.with_unsettled(unsettled_arrays(emitters.values())).unsettled,
+        unsettled=module.with_unsettled(unsettled_arrays(emitters.values()))
+        .with_unsettled(half_updated(emitters.values(), AccessAnalysis(module)))
+        .unsettled,
     )
     watched = {
         bases[name] + at: tuple(x if isinstance(x, Const) or x < SLOT else SLOT + shared.moves.slot(x) for x in places)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from retrograd.compiler.backend.function_emitter import FunctionEmitter
 from retrograd.compiler.backend.moves import Moves
 from retrograd.compiler.backend.register_allocation import SLOT
+from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.statements import Kind, Local, Module, Op, Region, Var
 from retrograd.isa.program import ArrayLayout, VariableLocation
 from retrograd.isa.table import TABLE
@@ -108,8 +109,36 @@ def unsettled_arrays(emitters: Iterable[FunctionEmitter]) -> dict[str, set[tuple
         held = _elements_in_registers(emitter)
         for var, _, first, last in emitter.location_lists() if held else ():
             if var in held:
-                lines = {(span.file, span.line) for span in emitter.spans[first:last] if span is not None}
+                lines = {tuple(span.lines()) for span in emitter.spans[first:last] if span is not None}
                 # An element that returns to memory within a line is where it belongs between lines.
                 for array in held[var].layouts if len(lines) > 1 else ():
-                    out[array.name] |= lines
+                    out[array.name].update(*lines)
+    return out
+
+
+def half_updated(emitters: Iterable[FunctionEmitter], accesses: AccessAnalysis) -> dict[str, set[tuple[str, int]]]:
+    """Variable or array -> the lines at which a part of their updates is done when they begin.
+
+    `y += f(x) + z` updates y twice. Inlined, the statements of f have lines of their own; where nothing of the line stands before
+    them, it begins after the first update. In a procedure the code may also run from its end.
+    """
+    out = defaultdict[str, set[tuple[str, int]]](set)
+    for emitter in emitters:
+        code = list(zip(emitter.origins, emitter.spans, strict=True))
+        for way in (code,) if emitter.procedure is None else (code, code[::-1]):
+            # A statement, by its line and those of the calls that it was copied to -> the names that were updated before its line began
+            before: dict[tuple[tuple[str, int], ...], set[str]] = {}
+            begun = set[tuple[tuple[str, int], ...]]()
+            for origin, span in way:
+                lines = () if span is None else tuple(span.lines())
+                before = {lines[i:]: before.get(lines[i:], set()) for i in range(len(lines))}
+                begun = begun & before.keys() | {lines}
+                called = len(lines) > 1 or any(before.values())
+                updated = set(accesses.of(origin).names()) if called and isinstance(origin, Op) else set()
+                for statement, early in before.items():
+                    if statement not in begun:
+                        early.update(updated)
+                    else:
+                        for name in updated & early:
+                            out[name].add(statement[0])
     return out

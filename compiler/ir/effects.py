@@ -8,7 +8,7 @@ Source: Bernstein's conditions (A. J. Bernstein, Analysis of programs for parall
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
@@ -51,6 +51,13 @@ class AccessSets(NamedTuple):
             self.barrier or other.barrier,
             self.promises or other.promises,
         )
+
+    def names(self) -> Iterator[str]:
+        """The names in the source of the variables and arrays that are written."""
+        yield from (var.name for var in self.writes if not var.name.startswith("%"))
+        for region in self.stores:
+            if region is not None:
+                yield from (array.name for array in region.layouts)
 
     def clobbers(self, other: AccessSets) -> bool:
         """Interference: whether running this first might change a variable or memory that `other` reads or writes."""

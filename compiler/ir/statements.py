@@ -324,11 +324,17 @@ class Module:
         return replace(self, entry=entry)
 
     def with_unsettled(self, found: Mapping[str, Iterable[tuple[str, int]]]) -> Module:
-        """The module with these lines, too, at which places of variables hold other values than the source gives them."""
+        """The module with these lines, too, at which places of variables hold other values than the source gives them.
+
+        For a variable that holds an element, `a[1]`, the array is noted, since debuggers show that.
+        """
         if not found:
             return self
-        lines = {name: self.unsettled.get(name, frozenset()).union(more) for name, more in found.items()}
-        return replace(self, unsettled={**self.unsettled, **lines})
+        unsettled = dict(self.unsettled)
+        for name, lines in found.items():
+            array = name.partition("[")[0]
+            unsettled[array] = unsettled.get(array, frozenset()).union(lines)
+        return replace(self, unsettled=unsettled)
 
     def with_remarks(self, transformation: str, reasons: Iterable[tuple[Span | None, str]]) -> Module:
         """The module with these remarks of a transformation, (loop, reason), in place of its earlier remarks."""

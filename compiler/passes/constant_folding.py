@@ -144,7 +144,7 @@ class _Folding:
             known.clock += 1
             if self.lacking and node.span is not None:
                 for var in self.lacking:
-                    self.lines[var.name].add((node.span.file, node.span.line))
+                    self.lines[var.name].update(node.span.lines())
             match node:
                 case ir.Op():
                     new = self.substitute(node)

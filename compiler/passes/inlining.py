@@ -5,7 +5,7 @@
 
 Conditions: the procedure is not recursive, has no adjoint of the user's, and no constant would stand for a parameter that the body changes and
 restores. Correct because a call passes variables themselves, never copies. Procedures that are no longer called are removed.
-Traps: unchanged, except that less of the stack is used. Statements of a function of another file keep the place of the call: a trap names both.
+Traps: unchanged, except that less of the stack is used. Statements keep the place of the call: a trap in the library names both.
 Cost: code grows by the body at each call. Code for a compute block is emitted twice, so a call in it counts twice.
 """
 
@@ -96,7 +96,7 @@ def _expansion(call: ir.Call, procedures: Mapping[str, ir.Procedure]) -> ir.Bloc
         return None
     regions = dict(zip(callee.regions, call.regions, strict=True))
     body = Renaming(arguments, regions, fresh=True).block(callee.body)
-    if call.span is not None and callee.span is not None and call.span.file != callee.span.file:
+    if call.span is not None:
         body = _called_at(body, call.span)
     return ir.invert(body) if call.backward else body
 

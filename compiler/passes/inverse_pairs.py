@@ -16,11 +16,11 @@ Between s and s⁻¹ the variables that s writes keep the value before s. The mo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
-from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets
+from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
 from retrograd.isa.table import TABLE
@@ -51,11 +51,11 @@ def _cancel(
         alike = places.setdefault(_fingerprint(node), [])
         if alike and _undone_by(out, alike[-1], node, accesses, window):
             first = alike.pop()
-            names = list(_names(accesses.of(node)))
+            names = list(accesses.of(node).names())
             between = _lines([node, *(x for x in out[first:] if x is not None)]) if names else ()
             if len(between) > 1:
                 for name in names:
-                    lines[name].update(between)
+                    lines[name].update(*between)
             out[first] = None
             while out and out[-1] is None:
                 out.pop()
@@ -66,19 +66,9 @@ def _cancel(
     return left if len(left) < len(block) else block
 
 
-def _names(access: AccessSets) -> Iterator[str]:
-    """The names in the source of the variables and arrays that a statement writes."""
-    for var in access.writes:
-        if not var.name.startswith("%"):
-            yield var.name.partition("[")[0]
-    for region in access.stores:
-        if region is not None:
-            yield from (array.name for array in region.layouts)
-
-
-def _lines(nodes: Iterable[ir.Node]) -> set[tuple[str, int]]:
-    """The lines of statements, and of those inside them."""
-    return {(node.span.file, node.span.line) for node in walk(nodes) if node.span is not None}
+def _lines(nodes: Iterable[ir.Node]) -> set[tuple[tuple[str, int], ...]]:
+    """The lines of statements and of those inside them, each with the lines of its calls."""
+    return {tuple(node.span.lines()) for node in walk(nodes) if node.span is not None}
 
 
 def _fingerprint(node: ir.Node) -> Hashable:

@@ -44,9 +44,9 @@ def _reduce(block: Block, w: Format, joined: defaultdict[str, set[tuple[str, int
         for op in (node,) if cheaper is None else cheaper:
             merged = _merged(out[-1], op, w) if out else None
             if merged is not None:
-                lines = {(x.span.file, x.span.line) for x in (out[-1], op) if x.span is not None}
-                if len(lines) > 1 and isinstance(op.d, Var) and not op.d.name.startswith("%"):
-                    joined[op.d.name] |= lines
+                lines = [x.span.lines() for x in (out[-1], op) if x.span is not None]
+                if lines and lines[0] != lines[-1] and isinstance(op.d, Var) and not op.d.name.startswith("%"):
+                    joined[op.d.name].update(*lines)
                 out[-1:] = merged
                 changed = True
             else:

@@ -238,3 +238,77 @@ def test_a_cancelled_update_is_said_to_be() -> None:
             assert marks[7] >= {"a"}
         else:
             assert not any(marks.values())
+
+
+@rg.functional
+def shifted(x: rg.fixed) -> rg.fixed:
+    return x * 3.0
+
+
+def test_a_line_that_begins_half_updated_is_said_to_be() -> None:
+    """y += f(1.0) + x is two updates, of which f's comes first; where f is inlined, the line begins between them."""
+
+    @rg.reversible
+    def library(y: rg.fixed, x: rg.fixed, z: rg.fixed) -> None:
+        z += 1.0
+        y += rg.sinh(1.0) + x
+        z += 1.0
+
+    @rg.reversible
+    def file(y: rg.fixed, x: rg.fixed, z: rg.fixed) -> None:
+        z += 1.0
+        y += shifted(1.0) + x
+        z += 1.0
+
+    @rg.reversible
+    def begun(y: rg.fixed, x: rg.fixed, z: rg.fixed) -> None:
+        z += 1.0
+        y += x + rg.sinh(1.0)
+        z += 1.0
+
+    for function, level, expected in (library, 1, {"y"}), (file, 1, {"y"}), (begun, 1, set()), (library, 0, set()):
+        first = function.fn.__code__.co_firstlineno + 2
+        session = Session(rg.Machine(rg.reversible(level=level)(function.fn).program()))
+        marks = {
+            line - first: {v.name for v in session.variables() if v.unsettled}
+            for line in lines_of(session, first, first + 2)
+        }
+        assert marks == {0: set(), 1: expected, 2: set()}, (function, level)
+
+
+@rg.reversible
+def repeated(n: int, y: rg.fixed, x: rg.fixed) -> None:
+    if n > 0:
+        y += x + rg.sinh(1.0)
+        m: int = n - 1
+        repeated(m, y, x)
+        del m
+
+
+def test_a_line_of_a_procedure_may_begin_at_its_end() -> None:
+    """The inverse of y += x + f(1.0) begins with f's update."""
+
+    @rg.reversible
+    def main(n: int, y: rg.fixed, x: rg.fixed) -> None:
+        ~repeated(n, y, x)
+
+    program = main.program()
+    assert program.unsettled["y"] == {(program.source.files[0], repeated.fn.__code__.co_firstlineno + 3)}
+
+
+def test_joined_updates_of_an_element_are_said_to_be() -> None:
+    """Where an element is in a register, the array is marked."""
+
+    @rg.reversible
+    def joined(a: rg.Array[int, 3], x: int) -> None:
+        a[1] += 3
+        a[1] += 4
+        a[1] += x
+
+    first = joined.fn.__code__.co_firstlineno + 2
+    session = Session(rg.Machine(joined.program()))
+    marks = {
+        line - first: {v.name for v in session.variables() if v.unsettled}
+        for line in lines_of(session, first, first + 2)
+    }
+    assert marks == {0: {"a"}, 2: set()}

@@ -35,7 +35,7 @@ _INDICES = re.compile(r"\[([^\[\]]*)\]")
 #: behind a value that is `Variable.unsettled`, and its meaning
 UNSETTLED = "~"
 UNSETTLED_NOTE = (
-    "~: the source may give another value at this line: the optimiser has joined or cancelled updates, or has an element in a register, "
+    "~: the source may give another value at this line: the optimiser has joined, moved or cancelled updates, or has an element in a register, "
     "or the variable is lent to a view"
 )
 
@@ -55,7 +55,7 @@ class Variable:
     cotangent: Fraction | list[Fraction | None] | None = None
     #: of an array: its axes; of a stack: the number of its elements
     shape: tuple[int, ...] = ()
-    #: whether the source may give it another value here: the optimiser has joined or cancelled updates around this line, or keeps an
+    #: whether the source may give it another value here: the optimiser has joined, moved or cancelled updates around this line, or keeps an
     #: element in a register, or a view has turned the word
     unsettled: bool = False
 

@@ -82,6 +82,14 @@ def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
     return Diagnostic(code, message, span, hint, context.source.line(span))
 
 
+def _outside_library(node: Node | None) -> Span | None:
+    """The place of a statement, or of the call outside of the library that it was copied to."""
+    at = None if node is None else node.span
+    while isinstance(at, CalledSpan) and in_library(at.file):
+        at = at.caller
+    return at
+
+
 def in_library(file: str) -> bool:
     """Whether a file is one of the library's. The name may be relative to the working directory of another time."""
     path = Path(file)
@@ -187,9 +195,7 @@ class _TrapContext:
         """The call in the user's file of the function of the library that the place is in; None for other places."""
         if span is None or not in_library(span.file) or in_library(self.compiled.function.source.file):
             return None
-        at = None if node is None else node.span
-        while isinstance(at, CalledSpan):
-            at = at.caller
+        at = _outside_library(node)
         code = self.compiled.program.instructions
         depth = 0
         with closing(self._back(lambda: 0, _SEARCHED)) as steps:
@@ -201,9 +207,7 @@ class _TrapContext:
                 depth += 1 if self.machine.br else -1
                 if depth < 0:
                     depth, node = 0, self.compiled.emitted.origins[event.pc]
-                    at = None if node is None else node.span
-                    while isinstance(at, CalledSpan):
-                        at = at.caller
+                    at = _outside_library(node)
         return at
 
     # ------------------------------------------------------------------ messages
