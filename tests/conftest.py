@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -140,10 +141,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every", type=int, default=1, metavar="N", help="of the tests marked slow, run one in N")
 
 
+def _named(config: pytest.Config) -> bool:
+    """Whether the command line names tests."""
+    return any("::" in argument for argument in config.args)
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Slow tests are half of all: where the default tier would only deselect them, they are not made at all."""
+    if collector.config.option.markexpr != "not slow" or _named(collector.config):
+        return None
+    marks = getattr(obj, "pytestmark", ())
+    slow = isinstance(marks, list) and any(
+        mark.name == "slow" or (mark.name, mark.args) == ("share", (0,)) for mark in marks
+    )
+    return [] if slow else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`--every N`: the summary counts the others as deselected."""
+    """`@pytest.mark.share(n)`: of the cases of the test one in n is in the default tier, none for n = 0.
+
+    They are drawn by their names. The others are slow, and marked as the rest. Tests that are named run whole. `--every N`: the summary counts the others as deselected.
+    """
+    slow: list[pytest.Item] = []
+    shared: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow"):
+            slow.append(item)
+        elif not _named(config) and item.get_closest_marker("share"):
+            shared.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in shared.values():
+        mark = cases[0].get_closest_marker("share")
+        assert mark is not None
+        cases.sort(key=lambda item: crc32(item.nodeid.encode()))
+        [n] = mark.args
+        for item in cases[-(-len(cases) // n) if n else 0 :]:
+            item.add_marker("slow")
+            item.add_marker("rest")
+            slow.append(item)
     every: int = config.getoption("--every")
-    slow = [item for item in items if item.get_closest_marker("slow")]
     left = [item for i, item in enumerate(slow) if i % every]
     if left:
         config.hook.pytest_deselected(items=left)

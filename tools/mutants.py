@@ -43,7 +43,7 @@ FOLDERS = ("isa", "assembler", "compiler", "simulator", "hdl", "src/retrograd")
 COMPILED = "src/retrograd/library"
 #: generated, and compared with their generator by `make docs`
 GENERATED = ("isa/constants.py",)
-#: share of the mutants that change behaviour which the default tests must kill
+#: share of the mutants that change behaviour which the default tests and their rest must kill
 BAR = 0.97
 #: options of pytest for a mutant: one process, to the first failure
 OPTIONS = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--no-header")
@@ -204,7 +204,7 @@ class Coverage:
         print("recording which test executes which line …", flush=True)
         settings = data.with_name("coveragerc")
         write_file(settings, f"[run]\nsource = {','.join(FOLDERS)}\ndata_file = {data}\n")
-        command = ["pytest", "-q", "-n", str(jobs), "--cov", f"--cov-config={settings}", "--cov-context=test",
+        command = ["pytest", "-q", "-m", "not slow or rest", "-n", str(jobs), "--cov", f"--cov-config={settings}", "--cov-context=test",
                    "--cov-report=", "--durations=0", "--durations-min=0", "-vv", "--no-header"]  # fmt: skip
         run = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
         write_file(log, run.stdout)

@@ -224,6 +224,7 @@ def fuzz_texts(kind: str, first: int, count: int, generated: Callable[[int], str
     return good
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", TEXTS)
 def test_texts(kind: str, generated: Callable[[int], str]) -> None:
     good = fuzz_texts(kind, 0, QUICK, generated)
@@ -275,6 +276,7 @@ HARD = {
 }
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", HARD)
 def test_texts_made_to_be_hard(name: str) -> None:
     result = checked(lambda: rg.assemble(HARD[name], check=False), name)

@@ -390,6 +390,7 @@ def line(loss: fixed, w: Array[fixed, "n"], b: fixed, x: Array[fixed, "n"], y: f
     ~r
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("engine", ["auto", "reference", "threaded", "native"])
 def test_gradients_of_a_sum(engine: str) -> None:
     rng = np.random.default_rng(3)

@@ -100,6 +100,7 @@ def numbers(w: Format) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array(fit) * unit
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("lanes", "format"), EACH, indirect=["lanes"])
 def test_numbers_are_converted_as_whole_arrays_are(format: str) -> None:
     w = Format.named(format)
@@ -114,6 +115,7 @@ def test_numbers_are_converted_as_whole_arrays_are(format: str) -> None:
     assert not back.words["y"].any()
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("lanes", "format"), EACH, indirect=["lanes"])
 def test_numbers_without_a_word_are_refused(format: str) -> None:
     w = Format.named(format)
@@ -160,6 +162,7 @@ ARRAYS: dict[str, Any] = {
 }
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("how", list(ARRAYS))
 @pytest.mark.parametrize("axis", [0, 2])
 def test_strides(how: str, axis: int) -> None:
@@ -188,6 +191,7 @@ def test_words_stay_beside_numbers() -> None:
         assert bits(found) == bits(expected), x
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("lanes", "format"), EACH, indirect=["lanes"])
 def test_gradients_are_numbers(format: str) -> None:
     w = Format.named(format)
@@ -204,6 +208,7 @@ def test_gradients_are_numbers(format: str) -> None:
             assert bits(shared[0]) == bits(shared[1])
 
 
+@pytest.mark.share(2)
 def test_rows_of_several_engines_are_one_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows by a machine, by the loop, and by a machine again where they trap."""
     monkeypatch.setattr(tiering, "policy", tiering.Policy(tiering.Costs(lanes=0.0)))

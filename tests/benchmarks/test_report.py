@@ -129,6 +129,7 @@ def test_the_page(tmp_path: Path, document: dict[str, Any]) -> None:
         assert len({re.sub(r"\\\|", "", line).count("|") for line in block.splitlines()}) == 1, block
 
 
+@pytest.mark.share(0)
 def test_the_page_again_is_the_same(tmp_path: Path, document: dict[str, Any]) -> None:
     report.write(document, tmp_path)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}

@@ -76,6 +76,7 @@ QUICK = [
 ]  # fmt: skip
 
 
+@pytest.mark.share(0)
 def test_streams_that_are_closed_or_full(ready: Path, every: Every) -> None:
     every(lambda case: check(ready, *case), QUICK)
 

@@ -25,8 +25,9 @@ import retrograd as rg
 from retrograd.debugger.session import Session
 from retrograd.debugger.variables import Variable, value_of
 
-#: random programs in the default tier, and in the slow one
-QUICK, SLOW, CHUNK = 30, 1000, 50
+#: random programs of the default tier, and those of the slow one, in chunks
+QUICK, CHUNK = 10, 50
+SLOW = range(30, 1030, CHUNK)
 #: lines that are looked at in one run
 LINES = 250
 
@@ -194,7 +195,7 @@ def test_variables_are_those_of_the_source(generate: ModuleType, checks: ModuleT
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, CHUNK))
+@pytest.mark.parametrize("first", SLOW)
 def test_variables_of_more_programs(first: int, generate: ModuleType, checks: ModuleType) -> None:
     went: Counter[str] = Counter()
     failures: list[Exception] = []

@@ -26,6 +26,7 @@ print(found.values.out.sum() > 0)
 """
 
 
+@pytest.mark.share(0)
 def test_only_where_it_can_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = subprocess.run([sys.executable, "-c", _WORK], capture_output=True, text=True, check=True)
     assert (ran.stdout, ran.stderr) == ("True\n", "")

@@ -197,6 +197,7 @@ def converse(script: Callable[[Any, Any, dict[str, Any]], Awaitable[None]]) -> N
     asyncio.run(talk())
 
 
+@pytest.mark.share(0)
 def test_an_editor(tmp_path: Path) -> None:
     path = tmp_path / "p.rga"
     path.write_text(TEXT)

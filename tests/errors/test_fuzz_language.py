@@ -202,6 +202,7 @@ def test_working_programs_work(path: Path) -> None:
             assert to_words(t, before, w, "") == to_words(t, after, w, "")
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("path", WORKING, ids=lambda p: p.stem)
 def test_wrong_programs_are_told_of(path: Path) -> None:
     fuzz(path, 0, 20)

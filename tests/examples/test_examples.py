@@ -339,6 +339,7 @@ def test_answers_agree_with_goldens(example: Example) -> None:
         assert image(program, data, example.answer(data)) == image(program, data, answer)
 
 
+@pytest.mark.share(3)
 @each_example
 @settings(max_examples=40)
 @given(st.data(), st.integers(0, 10**6))
@@ -361,6 +362,7 @@ def test_back_from_every_step(example: Example) -> None:
         assert machine.state() == begun
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("example", "data", "steps"),
     [
@@ -426,6 +428,7 @@ def caught(text: str, example: Example) -> bool:
     return False
 
 
+@pytest.mark.share(3)
 @each_example
 def test_every_instruction_matters(example: Example) -> None:
     missed = [number for number, text in without_one_line(example.text) if not caught(text, example)]

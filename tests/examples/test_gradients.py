@@ -198,6 +198,7 @@ def cases() -> Iterator[tuple[str, Case]]:
 CASES = dict(cases())
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", CASES)
 def test_library(name: str) -> None:
     case = CASES[name]
@@ -377,6 +378,7 @@ def test_gmm_hessian_times_vector() -> None:
     assert error(row(found), exact) < 2e-9
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("gamma", "m"), [(1.0, 0), (0.7, 3)])
 def test_gmm_first_points(gamma: float, m: int) -> None:
     """Of d = 10, k = 25. Reached: 5e-9."""
@@ -473,6 +475,7 @@ def test_ba1_in_a_finer_format() -> None:
     assert found == pytest.approx(reprojection_jacobian(data.inputs, data.feature), rel=1e-7)
 
 
+@pytest.mark.share(0)
 def test_ba_sparse_jacobian() -> None:
     """test.txt, all of it: 30 × 62, 310 elements, from the objective of ten measurements."""
     data = bundle("test.txt")
@@ -609,6 +612,7 @@ def compressed(matrix: Any) -> tuple[Any, Any, Any]:
     return matrix.indptr, matrix.indices, matrix.data
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["trace_with_keeper", "sparse_dot", "sparse_dot_scattered"])
 def test_sparse_trace(name: str) -> None:
     """Reached: 5e-11, a last place of the largest value: products with 1 lose nothing."""

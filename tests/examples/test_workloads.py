@@ -305,6 +305,7 @@ def sparse_traces(x: Any, y: Any) -> list[float]:
     ]
 
 
+@pytest.mark.share(0)
 @settings(max_examples=25)
 @given(st.data())
 def test_sparse_trace(data: st.DataObject) -> None:

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import nbclient
-import nbformat
 import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.isa.diagnostics import InputError
@@ -40,6 +38,9 @@ CELLS = [
 
 
 def notebook(*cells: str) -> Any:
+    # Imported where it is used: it takes a second.
+    import nbformat
+
     made = nbformat.v4.new_notebook()
     made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     made.cells = [nbformat.v4.new_code_cell(text) for text in cells]
@@ -97,11 +98,14 @@ def test_without_anywidget_a_notebook_shows_the_frame(monkeypatch: pytest.Monkey
         _ = found.widget
 
 
+@pytest.mark.share(0)
 def test_a_notebook_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The widget's view is in the output, with the frame for readers without a kernel; the step is Python's."""
     for name, value in environment(tmp_path).items():
         monkeypatch.setenv(name, value)
     made = notebook(*CELLS, "found.widget.step")
+    import nbclient
+
     nbclient.NotebookClient(made, timeout=60).execute()
     [shown] = made.cells[0].outputs
     assert shown.data[WIDGET]["model_id"]
@@ -161,6 +165,8 @@ def opened(address: str) -> Iterator[Any]:
 
 @pytest.mark.slow
 def test_the_widget_in_jupyterlab(tmp_path: Path) -> None:
+    import nbformat
+
     nbformat.write(notebook(*CELLS), tmp_path / "run.ipynb")
     with laboratory(tmp_path) as address, opened(f"{address}/lab/tree/run.ipynb") as tab:
         requests: list[str] = []

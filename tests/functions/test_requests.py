@@ -74,6 +74,7 @@ COMPOSED: dict[str, Callable[..., Any]] = {
 ALL = CALLS | COMPOSED
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", ALL)
 def test_a_format_is_that_of_the_run(name: str) -> None:
     """As if the function had been declared in it."""

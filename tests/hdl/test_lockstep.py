@@ -25,6 +25,7 @@ Q32 = Format(32, 16)
 FORMATS = [Format(8, 4), Q32, Format(64, 32)]
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize(
     ("w", "lifted"),
     [pytest.param(w, lifted, marks=[] if w == Q32 and lifted else pytest.mark.slow)
@@ -115,6 +116,7 @@ def plant(code: Microcode, old: Operation, new: Operation) -> int:
     return found
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [pytest.param(*case, marks=pytest.mark.slow if k > 0 else []) for k, case in enumerate(PLANTED)],

@@ -135,6 +135,7 @@ def test_equal_trees_are_one_object() -> None:
     assert const(1) is ONE
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("op", OPERATIONS)
 @relaxed(4)
 @given(data=st.data())
@@ -316,6 +317,7 @@ def test_every_operation_means_what_it_says_on_all_words(op: str) -> None:
                 assert found == golden(op, s, 4, list(v)), (s, v)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("op", COMPUTING)
 @relaxed(6)
@@ -398,6 +400,7 @@ def run_source(roots: list[Expr], w: Format, env: dict[str, int]) -> list[int]:
     return found
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("op", OPERATIONS)
 @relaxed(5)
@@ -442,6 +445,7 @@ def run_smt(tree: Expr, w: Format, env: dict[str, int]) -> int:
     return word
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("op", [op for op in OPERATIONS if op != "sqrtround"])
 @relaxed(3)
@@ -452,6 +456,7 @@ def test_smtlib_agrees_with_evaluation(op: str, width: int, data: st.DataObject)
     assert run_smt(tree, w, env) == evaluate(tree, w, env)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("op", "s"),
     [(op, s) for op in COMPUTING if op != "sqrtround" for s in legal_parameters(op, 4)],

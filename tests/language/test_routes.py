@@ -59,6 +59,7 @@ def examine_all(seeds: range, generate: ModuleType, checks: ModuleType, routes: 
     return went
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("first", range(0, QUICK, 10), ids=lambda first: f"seeds{first}to{first + 9}")
 def test_both_routes_give_the_same_cotangents(
     first: int, generate: ModuleType, checks: ModuleType, routes: ModuleType

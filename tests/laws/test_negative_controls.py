@@ -74,6 +74,7 @@ def test_a_fault_is_found_on_states(fault: str) -> None:
     assert found[0].startswith("bad: {")
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("w", [Format(8, 4), Format(16, 8)], ids=str)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_by_the_solver(fault: str, w: Format) -> None:

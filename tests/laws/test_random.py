@@ -43,6 +43,7 @@ def states(opcode: Opcode, count: int = COUNT) -> Iterator[tuple[int, ...]]:
         yield from complete(words) if branches else islice(complete(words), 1)
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_inverse_law_at_full_width(name: str) -> None:
     opcode = TABLE[name]
@@ -56,6 +57,7 @@ def test_inverse_law_at_full_width_on_more_states(name: str) -> None:
     assert list(islice(laws.inverse_counterexamples(opcode, W, states(opcode, MANY)), 3)) == []
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_samples_run(name: str) -> None:
     opcode = TABLE[name]

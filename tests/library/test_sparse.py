@@ -28,6 +28,7 @@ def both(roundtrip, a, b):
     assert roundtrip(sparse_dot_scattered, 1.0, len(a), *columns(a), *columns(b)).out == 1 + expected
 
 
+@pytest.mark.share(0)
 @settings(max_examples=12)
 @given(st.integers(0, 10**6), st.sampled_from([0.1, 0.5, 0.9]), st.sampled_from([0.1, 0.5, 0.9]))
 def test_dot(roundtrip, seed, p, q):
@@ -40,6 +41,7 @@ def test_equal_patterns(roundtrip):
     both(roundtrip, a, a)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("which", [0, 2, 4])
 def test_empty_columns(roundtrip, which):
     a = random_dense(np.random.default_rng(4), (6, 5), 0.6)
@@ -58,6 +60,7 @@ def test_nothing_at_all(roundtrip):
     both(roundtrip, zero, zero)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("rows", [[1, 0], [0, 2, 1], [5, 1], [-1, 3]])
 @pytest.mark.parametrize("others", [[0, 1], [1, 6], [3], [9], []])
 def test_rows_that_do_not_ascend_are_found_out(rows, others):

@@ -120,6 +120,7 @@ def rows_of(found: FunctionNetlist, count: int, seed: int = 5) -> list[list[int]
     return [[word() for _ in found.words] for _ in range(count)]
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_functions_at_16_bits(f: rg.Reversible, strategy: Strategy) -> None:

@@ -75,6 +75,7 @@ def bounds(name: str, runs: int, seed: int) -> None:
     assert not likely or np.sqrt(np.mean(np.square(likely))) < (4 if runs < 20 else 2.5)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", FEW)
 def test_no_error_is_beyond_the_bound(name: str) -> None:
     bounds(name, 4, 1)

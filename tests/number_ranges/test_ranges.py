@@ -148,6 +148,7 @@ def inputs_of(sampler: Any, runs: int, seed: int) -> list[tuple[Any, ...]]:
     return [tuple(sampler(rng)) for _ in range(runs)]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", [*OWN, *FEW])
 def test_the_proposed_format_holds(name: str) -> None:
     s = (OWN | SAMPLES)[name]

@@ -93,6 +93,7 @@ def test_a_good_picture_has_no_faults() -> None:
     assert faults(figure) == []
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("plant", FAULTS)
 def test_a_fault_is_found(plant: Callable[[Axes], None]) -> None:
     figure, ax = axes_of(None)
@@ -101,6 +102,7 @@ def test_a_fault_is_found(plant: Callable[[Axes], None]) -> None:
     assert any(FAULTS[plant] in fault for fault in faults(figure)), faults(figure)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("lo", "hi"), [(20, 300), (20, 30), (1, 1.5), (1e-9, 1e9), (0.9, 9.9)])
 def test_two_decades(lo: float, hi: float) -> None:
     figure, ax = axes_of(None)
@@ -111,6 +113,7 @@ def test_two_decades(lo: float, hi: float) -> None:
     assert ax.get_ylim()[0] <= lo < hi <= ax.get_ylim()[1]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("most", [0, 1, 3, 9, 10, 4711, 50_000, 10**6])
 def test_counts_by_decades(most: float) -> None:
     figure, ax = axes_of(None)

@@ -42,6 +42,7 @@ def run(switches: ModuleType, given: tuple[ModuleType, ...], seeds: range) -> Co
     return went
 
 
+@pytest.mark.share(0)
 def test_every_transformation_on_and_off(switches: ModuleType, given: tuple[ModuleType, ...]) -> None:
     went = run(switches, given, range(QUICK))
     assert went["ended"] > QUICK // 2
@@ -49,6 +50,7 @@ def test_every_transformation_on_and_off(switches: ModuleType, given: tuple[Modu
     assert [sign + name for name in names for sign in "+-" if not went[sign + name]] == []
 
 
+@pytest.mark.share(0)
 def test_every_transformation_of_engines(switches: ModuleType, given: tuple[ModuleType, ...]) -> None:
     case = given[0].generate(7)
     for off in ({"optimised_code"}, {*switches.ENGINES}):

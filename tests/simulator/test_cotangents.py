@@ -276,6 +276,7 @@ def close(found: float, expected: float, places: float = 8) -> bool:
     return abs(found - expected) <= places * 2.0**-32 * (1 + abs(expected))
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(("name", "function", "points"), UNARY, ids=[row[0] for row in UNARY])
 @pytest.mark.parametrize("update", ["add", "sub"])
 def test_functions_of_one_operand(

@@ -105,6 +105,7 @@ def is_rounded(opcode: Opcode) -> bool:
     return (entry.partials if isinstance(entry, Function) else entry.lift) is not None
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
 def test_handlers_agree_with_the_trees(opcode: Opcode) -> None:
     check_handlers(opcode, 20)

@@ -166,6 +166,7 @@ def test_a_format_that_there_is_not_is_a_usage_error(pytester: pytest.Pytester, 
     result.stderr.fnmatch_lines([f"*--retrograd-format: '{text}' is no format*"])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "fixture", ["retrograd_format", "check_inverse", "check_gradient", "assert_no_garbage", "assert_erased_bits_below"]
 )

@@ -35,6 +35,7 @@ def test_counts_of_the_addition(facts: dict[str, Any]) -> None:
     assert page.measured(["addition"]) == {"addition": facts["addition"]}
 
 
+@pytest.mark.share(0)
 def test_a_count_that_differs_is_found(facts: dict[str, Any]) -> None:
     wrong = json.loads(json.dumps(facts))
     wrong["addition"]["core"]["cycles"] += 1

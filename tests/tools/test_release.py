@@ -57,6 +57,7 @@ def test_the_tag_is_the_version(tool: ModuleType) -> None:
             tool.check_version(tag, "1.0.0", changelog)
 
 
+@pytest.mark.share(0)
 def test_the_page_of_support_has_every_schema() -> None:
     """Strings that are schemas as a whole, in all sources; of texts that name one in passing, none."""
     pattern = re.compile(r"retrograd\.[a-z-]+/\d+")

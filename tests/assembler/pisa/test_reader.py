@@ -47,6 +47,7 @@ def check_there_and_back(program: Program, engine: str, memory: dict[str, int], 
     assert set(back.registers) == {0}
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "engine"), [*QUICK_RUNS, *LONG_RUNS])
 def test_programs_of_compilers(name: str, engine: str) -> None:
     """The emulator begins at address 0, with a jump to START; the machine begins at START, two instructions later."""

@@ -143,6 +143,7 @@ XS = np.array([[3.0, 4.0], [5.0, 12.0], [8.0, 15.0]])
 # ----------------------------------------------------------------------------------------------- in and out
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_there_and_back(cli: Cli, engine: str) -> None:
     """What a run forward writes is what a run backward reads."""
@@ -712,6 +713,7 @@ def test_a_gpu_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
 # ---------------------------------------------------------------------- words beyond 53 bits
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["mix", "pile", "fling"])
 def test_files_bring_back_every_bit(cli: Cli, name: str) -> None:
     """Numbers, lognums beyond floats, stacks of different lengths, structs in structs: there and back by files alone."""

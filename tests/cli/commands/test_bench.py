@@ -49,6 +49,7 @@ def test_json_alone(capsys: Output) -> None:
     assert list(document["peers"]) == ["numba"]
 
 
+@pytest.mark.share(0)
 def test_a_part_of_the_toolchain(capsys: Output) -> None:
     assert main(["bench", "machine", "--quick", "--json", "-"]) == 0
     document = as_json(capsys.readouterr().out)
@@ -56,6 +57,7 @@ def test_a_part_of_the_toolchain(capsys: Output) -> None:
     assert {row["part"] for row in document["toolchain"]} == {"machine"}
 
 
+@pytest.mark.share(0)
 def test_a_timed_workload(capsys: Output) -> None:
     assert main(["bench", "bennett", "--quick", "--json", "-"]) == 0
     (w,) = as_json(capsys.readouterr().out)["workloads"]

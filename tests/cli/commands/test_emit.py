@@ -98,6 +98,7 @@ _BATCH = (_POINTER, _WORD, _WORD, _POINTER, _WORD, _POINTER, _WORD, *[_POINTER] 
 # --------------------------------------------------------------------------------------------------- llvm
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_a_program_as_llvm_computes_what_it_does(cli: Cli, width: int) -> None:
     text = emitted(cli("compile", f"sum{width}.rga", "--emit", "llvm"))

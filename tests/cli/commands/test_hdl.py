@@ -50,6 +50,7 @@ def tool(name: str) -> bool:
     return Path(sys.executable).with_name(name).exists() or shutil.which(name) is not None
 
 
+@pytest.mark.share(0)
 def test_bits_that_are_overwritten(cli: Cli) -> None:
     code, out, err = cli("hdl", "run", "p.rga", "--erasure")
     assert (code, err) == (OK, "")
@@ -109,6 +110,7 @@ def test_a_function(cli: Cli) -> None:
     assert found["cycles"] > found["steps"] > 0 == found["backward_cycles"]
 
 
+@pytest.mark.share(0)
 def test_exit_codes_and_waveforms(cli: Cli, folder: Path) -> None:
     code, out, _ = cli("hdl", "run", "t.rga", "--vcd", "t.vcd")
     assert code == TRAPPED
@@ -118,6 +120,7 @@ def test_exit_codes_and_waveforms(cli: Cli, folder: Path) -> None:
     assert cli("hdl", "run", "p.rga", "--max-steps", "2")[0] == LIMIT
 
 
+@pytest.mark.share(0)
 def test_exit_codes_of_functions(cli: Cli) -> None:
     code, out, err = cli("hdl", "run", "f.py:square", "0.0", "1e6")
     assert (code, out) == (TRAPPED, "")
@@ -201,6 +204,7 @@ def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.M
     assert [proof["counterexample"] for proof in told["proofs"][2:]] == ["there is no proof"] * 6
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("arguments", [["neg"], ["--classes"], []], ids=str)
 def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
     monkeypatch.setattr("retrograd.hardware.proofs.prove_all", lambda *_: iter(()))

@@ -120,6 +120,7 @@ def random_modules(interpreter: ModuleType, random_ir: ModuleType, seeds: Sequen
             agree(interpreter, case.module, case.memory, registers)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("first", range(0, QUICK, CHUNK))
 def test_machine_and_interpreter_agree(interpreter: ModuleType, random_ir: ModuleType, first: int) -> None:
     random_modules(interpreter, random_ir, range(first, first + CHUNK))
@@ -299,6 +300,7 @@ def test_a_variable_in_memory_is_brought_in_once_for_neighbours() -> None:
     assert inner_names(emitted, 0) == ["exch", "muli.add", "muli.sub", "exch"]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("registers", [256, 14])
 def test_more_parameters_than_registers(interpreter: ModuleType, registers: int) -> None:
     count = 270
@@ -328,6 +330,7 @@ def test_copies_and_constants_for_parameters_in_memory(interpreter: ModuleType, 
     agree(interpreter, module, [1, 10, 100], registers)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("registers", [256, 24, 14])
 def test_a_deep_chain_of_calls_runs_out_of_registers(interpreter: ModuleType, registers: int) -> None:
     """Each level holds locals around its call; below, links and parameters must go to memory."""

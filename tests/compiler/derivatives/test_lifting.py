@@ -195,6 +195,7 @@ def examine_all(seeds: range, random_ir: ModuleType, routes: ModuleType) -> list
     return went
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("first", range(0, QUICK, CHUNK))
 def test_random_modules(first: int, random_ir: ModuleType, routes: ModuleType) -> None:
     went = examine_all(range(first, first + CHUNK), random_ir, routes)
@@ -374,6 +375,7 @@ def test_the_dual_is_the_transpose_of_the_gradient(first: int, routes: ModuleTyp
         assert routes.compare(case.module, case.regions, case.memory, seed=seed) == "ended"
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(10, 300, 10))])
 def test_shadows_in_several_copies_are_those_of_several_runs(first: int) -> None:
     """Copy k of the shadows ends as in a run of its own, for tangents, cotangents, and tangents of the gradient program."""
@@ -427,6 +429,7 @@ def test_tangents_are_differences(first: int) -> None:
             assert difference == pytest.approx(slope, rel=2e-3, abs=2e-3), (seed, i)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_leaving_inputs_and_outputs_out_changes_nothing_else(seed: int) -> None:
     """Of some inputs, the gradient is that part of the whole one, bit for bit; shadows that are not active stay."""
@@ -535,6 +538,7 @@ CALLS: dict[str, tuple[tuple[Node, ...], Callable[[float, float, float, float, f
 }  # fmt: skip
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("keep", [0, KEPT])
 @pytest.mark.parametrize("name", CALLS)
 def test_gradients_through_calls(name: str, keep: int, routes: ModuleType) -> None:
@@ -748,6 +752,7 @@ def second(module: Module, first: str, then: str, keep: int, x: float) -> tuple[
     return plain.real(slope.address), derivative
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("keep", [KEPT, 0])
 @pytest.mark.parametrize(
     ("first", "then"), [("gradient", "dual"), ("dual", "gradient"), ("dual", "dual"), ("gradient", "gradient")]

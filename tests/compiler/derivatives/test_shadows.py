@@ -143,6 +143,7 @@ def check_cotangents(opcode: Opcode, w: Format, state: Mapping[str, int]) -> Non
     assert apply(cotangents(opcode, w), opcode, w, state) == expected
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("opcode", MOVING, ids=lambda o: o.name)
 def test_steps_are_the_lift_at_eight_bits(opcode: Opcode) -> None:
     rng = random.Random(opcode.code)

@@ -116,6 +116,7 @@ def compare_all(seeds: range, random_sums: ModuleType) -> Counter[str]:
     return went
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("first", range(0, QUICK, CHUNK))
 def test_random_sums(first: int, random_sums: ModuleType) -> None:
     went = compare_all(range(first, first + CHUNK), random_sums)

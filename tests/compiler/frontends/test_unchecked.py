@@ -15,7 +15,7 @@ import retrograd as rg
 from retrograd import Array, fixed, reversible
 
 #: random programs of which the body of each function is put into a block without tests
-PROGRAMS, SLOW, SHARD = 30, 2_000, 50
+PROGRAMS, SLOW, SHARD = 10, 2_000, 50
 
 
 @reversible

@@ -74,6 +74,7 @@ def reference(program: rg.Program, loss: int) -> tuple[rg.Machine, list[int], in
     return machine, memory, cycles
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.slow)], ids=str)
 def test_a_gradient(buses: Callable[[Format], SimulatedBus], w: Format) -> None:
     device, program = CoprocessorDriver(buses(w)), square(w)
@@ -106,6 +107,7 @@ more:   goto.lt r1, r2, again
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("w", [Q32, Format(64, 32)], ids=str)
 def test_a_jump_to_a_lower_address_is_under_way(buses: Callable[[Format], SimulatedBus], w: Format) -> None:
     program = rg.assemble(LOOP.format(w=w.width, f=w.frac))
@@ -170,6 +172,7 @@ def test_backward(buses: Callable[[Format], SimulatedBus]) -> None:
     assert device.memory() == machine.memory
 
 
+@pytest.mark.share(0)
 def test_traps(buses: Callable[[Format], SimulatedBus]) -> None:
     device = CoprocessorDriver(buses(Q32))
     device.load(rg.assemble(DIVIDES))
@@ -183,6 +186,7 @@ def test_traps(buses: Callable[[Format], SimulatedBus]) -> None:
     assert not any(device.registers())
 
 
+@pytest.mark.share(0)
 def test_modes(buses: Callable[[Format], SimulatedBus]) -> None:
     device = CoprocessorDriver(buses(Q32))
     device.load(rg.assemble(".format 32, 16\nstart\nadd r1, 7\nerase r1\nfinish"))
@@ -242,6 +246,7 @@ class Lossy:
 WORDS = [0x1111_1111_2222_2222, 5, 0x3333_3333_4444_4444, 6]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("known", [False, True], ids=["another driver's", "its own"])
 def test_a_lost_transfer_spoils_no_other(buses: Callable[[Format], SimulatedBus], known: bool) -> None:
     """Whichever is lost: each word that is written afterwards, by this driver or the next, is as it was written."""
@@ -278,6 +283,7 @@ def test_a_limit_on_a_device(buses: Callable[[Format], SimulatedBus]) -> None:
         run_on_hardware(f, 0.0, 1.5, device=CoprocessorDriver(buses(Q32)), max_steps=2)
 
 
+@pytest.mark.share(0)
 def test_arguments_beyond_the_hardware(buses: Callable[[Format], SimulatedBus]) -> None:
     device = CoprocessorDriver(buses(Q32))
     device.load(square(Q32))
@@ -346,6 +352,7 @@ class Line:
         return found
 
 
+@pytest.mark.share(0)
 def test_over_a_serial_line(buses: Callable[[Format], SimulatedBus]) -> None:
     line = Line(buses(Q32))
     device, program = CoprocessorDriver(SerialBus(line)), square(Q32)

@@ -364,6 +364,7 @@ def test_stop_ends_with_an_instruction() -> None:
     on_bus(Q32, script)
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_reset_at_any_cycle(every: int) -> None:
     """Of the first instructions, and some later ones; in the long tier of the whole program, and after its end."""
@@ -561,6 +562,7 @@ def random_host(bus_model: Any, w: Format, seed: int, transfers: int) -> Counter
     return seen
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize(("w", "seed", "transfers"), [
     (Q32, 1, 200), *(pytest.param(w, seed, 2000, marks=pytest.mark.slow) for w in (Q32, Q64) for seed in range(2, 6)),
 ])  # fmt: skip
@@ -639,6 +641,7 @@ def word(value: int) -> bytes:
     return value.to_bytes(4, "little")
 
 
+@pytest.mark.share(0)
 def test_the_serial_line() -> None:
     async def script(ctx: Any, made: Any) -> None:
         async def ask(command: bytes, n: int) -> bytes:

@@ -50,6 +50,7 @@ def test_every_operation_of_trees_has_a_number() -> None:
         unit_of("none")
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_the_logic_unit(w: Format) -> None:
     unit, rng = LogicUnit(w.width), random.Random(w.width)
@@ -105,6 +106,7 @@ def test_the_multiplier(w: Format) -> None:
     simulate(unit, bench)
 
 
+@pytest.mark.share(9)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("digits", [2, 4, 8])
 def test_the_divider(w: Format, digits: int) -> None:

@@ -12,6 +12,7 @@ Q8 = Format(8, 4)
 Plant = Callable[[str, str, str], type]
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize("width", [8, pytest.param(64, marks=pytest.mark.slow)])
 def test_every_claim(width: int) -> None:
     prover = BusProver(Format(width, width // 2))
@@ -42,6 +43,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("old", "new", "claim", "fact"),
     [pytest.param(*case, marks=[] if k % 4 == 0 else [pytest.mark.slow]) for k, case in enumerate(FAULTS)],

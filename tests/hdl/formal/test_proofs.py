@@ -95,6 +95,7 @@ def test_classes_are_of_the_table() -> None:
     assert [o.name for o in TABLE if jumps(o, Q8, True)] == [o.name for o in TABLE if o.name.startswith("from")]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "w",
     [
@@ -282,6 +283,7 @@ DEAD = [
 ]
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize(
     ("unit", "old", "new", "why"),
     [pytest.param(*case, marks=pytest.mark.slow if k > 0 else []) for k, case in enumerate(DEAD)],
@@ -326,6 +328,7 @@ def test_dead_hardware_does_not_pass_for_a_function_without_room(planted: Callab
     assert {said for name, said in found.items() if "table" not in name} == {"traps in all states"}
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize(
     ("field", "change", "why"),
     [

@@ -239,6 +239,7 @@ def test_an_operator_is_the_solvers(operator: str) -> None:
         assert z3.simplify(z3.substitute(solved(term), *told)).as_long() == known, (x, y)
 
 
+@pytest.mark.share(0)
 @settings(max_examples=300)
 @given(words(), bits(), st.integers(0, 31), st.integers(0, 31))
 def test_words_told_before_or_after(make: Made, make_bit: Made, x: int, y: int) -> None:

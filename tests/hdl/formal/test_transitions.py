@@ -130,6 +130,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("unit", "old", "new", "name", "where"),
     [pytest.param(*case, marks=[] if k in (0, 1, 3) else [pytest.mark.slow]) for k, case in enumerate(FAULTS)],

@@ -143,6 +143,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize(
     ("unit", "old", "new", "claim", "fact"),
     [pytest.param(*case, marks=[] if k % 3 == 0 else [pytest.mark.slow]) for k, case in enumerate(FAULTS)],

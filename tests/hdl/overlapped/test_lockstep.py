@@ -53,6 +53,7 @@ def directed(module: Callable[[str], ModuleType]) -> ModuleType:
 # ---------------------------------------------------------------- random
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize(
     ("w", "lifted"),
     [pytest.param(w, lifted, marks=[] if w == Q32 and lifted else pytest.mark.slow)
@@ -65,6 +66,7 @@ def test_random_sequences(lockstep: Any, w: Format, lifted: bool) -> None:
     assert traps.total() > 2
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize(
     ("w", "lifted", "seed"),
     [(Q32, True, 5), *(pytest.param(w, bool(seed % 2), seed, marks=pytest.mark.slow) for w in FORMATS[2:] for seed in range(6))],
@@ -98,6 +100,7 @@ def test_many_random_sequences(lockstep: Any, generator: Any, pytestconfig: Any,
 # ---------------------------------------------------------------- directed
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("w", "name"),
     [pytest.param(w, name, marks=[] if w == Q32 else pytest.mark.slow) for w in FORMATS[::2] for name in
@@ -133,6 +136,7 @@ def chains() -> Iterator[tuple[str, list[Instruction]]]:
     yield "fixed point", [of("fmul.add", rd=1, ra=2, rb=3), of("fmul.add", rd=2, ra=1, rb=3), of("fmul.sub", rd=3, ra=1, rb=2), of("fmov.add", rd=1, ra=3)]  # fmt: skip
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("lifted", [False, True])
 def test_each_instruction_gets_what_the_last_one_wrote(lockstep: Any, lifted: bool) -> None:
     """In both directions, turned after every number of steps, and one step at a time."""
@@ -168,6 +172,7 @@ def dropped() -> Iterator[list[Instruction]]:
     yield [add, other, of("fdiv.add", rd=2, ra=1, rb=3), add, other]
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize("lifted", [False, True])
 def test_what_was_fetched_ahead_is_dropped(lockstep: Any, lifted: bool) -> None:
     traps = 0
@@ -211,6 +216,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize(
     ("unit", "old", "new_text"), [pytest.param(*fault, marks=pytest.mark.slow if k else []) for k, fault in enumerate(FAULTS)]
 )  # fmt: skip

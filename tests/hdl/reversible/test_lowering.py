@@ -41,6 +41,7 @@ def all_words(circuit: Circuit, w: Format) -> list[dict[str, int]]:
     return [dict(zip(names, words, strict=True)) for words in itertools.product(range(w.mask + 1), repeat=len(names))]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("strategy", "share"),
     [
@@ -57,6 +58,7 @@ def test_every_instruction_at_8_bits(strategy: Strategy, share: int) -> None:
         assert bool(circuit.garbage) <= (strategy == "garbage" or opcode.name == "erase"), opcode.name
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", ["mul", "div", "fmul", "fdiv", "shl", "sar", "slt", "sltu", "seq", "max", "fsqrt"])
 def test_all_words_of_4_bits(name: str) -> None:
     w = Format(4, 2)
@@ -91,6 +93,7 @@ def test_all_operands_of_8_bits(opcode: Opcode) -> None:
     assert disagreement(circuit, opcode, w, runs) is None
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["add", "sub", "xor"])
 def test_64_bits(name: str) -> None:
     w = Format(64, 32)
@@ -116,6 +119,7 @@ def test_long_functions_at_32_bits(name: str) -> None:
     assert disagreement(circuit, TABLE[name], w, samples(circuit, w, 64)) is None
 
 
+@pytest.mark.share(0)
 def test_cotangents() -> None:
     w = Format(8, 4)
     lifted = 0

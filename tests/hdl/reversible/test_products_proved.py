@@ -245,6 +245,7 @@ def prove(circuit: Circuit, found: Product, name: str, w: Format) -> int:
     return len(proved)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("name", "width"),
     [
@@ -284,6 +285,7 @@ def unsigned(circuit: Circuit, found: Product) -> tuple[Circuit, Product]:
     return circuit, replace(found, steps=(found.steps or [])[:-1])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("plant", "part"),
     [

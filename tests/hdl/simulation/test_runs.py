@@ -44,6 +44,7 @@ def spin(y: fixed, x: fixed, z: fixed):
     ~r
 
 
+@pytest.mark.share(0)
 def test_a_program(tmp_path: Path) -> None:
     program = rg.assemble(LOOP)
     file = tmp_path / "loop.vcd"
@@ -81,6 +82,7 @@ def test_a_program_with_cotangents() -> None:
     assert (back.stop, back.direction, back.pc) == ("halted", -1, machine.pc)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("steps", "stop"), [(3, "limit"), (100, "trap")])
 def test_runs_that_do_not_come_to_the_end(steps: int, stop: str) -> None:
     program = rg.assemble(".format 32, 16\nstart\nadd r1, 1\nadd r1, 1\nadd r1, 1\ndiv.add r2, r1, r3\nfinish")

@@ -13,6 +13,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference"
 OPCODES = list(TABLE)
 
 
+@pytest.mark.share(0)
 def test_the_page_is_fresh() -> None:
     assert (DOCS / "timing.md").read_text(encoding="utf-8") == page(), (
         "run python -m retrograd.isa.manual docs/reference"

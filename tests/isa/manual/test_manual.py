@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,11 @@ Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference"
 OPCODES = list(TABLE)
 NAMES = [opcode.name for opcode in OPCODES]
-TEXT = manual.manual()
+
+
+@cache
+def manual_text() -> str:
+    return manual.manual()
 
 
 # Its shift is no plain W or F, it has a derivative, and its group has no title.
@@ -79,13 +84,15 @@ def instantiated(tree: Expr, w: Format) -> Expr:
 
 
 def test_the_manual_is_fresh() -> None:
-    assert (DOCS / "isa.md").read_text(encoding="utf-8") == TEXT, "run python -m retrograd.isa.manual docs/reference"
+    assert (DOCS / "isa.md").read_text(encoding="utf-8") == manual_text(), (
+        "run python -m retrograd.isa.manual docs/reference"
+    )
 
 
 def check_every_opcode_has_its_row(opcode: Opcode) -> None:
     row = f"| `{description.describe(opcode).syntax}` | `{opcode.code:02x}` | "
-    assert TEXT.count(row) == 1
-    line = next(line for line in TEXT.splitlines() if line.startswith(row))
+    assert manual_text().count(row) == 1
+    line = next(line for line in manual_text().splitlines() if line.startswith(row))
     assert line.endswith(f"`{opcode.inverse_name}`{' with −imm' if opcode.negates_immediate else ''} |")
 
 
@@ -94,7 +101,7 @@ def test_every_opcode_has_its_row(every: Every) -> None:
 
 
 def test_the_opcode_map_has_every_opcode_in_its_place() -> None:
-    rows = re.findall(r"^\| \*\*([0-9A-F])_\*\* \| (.*) \|$", TEXT, re.MULTILINE)
+    rows = re.findall(r"^\| \*\*([0-9A-F])_\*\* \| (.*) \|$", manual_text(), re.MULTILINE)
     cells = [cell for _, row in rows for cell in row.split(" | ")]
     assert [high for high, _ in rows] == list("0123456789ABCDEF")
     assert cells == ["·" if o is None else f"`{o.name}`" for o in TABLE.by_code]
@@ -105,17 +112,17 @@ def test_the_opcode_map_has_every_opcode_in_its_place() -> None:
     [("`div`", ["RG0402"]), ("`exch`", ["RG0401"]), ("`goto`, `from`", ["RG0405", "RG0406"]), ("`mov`", [])],
 )
 def test_a_section_lists_its_own_traps_and_not_what_all_have(name: str, codes: list[str]) -> None:
-    section = TEXT.split(f"\n### {name}\n")[1].split("\n#")[0]
+    section = manual_text().split(f"\n### {name}\n")[1].split("\n#")[0]
     assert re.findall(r"\[(RG\d+)\]", section) == codes
 
 
 def test_rows_of_a_table_have_as_many_cells_as_its_head() -> None:
-    for block in re.findall(r"(?:^\|.*\n)+", TEXT, re.MULTILINE):
+    for block in re.findall(r"(?:^\|.*\n)+", manual_text(), re.MULTILINE):
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in block.splitlines()}) == 1, block
 
 
 def test_no_internal_number_is_printed() -> None:
-    assert not re.search(r"\b\d{12}", TEXT)
+    assert not re.search(r"\b\d{12}", manual_text())
 
 
 # ------------------------------------------------------------------------------------------- true formulas
@@ -135,6 +142,7 @@ def test_tidying_keeps_the_value(every: Every) -> None:
     every(check_tidying_keeps_the_value, OPCODES)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_tidying_keeps_the_value_of_any_tree(seed: int) -> None:
     rng, w = random.Random(seed), Format(4, 2)
@@ -158,6 +166,7 @@ def test_tidying_keeps_the_value_of_any_tree(seed: int) -> None:
     assert changed > 20
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("w", [Format(64, 40), Format(64, 62), Format(32, 8), Format(16, 13), Format(64, 32)], ids=str)
 def test_symbols_stand_for_the_right_numbers(w: Format) -> None:
     seen = 0
@@ -270,7 +279,7 @@ def test_traps_name_their_condition_moment_and_mode() -> None:
 
 
 def listings() -> list[str]:
-    control = TEXT.split("## Control flow")[1].split("## Updates")[0]
+    control = manual_text().split("## Control flow")[1].split("## Updates")[0]
     return [block for block in re.findall(r"(?:^(?:    .*)?\n)+", control, re.MULTILINE) if block.strip()]
 
 
@@ -300,7 +309,7 @@ def test_the_manuals_programs_run_and_run_back(name: str) -> None:
 
 
 def test_the_encoding_example_is_what_the_assembler_makes() -> None:
-    found = re.search(r"For example, `(.*)` is `0x([0-9a-f]{16})`", TEXT)
+    found = re.search(r"For example, `(.*)` is `0x([0-9a-f]{16})`", manual_text())
     assert found is not None
     assert assemble(f"start\n{found[1]}\nfinish").code[1] == int(found[2], 16)
 
@@ -363,7 +372,7 @@ def test_the_encoding_in_json_is_the_encoder_s() -> None:
 def test_an_entry_more_shows_everywhere() -> None:
     for name in ("fmhalf.add", "fmhalf.sub", "fmhalf.xor"):
         assert f"`{name}`" in manual.manual(EXTENDED)
-        assert f"`{name}" not in TEXT
+        assert f"`{name}" not in manual_text()
         assert any(o["name"] == name for o in manual.as_json(EXTENDED)["opcodes"])
     assert "rd += ⌊ra·rb / 2^(F + 1)⌋" in manual.manual(EXTENDED)
     assert "## Curious\n" in manual.manual(EXTENDED)
@@ -451,7 +460,7 @@ def test_every_formula_can_be_read(every: Every) -> None:
 
 
 def test_the_formats_of_the_functions_that_go_by_tables_are_told() -> None:
-    found = re.search(r"need (\d) ≤ F ≤ W − (\d):", TEXT)
+    found = re.search(r"need (\d) ≤ F ≤ W − (\d):", manual_text())
     assert found is not None
     for w in (Format(width, frac) for width in WIDTHS for frac in range(width)):
         assert functions.available(w) == (int(found[1]) <= w.frac <= w.width - int(found[2]))
@@ -468,6 +477,6 @@ def test_writing_and_checking(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (tmp_path / "isa.md").read_text(encoding="utf-8").startswith(manual.HEADER)
     assert main(["--check", str(tmp_path)]) == 0
     capsys.readouterr()
-    (tmp_path / "isa.md").write_text(TEXT + "\nmore\n", encoding="utf-8")
+    (tmp_path / "isa.md").write_text(manual_text() + "\nmore\n", encoding="utf-8")
     assert main(["--check", str(tmp_path)]) == 1
     assert "isa.md is stale" in capsys.readouterr().err

@@ -198,6 +198,7 @@ def agrees(s: Schedule, after: Mapping[str, Expr], guards: Sequence[Expr], w: Fo
 # ---------------------------------------------------------------- the table
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("opcode", OPCODES, ids=lambda o: o.name)
 def test_every_schedule_is_valid_and_computes_the_trees(opcode: Opcode) -> None:
     rng = random.Random(opcode.code)
@@ -213,6 +214,7 @@ def test_every_schedule_is_valid_and_computes_the_trees(opcode: Opcode) -> None:
                 assert same_words, (w, lifted, same, words)
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("opcode", OPCODES, ids=lambda o: o.name)
 def test_every_schedule_of_the_fast_core_too(opcode: Opcode) -> None:
     rng, units = random.Random(opcode.code), CORES["fast"]
@@ -226,6 +228,7 @@ def test_every_schedule_of_the_fast_core_too(opcode: Opcode) -> None:
         assert same_words, (lifted, same, words)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("w", [Format(4, 2), Format(8, 3), Format(16, 8)], ids=str)
 def test_short_words_too(w: Format) -> None:
     # Formats in which some functions do not exist, and their guards are constants.
@@ -256,6 +259,7 @@ print(hashlib.sha256(module.digest().encode()).hexdigest())
 """
 
 
+@pytest.mark.share(0)
 def test_the_schedule_is_the_same_in_every_process() -> None:
     # Other hashes of texts, other addresses of nodes, which are the order of sets.
     found = set()

@@ -115,6 +115,7 @@ def tolerance(w: Format, c: Any, gain: Any, size: Any) -> Any:
     return 3 + 2 * abs(c) + 8 * abs(gain) * max(1, 1 / size)
 
 
+@pytest.mark.share(5)
 @formats
 @by_name
 def test_gains_of_operands(case: Case, w: Format) -> None:
@@ -193,6 +194,7 @@ def test_angle_of_the_axes(w: Format) -> None:
 # ------------------------------------------------------------------ rotation
 
 
+@pytest.mark.share(3)
 @formats
 @pytest.mark.parametrize("name", ["rot", "irot"])
 def test_rotation_rotates_cotangents(name: str, w: Format) -> None:

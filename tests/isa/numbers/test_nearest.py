@@ -86,6 +86,7 @@ def check(name: str, w: Format, rows: Iterator[tuple[int, int]]) -> tuple[int, i
     return fitted, refused
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("frac", [4, 7, *(pytest.param(frac, marks=pytest.mark.slow) for frac in (0, 1, 2, 3, 5, 6))])
 @pytest.mark.parametrize("name", EXACT)
 def test_every_pair_of_words_of_8_bits(name: str, frac: int) -> None:
@@ -145,6 +146,7 @@ def test_the_ends_of_the_range() -> None:
         assert fits == (-128 <= exact < 128 or -128 <= r < 128), (name, a, b)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("update", ["add", "sub"])
 @pytest.mark.parametrize("name", ["fmul", "fdiv"])
 def test_cotangents_are_rounded_too(name: str, update: str) -> None:

@@ -264,6 +264,7 @@ def test_error_is_bounded_everywhere_at_eight_bits() -> None:
             assert wrong <= 3, angle
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("w", [Q32, Q16, W16, Format(16, 12), Format(32, 28), Format(64, 8), Format(64, 60)], ids=str)
 def test_error_is_at_most_two_units(w: Format) -> None:
     rot = compiled("rot", w)
@@ -360,6 +361,7 @@ def test_overflow_traps_with_the_operand_and_changes_nothing(w: Format) -> None:
         assert wrapping.state() == start
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("w", [Q32, Q16, Format(32, 12), Format(64, 48)], ids=str)
 def test_short_vectors_never_overflow(w: Format) -> None:
     """Up to 0.92 of the largest word at any angle; the guard is right too: where it holds, the result is."""

@@ -192,6 +192,7 @@ HOSTILE: dict[str, Callable[[int, int], None]] = {
 }  # fmt: skip
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_whatever_is_written_is_read_or_refused(kind: str) -> None:
     HOSTILE[kind](0, 250)

@@ -198,6 +198,7 @@ def told(seed: int) -> Iterator[None]:
         raise
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("w", THREADED, ids=str)
 def test_threaded(lockstep: Any, threaded: Make, w: rg.Format, generator: ModuleType) -> None:
     for seed in range(THREADED[w]):
@@ -205,6 +206,7 @@ def test_threaded(lockstep: Any, threaded: Make, w: rg.Format, generator: Module
             play(lockstep, threaded, generator.generate(seed, formats=((w, 1),)), LIFTED)
 
 
+@pytest.mark.share(0)
 def test_translated(lockstep: Any, translated: Make, generator: ModuleType, undone: list[int]) -> None:
     engines: Counter[str] = Counter()
     traps: Counter[str] = Counter()
@@ -391,6 +393,7 @@ FUNCTIONS = """
 """
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("lifted", [False, True])
 @pytest.mark.parametrize("modes", [{}, {"keep_dropped": True}, {"strict": True}], ids=["plain", "keep", "strict"])
 @pytest.mark.parametrize("name", LATE)
@@ -493,6 +496,7 @@ CUBE = Function(
 )  # fmt: skip
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seeds", [(2,), pytest.param((0, 1, 3, 4), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("entry", [NAND, OTHER_NAND, CUBE], ids=lambda entry: entry.doc)
 def test_added_entries(

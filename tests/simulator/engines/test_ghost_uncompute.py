@@ -263,6 +263,7 @@ def run_random(lockstep: Any, make: Make, first: int, count: int, hostile: float
     return met
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("hostile", [0.0, 0.1], ids=["sound", "hostile"])
 def test_random_programs(lockstep: Any, translated: Make, hostile: float) -> None:
     met = run_random(lockstep, translated, 0, FEW, hostile)
@@ -294,6 +295,7 @@ def careless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.simulator.engines.translator.flow.mirrors_of", mirrors_of.__wrapped__)
 
 
+@pytest.mark.share(0)
 @pytest.mark.usefixtures("careless")
 def test_proposals_are_not_believed(lockstep: Any, translated: Make, not_given_up: set[Any]) -> None:
     """Each condition is needed: without it, one of these programs has other words."""
@@ -469,6 +471,7 @@ bottom: goto.ne r9, r20, top
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("body", ["st.add [r0 + 1], r3", "fmul.add r11, r2, r9"], ids=["", "overflow"])
 def test_limits(lockstep: Any, translated: Make, body: str) -> None:
     """A limit within a skipped block, and a check that fails before it."""

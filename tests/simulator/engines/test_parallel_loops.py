@@ -155,6 +155,7 @@ def test_rows_are_shared(lockstep: Any, translated: Make, teams: list[NDArray[np
     assert [(int(w[TeamSlot.LAST]), int(w[TeamSlot.RESULT])) for w in teams] == [(14, 14)] * 2
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("at", [402, 425, 470, 530, 545, 562, 585, 602, 650, 690])
 def test_rows_that_fail(lockstep: Any, translated: Make, teams: list[NDArray[np.int64]], at: int) -> None:
     """A word that is too large, in rows of this thread, of the gap and of the other."""
@@ -224,6 +225,7 @@ def generate(rng: random.Random) -> tuple[rg.Program, list[int], int, list[int |
     return nest(tuple(body), rows, passes, row, stride), words, base, limits
 
 
+@pytest.mark.share(0)
 def test_random_nests(lockstep: Any, translated: Make, teams: list[NDArray[np.int64]]) -> None:
     for seed in range(SOME):
         print(f"seed {seed}")

@@ -61,6 +61,7 @@ def test_it_starts_in_python_and_goes_on_compiled() -> None:
     assert same(machine, reference)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("piece", [1, 7, 30_000, SHORT - 1, SHORT, SHORT + 1])
 def test_runs_in_pieces(piece: int) -> None:
     machine, reference = machines()

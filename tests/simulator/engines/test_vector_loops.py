@@ -226,6 +226,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 UNITS = [None, VectorUnit(4, True), VectorUnit(4, False), VectorUnit(2, False)]
 
 
+@pytest.mark.share(3)
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_random_loops(
@@ -252,6 +253,7 @@ def test_many_random_loops(lockstep: Any, translated: Make, first: int, monkeypa
         play(lockstep, translated, seed)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("passes", range(1, 22))
 def test_every_number_of_passes(lockstep: Any, translated: Make, passes: int) -> None:
     both = lockstep(translated, loop_of(*BODIES["words to which passes add"][0], passes=passes))
@@ -312,6 +314,7 @@ def test_chunks_are_executed(lockstep: Any, translated: Make, monkeypatch: pytes
     run()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("checks", [True, False])
 def test_instances_of_a_batch(checks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of a batch that run one by one: words, steps, cycles and erased words; a row that traps fails."""

@@ -23,6 +23,7 @@ def undone(f: Any, *args: Any, format: str | None = None) -> Any:
     return results[0] if len(results) == 1 else results
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize(("format", "error"), [pytest.param("Q32.32", 1e-6, marks=pytest.mark.slow), ("Q24.40", 1e-9)])
 def test_saddle(format: str, error: float) -> None:
     """Both searches end where those of the paper end, and nothing is erased. Q32.32 rounds the golden ratio by 1e-10, and lines are 400 long."""

@@ -25,12 +25,14 @@ def close(got: Any, wanted: Any, case: Any) -> bool:
     return bool(np.allclose(np.asarray(got), np.asarray(wanted), rtol=0, atol=case.tolerance))
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_values(name: str) -> None:
     case = CASES[name]
     assert close(case.f(*case.args), case.value, case)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_runs_are_undone(name: str, level: int) -> None:
@@ -50,6 +52,7 @@ def test_runs_are_undone(name: str, level: int) -> None:
     assert (translated.words, translated.steps) == (there.words, there.steps)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name: str) -> None:
     case = CASES[name]
@@ -184,6 +187,7 @@ def chain(x: rg.fixed, n: int):
     return go(n, x)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("f", "sizes"), [(chain, (10, 1000, 100_000)), (mapped_list, (10, 1000, 100_000)), (branching, (3, 9, 16))]
 )

@@ -87,6 +87,7 @@ def test_many_malformed_texts(seed: int) -> None:
         check(*mutated(draw))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "text",
     [
@@ -105,6 +106,7 @@ def test_texts_nested_too_deep(text: str) -> None:
         parse(text, "deep")
 
 
+@pytest.mark.share(0)
 def test_long_texts() -> None:
     """A sum of many terms is no nesting; a procedure of many statements neither."""
     terms = " + ".join("x" for _ in range(3000))

@@ -69,6 +69,7 @@ def check(case: dict[str, Any], engine: str, width: int, level: int, capsys: pyt
     assert not any(machine.memory[: found.compiled.argument_words])
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("case", GOOD, ids=lambda c: f"{c['program']}:{c.get('entry', '')}")
 def test_stores_lines_and_the_way_back(case: dict[str, Any], engine: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,9 +86,9 @@ def compare(text: str, seed: int, interpreter: ModuleType, capsys: pytest.Captur
 def test_random_programs(
     random_source: ModuleType, source_interpreter: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    codes = Counter(compare(random_source.generate(seed), seed, source_interpreter, capsys) for seed in range(40))
-    assert codes[""] > 25
-    assert len(codes) > 3
+    codes = Counter(compare(random_source.generate(seed), seed, source_interpreter, capsys) for seed in range(16))
+    assert codes[""] > 9
+    assert len(codes) > 2
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import pytest
 import retrograd as rg
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_chain_of_four_hundred_conditions(level: int, tmp_path: Path) -> None:
     chain = "".join(f"    elif x == {k}:\n        y += {k * k}\n" for k in range(1, 400))

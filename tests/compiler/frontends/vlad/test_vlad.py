@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[3] / "examples" / "vlad"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["forms", "derivatives"])
 def test_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each value is as written, each run back leaves zeros, and no bit is erased."""
@@ -105,6 +106,7 @@ def test_malformed_texts_are_refused() -> None:
     assert None not in refused
 
 
+@pytest.mark.share(0)
 def test_deep_nesting_is_refused_or_read() -> None:
     deep = 3000
     assert len(read("(" * deep + ")" * deep, "deep.vlad")) == 1

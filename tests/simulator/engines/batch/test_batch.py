@@ -94,6 +94,7 @@ def expected(
     return (machine.memory[: len(row)] if ended else row), machine.retired, machine.cycles, ended
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("limit", [None, 60])
 def test_rows_are_as_the_machine_runs_them(
@@ -139,6 +140,7 @@ bottom: goto.ne r1, r4, top
 """
 
 
+@pytest.mark.share(3)
 def test_instances_that_go_the_same_way_run_converged(lanes: int) -> None:
     program = rg.assemble(SAME_WAY)
     rows = np.random.default_rng(1).integers(-(2**40), 2**40, (40, 10)).astype(np.uint64)
@@ -177,6 +179,7 @@ bottom: goto.ne r1, r2, top
 """
 
 
+@pytest.mark.share(3)
 def test_addresses_from_a_table_are_scalars(lanes: int) -> None:
     program = rg.assemble(LOOKED_UP)
     assert compiled_loops.tables_of(program) == ((9, 13),)
@@ -202,6 +205,7 @@ def test_addresses_from_a_table_are_scalars(lanes: int) -> None:
         assert ["gather" in text for text in converged] == [False, True]
 
 
+@pytest.mark.share(3)
 def test_random_programs(generator: ModuleType, lanes: int) -> None:
     """What a program of the suite makes of its data, once for each of some rows."""
     given_up = 0
@@ -299,6 +303,7 @@ def check_alone(program: rg.Program, rows: list[list[int]], checks: bool, backwa
     return len(ran.failed)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("checks", [True, False])
 def test_an_address_out_of_range_traps(checks: bool) -> None:
     """The word that such an address reads is no neighbour's: nothing of the element is kept."""
@@ -315,6 +320,7 @@ def test_a_loop_ends_at_an_address_out_of_range() -> None:
     assert check_alone(program, [[0, 0]] * 3, checks=False) == 3
 
 
+@pytest.mark.share(3)
 def test_hostile_addresses(generator: ModuleType) -> None:
     """An element of a batch gives what it gives alone, whatever addresses its neighbours use."""
     failed = 0
@@ -358,6 +364,7 @@ SOME = [
 ]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("function", "arguments", "by"), SOME, ids=lambda e: getattr(e, "__name__", ""))
 def test_examples(function: Any, arguments: Callable[[Any], tuple[Any, ...]], by: str) -> None:
     """Values and gradients are those of the reference machine."""
@@ -374,6 +381,7 @@ def test_examples(function: Any, arguments: Callable[[Any], tuple[Any, ...]], by
             assert np.array_equal(gradients[i], slope(*(a[i] for a in args)))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_endless_batch_is_interrupted(threads: int, stopped: Callable[[], None]) -> None:
     program = rg.assemble(COUNTDOWN)
@@ -387,6 +395,7 @@ def test_an_endless_batch_is_interrupted(threads: int, stopped: Callable[[], Non
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.share(3)
 def test_an_error_of_who_is_told_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.threads", 0.0)
 
@@ -458,6 +467,7 @@ def one_by_one(program: rg.Program, columns: BatchLayout, rows: Any, shared: Any
     return kept, sums, failed
 
 
+@pytest.mark.share(3)
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches(), st.sampled_from([1, 2, 5]))
 def test_columns(batch: tuple[rg.Program, BatchLayout, Any, Any], threads: int) -> None:
@@ -478,6 +488,7 @@ def test_sums_are_exact_beyond_the_word() -> None:
     assert ran.rows.shape == (1001, 0)
 
 
+@pytest.mark.share(3)
 def test_a_long_program() -> None:
     """Loops and words in registers, around more than 3000 instructions."""
     middle = "\n".join(f"add r{3 + k % 5}, r{3 + (k + 1) % 5}\nxor r{3 + k % 5}, {k}" for k in range(1500))
@@ -518,6 +529,7 @@ def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytes
     assert [key[-1] for key in compiled_loops._loops] == ([1] if lanes == 1 else [1, lanes])
 
 
+@pytest.mark.share(3)
 def test_lanes_that_take_longer_are_given_up(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once three batches in lanes took longer for an instance than an instance alone did."""
     monkeypatch.setattr(compiled_loops, "_loops", {})

@@ -107,6 +107,7 @@ def it_prints_tables(text: str, found: dict[str, Any]) -> None:
         assert any(line.startswith(f"Absent: {name} (") for line in lines)
 
 
+@pytest.mark.share(0)
 def test_without_a_device(tmp_path: Path) -> None:
     done = run("--quick", "--json", str(tmp_path / "gpu.json"), CUDA_VISIBLE_DEVICES="", NUMBA_ENABLE_CUDASIM="0")
     assert done.returncode == 0, done.stderr

@@ -67,6 +67,7 @@ def play(seeds: Iterable[int], lockstep: Any, engines: ModuleType, generator: Mo
     return traps
 
 
+@pytest.mark.share(0)
 def test_programs(lockstep: Any, engines: ModuleType, generator: ModuleType, make: Any) -> None:
     traps = play(range(PROGRAMS), lockstep, engines, generator, make)
     assert {"RG0401", "RG0402", "RG0404"} <= set(traps)
@@ -78,6 +79,7 @@ def test_many(first: int, lockstep: Any, engines: ModuleType, generator: ModuleT
     play(range(10_000 + first, 10_000 + first + SLOW_CHUNK), lockstep, engines, generator, make)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["LOOP", "FIBONACCI", "CALLS"])
 def test_limits(name: str, lockstep: Any, engines: ModuleType, make: Any) -> None:
     text = getattr(engines, name)
@@ -104,6 +106,7 @@ def test_most_steps_are_interpreted(generator: ModuleType, make: Any) -> None:
     assert ended
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

@@ -61,6 +61,7 @@ def numbers(low: float, high: float, count: int = ROWS) -> NDArray[np.float64]:
     return np.random.default_rng(5).uniform(low, high, count)
 
 
+@pytest.mark.share(0)
 def test_hypot(sources: ModuleType) -> None:
     program, words = program_of(hypot.hypot, np.zeros(ROWS), numbers(-50_000, 50_000), numbers(0, 9))
     assert check(sources, program, words) > ROWS // 2
@@ -98,6 +99,7 @@ def rows_of(case: Any, count: int) -> NDArray[np.uint64]:
     return out
 
 
+@pytest.mark.share(0)
 def test_random_programs_in_python(sources: ModuleType, generator: ModuleType) -> None:
     ended = 0
     for seed in range(PROGRAMS):

@@ -145,6 +145,7 @@ ONE_EACH = [(name, ARCHITECTURES[k % 2]) for k, name in enumerate(EXAMPLES)]
 THE_OTHER = [pytest.param(name, ARCHITECTURES[1 - k % 2], marks=pytest.mark.slow) for k, name in enumerate(EXAMPLES)]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "arch"), [*ONE_EACH, *THE_OTHER])
 def test_examples(name: str, arch: str) -> None:
     looked_at(ptx.ptx(example(name), arch), arch)
@@ -156,6 +157,7 @@ def test_every_instruction_is_among_them() -> None:
     assert left <= used(example("bessel")) | used(example("embedding")) | {"from", "goto"}
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("mode", [{}, {"backward": True}, {"overflow": False}, {"checks": False}], ids=str)
 def test_formats_and_modes(w: Format, mode: dict[str, bool]) -> None:
@@ -262,6 +264,7 @@ def every_example(frozen: Any) -> dict[str, Program]:
     return out | {name: example(name) for name in EXAMPLES}
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "arch"), [*ONE_EACH, *THE_OTHER])
 def test_ptxas_takes_the_examples(ptxas: Any, name: str, arch: str) -> None:
     check_resources(name, example(name), arch)
@@ -377,6 +380,7 @@ def test_the_interpreter_for_all_opcodes(
     check_interpreter(w, arch, ptxas, without_device)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_kernels_of_a_single_run(ptxas: Any, arch: str) -> None:
     """The kernels of cells take few registers, so that a multiprocessor holds all its threads."""

@@ -366,6 +366,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     forget()
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("tier", ["threaded", "translated"])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "unwritable", "off"])
 def test_machines_with_a_damaged_cache(

@@ -319,12 +319,14 @@ def test_every_operation_has_trees() -> None:
 # ---------------------------------------------------------------- against the definition
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("level", [0, 2])
 def test_trees(w: Format, level: int) -> None:
     check(all_trees(w), w, rows_of(w), level=level)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_truths(w: Format) -> None:
     """Asked whether it is zero, before its word is known."""
@@ -337,6 +339,7 @@ def test_three_words() -> None:
     check([[tree] for tree in trees], w, exhaustive(w, 3))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_quotients(w: Format, division: str) -> None:
@@ -355,6 +358,7 @@ def close_rows(w: Format, s: int, rng: random.Random) -> list[Row]:
     return out
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("w", [Format(64, 32), Format(64, 50), Format(32, 16)], ids=str)
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_quotients_close_to_integers(w: Format, division: str) -> None:
@@ -373,6 +377,7 @@ def lane_trees() -> list[Group]:
     ]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("lanes", [2, 8])
 @pytest.mark.parametrize("asked", ["value", "truth"])
 def test_trees_side_by_side(lanes: int, asked: Asked) -> None:
@@ -410,6 +415,7 @@ def test_quotients_close_to_integers_side_by_side() -> None:
         assert check_lanes([[div_shift(a, b, s)]], rows, 8) < 0.5
 
 
+@pytest.mark.share(0)
 def test_instructions_side_by_side() -> None:
     """The long functions too: the tree of every function of the table."""
     w = Format()
@@ -422,6 +428,7 @@ def test_instructions_side_by_side() -> None:
     check_lanes(groups, rows + small, 8)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("w", [Format(4, 2), Format(64, 32)], ids=str)
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_quotients_of_the_same_operands(w: Format, division: str) -> None:
@@ -437,6 +444,7 @@ def test_quotients_of_the_same_operands(w: Format, division: str) -> None:
     check(groups, w, rows_of(w, 200), division)
 
 
+@pytest.mark.share(0)
 def test_words_of_one_product() -> None:
     for w in (Format(4, 2), Format(64, 32)):
         to_nearest = [tree for tree in rounded(w) if tree.op == "mulround"]
@@ -444,6 +452,7 @@ def test_words_of_one_product() -> None:
         check(groups, w, rows_of(w, 100))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("w", [w for w in FORMATS if w.width > 4], ids=str)
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_roots_of_squares_and_their_neighbours(w: Format, division: str) -> None:
@@ -692,6 +701,7 @@ def test_a_sum_undone_is_no_instruction() -> None:
             assert llvm_ir._cancelled(second, values["z"], y) is None
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("fault", list(faults()), ids=lambda f: f[0])
 def test_a_wrong_fold_is_found(fault: tuple[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     w = Format(4, 2)
