@@ -112,12 +112,15 @@ def for_types_only(node: ast.If) -> bool:
     return ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
 
-def imports(tree: ast.AST, at_import: bool = True) -> Iterator[tuple[int, str, int, bool]]:
+def imports(tree: ast.AST, calls: bool, at_import: bool = True) -> Iterator[tuple[int, str, int, bool]]:
     """(line, module, level of a relative import, whether importing the file runs it), strings included.
 
     `from retrograd import isa` counts as `retrograd.isa`: what is taken from a package may be a module.
+    `calls`: whether an expression may import. Expressions are most of a tree.
     """
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr) and not calls:
+            continue
         runs = at_import
         match node:
             case ast.Import(names=names):
@@ -135,14 +138,15 @@ def imports(tree: ast.AST, at_import: bool = True) -> Iterator[tuple[int, str, i
                 runs = False
             case _:
                 pass
-        yield from imports(node, runs)
+        yield from imports(node, calls, runs)
 
 
 def violations(path: PurePosixPath, source: str) -> list[str]:
     """What the file imports against the rules. `path` is relative to the root of the project."""
     folder = own_folder(path)
     found: list[str] = []
-    for line, module, level, runs in imports(ast.parse(source)):
+    calls = "import_module" in source or "__import__" in source
+    for line, module, level, runs in imports(ast.parse(source), calls):
         where = f"{path}:{line}: {module}"
         top = module.split(".")[0]
         if level:

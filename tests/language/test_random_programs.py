@@ -35,7 +35,7 @@ def examine(seed: int, generate: ModuleType, checks: ModuleType, interpreter: Mo
     return [forward, backward]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("seed", range(QUICK), ids=lambda seed: f"seed{seed}")
 def test_programs_do_as_the_model_says(
     seed: int, generate: ModuleType, checks: ModuleType, interpreter: ModuleType

@@ -97,7 +97,7 @@ def check_all_ends(form: str, step: int, level: int = 1) -> None:
     assert not np.any(back[:2])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("form", "step"), [("range", 2), ("reversed", -64), ("enumerate", -2), ("zip", 1)])
 def test_ends_known_at_run_time(form: str, step: int) -> None:
     check_all_ends(form, step)

@@ -107,7 +107,7 @@ more:   goto.lt r1, r2, again
 """
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(0)
 @pytest.mark.parametrize("w", [Q32, Format(64, 32)], ids=str)
 def test_a_jump_to_a_lower_address_is_under_way(buses: Callable[[Format], SimulatedBus], w: Format) -> None:
     program = rg.assemble(LOOP.format(w=w.width, f=w.frac))

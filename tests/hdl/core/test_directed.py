@@ -155,7 +155,7 @@ def first_of_two_guards(lockstep: Any, execute: Execute, w: Format) -> dict[str,
 CHECKS: list[Check] = [ends_of_the_code, least_branch_register, turned_and_back, first_of_two_guards]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("w", WIDTHS, ids=str)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_it_is_the_reference_machines(lockstep: Any, simulate: Simulate, check: Check, w: Format) -> None:

@@ -136,7 +136,7 @@ def chains() -> Iterator[tuple[str, list[Instruction]]]:
     yield "fixed point", [of("fmul.add", rd=1, ra=2, rb=3), of("fmul.add", rd=2, ra=1, rb=3), of("fmul.sub", rd=3, ra=1, rb=2), of("fmov.add", rd=1, ra=3)]  # fmt: skip
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(0)
 @pytest.mark.parametrize("lifted", [False, True])
 def test_each_instruction_gets_what_the_last_one_wrote(lockstep: Any, lifted: bool) -> None:
     """In both directions, turned after every number of steps, and one step at a time."""

@@ -285,7 +285,7 @@ def unsigned(circuit: Circuit, found: Product) -> tuple[Circuit, Product]:
     return circuit, replace(found, steps=(found.steps or [])[:-1])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("plant", "part"),
     [

@@ -263,7 +263,7 @@ def run_random(lockstep: Any, make: Make, first: int, count: int, hostile: float
     return met
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(0)
 @pytest.mark.parametrize("hostile", [0.0, 0.1], ids=["sound", "hostile"])
 def test_random_programs(lockstep: Any, translated: Make, hostile: float) -> None:
     met = run_random(lockstep, translated, 0, FEW, hostile)

@@ -226,7 +226,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 UNITS = [None, VectorUnit(4, True), VectorUnit(4, False), VectorUnit(2, False)]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_random_loops(

@@ -364,7 +364,7 @@ SOME = [
 ]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("function", "arguments", "by"), SOME, ids=lambda e: getattr(e, "__name__", ""))
 def test_examples(function: Any, arguments: Callable[[Any], tuple[Any, ...]], by: str) -> None:
     """Values and gradients are those of the reference machine."""

@@ -123,7 +123,7 @@ def compare(seed: int, rows: int) -> tuple[int, int]:
     return rows - len(found.failed), len(found.failed)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(0)
 @pytest.mark.usefixtures("lanes")
 def test_rows_near_the_bounds_fail_as_on_the_reference_machine() -> None:
     counts = np.array([compare(seed, 40) for seed in range(8)])

@@ -37,7 +37,7 @@ def run(file: str, tier: str, environment: dict[str, str] | None = None) -> subp
     return subprocess.run(command, capture_output=True, text=True, check=False, env=there)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(0)
 @needs_numba_cuda
 @pytest.mark.parametrize("file", FILES)
 def test_under_the_simulator(file: str) -> None:

@@ -377,7 +377,7 @@ def lane_trees() -> list[Group]:
     ]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("lanes", [2, 8])
 @pytest.mark.parametrize("asked", ["value", "truth"])
 def test_trees_side_by_side(lanes: int, asked: Asked) -> None:
