@@ -33,6 +33,7 @@ docs:
 	$(PYTHON) tools/derive_constants.py --check isa/constants.py
 	$(PYTHON) tools/analyse_energy.py --check docs
 	$(PYTHON) -m retrograd.benchmarks.reporting --check docs
+	$(PYTHON) -m retrograd.hdl.bus.register_documents --check docs/reference
 	$(PYTHON) tools/measure_cycles.py --check docs
 	$(PYTHON) tools/make_notebooks.py --check docs/notebooks
 	$(PYTHON) tools/measure_scaling.py --check docs

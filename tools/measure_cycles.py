@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from retrograd.examples import bessel, bundle_adjustment, hypot
+from retrograd.hdl.bus.device import CoprocessorDriver
+from retrograd.hdl.bus.links import SimulatedBus
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.entries import opcodes_of
 from retrograd.isa.files import write_file
 from retrograd.isa.manual.description import group_title
@@ -139,6 +142,30 @@ def by_group(units: Units) -> list[list[str]]:
     return rows
 
 
+def whole_tasks() -> Iterator[str]:
+    """A gradient on a simulated bus, in clock cycles: from the first transfer of `load` to the last cotangent that is read."""
+    yield (
+        "A task is to load a program, to run it, and to read its results and the cotangents of all words and registers. Each cycle of the clock counts, on a "
+        "Wishbone bus whose host has no pauses. The driver is that of Python, `CoprocessorDriver`."
+    )
+    yield ""
+    head = ["Task", "Format", "Core", "Computing, cycles", "Transfers, cycles", "All"]
+    rows = []
+    for name, made in ((title, made) for title, made, formats in WORKLOADS if SMALL in formats):
+        workload = made(SMALL)
+        if workload.loss is None:
+            continue
+        for core in CORES:
+            with SimulatedBus(Parameters(SMALL, core=core)) as bus:
+                device = CoprocessorDriver(bus)
+                begun = bus.clock
+                device.load(workload.program, workload.words)
+                found = device.gradient(workload.loss)
+                computing, whole = found.forward.cycles + found.backward.cycles, bus.clock - begun
+            rows.append([name, str(SMALL), core, str(computing), str(whole - computing), str(whole)])
+    yield markdown([head, *rows], right=range(3, len(head)))
+
+
 #: title, format, the runs forward and back, and whether the latter has cotangents
 Measured = tuple[str, Format, Run, Run, bool]
 
@@ -199,6 +226,7 @@ def tables() -> str:
                 if clocks else "No clock of this core is recorded, so the table has no times."
             ), "", markdown([head, *rows(found, core)], right=range(1, len(head))),
         ]  # fmt: skip
+    text += ["", "### Transfers included", "", *whole_tasks()]
     return "\n".join([*text, "", END])
 
 

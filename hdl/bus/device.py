@@ -4,7 +4,7 @@
     device.run()                  to the end, a trap or a limit
     device.gradient(loss)         run · copy out · clear cotangents, loss̄ := 1 · D = 1, reverse, run · ∂loss/∂word
 
-States after a trap and the order of events are those of the reference machine. Source: the register map in docs/coprocessor.md.
+States after a trap and the order of events are those of the reference machine. Source: the register map, docs/reference/registers.md.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
 
-from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, HostRegister
 from retrograd.hdl.bus.links import Bus, BusError, UnfinishedRun
+from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Area, HostRegister
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS
 from retrograd.isa.diagnostics import Diagnostic, InputError
@@ -23,7 +23,7 @@ from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
 _LOW, _WORD = (1 << 32) - 1, (1 << 64) - 1
-_COMMAND = {name: 1 << field.offset for name, field in COMMANDS}
+_STATUS = HostRegister.STATUS
 
 
 class Ended(Enum):
@@ -90,14 +90,18 @@ class CoprocessorDriver:
         self.bus = bus
         #: the hardware may hold a high half: one that this driver wrote, or an earlier driver
         self._half_may_wait = True
-        identity = self._read(Area.CONTROL, HostRegister.IDENTITY.value)
-        if identity >> 16 & 0xFFFF != MAGIC:
+        identity, named = self._read(HostRegister.IDENTITY), HostRegister.IDENTITY.field
+        if named("magic").of(identity) != MAGIC:
             raise BusError(f"what answers is no co-processor: it says {identity & _LOW:#010x}")
         #: the word format of the hardware
-        self.format = Format(identity >> 8 & 0xFF, identity & 0xFF)
+        self.format = Format(named("width").of(identity), named("fraction").of(identity))
         #: capacity in instructions and in words of data, rounded up to powers of two
-        self.code_words, self.data_words = 1 << (identity >> 32 & 0xFF), 1 << (identity >> 40 & 0xFF)
+        self.code_words, self.data_words = 1 << named("code_room").of(identity), 1 << named("data_room").of(identity)
         self._program: Program | None = None
+        #: the registers that the program can change, from r0 on; and the words of others that the host has set
+        self._registers, self._others = REGISTERS, dict[int, int]()
+        #: the STEPS that the hardware has, if this driver has set them
+        self._steps: int | None = None
 
     # ------------------------------------------------------------------ state
 
@@ -114,18 +118,24 @@ class CoprocessorDriver:
         ):  # fmt: skip
             if n > room:
                 _refuse(f"the program has {n} {what}, and the co-processor room for {room}")
-        self._write_all(Area.CODE, 0, program.code)
         data = [*program.data, *[0] * (words - len(program.data))]
         data[: len(memory)] = memory
-        self._write_all(Area.DATA, 0, data)
-        self._write_all(Area.REGISTERS, 0, [0] * REGISTERS)
+        # rd, ra and rb are bytes 6, 5 and 4 of an instruction. A program cannot reach a register that it does not name.
+        self._registers = 1 + max((max(word.to_bytes(8)[1:4]) for word in program.code), default=0)
+        self._others, self._steps = {}, None
+        self._write_all(Area.CODE, 0, program.code)
         self._set(HostRegister.CODE_SIZE, len(program.code))
         self._set(HostRegister.DATA_SIZE, words)
+        self._set(HostRegister.REGISTER_SIZE, self._registers)
+        self._set(HostRegister.INTERRUPT_ENABLE, sum(event.mask for event in HostRegister.INTERRUPT_ENABLE.fields))
+        self._command("zero_words", "zero_cotangents", "clear")
+        self._finished()
+        while data and not data[-1]:
+            del data[-1]
+        self._write_all(Area.DATA, 0, data)
         self._program, self._words, self._backward = program, words, backward
-        self.clear_cotangents()
         self._stand_before()
         self.modes()
-        self._command("clear")
 
     def _stand_before(self) -> None:
         """Set PC, BR and DIR as before the run."""
@@ -141,8 +151,9 @@ class CoprocessorDriver:
         return self._program
 
     def registers(self) -> list[int]:
-        """All registers, as words."""
-        return self._read_all(Area.REGISTERS, 0, REGISTERS)
+        """All registers, as words. Registers that the program does not name are not read: they are as the host has set them."""
+        words = self._read_all(Area.REGISTERS, 0, self._registers)
+        return words + [self._others.get(r, 0) for r in range(self._registers, REGISTERS)]
 
     def memory(self, first: int = 0, count: int | None = None) -> list[int]:
         """Words of memory; without arguments, all of the program's."""
@@ -150,7 +161,8 @@ class CoprocessorDriver:
 
     def register_cotangents(self) -> list[int]:
         """The cotangents of the registers."""
-        return self._read_all(Area.REGISTER_COTANGENTS, 0, REGISTERS)
+        cotangents = self._read_all(Area.REGISTER_COTANGENTS, 0, self._registers)
+        return cotangents + [0] * (REGISTERS - self._registers)
 
     def memory_cotangents(self, first: int = 0, count: int | None = None) -> list[int]:
         """The cotangents of the memory words."""
@@ -163,7 +175,9 @@ class CoprocessorDriver:
     def set_registers(self, words: Mapping[int, int]) -> None:
         """r := word."""
         for r, word in words.items():
-            self._write(Area.REGISTERS, r, word & self.format.mask)
+            self._write(Area.REGISTERS.address(r), word & self.format.mask)
+            if r >= self._registers:
+                self._others[r] = word & self.format.mask
 
     def set_memory(self, first: int, words: Iterable[int]) -> None:
         """M[first…] := words."""
@@ -171,9 +185,8 @@ class CoprocessorDriver:
 
     def clear_cotangents(self) -> None:
         """Set all cotangents to zero, and forget which were discarded."""
-        self._write_all(Area.REGISTER_COTANGENTS, 0, [0] * REGISTERS)
-        self._write_all(Area.DATA_COTANGENTS, 0, [0] * self._words)
-        self._command("forget")
+        self._command("zero_cotangents")
+        self._finished()
 
     def modes(self, *, differentiate: bool = False, overflow: bool = True, strict: bool = False) -> None:
         """Set the modes of the instructions that follow."""
@@ -188,18 +201,23 @@ class CoprocessorDriver:
     def run(self, steps: int | None = None) -> DeviceRun:
         """Run to the end, to a trap, or for `steps` ≥ 0 instructions. Raises InputError RG1009."""
         limit = need_steps(steps)
-        before = self._counters()
-        self._set(HostRegister.STEPS, limit)
-        self._command("run")
-        while True:
-            status = self._read(Area.CONTROL, HostRegister.STATUS.value)
-            if not status & 1:
-                break
-            self.bus.idle()
-        trapped, halted = (bool(status >> STATUS[name].offset & 1) for name in ("trapped", "halted"))
+        if limit != self._steps:
+            self._set(HostRegister.STEPS, limit)
+        self._command("clear", "run")
+        status = self._finished()
+        trapped, halted = (bool(_STATUS.field(name).of(status)) for name in ("trapped", "halted"))
         ended = Ended.TRAPPED if trapped else Ended.HALTED if halted else Ended.LIMIT
-        code = TrapCause(status >> STATUS["trap"].offset & 0xF).code if trapped else None
-        return self._outcome(ended, code, before)
+        code = TrapCause(_STATUS.field("trap").of(status)).code if trapped else None
+        pc, br = (self._signed(self._read(slot)) for slot in (HostRegister.PC, HostRegister.BR))
+        return DeviceRun(ended, code, pc, br, -1 if _STATUS.field("backward").of(status) else 1, *self._counters())
+
+    def _finished(self) -> int:
+        """The status, once the hardware is idle again."""
+        while True:
+            self.bus.idle()
+            status = self.bus.read(_STATUS.address)
+            if not _STATUS.field("busy").of(status):
+                return status
 
     def gradient(self, loss: int, *, register: bool = False, scale: int = 0, steps: int | None = None) -> Gradient:
         """∂loss/∂word for every initial word. The loss is a word of memory or a register.
@@ -215,7 +233,7 @@ class CoprocessorDriver:
         memory, registers = self.memory(), self.registers()
         self.clear_cotangents()
         area = Area.REGISTER_COTANGENTS if register else Area.DATA_COTANGENTS
-        self._write(area, loss, 1 << (self.format.frac + scale))
+        self._write(area.address(loss), 1 << (self.format.frac + scale))
         self.modes(differentiate=True)
         self.turn()
         backward = self.run(steps)
@@ -234,24 +252,21 @@ class CoprocessorDriver:
                 trapped=outcome.ended is Ended.TRAPPED,
             )
 
-    def _outcome(self, ended: Ended, code: str | None, before: Sequence[int]) -> DeviceRun:
-        pc, br = (self._signed(self._read(Area.CONTROL, slot.value)) for slot in (HostRegister.PC, HostRegister.BR))
-        backward = self._read(Area.CONTROL, HostRegister.DIRECTION.value)
-        counts = [now - then for now, then in zip(self._counters(), before, strict=True)]
-        return DeviceRun(ended, code, pc, br, -1 if backward else 1, *counts)
-
     def _counters(self) -> list[int]:
-        slots = (HostRegister.CYCLES, HostRegister.RETIRED, HostRegister.TOGGLED, HostRegister.ERASED)
-        return [self._read(Area.CONTROL, slot.value) for slot in slots]
+        """Cycles, instructions, bits toggled and bits erased of the last run."""
+        return self._read_wide(HostRegister.CYCLES.address, 4)
 
     # ------------------------------------------------------------------ the bus
 
-    def _read(self, area: Area, index: int) -> int:
-        at = _address(area, index)
-        return self.bus.read(at) | self.bus.read(at + 4) << 32
+    def _read(self, slot: HostRegister) -> int:
+        (word,) = self._read_wide(slot.address, 1)
+        return word
 
-    def _write(self, area: Area, index: int, word: int) -> None:
-        at = _address(area, index)
+    def _read_wide(self, at: int, count: int) -> list[int]:
+        halves = self.bus.read_words(at, 2 * count, 4)
+        return [low | high << 32 for low, high in zip(halves[::2], halves[1::2], strict=True)]
+
+    def _write(self, at: int, word: int) -> None:
         # A high half of 0 is not written, unless a transfer that failed may have left a high half for this slot.
         if word >> 32 or self._half_may_wait:
             self._half_may_wait = True
@@ -260,27 +275,38 @@ class CoprocessorDriver:
         self._half_may_wait = False
 
     def _read_all(self, area: Area, first: int, count: int) -> list[int]:
-        mask = self.format.mask
-        if self.format.width <= 32:
-            return [self.bus.read(_address(area, i)) & mask for i in range(first, first + count)]
-        return [self._read(area, i) & mask for i in range(first, first + count)]
+        at, mask = area.address(first), self.format.mask
+        words = self.bus.read_words(at, count, 8) if self.format.width <= 32 else self._read_wide(at, count)
+        return [word & mask for word in words]
 
     def _write_all(self, area: Area, first: int, words: Iterable[int]) -> None:
-        for i, word in enumerate(words, first):
-            self._write(area, i, word & _WORD)
+        """Write a block: the low words alone, if the high ones are 0; else from the last word down, the high half of each first."""
+        block = [word & _WORD for word in words]
+        if block and self._half_may_wait:
+            self._write(area.address(first), block.pop(0))
+            first += 1
+        if not block:
+            return
+        self._half_may_wait = True
+        if any(word >> 32 for word in block):
+            halves = [half for word in reversed(block) for half in (word >> 32, word & _LOW)]
+            self.bus.write_words(area.address(first + len(block) - 1) + 4, halves, -4)
+        else:
+            self.bus.write_words(area.address(first), block, 8)
+        self._half_may_wait = False
 
     def _set(self, slot: HostRegister, word: int) -> None:
-        self._write(Area.CONTROL, slot.value, word)
+        if slot is HostRegister.STEPS:
+            self._steps = None
+        self._write(slot.address, word)
+        if slot is HostRegister.STEPS:
+            self._steps = word
 
-    def _command(self, name: str) -> None:
-        self._set(HostRegister.CONTROL, _COMMAND[name])
+    def _command(self, *names: str) -> None:
+        self._set(HostRegister.CONTROL, sum(HostRegister.CONTROL.field(name).mask for name in names))
 
     def _signed(self, word: int) -> int:
         return word - (word >> 63 << 64)
-
-
-def _address(area: Area, index: int) -> int:
-    return area.value << 28 | index << 3
 
 
 def _refuse(message: str) -> NoReturn:

@@ -7,100 +7,35 @@ belongs to its slot: a write to the low word of another slot discards it, and a 
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Access, Area, HostRegister
 from retrograd.hdl.bus.wishbone import Wishbone
-from retrograd.hdl.core.ports import Modes, Settings, Window
+from retrograd.hdl.core.ports import Modes, Settings, Space, Window
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import COUNTER, REGISTERS, Parameters
 
-#: first half of the identification
-MAGIC = 0x5247
-#: the STEPS of a run without limit: no run takes as many
-UNLIMITED = (1 << 64) - 1
-
-
-class HostRegister(Enum):
-    """Slots of area 0. The byte address is 8 times the number."""
-
-    #: MAGIC << 16 | W << 8 | F; in the high word n of data << 8 | n of code, for 2^n words each
-    IDENTITY = 0
-    #: commands, one bit each; several may be given at once
-    CONTROL = 1
-    STATUS = 2
-    #: D, overflow, strict
-    MODES = 3
-    PC = 4
-    BR = 5
-    #: 1 where DIR = −1
-    DIRECTION = 6
-    CODE_SIZE = 7
-    DATA_SIZE = 8
-    #: the number of instructions that RUN executes; `UNLIMITED` after reset
-    STEPS = 9
-    CYCLES = 10
-    RETIRED = 11
-    TOGGLED = 12
-    ERASED = 13
-
-
-class Area(Enum):
-    """Areas: the upper four bits of a byte address. From 1 on they are the spaces of the window."""
-
-    CONTROL = 0
-    REGISTERS = 1
-    REGISTER_COTANGENTS = 2
-    DATA = 3
-    DATA_COTANGENTS = 4
-    CODE = 5
-
-
 #: Commands: bits of the control slot. All but STOP are refused while the core is busy.
-COMMANDS = data.StructLayout(
-    {
-        # execute STEPS instructions, or one
-        "run": 1,
-        "step": 1,
-        # stop after the current instruction
-        "stop": 1,
-        # reverse DIR: the next step undoes the last
-        "turn": 1,
-        # forget discarded cotangents
-        "forget": 1,
-        # set the counters to zero
-        "clear": 1,
-    }
-)
-
-STATUS = data.StructLayout(
-    {
-        "busy": 1,
-        # the reason: the end of the program, or a trap
-        "halted": 1,
-        "trapped": 1,
-        # DIR = −1
-        "backward": 1,
-        "unused": 4,
-        "trap": TrapCause,
-    }
-)
+COMMANDS = HostRegister.CONTROL.layout
+STATUS = HostRegister.STATUS.layout
+POINTER = HostRegister.POINTER.layout
+EVENTS = HostRegister.INTERRUPT_PENDING.layout
 
 #: the other half of a transfer of 64 bits, and its slot: area and index
 _HALF = data.StructLayout({"valid": 1, "slot": 29, "word": 32})
 
-#: slots that are read only, and slots that are set while the core is idle
-_TOLD = (
-    HostRegister.IDENTITY,
-    HostRegister.STATUS,
-    HostRegister.CYCLES,
-    HostRegister.RETIRED,
-    HostRegister.TOGGLED,
-    HostRegister.ERASED,
-)
+#: slots that a host cannot write, and slots that it can write while the core is busy
+_FIXED = tuple(slot for slot in HostRegister if slot.access is Access.READ)
+_ALWAYS = tuple(slot for slot in HostRegister if slot.while_busy)
+#: the bits of POINTER that exist
+_POINTS = sum(field.mask for field in HostRegister.POINTER.fields)
+#: the areas that are set to zero, by the command that does it
+_ZEROED = {
+    "zero_words": (Area.REGISTERS, Area.DATA), "zero_cotangents": (Area.REGISTER_COTANGENTS, Area.DATA_COTANGENTS),
+}  # fmt: skip
 
 
 class HostInterface(wiring.Component):
@@ -108,9 +43,16 @@ class HostInterface(wiring.Component):
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = p = parameters
+        #: the registers that are set to zero; and whether words are being set to zero
+        self.register_size = Signal(range(REGISTERS + 1), init=REGISTERS)
+        self.zeroing = Signal()
         super().__init__(
             {
                 "bus": In(Wishbone()),
+                #: high while an enabled event is pending
+                "interrupt": Out(1),
+                #: a run goes on, or words are being set to zero
+                "busy": Out(1),
                 # the core's ports, in the opposite direction
                 "run": Out(1),
                 "modes": Out(Modes()),
@@ -134,17 +76,22 @@ class HostInterface(wiring.Component):
         m = Module()
         bus, p = self.bus, self.parameters
         running, left = Signal(), Signal(64)
-        steps, status, busy = Signal(64, init=UNLIMITED), Signal(STATUS), Signal()
+        steps, status, busy = Signal(64, init=UNLIMITED), Signal(STATUS), self.busy
         run: Value = running
         if p.microarchitecture.overlapped:
             # Instructions may begin in cycles that follow each other: the last one stops the run at once.
             last = Signal()
             m.d.sync += last.eq(left == Mux(self.begins, 2, 1))
             run = running & ~(self.begins & last)
+        zeroes = _Zeroes(m, self)
+        pending, enabled = Signal(EVENTS), Signal(EVENTS)
         m.d.comb += [
             self.run.eq(run),
-            busy.eq(running | ~self.idle),
+            busy.eq(running | ~self.idle | self.zeroing),
+            self.interrupt.eq((pending.as_value() & enabled.as_value()).any()),
             status.busy.eq(busy),
+            status.zeroing.eq(self.zeroing),
+            status.interrupt.eq(self.interrupt),
             status.backward.eq(self.backward),
         ]
         ended = self.halts | self.traps
@@ -160,19 +107,39 @@ class HostInterface(wiring.Component):
                 status.trap.eq(self.trap),
             ]
 
+        # ------------------------------------------------ events: a new one is not cleared with the old ones
+        launched, cleared = Signal(), Signal(EVENTS)
+        m.d.sync += pending.eq(pending.as_value() & ~cleared.as_value())
+        with m.If(launched & ~running & self.idle):
+            m.d.sync += launched.eq(0)
+            with m.If(status.halted):
+                m.d.sync += pending.halted.eq(1)
+            with m.Elif(status.trapped):
+                m.d.sync += pending.trapped.eq(1)
+            with m.Else():
+                m.d.sync += pending.stopped.eq(1)
+        with m.If(zeroes.done):
+            m.d.sync += pending.zeroed.eq(1)
+
         # ------------------------------------------------ address decoding
-        area, index, high = Signal(4), Signal(25), Signal()
-        slot = Signal(HostRegister)
-        m.d.comb += [Cat(high, index, area).eq(bus.adr), slot.eq(index)]
-        exists = Signal()
+        addressed, number, high = Signal(4), Signal(25), Signal()
+        slot, pointer = Signal(HostRegister), Signal(POINTER)
+        m.d.comb += [Cat(high, number, addressed).eq(bus.adr), slot.eq(number)]
+        # The word of the slot STREAM is the one at the pointer.
+        area, index, exists, streams = Signal(4), Signal(25), Signal(), Signal()
+        m.d.comb += [
+            streams.eq((addressed == Area.CONTROL.value) & (number == HostRegister.STREAM.value)),
+            area.eq(Mux(streams, pointer.area, addressed)),
+            index.eq(Mux(streams, pointer.index, number)),
+        ]
         sizes = {
-            Area.CONTROL: max(s.value for s in HostRegister) + 1, Area.REGISTERS: REGISTERS, Area.REGISTER_COTANGENTS: REGISTERS,
+            Area.CONTROL: len(HostRegister), Area.REGISTERS: REGISTERS, Area.REGISTER_COTANGENTS: REGISTERS,
             Area.DATA: p.data_words, Area.DATA_COTANGENTS: p.data_words, Area.CODE: p.code_words,
         }  # fmt: skip
         with m.Switch(area):
             for which, size in sizes.items():
                 with m.Case(which.value):
-                    m.d.comb += exists.eq(index < size)
+                    m.d.comb += exists.eq((index < size) & (~streams if which is Area.CONTROL else 1))
 
         # ------------------------------------------------ reads and writes
         told, kept, waiting = Signal(64), Signal(_HALF), Signal(_HALF)
@@ -182,6 +149,7 @@ class HostInterface(wiring.Component):
         commands = Signal(COMMANDS)
         m.d.comb += commands.eq(bus.dat_w)
         in_window = area != Area.CONTROL.value
+        zero = Cat(commands[name] for name in _ZEROED)
         allowed = Signal()
         with m.If(~exists):
             m.d.comb += allowed.eq(0)
@@ -192,15 +160,19 @@ class HostInterface(wiring.Component):
         with m.Elif(~bus.we):
             m.d.comb += allowed.eq(1)
         with m.Elif(slot == HostRegister.CONTROL):
-            others = Cat(commands.run, commands.step, commands.turn, commands.forget, commands.clear).any()
+            others = (bus.dat_w & ~HostRegister.CONTROL.field("stop").mask).any()
             m.d.comb += allowed.eq(
-                bus.sel.all() & ~(busy & others) & ~(commands.run & commands.step) & (bus.dat_w >> COMMANDS.size == 0)
-            )
+                bus.sel.all() & ~(busy & others) & (bus.dat_w >> COMMANDS.size == 0)
+                & ~(commands.run & commands.step) & ~((commands.run | commands.step) & zero.any())
+            )  # fmt: skip
         with m.Else():
-            fixed = Signal()
-            with m.Switch(slot), m.Case(*_TOLD):
-                m.d.comb += fixed.eq(1)
-            m.d.comb += allowed.eq(bus.sel.all() & ~busy & ~fixed)
+            fixed, free = Signal(), Signal()
+            with m.Switch(slot):
+                with m.Case(*_FIXED):
+                    m.d.comb += fixed.eq(1)
+                with m.Case(*_ALWAYS):
+                    m.d.comb += free.eq(1)
+            m.d.comb += allowed.eq(bus.sel.all() & (~busy | free) & ~fixed)
 
         answers = {
             HostRegister.IDENTITY: self._identity(), HostRegister.STATUS: status,
@@ -209,6 +181,8 @@ class HostInterface(wiring.Component):
             HostRegister.CODE_SIZE: self.code_size, HostRegister.DATA_SIZE: self.data_size, HostRegister.STEPS: steps,
             HostRegister.CYCLES: self.counters[0], HostRegister.RETIRED: self.counters[1],
             HostRegister.TOGGLED: self.counters[2], HostRegister.ERASED: self.counters[3],
+            HostRegister.REGISTER_SIZE: self.register_size, HostRegister.INTERRUPT_ENABLE: enabled,
+            HostRegister.INTERRUPT_PENDING: pending, HostRegister.POINTER: pointer,
         }  # fmt: skip
         with m.Switch(slot):
             for asked_for, answer in answers.items():
@@ -216,17 +190,20 @@ class HostInterface(wiring.Component):
                     m.d.comb += told.eq(answer)
 
         # ------------------------------------------------ transfers
-        window, asked = self.window, Signal()
+        window, asked, moves = self.window, Signal(), Signal()
         begins = bus.cyc & bus.stb & ~bus.ack & ~bus.err
         acts = Signal()
         m.d.sync += [bus.ack.eq(0), bus.err.eq(0), asked.eq(0)]
-        m.d.comb += [
-            window.space.eq(area - 1),
-            window.address.eq(index),
-            window.written.eq(written),
-            window.read.eq(begins & allowed & in_window & ~bus.we & ~high),
-            window.write.eq(acts & in_window),
-        ]
+        with m.If(self.zeroing):
+            zeroes.drive(m, window)
+        with m.Else():
+            m.d.comb += [
+                window.space.eq(area - 1),
+                window.address.eq(index),
+                window.written.eq(written),
+                window.read.eq(begins & allowed & in_window & ~bus.we & ~high),
+                window.write.eq(acts & in_window),
+            ]
         with m.If(begins):
             with m.If(~allowed):
                 m.d.sync += bus.err.eq(1)
@@ -245,11 +222,29 @@ class HostInterface(wiring.Component):
                 found = Mux(in_window, window.data, told)
                 m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(found[:32])]
                 m.d.sync += [kept.valid.eq(1), kept.slot.eq(here), kept.word.eq(found[32:])]
+                m.d.comb += moves.eq(1)
+        with m.If(streams & (moves | acts)):
+            m.d.sync += pointer.index.eq(pointer.index + 1)
 
-        self._act(m, acts & ~in_window, slot, commands, written, steps)
+        self._act(m, acts & ~in_window, slot, commands, written)
+        with m.If(acts & ~in_window), m.Switch(slot):
+            with m.Case(HostRegister.STEPS):
+                m.d.sync += steps.eq(written)
+            with m.Case(HostRegister.REGISTER_SIZE):
+                m.d.sync += self.register_size.eq(_at_most(written, REGISTERS))
+            with m.Case(HostRegister.POINTER):
+                m.d.sync += pointer.eq(written & _POINTS)
+            with m.Case(HostRegister.INTERRUPT_ENABLE):
+                m.d.sync += enabled.eq(written)
+            with m.Case(HostRegister.INTERRUPT_CLEAR):
+                m.d.comb += cleared.eq(written)
         with m.If(acts & ~in_window & (slot == HostRegister.CONTROL)):
+            with m.If(commands.run | commands.step | zero.any()):
+                m.d.sync += pending.eq(0)
+            m.d.comb += zeroes.begin.eq(zero)
             with m.If(commands.run | commands.step):
                 m.d.sync += [
+                    launched.eq(1),
                     running.eq(commands.step | (steps != 0)), left.eq(Mux(commands.step, 1, steps)),
                     status.halted.eq(0), status.trapped.eq(0), status.trap.eq(TrapCause.NONE),
                 ]  # fmt: skip
@@ -257,13 +252,17 @@ class HostInterface(wiring.Component):
                 m.d.sync += running.eq(0)
         return m
 
-    def _act(self, m: Module, acts: Value, slot: Any, commands: Any, written: Value, steps: Signal) -> None:
-        """The effect of a write to a slot."""
+    def _act(self, m: Module, acts: Value, slot: Any, commands: Any, written: Value) -> None:
+        """The effect of a write to a slot on the core."""
         s = self.settings
         m.d.comb += s.value.eq(written.as_signed())
         with m.If(acts), m.Switch(slot):
             with m.Case(HostRegister.CONTROL):
-                m.d.comb += [s.turn.eq(commands.turn), s.forget.eq(commands.forget), s.clear.eq(commands.clear)]
+                m.d.comb += [
+                    s.turn.eq(commands.turn),
+                    s.forget.eq(commands.forget | commands.zero_cotangents),
+                    s.clear.eq(commands.clear),
+                ]
             with m.Case(HostRegister.MODES):
                 modes = self.modes
                 m.d.sync += Cat(modes.differentiate, modes.overflow, modes.strict).eq(written)
@@ -277,14 +276,54 @@ class HostInterface(wiring.Component):
                 m.d.sync += self.code_size.eq(_at_most(written, self.parameters.code_words))
             with m.Case(HostRegister.DATA_SIZE):
                 m.d.sync += self.data_size.eq(_at_most(written, self.parameters.data_words))
-            with m.Case(HostRegister.STEPS):
-                m.d.sync += steps.eq(written)
 
     def _identity(self) -> Value:
         p = self.parameters
-        low = MAGIC << 16 | p.width << 8 | p.format.frac
-        high = (p.data_words - 1).bit_length() << 8 | (p.code_words - 1).bit_length()
-        return Const(high << 32 | low, 64)
+        words = {
+            "fraction": p.format.frac, "width": p.width, "magic": MAGIC,
+            "code_room": (p.code_words - 1).bit_length(), "data_room": (p.data_words - 1).bit_length(),
+        }  # fmt: skip
+        return Const(sum(word << HostRegister.IDENTITY.field(name).low for name, word in words.items()), 64)
+
+
+class _Zeroes:
+    """Sets words of the core's memories to zero through its window, one a cycle, area after area."""
+
+    def __init__(self, m: Module, host: HostInterface) -> None:
+        self.host = host
+        #: one bit for each command: it begins
+        self.begin = Signal(len(_ZEROED))
+        #: in the last cycle
+        self.done = Signal()
+        areas = [area for group in _ZEROED.values() for area in group]
+        todo, place = Signal(len(areas)), Signal(range(max(REGISTERS, host.parameters.data_words) + 1))
+        self._space, self._place, size, self._inside = Signal(Space), place, Signal(32), Signal()
+        m.d.comb += [host.zeroing.eq(todo.any()), self._inside.eq(place < size)]
+        # The areas in their order; each takes a cycle more than it has words.
+        with m.Switch(todo):
+            for i, area in enumerate(areas):
+                with m.Case("-" * (len(areas) - 1 - i) + "1" + "0" * i):
+                    in_registers = area in (Area.REGISTERS, Area.REGISTER_COTANGENTS)
+                    m.d.comb += [
+                        self._space.eq(area.value - 1),
+                        size.eq(host.register_size if in_registers else host.data_size),
+                        self.done.eq(~self._inside & host.idle & (todo == 1 << i)),
+                    ]
+                    with m.If(host.idle):
+                        m.d.sync += place.eq(Mux(self._inside, place + 1, 0))
+                        with m.If(~self._inside):
+                            m.d.sync += todo[i].eq(0)
+        with m.If(self.begin.any()):
+            n = len(areas) // len(_ZEROED)
+            m.d.sync += [place.eq(0), todo.eq(Cat(bit.replicate(n) for bit in self.begin))]
+
+    def drive(self, m: Module, window: Any) -> None:
+        """The window, while they are set."""
+        m.d.comb += [
+            window.space.eq(self._space),
+            window.address.eq(self._place),
+            window.write.eq(self._inside & self.host.idle),
+        ]
 
 
 def _at_most(value: Value, limit: int) -> Value:

@@ -1,13 +1,15 @@
 """Links from a host to a co-processor's bus: simulated hardware, and a serial line.
 
     bus.read(address) -> word of 32 bits          bus.write(address, word)
+    bus.read_words(address, count, step)          bus.write_words(address, words, step)
 
-Addresses are in bytes. A refused transfer raises BusError and has changed nothing.
+Addresses and steps are in bytes. A refused transfer raises BusError and has changed nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any, Protocol
 
@@ -34,26 +36,38 @@ class UnfinishedRun(BusError):
         self.trapped = trapped
 
 
-class Bus(Protocol):
-    """The bus as a driver uses it."""
+class Bus(ABC):
+    """The bus as a driver uses it. A link of your own has `read`, `write` and `idle`; it may have faster bursts, too."""
 
+    @abstractmethod
     def read(self, address: int) -> int:
         """The word at a byte address. Raises BusError."""
 
+    @abstractmethod
     def write(self, address: int, word: int) -> None:
         """Write a word. Raises BusError."""
 
+    @abstractmethod
     def idle(self) -> None:
-        """Let some time pass for the hardware."""
+        """Let some time pass for the hardware, to its interrupt at the longest."""
+
+    def read_words(self, address: int, count: int, step: int) -> list[int]:
+        """A burst: the words at address, address + step, …. Raises BusError."""
+        return [self.read(address + i * step) for i in range(count)]
+
+    def write_words(self, address: int, words: Sequence[int], step: int) -> None:
+        """A burst: write the words to address, address + step, …. Raises BusError, after some or all of them."""
+        for i, word in enumerate(words):
+            self.write(address + i * step, word)
 
 
-class SimulatedBus:
+class SimulatedBus(Bus):
     """A co-processor in Amaranth's simulator, whose time passes only during transfers and waits. Slow; needs no other tool.
 
     `vcd`: a file for the waveforms, complete once the bus is closed.
     """
 
-    #: cycles of one wait
+    #: the longest wait for the interrupt, in cycles
     PATIENCE = 50
 
     def __init__(self, parameters: Parameters, *, vcd: str | None = None) -> None:
@@ -93,8 +107,11 @@ class SimulatedBus:
         """See Bus."""
 
         async def wait(ctx: Any) -> None:
-            await ctx.tick().repeat(self.PATIENCE)
-            self.clock += self.PATIENCE
+            for _ in range(self.PATIENCE):
+                if ctx.get(self._coprocessor.interrupt):
+                    break
+                await ctx.tick()
+                self.clock += 1
 
         self._do(wait)
 
@@ -155,7 +172,7 @@ class SerialLine(Protocol):
         """Up to `size` bytes; fewer after a timeout."""
 
 
-class SerialBus:
+class SerialBus(Bus):
     """A `SerialCoprocessor` at the end of a serial line.
 
     SerialBus(serial.Serial("/dev/ttyUSB0", 115200, timeout=1))
@@ -167,19 +184,43 @@ class SerialBus:
     def read(self, address: int) -> int:
         """See Bus."""
         self.line.write(b"R" + address.to_bytes(4, "little"))
-        self._answer(address, None)
-        data = self.line.read(4)
-        if len(data) < 4:
-            raise BusError(f"the answer to reading {address:#010x} stops after {1 + len(data)} of 5 bytes", _LINE)
-        return int.from_bytes(data, "little")
+        return self._word(address)
 
     def write(self, address: int, word: int) -> None:
         """See Bus."""
         self.line.write(b"W" + address.to_bytes(4, "little") + word.to_bytes(4, "little"))
         self._answer(address, word)
 
+    def read_words(self, address: int, count: int, step: int) -> list[int]:
+        """See Bus. A burst of the line has up to 65,535 words."""
+        words: list[int] = []
+        while len(words) < count:
+            first, n = address + len(words) * step, min(count - len(words), _BURST)
+            self.line.write(b"r" + self._burst(first, n, step))
+            words += [self._word(first + i * step) for i in range(n)]
+        return words
+
+    def write_words(self, address: int, words: Sequence[int], step: int) -> None:
+        """See Bus."""
+        for at in range(0, len(words), _BURST):
+            first, part = address + at * step, words[at : at + _BURST]
+            data = b"".join(word.to_bytes(4, "little") for word in part)
+            self.line.write(b"w" + self._burst(first, len(part), step) + data)
+            self._answer(first, part[0])
+
+    @staticmethod
+    def _burst(first: int, count: int, step: int) -> bytes:
+        return first.to_bytes(4, "little") + count.to_bytes(2, "little") + step.to_bytes(1, "little", signed=True)
+
     def idle(self) -> None:
         """See Bus. The transfers of a serial line take long enough."""
+
+    def _word(self, address: int) -> int:
+        self._answer(address, None)
+        data = self.line.read(4)
+        if len(data) < 4:
+            raise BusError(f"the answer to reading {address:#010x} stops after {1 + len(data)} of 5 bytes", _LINE)
+        return int.from_bytes(data, "little")
 
     def _answer(self, address: int, word: int | None) -> None:
         answer = self.line.read(1)
@@ -190,6 +231,8 @@ class SerialBus:
             raise BusError(f"{_transfer(address, word)}: {said}", _LINE)
 
 
+#: the most words of a burst
+_BURST = 65_535
 _LINE = "Look at the line's speed, and that it is a SerialCoprocessor's. It forgets half a command after a while."
 
 

@@ -1,17 +1,20 @@
-"""The bus over a serial line, for boards: each command of the host is one transfer.
+"""The bus over a serial line, for boards: each command of the host is one transfer, or a burst of them.
 
-    'W' address data  →  'K' if it was carried out, 'E' if refused
-    'R' address       →  'K' data, or 'E'
+    'W' address data               →  'K' if it was carried out, 'E' if refused
+    'R' address                    →  'K' data, or 'E'
+    'w' address count step data…   →  'K' if all were carried out, else 'E'
+    'r' address count step         →  'K' data for each word, to the end or to the first 'E'
 
-Byte addresses and data have 4 bytes, lowest first. Any other command is answered by '?'. An incomplete command is discarded
-after a pause, so a host that has lost synchronisation regains it by waiting.
+Byte addresses and data have 4 bytes, lowest first. The count has 2 bytes; 0 stands for 65,536. The step is a signed byte, which is
+added to the address after each word. Any other command is answered by '?'. An incomplete command is discarded after a pause, so a host
+that has lost synchronisation regains it by waiting.
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.bus.uart import Receiver, Transmitter
@@ -27,6 +30,7 @@ class _State(Enum):
     DATA = 2
     TRANSFER = 3
     ANSWER = 4
+    BURST = 5
 
 
 class SerialHost(wiring.Component):
@@ -41,7 +45,9 @@ class SerialHost(wiring.Component):
         m.submodules.receiver = receiver = Receiver(self.cycles_per_bit)
         m.submodules.transmitter = transmitter = Transmitter(self.cycles_per_bit)
         bus = self.bus
-        state, count, writes = Signal(_State), Signal(3), Signal()
+        state, count, writes, burst, failed = Signal(_State), Signal(3), Signal(), Signal(), Signal()
+        # Of a burst: the words after this one, and the step.
+        left, step = Signal(16), Signal(signed(8))
         address, word = Signal(32), Signal(32)
         # The bytes to send, from the lowest on; `count` is their number.
         answer = Signal(40)
@@ -56,9 +62,12 @@ class SerialHost(wiring.Component):
 
         with m.Switch(state):
             with m.Case(_State.COMMAND), m.If(receiver.valid):
-                known = (receiver.byte == ord("W")) | (receiver.byte == ord("R"))
+                known = receiver.byte.matches(*map(ord, "WRwr"))
                 m.d.sync += [
-                    writes.eq(receiver.byte == ord("W")),
+                    writes.eq(receiver.byte.matches(*map(ord, "Ww"))),
+                    burst.eq(receiver.byte.matches(*map(ord, "wr"))),
+                    left.eq(0),
+                    failed.eq(0),
                     answer.eq(ord("?")),
                     count.eq(Mux(known, 4, 1)),
                     state.eq(Mux(known, _State.ADDRESS, _State.ANSWER)),
@@ -67,7 +76,20 @@ class SerialHost(wiring.Component):
                 with m.If(receiver.valid):
                     m.d.sync += [address.eq(Cat(address[8:], receiver.byte)), count.eq(count - 1)]
                     with m.If(count == 1):
-                        m.d.sync += [count.eq(4), state.eq(Mux(writes, _State.DATA, _State.TRANSFER))]
+                        after = Mux(burst, _State.BURST, Mux(writes, _State.DATA, _State.TRANSFER))
+                        m.d.sync += [count.eq(Mux(burst, 3, 4)), state.eq(after)]
+                with m.Elif(waited == patience):
+                    m.d.sync += state.eq(_State.COMMAND)
+            with m.Case(_State.BURST):
+                with m.If(receiver.valid):
+                    m.d.sync += [Cat(left, step).eq(Cat(left[8:], step, receiver.byte)), count.eq(count - 1)]
+                    with m.If(count == 1):
+                        # The count is whole, and comes down by one to the words after the first.
+                        m.d.sync += [
+                            Cat(left, step).eq(Cat((Cat(left[8:], step) - 1)[:16], receiver.byte)),
+                            count.eq(4),
+                            state.eq(Mux(writes, _State.DATA, _State.TRANSFER)),
+                        ]
                 with m.Elif(waited == patience):
                     m.d.sync += state.eq(_State.COMMAND)
             with m.Case(_State.DATA):
@@ -81,17 +103,24 @@ class SerialHost(wiring.Component):
                 # The bus addresses words: a byte address that is no multiple of four is refused.
                 aligned = address[:2] == 0
                 m.d.comb += [bus.cyc.eq(aligned), bus.stb.eq(aligned)]
-                with m.If(bus.err | ~aligned):
-                    m.d.sync += [answer.eq(ord("E")), count.eq(1), state.eq(_State.ANSWER)]
-                with m.Elif(bus.ack):
-                    m.d.sync += [
-                        answer.eq(Cat(Const(ord("K"), 8), bus.dat_r)),
-                        count.eq(Mux(writes, 1, 5)),
-                        state.eq(_State.ANSWER),
-                    ]
+                refused = bus.err | ~aligned
+                with m.If(refused | bus.ack):
+                    m.d.sync += [failed.eq(failed | refused), state.eq(_State.ANSWER)]
+                    with m.If(writes & (left != 0)):
+                        # The words of a burst that was refused are received to the last.
+                        m.d.sync += [left.eq(left - 1), address.eq(address + step), count.eq(4), state.eq(_State.DATA)]
+                    with m.Elif(refused | failed):
+                        m.d.sync += [answer.eq(ord("E")), count.eq(1), left.eq(0)]
+                    with m.Else():
+                        m.d.sync += [
+                            answer.eq(Cat(Const(ord("K"), 8), bus.dat_r)),
+                            count.eq(Mux(writes, 1, 5)),
+                        ]
             with m.Case(_State.ANSWER):
-                with m.If(count == 0):
+                with m.If((count == 0) & (left == 0)):
                     m.d.sync += state.eq(_State.COMMAND)
+                with m.Elif(count == 0):
+                    m.d.sync += [left.eq(left - 1), address.eq(address + step), state.eq(_State.TRANSFER)]
                 with m.Elif(transmitter.ready):
                     m.d.sync += [answer.eq(answer >> 8), count.eq(count - 1)]
         return m

@@ -5,6 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from retrograd.hdl.bus.axi_lite import AxiLite, AxiLiteBridge
 from retrograd.hdl.bus.host_interface import HostInterface
 from retrograd.hdl.bus.serial_interface import SerialHost
 from retrograd.hdl.bus.wishbone import Wishbone
@@ -28,6 +29,10 @@ class Coprocessor(wiring.Component):
         super().__init__(
             {
                 "bus": In(Wishbone()),
+                #: high while an enabled event is pending
+                "interrupt": Out(1),
+                #: a run goes on, or words are being set to zero
+                "busy": Out(1),
                 #: the retirement port
                 "retirement": Out(Retirement(parameters)),
             }
@@ -44,7 +49,25 @@ class Coprocessor(wiring.Component):
         for name in _SHARED:
             of_host, of_core = getattr(host, name), getattr(core, name)
             m.d.comb += of_core.eq(of_host) if name in _FROM_HOST else of_host.eq(of_core)
+        m.d.comb += [self.interrupt.eq(host.interrupt), self.busy.eq(host.busy)]
         m.d.comb += [host.counters[i].eq(core.counters[i]) for i in range(4)]
+        return m
+
+
+class AxiLiteCoprocessor(wiring.Component):
+    """A co-processor on AXI4-Lite. The retirement port is not led out."""
+
+    def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
+        self.coprocessor = Coprocessor(parameters, microcode)
+        super().__init__({"bus": In(AxiLite()), "interrupt": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.coprocessor = coprocessor = self.coprocessor
+        m.submodules.bridge = bridge = AxiLiteBridge()
+        connect(m, flipped(self.bus), bridge.axi)
+        connect(m, bridge.bus, coprocessor.bus)
+        m.d.comb += self.interrupt.eq(coprocessor.interrupt)
         return m
 
 

@@ -7,6 +7,7 @@
     halves       two halves that are written to a slot arrive together; two halves that are read are those of one moment
     other slot   a held half is dropped by a write to the low word of another slot
     stop         a command to stop is obeyed at once
+    zeroes       a command that sets words to zero writes zeros only, while the core is idle, within the sizes; no transfer reaches a memory meanwhile
     reset        the state after reset
 
 A master holds a transfer until it is answered. The states are all states of the registers, so the bounds limit the transfers, and not the time
@@ -22,7 +23,8 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import z3
-from retrograd.hdl.bus.host_interface import UNLIMITED, HostInterface, HostRegister
+from retrograd.hdl.bus.host_interface import HostInterface
+from retrograd.hdl.bus.register_map import UNLIMITED, HostRegister
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.obligations import ProofResult
 from retrograd.hdl.formal.solving import truth
@@ -76,7 +78,8 @@ class BusProver:
             "run": part.run, "code_size": part.code_size, "data_size": part.data_size, "differentiate": part.modes.differentiate,
             "overflow": part.modes.overflow, "strict": part.modes.strict, "window.read": window.read, "window.write": window.write,
             "window.space": window.space, "window.address": window.address, "window.written": window.written,
-            **{name: getattr(s, name) for name in _STROBES}, "value": s.value,
+            **{name: getattr(s, name) for name in _STROBES}, "value": s.value, "zeroing": part.zeroing,
+            "register_size": part.register_size,
         }  # fmt: skip
         bus = part.bus
         self.hardware = Symbolic(part, [*self.outputs.values(), bus.ack, bus.err, bus.dat_r])
@@ -98,6 +101,7 @@ class BusProver:
             "host interface: halves read": self._read,
             "host interface: other slot": self._other_slot,
             "host interface: stop": self._stop,
+            "host interface: zeroes": self._zeroes,
             "host interface: reset": self._reset,
         }
 
@@ -140,7 +144,12 @@ class BusProver:
         }
 
     def _outputs(self) -> dict[str, Word]:
-        return {name: self.hardware.peek(signal) for name, signal in self.outputs.items()}
+        """The outputs; `window.write` is high for the writes of transfers only, and `zeroed` for the others."""
+        found = {name: self.hardware.peek(signal) for name, signal in self.outputs.items()}
+        written, zeroing = found["window.write"], found["zeroing"]
+        found["zeroed"] = terms.conjunction(written, zeroing)
+        found["window.write"] = terms.conjunction(written, terms.negation(zeroing))
+        return found
 
     def _transfer(self, we: Word, adr: Word, dat: Word, sel: Word = 15, **fixed: Word) -> Transfer:
         """Hold a transfer for as many cycles as it may take. `fixed`: inputs from the core."""
@@ -310,6 +319,36 @@ class BusProver:
         found = self._transfer(1, HostRegister.CONTROL.value * 2, 4)
         after = self.hardware.peek(self.outputs["run"])
         return [Fact("it is accepted", found.acked), Fact("it stops", terms.negation(after))]
+
+    def _zeroes(self) -> list[Fact]:
+        self._begin()
+        hw, (_, adr, *_) = self.hardware, self._any_transfer()
+        hw.settle(**self._inputs({}), bus__cyc=0)
+        goes_on = hw.peek(self.outputs["zeroing"])
+        self._moment = 0
+        found = self._transfer(*self._any_transfer())
+        facts = []
+        for k, cycle in enumerate(found.cycles, 1):
+            space, at = cycle["window.space"], cycle["window.address"]
+            sizes = [
+                terms.joined([(cycle[name], n), (0, 32 - n)])
+                for name in ("data_size", "register_size")
+                for n in [len(self.outputs[name])]
+            ]
+            size = terms.choice(terms.piece_of(space, 1, 1), sizes[0], sizes[1], 32)
+            less = terms.apply("u<", 1, [32, 32], [at, size])
+            inside = terms.conjunction(terms.negation(terms.piece_of(space, 2, 1)), less)
+            holds = [_equal(cycle["window.written"], 0, 64), terms.unknown(f"idle@{k}", 1), inside]
+            facts += [
+                Fact(f"{name}, cycle {k}", one, cycle["zeroed"])
+                for name, one in zip(("the word", "an idle core", "the place"), holds, strict=True)
+            ]
+        in_window = terms.negation(_equal(terms.piece_of(adr, 26, 4), 0, 4))
+        return [
+            *facts,
+            Fact("transfers are refused", found.refused, terms.conjunction(goes_on, in_window)),
+            Fact("the core", terms.negation(found.reaches), goes_on),
+        ]
 
     def _reset(self) -> list[Fact]:
         hw, p = self.hardware, self.interface.parameters

@@ -485,7 +485,7 @@ def array_that_is_none_on_a_device() -> None:
 
 
 def bus_without_a_co_processor() -> None:
-    CoprocessorDriver(Mock(read=lambda address: 0x1234_5678))
+    CoprocessorDriver(Mock(read_words=lambda address, count, step: [0x1234_5678, 0]))
 
 
 def transfer_that_is_refused() -> None:
@@ -493,7 +493,7 @@ def transfer_that_is_refused() -> None:
 
 
 def steps_beyond_the_co_processor() -> None:
-    CoprocessorDriver(Mock(read=lambda address: 0x5247_2010)).run(2**64)
+    CoprocessorDriver(Mock(read_words=lambda address, count, step: [0x5247_2010, 0])).run(2**64)
 
 
 def tool_that_is_not_installed() -> None:

@@ -11,7 +11,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from retrograd.hdl.bus.host_interface import COMMANDS, MAGIC, STATUS, UNLIMITED, Area, HostRegister
+from retrograd.hdl.bus.host_interface import COMMANDS, STATUS
+from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Area, HostRegister
 from retrograd.hdl.microword import TRAPS
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.encoding import Instruction, encode
@@ -19,9 +20,11 @@ from retrograd.isa.table import TABLE
 
 import retrograd as rg
 
-RUN, STEP, STOP, TURN, FORGET, CLEAR = (1 << i for i in range(COMMANDS.size))
+RUN, STEP, STOP, TURN, FORGET, CLEAR, ZERO_WORDS, ZERO_COTANGENTS = (1 << i for i in range(COMMANDS.size))
 _BUSY, _HALTED, _TRAPPED, _BACKWARD = (1 << STATUS[name].offset for name in ("busy", "halted", "trapped", "backward"))
-_TRAP = STATUS["trap"].offset
+_TRAP, _INTERRUPT = STATUS["trap"].offset, 1 << STATUS["interrupt"].offset
+_EVENTS = {field.name: field.mask for field in HostRegister.INTERRUPT_PENDING.fields}
+_POINTS = sum(field.mask for field in HostRegister.POINTER.fields)
 _LOW, _WORD = (1 << 32) - 1, (1 << 64) - 1
 _READ_ONLY = {
     HostRegister.IDENTITY,
@@ -30,7 +33,9 @@ _READ_ONLY = {
     HostRegister.RETIRED,
     HostRegister.TOGGLED,
     HostRegister.ERASED,
+    HostRegister.INTERRUPT_PENDING,
 }
+_ALWAYS = {HostRegister.INTERRUPT_ENABLE, HostRegister.INTERRUPT_CLEAR}
 #: slots that the hardware changes while it runs
 _MOVING = {
     HostRegister.STATUS,
@@ -62,6 +67,10 @@ class Model:
     status: int = 0
     cycles: int = 0
     retired: int = 0
+    register_size: int = 256
+    interrupt_enable: int = 0
+    interrupt_pending: int = 0
+    pointer: int = 0
     #: area and index, 29 bits -> the half that waits to be written, or was kept for a read (None: not known to the model)
     waiting: dict[int, int] = field(default_factory=dict)
     kept: dict[int, int | None] = field(default_factory=dict)
@@ -83,6 +92,19 @@ class Model:
         """One transfer; None where it is refused. `cut`: the master has gone after a cycle, and sees no answer."""
         number, high = address >> 3, address >> 2 & 1
         area, index = address >> 28, number & ((1 << 25) - 1)
+        streams = number == HostRegister.STREAM.value
+        if streams:
+            area, index = self.pointer >> 28, self.pointer >> 3 & ((1 << 25) - 1)
+            if area == Area.CONTROL.value:
+                return None
+        found = self._carried_out(area, index, word, sel, busy, cut, high, number)
+        if streams and found is not None and not high and not (cut and word is None):
+            self.pointer = area << 28 | (index + 1) % (1 << 25) << 3
+        return found
+
+    def _carried_out(
+        self, area: int, index: int, word: int | None, sel: int, busy: bool, cut: bool, high: int, number: int
+    ) -> int | None:
         if not self._allowed(area, index, word, sel, busy, bool(high), number):
             return None
         if word is None:
@@ -107,8 +129,10 @@ class Model:
             return False
         if kind is Area.CONTROL and HostRegister(index) is HostRegister.CONTROL:
             known = word < 1 << COMMANDS.size
-            return known and not (busy and word & ~STOP) and word & (RUN | STEP) != RUN | STEP
-        return not busy and not (kind is Area.CONTROL and HostRegister(index) in _READ_ONLY)
+            starts = (bool(word & RUN), bool(word & STEP), bool(word & (ZERO_WORDS | ZERO_COTANGENTS)))
+            return known and not (busy and word & ~STOP) and sum(starts) < 2
+        slot = HostRegister(index) if kind is Area.CONTROL else None
+        return (not busy or slot in _ALWAYS) and slot not in _READ_ONLY
 
     def _read(self, area: Area, index: int, number: int, high: bool, busy: bool, cut: bool) -> int | None:
         """−1 where the word is not known."""
@@ -135,10 +159,11 @@ class Model:
             case HostRegister.IDENTITY:
                 room = (p.data_words - 1).bit_length() << 8 | (p.code_words - 1).bit_length()
                 return room << 32 | MAGIC << 16 | p.width << 8 | p.format.frac
-            case HostRegister.CONTROL | HostRegister.ERASED:
+            case HostRegister.CONTROL | HostRegister.ERASED | HostRegister.INTERRUPT_CLEAR:
                 return 0
             case HostRegister.STATUS:
-                return self.status | (_BACKWARD if self.direction < 0 else 0)
+                raised = self.interrupt_pending & self.interrupt_enable
+                return self.status | (_BACKWARD if self.direction < 0 else 0) | (_INTERRUPT if raised else 0)
             case HostRegister.DIRECTION:
                 return int(self.direction < 0)
             case HostRegister.BR:
@@ -169,6 +194,14 @@ class Model:
                     self.data_size = min(word, p.data_words)
                 case HostRegister.STEPS:
                     self.steps = word
+                case HostRegister.REGISTER_SIZE:
+                    self.register_size = min(word, 256)
+                case HostRegister.INTERRUPT_ENABLE:
+                    self.interrupt_enable = word & sum(_EVENTS.values())
+                case HostRegister.INTERRUPT_CLEAR:
+                    self.interrupt_pending &= ~word
+                case HostRegister.POINTER:
+                    self.pointer = word & _POINTS
                 case _:
                     raise AssertionError(index)
 
@@ -185,6 +218,17 @@ class Model:
             self.direction = -self.direction
         if word & CLEAR:
             self.cycles = self.retired = 0
+        if word & (RUN | STEP | ZERO_WORDS | ZERO_COTANGENTS):
+            self.interrupt_pending = 0
+        for command, registers, data in (
+            (ZERO_WORDS, Area.REGISTERS, Area.DATA),
+            (ZERO_COTANGENTS, Area.REGISTER_COTANGENTS, Area.DATA_COTANGENTS),
+        ):
+            if word & command:
+                # No transfer sees the words before all are zero.
+                self.interrupt_pending = _EVENTS["zeroed"]
+                self.areas[registers][: self.register_size] = [0] * self.register_size
+                self.areas[data][: self.data_size] = [0] * self.data_size
         if word & (RUN | STEP):
             self.status = 0
             self.limit, self.stopped = 1 if word & STEP else self.steps, False
@@ -213,6 +257,7 @@ class Model:
             assert self.stopped or n == limit, (n, limit)
         if n == limit:
             assert how == "limit", how
+        self.interrupt_pending |= _EVENTS["stopped" if how == "limit" else how]
         self._take(machine)
         return how
 
@@ -323,7 +368,7 @@ class Random:
             Transfer(address(Area.DATA, self.p.data_words + rng.randrange(9)), rng.choice((None, 1))),
             Transfer(address(Area.REGISTERS, rng.randrange(8)), rng.getrandbits(32), sel=rng.randrange(15)),
             Transfer(address(Area.CONTROL, rng.choice([s.value for s in _READ_ONLY])), 1),
-            Transfer(address(Area.CONTROL, HostRegister.CONTROL.value), rng.choice((RUN | STEP, 1 << COMMANDS.size))),
+            Transfer(address(Area.CONTROL, HostRegister.CONTROL.value), rng.choice((RUN | STEP, RUN | ZERO_WORDS, 1 << COMMANDS.size))),
         ))  # fmt: skip
 
     def slot(self) -> Iterator[Transfer]:
@@ -338,13 +383,24 @@ class Random:
                 HostRegister.CODE_SIZE,
                 HostRegister.DATA_SIZE,
                 HostRegister.STEPS,
+                HostRegister.REGISTER_SIZE,
+                HostRegister.INTERRUPT_ENABLE,
+                HostRegister.INTERRUPT_CLEAR,
+                HostRegister.POINTER,
             )
         )
+        # Half an instruction is illegal, so the pointer stays out of the code.
+        area = Area.CODE
+        while area is Area.CODE:
+            area = rng.choice([*Area])
         word = {
             HostRegister.MODES: rng.randrange(8), HostRegister.PC: rng.choice((rng.randrange(-2, p.code_words + 2), rng.randrange(1, 9))),
             HostRegister.BR: rng.choice((0, 0, rng.randint(-6, 6), -p.format.sign)), HostRegister.DIRECTION: rng.randrange(2),
             HostRegister.CODE_SIZE: rng.choice((rng.randint(1, p.code_words), 1 << 40)),
             HostRegister.DATA_SIZE: rng.choice((rng.randint(0, p.data_words), 1 << 40)),
+            HostRegister.REGISTER_SIZE: rng.choice((0, 1, rng.randrange(9), 256, 1 << 33)),
+            HostRegister.INTERRUPT_ENABLE: rng.randrange(16), HostRegister.INTERRUPT_CLEAR: rng.randrange(16),
+            HostRegister.POINTER: area.address(rng.randrange(max(8, p.data_words) + 2)) | rng.randrange(8),
             HostRegister.STEPS: rng.choice((0, 1, rng.randrange(40), 1 << 32, (1 << 32) + rng.randrange(3), UNLIMITED)),
         }[slot]  # fmt: skip
         # A code size of 0, which a lost half could leave, has no place for `start`, and the model needs one.
@@ -353,7 +409,7 @@ class Random:
     def any(self) -> Iterator[Transfer]:
         """A few transfers that belong together."""
         rng, p = self.rng, self.p
-        match rng.randrange(10):
+        match rng.randrange(12):
             case 0:
                 at = rng.randrange(p.code_words)
                 yield from self.write(Area.CODE, at, self.instruction(at))
@@ -371,6 +427,18 @@ class Random:
                 yield Transfer(address(Area.CONTROL, HostRegister.CONTROL.value), command, cut=rng.random() < 0.1)
             case 8:
                 yield self.refused()
+            case 9:
+                command = rng.choice(
+                    (ZERO_WORDS, ZERO_COTANGENTS, ZERO_WORDS | ZERO_COTANGENTS | CLEAR, ZERO_COTANGENTS | TURN)
+                )
+                yield Transfer(HostRegister.CONTROL.address, command, cut=rng.random() < 0.1)
+            case 10:
+                for _ in range(rng.randrange(1, 5)):
+                    if rng.random() < 0.5:
+                        yield from self.write(Area.CONTROL, HostRegister.STREAM.value, self.word())
+                    else:
+                        yield Transfer(HostRegister.STREAM.address, cut=rng.random() < 0.1)
+                        yield Transfer(HostRegister.STREAM.address + 4)
             case _:
                 read = self.read()
                 yield read

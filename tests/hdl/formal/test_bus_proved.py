@@ -28,7 +28,7 @@ FAULTS = [
     # a refused write is held
     ("with m.If(~allowed):\n                m.d.sync += bus.err.eq(1)", "with m.If(~allowed):\n                m.d.sync += [bus.err.eq(1), waiting.valid.eq(0)]", "refused", "the registers"),
     # modes are set while the core is busy
-    ("allowed.eq(bus.sel.all() & ~busy & ~fixed)", "allowed.eq(bus.sel.all() & ~fixed)", "busy", "code_size is kept"),
+    ("allowed.eq(bus.sel.all() & (~busy | free) & ~fixed)", "allowed.eq(bus.sel.all() & ~fixed)", "busy", "code_size is kept"),
     # the core is read while it is busy
     ("allowed.eq(~busy & (bus.sel.all() | ~bus.we))", "allowed.eq(bus.sel.all() | ~bus.we)", "busy", "the core"),
     # the held half is forgotten
@@ -39,6 +39,10 @@ FAULTS = [
     ("waiting.valid & (waiting.slot == here)", "waiting.valid", "other slot", "its high half is 0"),
     # a stop is lost when an instruction begins
     ("with m.If(commands.stop):", "with m.If(commands.stop & ~self.begins):", "stop", "it stops"),
+    # words are set to zero beyond the size, while the core runs, or while a transfer reads them
+    ("window.write.eq(self._inside & self.host.idle)", "window.write.eq(self.host.idle)", "zeroes", "the place"),
+    ("window.write.eq(self._inside & self.host.idle)", "window.write.eq(self._inside)", "zeroes", "an idle core"),
+    ("busy.eq(running | ~self.idle | self.zeroing)", "busy.eq(running | ~self.idle)", "zeroes", "transfers are refused"),
     ("steps, status, busy = Signal(64, init=UNLIMITED)", "steps, status, busy = Signal(64, init=UNLIMITED - 1)", "reset", "steps"),
 ]  # fmt: skip
 

@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 from retrograd.hdl.bus.device import CoprocessorDriver
-from retrograd.hdl.bus.host_interface import UNLIMITED, HostRegister
 from retrograd.hdl.bus.links import SimulatedBus
+from retrograd.hdl.bus.register_map import UNLIMITED, HostRegister
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 

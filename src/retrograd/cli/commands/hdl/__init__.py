@@ -16,6 +16,7 @@ from retrograd.isa.diagnostics import DeviceError, Diagnostic
 COMMANDS = {
     "run": "run a program or a reversible function on the simulated co-processor",
     "verilog": "write the co-processor as Verilog",
+    "registers": "write its register map as a C header, an SVD file or a page",
     "synth": "place and route the co-processor for an ECP5-85F: how large it is, and how fast",
     "formal": "prove that the hardware takes back what it did, opcode by opcode",
     "stat": "count the gates of each function unit",

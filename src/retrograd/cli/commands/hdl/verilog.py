@@ -6,7 +6,7 @@ import argparse
 
 from retrograd.cli.commands.hdl.hardware import format_option, memory_options, parameters
 from retrograd.cli.exit_codes import OK
-from retrograd.cli.options import Parser, integer
+from retrograd.cli.options import Parser, fail, integer
 from retrograd.isa.files import check_output, write_file
 
 
@@ -18,19 +18,23 @@ def arguments(p: Parser) -> None:
     p.add_argument(
         "--serial", metavar="N", help="with a serial line in place of the Wishbone bus, N clock cycles for each bit"
     )
+    p.add_argument("--axi-lite", action="store_true", help="with AXI4-Lite in place of the Wishbone bus")
     p.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
 
 
 def execute(options: argparse.Namespace) -> int:
     """Write or print the Verilog."""
-    from retrograd.hdl.bus.top import Coprocessor, SerialCoprocessor
+    from retrograd.hdl.bus.top import AxiLiteCoprocessor, Coprocessor, SerialCoprocessor
     from retrograd.hdl.verilog import convert
 
     p = parameters(options)
+    if options.serial is not None and options.axi_lite:
+        raise fail("RG0512", "--serial and --axi-lite are two buses", "Choose one of them.")
     bits = None if options.serial is None else integer(options.serial, "--serial", 4)
     if options.output is not None:
         check_output(options.output)
-    text = convert(Coprocessor(p) if bits is None else SerialCoprocessor(p, bits), "retrograd")
+    made = AxiLiteCoprocessor(p) if options.axi_lite else Coprocessor(p) if bits is None else SerialCoprocessor(p, bits)
+    text = convert(made, "retrograd")
     if options.output is None:
         print(text)
         return OK
