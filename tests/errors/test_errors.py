@@ -53,6 +53,8 @@ from retrograd.compiler.frontends.janus.dialects import read as read_janus
 from retrograd.compiler.language.types import Array
 from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import SerialBus
+from retrograd.hdl.flow.boards import Built
+from retrograd.hdl.flow.synthesis import Placed
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
@@ -503,6 +505,14 @@ def tool_that_is_not_installed() -> None:
         options.execute(options)
 
 
+def placement_that_is_too_slow() -> None:
+    """A placement that reaches 40 MHz; the tools are not run."""
+    placed = Placed(7000, 2400, 4, 63, 40.2, (), 1)
+    with patch("retrograd.hdl.flow.boards.build", return_value=Built(placed, 50.0, b"")):
+        options = parser().parse_args(["hdl", "build", "--mhz", "50", "-o", "core.bit"])
+        options.execute(options)
+
+
 def sweep_of_an_older_schema() -> None:
     """A store that an older version wrote."""
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
@@ -615,7 +625,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
         code_newer_than_the_driver, code_for_a_newer_device, code_that_is_no_ptx, code_without_the_kernel, device_memory_too_small,
         kernel_that_fails, cuda_without_numba_cuda, cuda_of_numba_itself, array_on_another_device, array_that_is_transposed, array_of_another_type,
         array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused,
-        steps_beyond_the_co_processor, tool_that_is_not_installed,
+        steps_beyond_the_co_processor, tool_that_is_not_installed, placement_that_is_too_slow,
         sweep_of_an_older_schema, sweep_in_another_database, sweep_in_a_file_that_is_none,
         executor_that_is_none, scheduler_without_workers, task_whose_workers_are_lost, worker_of_another_version, task_without_a_pickle,
         store_of_tasks_in_another_database, worker_that_lacks_a_package, store_of_any_results, chunks_into_a_folder_of_others,

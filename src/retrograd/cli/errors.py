@@ -24,6 +24,8 @@ register(
      "`retrograd COMMAND --help` says what each option is for."),
     ("RG1008", "tool for hardware", "Other tools make Verilog, place and route, count gates and simulate fast: Yosys, nextpnr, Verilator.",
      "Install the tool that the message names. If a tool failed, read its output."),
+    ("RG1010", "placement too slow", "A bitstream is reliable only at a clock that its placement reaches. The placement depends on a seed.",
+     "Ask for a slower clock by --mhz, or for another --seed."),
     ("RG1201", "no such workload", "`retrograd bench` runs workloads and measurements of the toolchain by their names.",
      "docs/benchmarks.md lists them. Without a name, all run."),
 )  # fmt: skip

@@ -26,7 +26,7 @@ SCRIPTS = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
 #: words before the cursor -> completions that must be there, and a word that must not
 CASES: list[tuple[list[str], set[str], str]] = [
     (["retrograd", "ver"], {"verify"}, "run"),
-    (["retrograd", "hdl", ""], {"run", "verilog", "registers", "synth", "formal", "stat"}, "asm"),
+    (["retrograd", "hdl", ""], {"run", "verilog", "registers", "synth", "build", "formal", "stat"}, "asm"),
     (["retrograd", "run", "--dialect", ""], {"jana", "1982"}, "--json"),
     (["retrograd", "hdl", "run", "--veri"], {"--verilator"}, "--json"),
     (["retrograd", "verify", "squ"], {"square.rga"}, "add.rga"),

