@@ -31,7 +31,7 @@ from retrograd.hdl.microword import (
 )
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.derivatives.cotangent_steps import cotangent_step
-from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Opcode, bar
+from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guards, Opcode, bar
 from retrograd.isa.expr import half
 from retrograd.isa.microarchitecture.micro_operations import (
     TEMPORARIES,
@@ -40,6 +40,7 @@ from retrograd.isa.microarchitecture.micro_operations import (
     Input,
     Literal,
     MicroOperation,
+    Passing,
     Source,
     Temporary,
     Unit,
@@ -201,11 +202,11 @@ class Microcode:
         """The first guard that fails for all words."""
         w = self.parameters.format
         strict = [g for g in executed.guards(w) if g.mode == "strict"]
-        known = list(zip(self._checks(executed, lifted, same), guards(executed, w, lifted, same), strict=True))
+        known = guards(executed, w, lifted, same)
         found: list[Row] = [{"order": 0, "trap": TRAPS[g.code], "strict": 1} for g in strict]
-        for order, (check, guard) in enumerate(known):
+        for check in self._checks(executed, lifted, same):
             if check.predicate == Literal(0):
-                found.append(_trap_of(guard, order))
+                found.append(_trap_of(known, check.guard))
         if not found:
             return {}
         # A guard that fails in some modes only must not hide another one.
@@ -225,41 +226,45 @@ class Microcode:
         for operation in found.schedule.operations:
             _slot(rows[operation.cycle], operation.slot).update(self._issue(operation))
             for result, shift in self._results(operation):
-                write: Row = {
-                    "write": 1,
-                    "writer": WRITERS[operation.unit],
-                    "temporary": result.register % TEMPORARIES,
-                    "shift": shift,
-                }
-                _slot(rows[result.ready - 1], operation.slot).update(write)
+                row = _slot(rows[result.ready - 1], operation.slot)
+                if operation.unit in (Unit.MULTIPLIER, Unit.DIVIDER):
+                    row["shift"] = shift
+                if result.register is not None:
+                    temporary = result.register % TEMPORARIES
+                    row |= {"write": 1, "writer": WRITERS[operation.unit], "temporary": temporary}
         of = guards(executed, w, lifted, same)
-        for order, (check, guard) in enumerate(zip(found.schedule.checks, of, strict=True)):
+        for check in found.schedule.checks:
             match check.predicate:
                 case Temporary(number):
-                    row, slot = rows[check.cycle - 1], number // TEMPORARIES
-                    if _slot(row, slot).get("temporary") != number % TEMPORARIES:
+                    row = _slot(rows[check.cycle - 1], number // TEMPORARIES)
+                    if row.get("temporary") != number % TEMPORARIES:
                         raise ValueError(f"{executed.name}: a predicate that is no result")
-                    self._check(executed, row, _trap_of(guard, order), slot, False)
-                case Flag(slot):
-                    self._check(executed, rows[check.cycle - 1], _trap_of(guard, order), slot, True)
+                    self._check(executed, row, "result", check.guard, of)
+                case Flag(slot, unit):
+                    row = _slot(rows[check.cycle - 1], slot)
+                    self._check(executed, row, "unit" if unit else "sum", check.guard, of)
                 case Literal():
                     pass
-                case Input():
+                case Input() | Passing():
                     raise ValueError(f"{executed.name}: a guard on a word as it is")
         self._writes(executed, found, lifted, rows)
         return self._place(rows), rows
 
-    def _check(self, executed: Opcode, row: Row, check: Row, slot: int, flag: bool) -> None:
-        """Check a predicate: the result of a slot, or its flag."""
-        where = {"slot": slot, "flag": flag} if self._units.overlapped else {}
-        # One word may be the predicate of two guards. The first guard is reported, so it must trap in every mode.
-        if "check" in row and (row["check"].get("overflow") or {name: row["check"][name] for name in where} != where):
+    def _check(self, executed: Opcode, row: Row, kind: str, order: int, of: Guards) -> None:
+        """Check a predicate of a guard: the result of a slot, or a flag."""
+        kind = kind if self._units.overlapped else "valid"
+        first: Row = row.setdefault("check", _trap_of(of, order) | {kind: 1})
+        if all(_trap_of(of, k) == _trap_of(of, order) | {"order": k} for k in range(first["order"], order)):
+            # Whichever of these guards fails, the trap is the same.
+            first[kind] = 1
+        elif kind not in first or first["overflow"]:
+            # One word may be the predicate of two guards. The first guard is reported, so it must trap in every mode.
             raise ValueError(f"{executed.name}: two guards at once")
-        row.setdefault("check", check | where | {"valid": 1})
 
     def _issue(self, m: MicroOperation) -> Row:
         row: Row = {"operation": Operation[m.operation.upper()]}
-        row |= dict(zip("xyz", m.operands, strict=False))
+        for port, source in zip("xyz", m.operands, strict=False):
+            row |= {"chain": 1} if isinstance(source, Passing) else {port: source}
         params = [result.node.param for result in m.results]
         shifts = [s for s in params if isinstance(s, int)]
         match m.operation:
@@ -359,6 +364,8 @@ class Microcode:
                     case _:
                         select, ahead = Select.FILE, number % TEMPORARIES
                 return wide_select(select, slot, self._slots), ahead
+            case Passing():
+                raise ValueError("a product that is passed has no place")
 
 
 def _slot(row: Row, slot: int) -> Row:
@@ -367,7 +374,9 @@ def _slot(row: Row, slot: int) -> Row:
     return found
 
 
-def _trap_of(guard: Guard, order: int) -> Row:
+def _trap_of(guards: Guards, order: int) -> Row:
+    """The trap of the guard at this place in the order."""
+    guard = guards[order]
     return {"order": order, "trap": TRAPS[guard.code], "overflow": guard.mode == "overflow"}
 
 

@@ -185,17 +185,17 @@ MICROWORD = data.StructLayout({**SLOT, "check": CHECK, "commit": COMMIT})
 WIDE_PROMPT, WIDE_PROMPTS = 32, 32
 
 
-def wide_check(slots: int) -> data.StructLayout:
-    """CHECK of an overlapped core: the predicate is the result of a slot, or its overflow flag."""
-    return data.StructLayout(
-        {"valid": 1, "order": 4, "trap": TrapCause, "overflow": 1, "flag": 1, "slot": range(max(2, slots))}
-    )
+#: The check of a slot of an overlapped core. Predicates of the guard: the result, whether the sum fits, and whether the product or quotient does.
+WIDE_CHECK = data.StructLayout({"result": 1, "sum": 1, "unit": 1, "order": 4, "trap": TrapCause, "overflow": 1})
+
+#: Control of a slot of an overlapped core. `chain`: the logic unit takes the product of the slot as its second operand.
+WIDE_SLOT: dict[str, Any] = {**SLOT, "chain": 1, "check": WIDE_CHECK}
 
 
 def wide_microword(slots: int) -> data.StructLayout:
     """The microword of an overlapped core. The fields of the first slot stand as in MICROWORD, the others in `slot1`, …"""
-    others = {f"slot{k}": data.StructLayout(SLOT) for k in range(1, slots)}
-    return data.StructLayout({**SLOT, "check": wide_check(slots), "commit": WIDE_COMMIT, **others})
+    others = {f"slot{k}": data.StructLayout(WIDE_SLOT) for k in range(1, slots)}
+    return data.StructLayout({**WIDE_SLOT, "commit": WIDE_COMMIT, **others})
 
 
 def wide_select(select: Select, slot: int, slots: int) -> int:

@@ -84,6 +84,9 @@ class Core(wiring.Component):
         self.multiplier = Multiplier(width, code.products, code.halves)
         self.rom = RomUnit(width, code.tables)
         self.divider = Divider(width, code.divisions, code.quotients)
+        #: the units and results by slot, of which there is one
+        self.logics, self.results = [self.logic], [self.operands.result]
+        self.multipliers, self.dividers = {0: self.multiplier}, {0: self.divider}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

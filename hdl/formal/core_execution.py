@@ -13,7 +13,7 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import z3
-from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.cores import core_of
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.claims import distinguishes
@@ -24,7 +24,7 @@ from retrograd.hdl.formal.terms import Term, Word
 from retrograd.hdl.formal.unit_functions import UnitFunctions
 from retrograd.hdl.microcode import Microcode, dispatch_address
 from retrograd.hdl.microword import Operation, TrapCause
-from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.parameters import INSTRUCTION, Parameters
 from retrograd.isa.entries import Opcode
 from retrograd.isa.microarchitecture.timing import cycles as table_cycles
 from retrograd.isa.table import TABLE
@@ -73,18 +73,20 @@ class ProofRun(Obligations):
 
 
 class CoreExecution:
-    """The core of one format. `microcode`: another one than the table's, to test that it is refuted."""
+    """A core of one format. `microcode`: another one than the table's, to test that it is refuted."""
 
-    def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60) -> None:
+    def __init__(
+        self, w: Format, microcode: Microcode | None = None, seconds: float = 60, core_name: str = "small"
+    ) -> None:
         self.w = w
         self.seconds = seconds
-        self.core = core = Core(Parameters(w, code_words=8, data_words=4), microcode)
+        self.core = core = core_of(Parameters(w, code_words=8, data_words=4, core=core_name), microcode)
         self.units = UnitFunctions(core, w)
         self.hardware = self.units.hardware = Symbolic(
             core,
             [core.pc, core.br, core.backward, core.idle, core.begins, core.traps, core.trap, core.halts, core.phase],
             hooks=[
-                (core.operands.result, partial(self._name, core.logic)),
+                *((result, partial(self._name, unit)) for result, unit in zip(core.results, core.logics, strict=True)),
                 (core.guarded, self._guard),
                 (core.jumping, lambda word: self._early("a jump", word, 0, Phase.READ)),
                 (core.decoder.legal, lambda word: self._early("an illegal instruction", word, 1, Phase.READ)),
@@ -92,12 +94,14 @@ class CoreExecution:
                 (core.memory.valid, lambda word: self._early("an address outside", word, 1, Phase.ACCESS)),
             ],
             decide=self._decide,
-            given=[(core.multiplier.result, self.units.product), (core.divider.result, self.units.quotient)],
+            given=self.units.given,
         )
         #: proved facts about the logic unit, for all operands
         self._lemmas: set[Word] = set()
         self.run = ProofRun()
         self.definitions = Definitions()
+        #: how many words were read ahead
+        self._ahead = 0
 
     # ---------------------------------------------------------------- words that are replaced
 
@@ -210,7 +214,8 @@ class CoreExecution:
     def put(self, opcode: Opcode, instruction: Term, lifted: bool, same: bool) -> Callable[[], None]:
         """Put the instruction at PC; the function that is returned does so again.
 
-        The entry of the dispatch memory is known once its address is proved.
+        The entry of the dispatch memory is known once its address is proved. A core that is ahead reads other instructions in other phases:
+        these are arbitrary, and have no effect, since the core stops after the step.
         """
         hw, core = self.hardware, self.core
         width = (core.parameters.code_words - 1).bit_length()
@@ -221,10 +226,14 @@ class CoreExecution:
             self.run.assume(one if same else terms.negation(one))
 
         def fetch(at: Word) -> Word:
+            if hw.peek(core.phase) != Phase.FETCH.value:
+                return self._any_ahead(INSTRUCTION)
             self.run.oblige("the address", terms.equal(at, pc, width))
             return instruction
 
         def dispatch(at: Word) -> Word:
+            if hw.peek(core.phase) != Phase.DECODE.value:
+                return self._any_ahead(core.microcode.entry.size)
             backward = bool(hw.peek(core.backward))
             expected = dispatch_address(opcode.code, backward, lifted, same)
             other = dispatch_address(opcode.code, backward, lifted, not same)
@@ -239,6 +248,10 @@ class CoreExecution:
 
         put()
         return put
+
+    def _any_ahead(self, width: int) -> Word:
+        self._ahead += 1
+        return terms.unknown(f"ahead{self._ahead}", width)
 
     def turn(self) -> None:
         hw = self.hardware

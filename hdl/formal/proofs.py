@@ -37,11 +37,11 @@ Each = Callable[[Callable[[str], list["ProofResult"]], Sequence[str]], Iterable[
 
 
 class Prover:
-    """Proofs for one format, on one core. `microcode`: another one than the table's, to test that it is refuted."""
+    """Proofs for one format, on the core of this name. `microcode`: another one than the table's, to test that it is refuted."""
 
-    def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60) -> None:
+    def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60, core: str = "small") -> None:
         self.w = w
-        self._execution = CoreExecution(w, microcode, seconds)
+        self._execution = CoreExecution(w, microcode, seconds, core)
 
     @property
     def seconds(self) -> float:
@@ -190,26 +190,28 @@ class Prover:
         return self._execution.run.refute(self._execution.definitions, self.seconds)
 
 
-def prove_all(w: Format, opcodes: Collection[str], seconds: float = 60, each: Each = map) -> Iterator[ProofResult]:
-    """A result for each claim on these opcodes; its `opcode` is the claim's name, such as "mul.add D=1 DIR=-1".
+def prove_all(
+    w: Format, opcodes: Collection[str], seconds: float = 60, each: Each = map, core: str = "small"
+) -> Iterator[ProofResult]:
+    """A result for each claim on these opcodes and the core of this name; its `opcode` is the claim's name, such as "mul.add D=1 DIR=-1".
 
     A claim that the solver does not decide in time does not hold. `each(prove, opcodes)` runs the proofs, one task for each opcode, and
     gives their results in the order of the table.
     """
-    for found in each(partial(_proofs_of, w, seconds), [o.name for o in TABLE if o.name in opcodes]):
+    for found in each(partial(_proofs_of, w, seconds, core), [o.name for o in TABLE if o.name in opcodes]):
         yield from found
 
 
-def _proofs_of(w: Format, seconds: float, opcode: str) -> list[ProofResult]:
-    prover = _prover(w)
+def _proofs_of(w: Format, seconds: float, core: str, opcode: str) -> list[ProofResult]:
+    prover = _prover(w, core)
     prover.seconds = seconds
     return [*prove_with(prover, {opcode})]
 
 
 @lru_cache(1)
-def _prover(w: Format) -> Prover:
-    """The prover of a format; building its netlist takes seconds."""
-    return Prover(w)
+def _prover(w: Format, core: str) -> Prover:
+    """The prover of a format and core; building its netlist takes seconds."""
+    return Prover(w, core=core)
 
 
 def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[ProofResult]:

@@ -1,6 +1,6 @@
 """Multiplier, divider and ROM as arbitrary functions of their operands, on both sides of a proof.
 
-    product<half>(x, y),  quotient<division>(x, y),  a word of 3W bits, of which a shift selects W;  table(address)
+    product<half>(x, y),  quotient<division>(x, y),  a word of 4W bits, of which a shift selects W;  table(address)
 
 A proof with them holds for every such function: equal operands give equal results. That the units compute these functions is a claim on the
 units alone (`unit_proofs.py`).
@@ -8,9 +8,11 @@ units alone (`unit_proofs.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from amaranth.hdl import Signal
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.formal import terms
@@ -20,12 +22,13 @@ from retrograd.hdl.microword import Division
 from retrograd.isa.expr import half
 from retrograd.isa.words import Format
 
-#: operands of the multiplier, by stage, and of the divider
-Operands = tuple[list[tuple[Word, Word, Word] | None], tuple[int, Word, Word] | None]
+#: operands of a multiplier, by stage; and of a divider
+Products = list[tuple[Word, Word, Word] | None]
+Quotients = tuple[int, Word, Word] | None
 
 
 class UnitFunctions:
-    """The results of the units of one core. `hardware` is set once the core's netlist exists."""
+    """The results of the units of one core, slot by slot. `hardware` is set once the core's netlist exists."""
 
     hardware: Symbolic
 
@@ -36,48 +39,53 @@ class UnitFunctions:
 
     def begin(self) -> None:
         """No operation is in flight."""
-        self._products, self._division = self._begun()
+        self._products: dict[int, Products] = {k: [None, None] for k in self._core.multipliers}
+        self._divisions: dict[int, Quotients] = dict.fromkeys(self._core.dividers)
 
-    @staticmethod
-    def _begun() -> Operands:
-        return [None, None], None
+    @property
+    def given(self) -> list[tuple[Signal, Callable[[], Word]]]:
+        """The outputs of all multipliers and dividers, each with the function that stands for it."""
+        core = self._core
+        units = [(unit, partial(self._product, k)) for k, unit in core.multipliers.items()]
+        units += [(unit, partial(self._quotient, k)) for k, unit in core.dividers.items()]
+        found = [(unit.result, word) for unit, word in units]
+        return found + [(unit.fits, partial(word, True)) for unit, word in units if unit.flags]
 
     def advance(self) -> None:
-        """Advance the hardware by one cycle, and move the operands of multiplier and divider to their next stage."""
-        moved = self.moved()
-        self.hardware.tick()
-        self._products, self._division = moved
-
-    def moved(self) -> Operands:
-        """The operands by stage after this cycle."""
+        """Advance the hardware by one cycle, and move the operands of multipliers and dividers to their next stage."""
         hw, core = self.hardware, self._core
-        multiplier, divider = core.multiplier, core.divider
         # Before execution the control signals of units are undefined, and their effects end before the units are started.
         runs = hw.peek(core.phase) == Phase.RUN.value
-        asked = None
-        if runs and hw.peek(multiplier.start):
-            asked = hw.peek(multiplier.half), hw.peek(multiplier.x), hw.peek(multiplier.y)
-        division = self._division
-        if runs and hw.peek(divider.start):
-            division = hw.peek(divider.division), hw.peek(divider.x), hw.peek(divider.y)
-        return [asked, self._products[0] or self._products[1]], division
+        products, divisions = {}, {}
+        for k, multiplier in core.multipliers.items():
+            asked, first, second = None, *self._products[k]
+            if runs and hw.peek(multiplier.start):
+                asked = hw.peek(multiplier.half), hw.peek(multiplier.x), hw.peek(multiplier.y)
+            products[k] = [asked, first or second]
+        for k, divider in core.dividers.items():
+            divisions[k] = self._divisions[k]
+            if runs and hw.peek(divider.start):
+                divisions[k] = hw.peek(divider.division), hw.peek(divider.x), hw.peek(divider.y)
+        hw.tick()
+        self._products, self._divisions = products, divisions
 
-    def product(self) -> Word:
-        """The output of the multiplier."""
-        shift = self.hardware.peek(self._core.multiplier.shift)
-        if self._products[1] is None or not isinstance(shift, int):
-            return self._any()
-        half, *operands = self._products[1]
-        return self._function(f"product{half}", self._core.multiplier.shifts, shift, operands)
-
-    def quotient(self) -> Word:
-        """The output of the divider."""
-        unit = self._core.divider
+    def _product(self, slot: int, fits: bool = False) -> Word:
+        """The output of a multiplier."""
+        unit, asked = self._core.multipliers[slot], self._products[slot][1]
         shift = self.hardware.peek(unit.shift)
-        if self._division is None or not isinstance(shift, int):
-            return self._any()
-        which, x, y = self._division
-        return self._function(f"quotient{which}", unit.shifts, shift, [x] if unit.plans[which].root else [x, y])
+        if asked is None or not isinstance(shift, int):
+            return self._any(fits)
+        half, *operands = asked
+        return self._output(f"product{half}", unit.shifts, shift, operands, fits)
+
+    def _quotient(self, slot: int, fits: bool = False) -> Word:
+        """The output of a divider."""
+        unit, asked = self._core.dividers[slot], self._divisions[slot]
+        shift = self.hardware.peek(unit.shift)
+        if asked is None or not isinstance(shift, int):
+            return self._any(fits)
+        which, x, y = asked
+        return self._output(f"quotient{which}", unit.shifts, shift, [x] if unit.plans[which].root else [x, y], fits)
 
     def of_table(self, operation: str, parameter: Any, v: list[Word]) -> Word:
         """A result of multiplier, divider or ROM as the same function of the operands that stands for the hardware's."""
@@ -100,13 +108,22 @@ class UnitFunctions:
                 which, shift = Division(False, max(0, parameter)), max(0, parameter) - parameter
         return self._function(f"quotient{code.divisions.index(which)}", [shift], 0, v)
 
+    def _output(self, name: str, shifts: Sequence[int], index: int, operands: Sequence[Word], fits: bool) -> Word:
+        word = self._function(name, shifts, index, operands)
+        if not fits:
+            return word
+        width = self._w.width
+        above = self._function(name, [shift + width for shift in shifts], index, operands)
+        sign = terms.piece_of(word, width - 1, 1)
+        return terms.equal(above, terms.joined([(sign, 1)] * width), width)
+
     def _function(self, name: str, shifts: Sequence[int], index: int, operands: Sequence[Word]) -> Word:
         width = self._w.width
         # Without a pending result the shift is undefined.
         shift = shifts[index] if index < len(shifts) else 0
-        return terms.part(terms.function(name, 3 * width, [terms.term(x, width) for x in operands]), shift, width)
+        return terms.part(terms.function(name, 4 * width, [terms.term(x, width) for x in operands]), shift, width)
 
-    def _any(self) -> Word:
-        """An arbitrary word for the output of an idle unit."""
+    def _any(self, fits: bool) -> Word:
+        """An arbitrary word for the output of an idle unit, or an arbitrary flag."""
         self._idle += 1
-        return terms.unknown(f"left{self._idle}", self._w.width)
+        return terms.unknown(f"left{self._idle}", 1 if fits else self._w.width)

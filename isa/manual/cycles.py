@@ -33,10 +33,11 @@ The core `fast` executes the same instructions with more units ([CORES](../../is
 | --- | --- |
 {units}
 
-- **Overflow flags are free.** Where a sum is computed, its adder also delivers whether the sum fits.
+- **Overflow flags are free.** Where a sum, product or quotient is computed, its unit also delivers whether the word fits. A predicate that is a conjunction is checked part by part.
+- **Products are passed on.** An operation that is the only reader of a product takes it from the multiplier of its slot, in the last cycle of the multiplication.
 - **The dividers** find {digits} digits in each cycle.
 
-Guards are checked, at most one in a cycle, before the first write, so that traps are precise. The machine stops or turns after any instruction. Instructions that were
+Guards are checked, in each slot, before the first write, so that traps are precise. The machine stops or turns after any instruction. Instructions that were
 fetched ahead are then dropped. Cycles of a core that starts again are not counted.
 
 ```python
@@ -49,7 +50,7 @@ fetched ahead are then dropped. Cycles of a core that starts again are not count
 
 ```
 
-A temporary t*n* belongs to slot ⌊n / {temporaries}⌋. A check of a flag reads that of the slot's last sum.
+A temporary t*n* belongs to slot ⌊n / {temporaries}⌋. A check of a flag reads that of the slot's last sum, or of its last product or quotient. `product` is a product that is passed on.
 
 """
 

@@ -89,8 +89,11 @@ class Units:
     divider: int = 2
     #: The slots of a microword, each with the units that it controls. A slot issues a micro-operation and writes a result in each cycle.
     slots: tuple[frozenset[Unit], ...] = (frozenset(Unit),)
-    #: an adder delivers whether its sum fits beside the sum, to the guards
+    #: A unit delivers whether its sum, product or quotient fits beside the word, to the guards. All slots check guards in each cycle, and
+    #: of a predicate that is a conjunction each part on its own.
     flags: bool = False
+    #: a logic unit takes the product of its slot as an operand in the cycle in which the multiplier delivers it
+    chained: bool = False
     #: an instruction is fetched, decoded and read while the instruction before it executes
     overlapped: bool = False
 
@@ -101,6 +104,8 @@ class Units:
                 raise ValueError(f"{unit.name} takes at least 1, not {value}")
         if any(Unit.LOGIC not in slot for slot in self.slots) or frozenset(Unit) != self.slots[0]:
             raise ValueError("each slot has a logic unit, and the first has all units")
+        if self.chained and (self.multiplier == 1 or self.logic > 1):
+            raise ValueError("a product is passed after the cycle of its issue, to an operation of one cycle")
 
     def latency(self, operation: str, w: Format, shift: int = 0) -> int:
         """Cycles to the first result: ⌊x·2^s/y⌋ has W + s digits, ⌊√(x·2^s)⌋ half as many; no fewer than s = 0 gives.
@@ -134,8 +139,9 @@ CORES: dict[str, Units] = {
     "small": DEFAULT_UNITS,
     "fast": Units(
         digits=4,
-        slots=(frozenset(Unit), frozenset(Unit) - {Unit.ROM}, frozenset({Unit.LOGIC})),
+        slots=(frozenset(Unit), frozenset(Unit) - {Unit.ROM}, frozenset({Unit.LOGIC, Unit.MULTIPLIER})),
         flags=True,
+        chained=True,
         overlapped=True,
     ),
 }
@@ -189,27 +195,37 @@ class Temporary:
 
 @dataclass(frozen=True)
 class Flag:
-    """Whether the sum or difference that a slot computed in the cycle before fits a word."""
+    """Whether the sum or difference that a slot computed in the cycle before fits a word; `unit`: the product or quotient that it delivered."""
 
     slot: int
+    unit: bool = False
 
     def __str__(self) -> str:
-        return f"flag {self.slot}"
+        return f"flag {self.slot}" + " of the unit" * self.unit
 
 
-Source = Literal | Input | Temporary
+@dataclass(frozen=True)
+class Passing:
+    """The product that the multiplier of the same slot delivers in this cycle."""
+
+    def __str__(self) -> str:
+        return "product"
+
+
+Source = Literal | Input | Temporary | Passing
 
 
 @dataclass(frozen=True)
 class UnitResult:
     """One word that a micro-operation yields, the value of `node`.
 
-    It is written into `register` at the end of cycle `ready` − 1, and last read in cycle `until`.
+    It is written into `register` at the end of cycle `ready` − 1, and last read in cycle `until`. Without a register it is passed to the
+    logic unit of its slot in cycle `ready` − 1.
     """
 
     # A tree written out grows with its paths, of which there may be very many.
     node: Expr = field(repr=False)
-    register: int
+    register: int | None
     ready: int
     until: int
 
@@ -234,19 +250,19 @@ class MicroOperation:
     def __str__(self) -> str:
         def named(result: UnitResult) -> str:
             shift = f", {result.node.param}" if self.operation.endswith("shift") else ""
-            return (
-                f"t{result.register} = {self.operation}({', '.join(map(str, self.operands))}{shift}) at {result.ready}"
-            )
+            target = "product" if result.register is None else f"t{result.register}"
+            return f"{target} = {self.operation}({', '.join(map(str, self.operands))}{shift}) at {result.ready}"
 
         return f"{self.cycle}: " + "; ".join(map(named, self.results))
 
 
 @dataclass(frozen=True)
 class GuardCheck:
-    """A guard's predicate, which must not be 0, and the cycle in which it is read."""
+    """A predicate of a guard, which must not be 0, the cycle in which it is read, and the index of the guard."""
 
     predicate: Source | Flag
     cycle: int
+    guard: int = 0
 
 
 @dataclass(frozen=True)
@@ -254,7 +270,7 @@ class Schedule:
     """The micro-operations of an instruction, in order of issue.
 
     `after`: place -> where its new word is read from cycle `length` on, when all is known and nothing is written yet.
-    `checks`: the guards in their order; the first guard that fails is the trap.
+    `checks`: the guards in their order, each by one predicate or by several that must all hold; the first guard that fails is the trap.
     """
 
     operations: tuple[MicroOperation, ...]
@@ -284,13 +300,17 @@ def execute(schedule: Schedule, w: Format, words: Mapping[str, int]) -> tuple[di
         issued.setdefault(operation.cycle, []).append(operation)
     temporaries: dict[int, int] = {}
     arriving: dict[int, list[tuple[int, int]]] = {}
-    flags: dict[Flag, int] = {}
+    #: (slot, cycle) -> the product that is passed there; (flag, cycle) -> the flag
+    passing: dict[tuple[int, int], int] = {}
+    flags: dict[tuple[Flag, int], int] = {}
     predicates: dict[int, int] = {}
 
-    def read(source: Source | Flag) -> int:
+    def read(source: Source | Flag, slot: int = 0) -> int:
         match source:
             case Flag():
-                return flags[source]
+                return flags[source, cycle]
+            case Passing():
+                return passing[slot, cycle]
             case Literal(word):
                 return word
             case Input(name, negated):
@@ -300,42 +320,53 @@ def execute(schedule: Schedule, w: Format, words: Mapping[str, int]) -> tuple[di
 
     for cycle in range(schedule.length + 1):
         temporaries.update(arriving.pop(cycle, ()))
-        for index, check in enumerate(schedule.checks):
+        for check in schedule.checks:
             if check.cycle == cycle:
-                predicates[index] = read(check.predicate)
-        flags = {}
+                # Several predicates of one guard are each 0 or 1.
+                predicates[check.guard] = read(check.predicate) & predicates.get(check.guard, -1)
+        # A product is passed to an operation that is issued in a later cycle.
         for operation in issued.get(cycle, ()):
-            v = [read(source) for source in operation.operands]
+            v = [read(source, operation.slot) for source in operation.operands]
             if operation.operation in FLAGGED:
-                flags[Flag(operation.slot)] = evaluate(FUSED[FLAGGED[operation.operation]], w, {"x": v[0], "y": v[1]})
-            found = _words(operation, w, v)
-            for result, word in zip(operation.results, found, strict=True):
-                arriving.setdefault(result.ready, []).append((result.register, word))
+                fits = evaluate(FUSED[FLAGGED[operation.operation]], w, {"x": v[0], "y": v[1]})
+                flags[Flag(operation.slot), cycle + 1] = fits
+            for result, (word, fits) in zip(operation.results, _words(operation, w, v), strict=True):
+                if operation.unit is not Unit.LOGIC:
+                    flags[Flag(operation.slot, True), result.ready] = fits
+                if result.register is None:
+                    passing[operation.slot, result.ready - 1] = word
+                else:
+                    arriving.setdefault(result.ready, []).append((result.register, word))
     after = {name: read(source) for name, source in schedule.after.items()}
-    return after, tuple(predicates[index] for index in range(len(schedule.checks)))
+    return after, tuple(predicates[index] for index in range(len(predicates)))
 
 
-def _words(operation: MicroOperation, w: Format, v: Sequence[int]) -> list[int]:
-    """The words of the results: of a product or quotient, each is shifted out of the one that was computed.
+def _words(operation: MicroOperation, w: Format, v: Sequence[int]) -> list[tuple[int, bool]]:
+    """The words of the results, and whether each fits: of a product or quotient, each is shifted out of the one that was computed.
 
     A product to be rounded has half of its last place added; a quotient and a root are rounded by their digit beyond it.
     """
     params = [result.node.param for result in operation.results]
     shifts = [param for param in params if isinstance(param, int)]
+
+    def cut(number: int) -> tuple[int, bool]:
+        return number & w.mask, w.signed(number & w.mask) == number
+
     match operation.operation:
         case name if name in FUSED:
-            return [evaluate(FUSED[name], w, {"x": v[0], "y": v[1]})]
+            return [(evaluate(FUSED[name], w, {"x": v[0], "y": v[1]}), True)]
         case "mulshift" | "mulround" as name:
             product = w.signed(v[0]) * w.signed(v[1]) + (half(shifts[0], w) if name == "mulround" else 0)
-            return [(product >> shift) & w.mask for shift in shifts]
+            return [cut(product >> shift) for shift in shifts]
         case "divshift":
             # ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋
             most = max(0, *shifts)
             quotient = (w.signed(v[0]) << most) // w.signed(v[1]) if v[1] else 0
-            return [(quotient >> (most - shift)) & w.mask for shift in shifts]
+            return [cut(quotient >> (most - shift)) for shift in shifts]
         case "divround":
             most = shifts[0] % w.width
             quotient = (w.signed(v[0]) << most + 1) // w.signed(v[1]) + 1 if v[1] else 0
-            return [(quotient >> (1 + most - shift)) & w.mask for shift in shifts]
+            return [cut(quotient >> (1 + most - shift)) for shift in shifts]
         case name:
-            return [apply_operation(w, name, 0 if p is None or isinstance(p, str) else p, [*v]) for p in params]
+            words = [apply_operation(w, name, 0 if p is None or isinstance(p, str) else p, [*v]) for p in params]
+            return [(word, True) for word in words]

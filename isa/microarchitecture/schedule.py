@@ -10,14 +10,15 @@ Deterministic: it depends on the order in which trees are walked, never on that 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
-from retrograd.isa.expr import ZERO, Expr, place
-from retrograd.isa.folds.matching import match
+from retrograd.isa.expr import ONE, ZERO, Expr, place
+from retrograd.isa.folds.matching import is_truth, match, product_tested_by, quotient_tested_by
 from retrograd.isa.microarchitecture.micro_operations import (
     DEFAULT_UNITS,
     FLAGGED,
@@ -28,6 +29,7 @@ from retrograd.isa.microarchitecture.micro_operations import (
     Input,
     Literal,
     MicroOperation,
+    Passing,
     Schedule,
     Source,
     Temporary,
@@ -46,6 +48,19 @@ _NEGATED = ZERO - place("imm")
 # ---------------------------------------------------------------- tasks
 
 
+class _Chain(NamedTuple):
+    """A product that a logic unit takes from the multiplier of its slot."""
+
+    product: Expr
+    operation: str
+    other: Expr
+
+
+#: operations that take a product from the multiplier as their second operand; and those whose operands may change places
+_CHAINED = ("add", "sub", "and", "or", "xor")
+_COMMUTATIVE = ("add", "and", "or", "xor")
+
+
 @dataclass(eq=False)
 class _Task:
     """A micro-operation before it is issued. Its nodes: the results, the most urgent first."""
@@ -61,8 +76,8 @@ class _Task:
     waiting: int = 0
     cycle: int = 0
     slot: int = 0
-    #: the sum whose overflow flag is the predicate of a guard
-    flagged: tuple[Expr, ...] = ()
+    #: of a product that is passed to an operation: the product, that operation, and its other operand
+    chain: _Chain | None = None
 
     @cached_property
     def unit(self) -> Unit:
@@ -71,7 +86,16 @@ class _Task:
     @cached_property
     def computed(self) -> tuple[Expr, ...]:
         """The operands that are results of other tasks, each once."""
-        return tuple(x for x in dict.fromkeys(self.operands) if not _is_leaf(x))
+        late = (self.chain.other,) if self.chain else ()
+        return tuple(x for x in dict.fromkeys((*self.operands, *late)) if not _is_leaf(x))
+
+    def lead(self, x: Expr) -> int:
+        """Cycles from the issue to the cycle in which the operand is read last."""
+        return self.latency - 1 if self.chain and x is self.chain.other else 0
+
+    def waits(self, x: Expr) -> int:
+        """Cycles from the issue to the cycle in which the operand is read first."""
+        return 0 if x in self.operands else self.lead(x)
 
     @property
     def occupied(self) -> int:
@@ -127,10 +151,50 @@ def _tasks(roots: Iterable[Expr], w: Format, units: Units) -> list[_Task]:
     return [*tasks.values()]
 
 
+def _chained(tasks: Sequence[_Task], kept: Collection[Expr]) -> list[_Task]:
+    """The tasks, where an operation is joined with the product that only it reads. `kept`: nodes that are wanted for other reasons."""
+    uses = Counter(x for task in tasks for x in task.computed)
+    products = {task.nodes[0]: task for task in tasks if task.unit is Unit.MULTIPLIER and len(task.nodes) == 1}
+    out = dict.fromkeys(tasks)
+    for task in tasks:
+        if task.operation not in _CHAINED:
+            continue
+        pairs = [task.operands, task.operands[::-1]] if task.operation in _COMMUTATIVE else [task.operands]
+        for other, x in pairs:
+            product = products.get(x)
+            if product and not product.chain and uses[x] == 1 and x not in kept and other is not x:
+                joined = _Task(product.operation, product.operands, task.nodes, product.latency)
+                joined.chain = _Chain(x, task.operation, other)
+                del out[product], out[task]
+                out[joined] = None
+                break
+    return _sorted(out)
+
+
+def _sorted(tasks: Iterable[_Task]) -> list[_Task]:
+    """The tasks, operands before users, otherwise in their order."""
+    tasks = [*tasks]
+    maker = {node: task for task in tasks for node in task.nodes}
+    out: dict[_Task, None] = {}
+
+    def put(task: _Task) -> None:
+        stack = [task]
+        while stack:
+            missing = [maker[x] for x in stack[-1].computed if maker[x] not in out]
+            if missing:
+                stack += reversed(missing)
+            else:
+                out[stack.pop()] = None
+
+    for task in tasks:
+        put(task)
+    return [*out]
+
+
 def _rank(tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]]) -> None:
     """Give each task its priority, and order its results by theirs."""
     for task in reversed(tasks):
-        behind = {node: max((user.priority for user in users[node]), default=0) for node in task.nodes}
+        behind = {node: max((u.priority - u.waits(node) for u in users[node]), default=0) for node in task.nodes}
         task.nodes.sort(key=behind.__getitem__, reverse=True)
         task.priority = max(task.latency + k + behind[node] for k, node in enumerate(task.nodes))
 
@@ -151,12 +215,10 @@ def _issue(
     tasks: Sequence[_Task],
     users: Mapping[Expr, Sequence[_Task]],
     kept: Collection[Expr],
-    checked: Collection[Expr],
     units: Units,
 ) -> dict[Expr, _Ready]:
-    """Give each task its cycle and slot; node -> when it is ready, in that order.
+    """Give each task its cycle and slot; node -> when it is ready, in that order. `kept`: the nodes wanted at the end.
 
-    `kept`: the nodes wanted at the end. `checked`: the predicates of guards, of which one is ready in a cycle.
     In each cycle, the ready tasks at the head of the longest paths are issued, each to the free slot with the fewest units. While many
     words are held, it is the task that adds the fewest held words. Among equal tasks, the task whose operands were ready first is issued.
     """
@@ -175,15 +237,15 @@ def _issue(
         if not task.waiting:
             enable(task)
     written: dict[_Ready, Expr] = {}
-    arriving: dict[int, list[Expr]] = {}
-    predicates: set[int] = set()
+    #: cycle -> tasks, each once for each operand that no longer holds it back
+    arriving: dict[int, list[_Task]] = {}
+    #: slots whose logic unit takes a product, by cycle
+    taken: dict[int, set[int]] = {}
     slots = sorted(range(len(units.slots)), key=lambda slot: len(units.slots[slot]))
     free = {(slot, unit): 0 for slot in slots for unit in units.slots[slot]}
 
     def place_for(task: _Task, cycle: int, idle: Collection[int]) -> int | None:
         ready = range(cycle + task.latency, cycle + task.latency + len(task.nodes))
-        if any(at in predicates for at, x in zip(ready, task.nodes, strict=True) if x in checked or x in task.flagged):
-            return None
         for slot in slots:
             able_to = slot in idle and free.get((slot, task.unit), cycle + 1) <= cycle
             if able_to and not any(_Ready(at, slot) in written for at in ready):
@@ -192,12 +254,11 @@ def _issue(
 
     cycle, left = 0, len(tasks)
     while left:
-        for x in arriving.pop(cycle, ()):
-            for user in users[x]:
-                user.waiting -= 1
-                if not user.waiting:
-                    enable(user)
-        idle = {*slots}
+        for user in arriving.pop(cycle, ()):
+            user.waiting -= 1
+            if not user.waiting:
+                enable(user)
+        idle = {*slots} - taken.pop(cycle, set())
         for task in [*able] if held < many else sorted(able, key=holds):
             slot = place_for(task, cycle, idle)
             if slot is None:
@@ -209,9 +270,10 @@ def _issue(
             free[slot, task.unit] = cycle + task.occupied
             for at, x in enumerate(task.nodes, cycle + task.latency):
                 written[_Ready(at, slot)] = x
-                arriving.setdefault(at, []).append(x)
-                if x in checked or x in task.flagged:
-                    predicates.add(at)
+                for user in users[x]:
+                    arriving.setdefault(max(cycle + 1, at - user.waits(x)), []).append(user)
+            if task.chain:
+                taken.setdefault(cycle + task.latency - 1, set()).add(slot)
             able.remove(task)
             left -= 1
             idle.remove(slot)
@@ -226,19 +288,26 @@ def _issue(
 
 def schedule(after: Mapping[str, Expr], guards: Sequence[Expr], w: Format, units: Units = DEFAULT_UNITS) -> Schedule:
     """The micro-operations that compute the new words of places and the predicates of guards."""
-    sums = _sums(guards, after.values()) if units.flags else {}
-    roots = [*(node for node in guards if node not in sums), *after.values()]
-    tasks = _tasks(roots, w, units)
+    parts = [_conjuncts(guard) if units.flags else [guard] for guard in guards]
+    predicates = [node for part in parts for node in part]
+    flags = _flags(predicates, after.values(), w) if units.flags else {}
+    computed = [node for node in predicates if node not in flags]
+    tasks = _tasks([*computed, *after.values()], w, units)
+    if units.chained:
+        tasks = _chained(tasks, {*computed, *after.values()})
     users: dict[Expr, list[_Task]] = {node: [] for task in tasks for node in task.nodes}
     for task in tasks:
-        task.flagged = tuple(x for x in task.nodes if x in sums.values())
         for x in task.computed:
             users[x].append(task)
     _rank(tasks, users)
-    ready = _issue(tasks, users, set(after.values()), {*guards}, units)
+    ready = _issue(tasks, users, set(after.values()), units)
     length = max((at.cycle for at in ready.values()), default=0)
+    #: when the words are there whose flags are checked, also of products that are passed on
+    flagged = ready | {task.chain.product: ready[task.nodes[0]] for task in tasks if task.chain}
 
-    until = {node: max([at.cycle, *(user.cycle for user in users[node])]) for node, at in ready.items()}
+    until = {
+        node: max([at.cycle, *(user.cycle + user.lead(node) for user in users[node])]) for node, at in ready.items()
+    }
     until |= {node: length for node in after.values() if node in ready}
     registers: dict[Expr, int] = {}
     for slot in range(len(units.slots)):
@@ -252,49 +321,72 @@ def schedule(after: Mapping[str, Expr], guards: Sequence[Expr], w: Format, units
             return Input("imm", negated=True)
         return Input(str(node.param)) if node.op == "input" else Temporary(registers[node])
 
-    def check(node: Expr) -> GuardCheck:
-        if node in sums:
-            at = ready[sums[node]]
-            return GuardCheck(Flag(at.slot), at.cycle)
-        return GuardCheck(source(node), ready[node].cycle if node in ready else 0)
+    def check(node: Expr, guard: int) -> GuardCheck:
+        if node in flags:
+            at = flagged[flags[node]]
+            return GuardCheck(Flag(at.slot, flags[node].op not in FLAGGED), at.cycle, guard)
+        return GuardCheck(source(node), ready[node].cycle if node in ready else 0, guard)
 
-    operations = [
-        MicroOperation(
-            task.cycle,
-            task.unit,
-            task.operation,
-            tuple(map(source, task.operands)),
-            tuple(UnitResult(node, registers[node], ready[node].cycle, until[node]) for node in task.nodes),
-            task.occupied,
-            task.slot,
-        )
-        for task in sorted(tasks, key=lambda task: task.cycle)
-    ]
+    def operations(task: _Task) -> Iterator[MicroOperation]:
+        results = tuple(UnitResult(node, registers[node], ready[node].cycle, until[node]) for node in task.nodes)
+        operands = tuple(map(source, task.operands))
+        if task.chain:
+            passed = (UnitResult(task.chain.product, None, results[0].ready, results[0].ready),)
+            yield MicroOperation(task.cycle, task.unit, task.operation, operands, passed, task.occupied, task.slot)
+            last = results[0].ready - 1
+            taken = source(task.chain.other), Passing()
+            yield MicroOperation(
+                last, unit_of(task.chain.operation), task.chain.operation, taken, results, 1, task.slot
+            )
+        else:
+            yield MicroOperation(task.cycle, task.unit, task.operation, operands, results, task.occupied, task.slot)
+
     return Schedule(
-        tuple(operations),
+        tuple(sorted((m for task in tasks for m in operations(task)), key=lambda m: m.cycle)),
         MappingProxyType({name: source(node) for name, node in after.items()}),
-        tuple(map(check, guards)),
+        tuple(check(node, guard) for guard, part in enumerate(parts) for node in part),
         length,
         max((number % TEMPORARIES for number in registers.values()), default=-1) + 1,
     )
 
 
-def _sums(guards: Iterable[Expr], after: Iterable[Expr]) -> dict[Expr, Expr]:
-    """Predicate that a sum fits -> the sum, if both are computed and the predicate is no operand."""
-    guards, after = [*guards], [*after]
-    cover = _cover([*guards, *after])
+def _conjuncts(predicate: Expr) -> list[Expr]:
+    """Predicates that hold together exactly if the predicate does; at least one."""
+    waiting, found = [predicate], dict[Expr, None]()
+    while waiting:
+        node = waiting.pop()
+        if node.op == "and" and all(map(_is_truth, node.args)):
+            waiting += reversed(node.args)
+        else:
+            found[node] = None
+    # A part that always holds is checked only if there is no other.
+    return [node for node in found if node is not ONE] or [ONE]
+
+
+def _is_truth(node: Expr) -> bool:
+    """Whether the word is 0 or 1."""
+    return node in (ZERO, ONE) or is_truth(node)
+
+
+def _flags(predicates: Sequence[Expr], after: Iterable[Expr], w: Format) -> dict[Expr, Expr]:
+    """Predicate that a sum, product or quotient fits -> that word, if it is computed and the predicate is no operand."""
+    after = [*after]
+    cover = _cover([*predicates, *after])
     used = {*after, *(x for _, operands in cover.values() for x in operands)}
     known = {found: node for node, found in cover.items()}
     found: dict[Expr, Expr] = {}
-    for node in guards:
+    for node in predicates:
         if node in cover and node not in used:
             operation, operands = cover[node]
             for name, fits in FLAGGED.items():
                 if operation == fits and (name, operands) in known:
                     found[node] = known[name, operands]
-    # A sum that only predicates need is none that is computed.
-    needed = _cover([*(node for node in guards if node not in found), *after])
-    return {node: total for node, total in found.items() if total in needed}
+            for low in (product_tested_by(node, w), quotient_tested_by(node, w)):
+                if low is not None:
+                    found[node] = low
+    # A word that only predicates need is none that is computed.
+    needed = _cover([*(node for node in predicates if node not in found), *after])
+    return {node: low for node, low in found.items() if low in needed}
 
 
 def _registers(ready: Mapping[Expr, int], until: Mapping[Expr, int]) -> dict[Expr, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from retrograd.hdl.core.core import Core
@@ -70,12 +70,14 @@ class OverlappedCore(Core):
         self.operands = OperandNetwork(width, slots, code.constants, code.prompts)
         self.rom = RomUnit(width, code.tables)
         self.logics = [LogicUnit(width, flags=True) for _ in micro.slots]
-        #: slot -> unit
+        self.results = [getattr(self.operands, f"result{k}") for k in range(slots)]
         self.multipliers = {
-            k: Multiplier(width, code.products, code.halves) for k, s in enumerate(micro.slots) if Unit.MULTIPLIER in s
+            k: Multiplier(width, code.products, code.halves, flags=True)
+            for k, s in enumerate(micro.slots)
+            if Unit.MULTIPLIER in s
         }
         self.dividers = {
-            k: Divider(width, code.divisions, code.quotients, micro.digits)
+            k: Divider(width, code.divisions, code.quotients, micro.digits, flags=True)
             for k, s in enumerate(micro.slots)
             if Unit.DIVIDER in s
         }
@@ -174,7 +176,7 @@ class OverlappedCore(Core):
         m.d.sync += writing.eq(running)
 
         old = self._latches(m, decoder, sequencer, read, running, writing)
-        last, fits = self._slots(m, sequencer)
+        last, fits, units_fit = self._slots(m, sequencer)
 
         # ------------------------------------------------ guards
         early_trap, late, trap = Signal(TrapCause), self.guarded, Signal(TrapCause)
@@ -186,9 +188,10 @@ class OverlappedCore(Core):
             guards.forbidden.eq(running.forbidden),
             guards.entering_overflow.eq(running.modes.overflow),
             guards.entering_strict.eq(running.modes.strict),
-            guards.check.eq(sequencer.now.check),
+            *(getattr(guards, f"check{k}").eq(self._slot(sequencer.now, k).check) for k in range(self.slots)),
             guards.overflow.eq(writing.modes.overflow),
             guards.fits.eq(fits),
+            guards.units_fit.eq(units_fit),
             *(getattr(guards, f"last{k}").eq(word) for k, word in enumerate(last)),
             ledger.cotangent.eq(operands.latches[Select.D_BAR.value]),
             ledger.turned.eq(branch.turned),
@@ -318,26 +321,33 @@ class OverlappedCore(Core):
             m.d.comb += [operands.entering[select.value].eq(word), operands.latches[select.value].eq(word)]
         return old
 
-    def _slots(self, m: Module, sequencer: OverlappedSequencer) -> tuple[list[Any], Any]:
-        """The units of each slot; their last results, and whether their sums fit."""
+    @staticmethod
+    def _slot(word: Any, k: int) -> Any:
+        """The fields of a slot in a microword."""
+        return word if k == 0 else word[f"slot{k}"]
+
+    def _slots(self, m: Module, sequencer: OverlappedSequencer) -> tuple[list[Any], Any, Any]:
+        """The units of each slot; their last results, and whether their sums fit, and their products or quotients."""
         operands, head, now, following = self.operands, sequencer.head, sequencer.now, sequencer.next
         m.submodules.rom = rom = self.rom
-        fits = []
+        fits, units_fit = [], []
         for k, logic in enumerate(self.logics):
-            slot, ahead = (now, following) if k == 0 else (now[f"slot{k}"], following[f"slot{k}"])
+            slot, ahead = self._slot(now, k), self._slot(following, k)
             x, y, z = (getattr(operands, f"{port}{k}") for port in PORTS)
             for port in PORTS:
                 m.d.comb += getattr(operands, f"{port}{k}_source").eq(ahead[port])
                 m.d.comb += getattr(operands, f"{port}{k}_first").eq(head[f"{port}{k or ''}"])
             result = getattr(operands, f"result{k}")
             m.submodules[f"logic{k or ''}"] = logic
-            m.d.comb += [logic.operation.eq(slot.operation), logic.x.eq(x), logic.y.eq(y), logic.z.eq(z)]
+            chained = Mux(slot.chain, self.multipliers[k].result, y) if k in self.multipliers else y
+            m.d.comb += [logic.operation.eq(slot.operation), logic.x.eq(x), logic.y.eq(chained), logic.z.eq(z)]
             m.d.comb += [
                 getattr(operands, f"write{k}").eq(slot.write),
                 getattr(operands, f"temporary{k}").eq(slot.temporary),
                 result.eq(logic.result),
             ]
             fits.append(logic.fits)
+            unit_fits: Any = Const(1)
             if k == 0:
                 m.d.comb += [rom.table.eq(slot.parameter), rom.x.eq(x)]
                 with m.If(slot.writer == Writer.ROM):
@@ -347,6 +357,7 @@ class OverlappedCore(Core):
                 multiplies = (slot.operation == Operation.MULSHIFT) | (slot.operation == Operation.MULROUND)
                 m.d.comb += [multiplier.start.eq(multiplies), multiplier.half.eq(slot.parameter)]
                 m.d.comb += [multiplier.x.eq(x), multiplier.y.eq(y), multiplier.shift.eq(slot.shift)]
+                unit_fits = multiplier.fits
                 with m.If(slot.writer == Writer.MULTIPLIER):
                     m.d.comb += result.eq(multiplier.result)
             if k in self.dividers:
@@ -354,9 +365,11 @@ class OverlappedCore(Core):
                 divides = slot.operation.matches(Operation.DIVSHIFT, Operation.DIVROUND, Operation.SQRTROUND)
                 m.d.comb += [divider.start.eq(divides), divider.division.eq(slot.parameter)]
                 m.d.comb += [divider.x.eq(x), divider.y.eq(y), divider.shift.eq(slot.shift)]
+                unit_fits = Mux(slot.writer == Writer.DIVIDER, divider.fits, unit_fits)
                 with m.If(slot.writer == Writer.DIVIDER):
                     m.d.comb += result.eq(divider.result)
-        return [getattr(operands, f"last{k}") for k in range(self.slots)], Cat(fits)
+            units_fit.append(unit_fits)
+        return [getattr(operands, f"last{k}") for k in range(self.slots)], Cat(fits), Cat(units_fit)
 
     def _report(
         self,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.microcode import FORBIDDEN
-from retrograd.hdl.microword import TrapCause, wide_check
+from retrograd.hdl.microword import WIDE_CHECK, TrapCause
+
+#: a guard that failed
+_FAILED = data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause})
 
 
 class OverlappedGuards(wiring.Component):
-    """As `GuardUnit`. An instruction begins in the cycle in which the trap of the one before is asked for at the latest."""
+    """As `GuardUnit`, for all slots at once. An instruction begins in the cycle in which the trap of the one before is asked for at the latest."""
 
     def __init__(self, width: int, slots: int) -> None:
         self.slots = slots
-        self.layout = wide_check(slots)
         super().__init__(
             {
                 #: an instruction executes its first row, with a trap that is known before execution, if any; its modes
@@ -22,11 +24,13 @@ class OverlappedGuards(wiring.Component):
                 "forbidden": In(FORBIDDEN),
                 "entering_overflow": In(1),
                 "entering_strict": In(1),
-                #: the guard whose predicate is computed in this cycle; its value arrives in the next
-                "check": In(self.layout),
+                #: the guards whose predicates are computed in this cycle; the words arrive in the next
+                **{f"check{k}": In(WIDE_CHECK) for k in range(slots)},
                 **{f"last{k}": In(width) for k in range(slots)},
+                #: whether the sums, and the products or quotients, of this cycle fit
                 "fits": In(slots),
-                #: whether overflow traps in the instruction whose predicate arrives
+                "units_fit": In(slots),
+                #: whether overflow traps in the instruction whose predicates arrive
                 "overflow": In(1),
                 #: the trap of the first guard that has failed so far
                 "trap": Out(TrapCause),
@@ -35,21 +39,32 @@ class OverlappedGuards(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        check, held = Signal(self.layout), Signal(self.layout)
-        m.d.sync += check.eq(self.check)
-        over = Signal(self.slots)
-        m.d.sync += over.eq(~self.fits)
-        fails, first = Signal(), Signal()
-        # A result of 0, or a sum that does not fit
-        wrong = [Mux(check.flag, over[k], getattr(self, f"last{k}") == 0) for k in range(self.slots)]
-        chosen = [wrong[k] & (check.slot == k) for k in range(self.slots)]
-        m.d.comb += [
-            fails.eq(check.valid & Cat(chosen).any() & (self.overflow | ~check.overflow)),
-            first.eq(fails & (~held.valid | (check.order < held.order))),
-            self.trap.eq(Mux(first, check.trap, Mux(held.valid, held.trap, TrapCause.NONE))),
-        ]
-        with m.If(first):
-            m.d.sync += held.eq(check)
+        over, units_over = Signal(self.slots), Signal(self.slots)
+        m.d.sync += [over.eq(~self.fits), units_over.eq(~self.units_fit)]
+        #: the first guard that failed in earlier cycles, and those of the cycle before
+        held = Signal(_FAILED)
+        failed = [held]
+        for k in range(self.slots):
+            check, now = Signal(WIDE_CHECK, name=f"check{k}_arriving"), Signal(_FAILED, name=f"failed{k}")
+            m.d.sync += check.eq(getattr(self, f"check{k}"))
+            zero = getattr(self, f"last{k}") == 0
+            fails = (check.result & zero) | (check.sum & over[k]) | (check.unit & units_over[k])
+            m.d.comb += [
+                now.valid.eq(fails & (self.overflow | ~check.overflow)),
+                now.order.eq(check.order),
+                now.trap.eq(check.trap),
+            ]
+            failed.append(now)
+        # Of two of one order the first counts: the held one, which may be a trap that is known before execution.
+        first = Signal(_FAILED)
+        with m.If(Cat(guard.valid for guard in failed).any()):
+            m.d.comb += first.valid.eq(1)
+        for k, guard in enumerate(failed):
+            before = Cat(other.valid & (other.order <= guard.order) for other in failed[:k])
+            with m.If(guard.valid & ~before.any()):
+                m.d.comb += [first.order.eq(guard.order), first.trap.eq(guard.trap)]
+        m.d.comb += self.trap.eq(Mux(first.valid, first.trap, TrapCause.NONE))
+        m.d.sync += held.eq(first)
         f = self.forbidden
         with m.If(self.begin):
             m.d.sync += [

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from retrograd.hdl.core.units.multiplier import fits
 from retrograd.hdl.microword import Division
 from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS
 
@@ -43,8 +44,14 @@ class Divider(wiring.Component):
     """
 
     def __init__(
-        self, width: int, divisions: Sequence[Division], shifts: Sequence[int], digits: int = DEFAULT_UNITS.digits
+        self,
+        width: int,
+        divisions: Sequence[Division],
+        shifts: Sequence[int],
+        digits: int = DEFAULT_UNITS.digits,
+        flags: bool = False,
     ) -> None:
+        """`flags`: with a port for whether the result is the whole quotient."""
         if digits > 2 and digits % 2:
             raise ValueError(f"{digits} digits are no pairs")
         if not all(0 <= d.s <= width for d in divisions):
@@ -53,6 +60,7 @@ class Divider(wiring.Component):
             raise ValueError(f"shifts of a quotient go from 0 to {2 * width}")
         self.width = width
         self.digits = digits
+        self.flags = flags
         self.plans = [plan(division, width, digits) for division in divisions]
         self.shifts = tuple(shifts)
         self.quotient_bits = max(width, *(_bits(d, width) // (2 if d.root else 1) + 1 for d in divisions), 0)
@@ -67,6 +75,7 @@ class Divider(wiring.Component):
                 "shift": In(range(max(2, len(shifts)))),
                 #: the result, once all digits are found
                 "result": Out(width),
+                **({"fits": Out(1)} if flags else {}),
             }
         )
 
@@ -123,6 +132,8 @@ class Divider(wiring.Component):
             for index, s in enumerate(self.shifts):
                 with m.Case(index):
                     m.d.comb += self.result.eq(Mux(void, 0, quotient >> s))
+                    if self.flags:
+                        m.d.comb += self.fits.eq(void | fits(quotient >> s, width))
         return m
 
     def _digit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
@@ -18,7 +19,8 @@ class Multiplier(wiring.Component):
     Raises ValueError for a shift of the whole product's length or more, and for an h that may overflow the product.
     """
 
-    def __init__(self, width: int, shifts: Sequence[int], halves: Sequence[int] = (0,)) -> None:
+    def __init__(self, width: int, shifts: Sequence[int], halves: Sequence[int] = (0,), flags: bool = False) -> None:
+        """`flags`: with a port for whether the result is the whole product."""
         if not all(0 <= s <= 2 * width for s in shifts):
             raise ValueError(f"shifts of a product go from 0 to {2 * width}")
         if not all(0 <= h < 1 << width for h in halves):
@@ -26,6 +28,7 @@ class Multiplier(wiring.Component):
         self.width = width
         self.halves = tuple(halves)
         self.shifts = tuple(shifts)
+        self.flags = flags
         super().__init__(
             {
                 #: multiply x and y
@@ -38,6 +41,7 @@ class Multiplier(wiring.Component):
                 "shift": In(range(max(2, len(shifts)))),
                 #: the result, from the third cycle on
                 "result": Out(width),
+                **({"fits": Out(1)} if flags else {}),
             }
         )
 
@@ -76,4 +80,12 @@ class Multiplier(wiring.Component):
             for index, s in enumerate(self.shifts):
                 with m.Case(index):
                     m.d.comb += self.result.eq(product >> s)
+                    if self.flags:
+                        m.d.comb += self.fits.eq(fits(product >> s, width))
         return m
+
+
+def fits(word: Any, width: int) -> Any:
+    """Whether a signed number fits a word: all bits from the word's sign on are equal."""
+    above = word[width - 1 :]
+    return above.all() | ~above.any()

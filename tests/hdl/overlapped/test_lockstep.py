@@ -191,6 +191,38 @@ def test_what_was_fetched_ahead_is_dropped(lockstep: Any, lifted: bool) -> None:
     assert traps > 25
 
 
+#: a, b: products and quotients that are the least or the greatest of a word, and those beyond; x / 0
+ENDS = [
+    (1 << 17, 1 << 30),
+    (1 << 17, (1 << 30) - 1),
+    (-1 << 17, 1 << 30),
+    (1 << 30, 1 << 15),
+    (-1 << 30, 1 << 15),
+    (1 << 30, 0),
+]
+
+
+def ends(lockstep: Any, execute: Execute, lifted: bool) -> None:
+    """Flags of products, quotients and sums at the ends of a word, where one of three products is beyond them, with D = 1 in a cotangent."""
+    for name in ("fmul.add", "fdiv.sub", "fdiv.xor"):
+        both = lockstep.Lockstep(code(Q32, of(name, rd=1, ra=2, rb=3)), range(8))
+        both.differentiate(lifted)
+        for a, b in (*ENDS, *((b, a) for a, b in ENDS)):
+            for cotangent in (0, 1 << 17) if lifted else (0,):
+                for r, word, shadow in ((1, 0, cotangent), (2, a, 0), (3, b, 5)):
+                    both.set(Space.REGISTERS, r, word & Q32.mask)
+                    if lifted:
+                        both.set(Space.REGISTER_COTANGENTS, r, shadow)
+                both.place(1, 0, 1)
+                both.run(1)
+        both.check(execute)
+
+
+@pytest.mark.parametrize("lifted", [False, True])
+def test_flags_at_the_ends_of_a_word(lockstep: Any, lifted: bool) -> None:
+    ends(lockstep, simulation(Q32).run, lifted)
+
+
 # ---------------------------------------------------------------- the checks can fail
 
 _CORE, _SEQUENCER, _NETWORK = "core.overlapped.core", "core.overlapped.sequencer", "core.overlapped.operand_network"
@@ -206,7 +238,13 @@ FAULTS = [
     (_CORE, "DiscardedCotangents(width, chained=True)", "DiscardedCotangents(width)"),
     (_CORE, "Cat(fits)", "Cat(fits[:1] * self.slots)"),
     (_CORE, "fits.append(logic.fits)", "fits.append(~logic.fits)"),
-    ("core.overlapped.guards", "Mux(check.flag, over[k],", "Mux(0, over[k],"),
+    ("core.overlapped.guards", "(check.sum & over[k])", "(check.sum & 0)"),
+    ("core.overlapped.guards", "(check.unit & units_over[k])", "(check.unit & over[k])"),
+    ("core.overlapped.guards", "(other.order <= guard.order)", "(other.order >= guard.order)"),
+    (_CORE, "Mux(slot.chain, self.multipliers[k].result, y)", "Mux(0, self.multipliers[k].result, y)"),
+    (_CORE, "unit_fits = Mux(slot.writer == Writer.DIVIDER, divider.fits, unit_fits)", "pass"),
+    (_CORE, "unit_fits = multiplier.fits", "pass"),
+    ("core.units.multiplier", "above = word[width - 1 :]", "above = word[width:]"),
     (_SEQUENCER, "Mux(self.redirects, Phase.FETCH, Mux(memory,", "Mux(0, Phase.FETCH, Mux(memory,"),
     (_SEQUENCER, "(self.ending & ~self.redirects)", "self.ending"),
     (_SEQUENCER, "with m.If(self.abandon):", "with m.If(0):"),
@@ -239,6 +277,7 @@ def test_a_planted_fault_is_found(
         both.check(hardware)
 
     def all_checked() -> None:
+        ends(lockstep, hardware, True)
         for body in [*dropped(), *(body for _, body in chains())]:
             checked(body, True)
         lockstep.sequences(hardware, Q32, True, 4, states=40, programs=2, entries=("assertz",))

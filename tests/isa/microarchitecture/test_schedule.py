@@ -40,6 +40,7 @@ from retrograd.isa.microarchitecture.micro_operations import (
     Input,
     Literal,
     MicroOperation,
+    Passing,
     Schedule,
     Temporary,
     Unit,
@@ -78,18 +79,27 @@ def _of_slots(s: Schedule, units: Units) -> Iterator[str]:
     for m in s.operations:
         if m.slot >= len(units.slots) or m.unit not in units.slots[m.slot]:
             yield f"slot {m.slot} has no {m.unit.value}"
-        if any(r.register // TEMPORARIES != m.slot for r in m.results):
+        if any(r.register // TEMPORARIES != m.slot for r in m.results if r.register is not None):
             yield f"slot {m.slot} writes temporaries of another"
     computed = Counter(r.node for m in s.operations for r in m.results)
     yield from (f"a node ({node.op}) is computed {n} times" for node, n in computed.items() if n > 1)
-    if len(units.slots) > 1:
-        read = {(check.cycle, check.predicate) for check in s.checks if isinstance(check.predicate, Temporary | Flag)}
-        yield from (f"{n} predicates in cycle {at}" for at, n in Counter(at for at, _ in read).items() if n > 1)
     for check in s.checks:
-        if isinstance(check.predicate, Flag):
-            issued = [m for m in s.operations if (m.cycle, m.slot) == (check.cycle - 1, check.predicate.slot)]
-            if [m.operation for m in issued] not in (["add"], ["sub"]):
-                yield f"no sum has its flag in cycle {check.cycle}"
+        at, slot = check.cycle, check.predicate.slot if isinstance(check.predicate, Flag) else None
+        if isinstance(check.predicate, Flag) and check.predicate.unit:
+            own = [m for m in s.operations if m.slot == slot and m.unit in (Unit.MULTIPLIER, Unit.DIVIDER)]
+            if not any(r.ready == at for m in own for r in m.results):
+                yield f"no product or quotient has its flag in cycle {at}"
+        elif slot is not None:
+            issued = [m.operation for m in s.operations if (m.cycle, m.slot) == (at - 1, slot)]
+            if issued not in (["add"], ["sub"]):
+                yield f"no sum has its flag in cycle {at}"
+    for m in s.operations:
+        if Passing() in m.operands:
+            passed = [r for o in s.operations if o.slot == m.slot and o.unit is Unit.MULTIPLIER for r in o.results]
+            if [r.ready for r in passed if r.register is None].count(m.cycle + 1) != 1:
+                yield f"no product is passed in cycle {m.cycle}"
+            if m.operands[1:] != (Passing(),) or not units.chained:
+                yield f"a product is passed to the wrong operand in cycle {m.cycle}"
 
 
 def _of_units(s: Schedule, w: Format, units: Units) -> Iterator[str]:
@@ -116,7 +126,7 @@ def _of_units(s: Schedule, w: Format, units: Units) -> Iterator[str]:
         first = m.cycle + _shortest(m, w, units)
         if [r.ready for r in m.results] != [first + k for k in range(len(m.results))]:
             yield f"{m.operation} of cycle {m.cycle} cannot be ready then"
-    for cycle, n in Counter(r.ready for m in s.operations for r in m.results).items():
+    for cycle, n in Counter(r.ready for m in s.operations for r in m.results if r.register is not None).items():
         if n > 1:
             yield f"{n} results are written for cycle {cycle}"
 
@@ -139,7 +149,8 @@ def _shortest(m: MicroOperation, w: Format, units: Units) -> int:
 
 
 def _of_temporaries(s: Schedule) -> Iterator[str]:
-    results = sorted((r for m in s.operations for r in m.results), key=lambda r: r.ready)
+    every = (r for m in s.operations for r in m.results if r.register is not None)
+    results = sorted(every, key=lambda r: r.ready)
     ends = [r.ready for r in results] or [0]
     if s.length != max(ends):
         yield f"the schedule ends in cycle {s.length}, not when its last result is ready"
@@ -336,10 +347,10 @@ def test_any_trees_on_any_units(seed: int) -> None:
         every,
         *(rng.choice((every, every - {Unit.ROM}, frozenset({Unit.LOGIC}))) for _ in range(rng.choice((0, 0, 1, 2, 4)))),
     )
-    # A flag takes the cycle of its sum.
-    flags = rng.random() < 0.5
-    latencies = (1 if flags else rng.randint(1, 3), *(rng.randint(1, most) for most in (5, 3, 4, 3)))
-    units = Units(*latencies, slots=slots, flags=flags)
+    # A flag takes the cycle of its sum, and a product is passed in a cycle after its issue.
+    flags, chained = rng.random() < 0.5, rng.random() < 0.5
+    latencies = (1 if flags or chained else rng.randint(1, 3), rng.randint(1 + chained, 5))
+    units = Units(*latencies, *(rng.randint(1, most) for most in (3, 4, 3)), slots=slots, flags=flags, chained=chained)
     grown = grow(rng, w, rng.randint(1, 60))
     after = {name: rng.choice(grown) for name in "dam"}
     guards = [rng.choice(grown) for _ in range(rng.randint(0, 5))]
@@ -387,7 +398,7 @@ def test_subexpressions_are_computed_once_and_what_stands_ready_not_at_all() -> 
     assert done_by(a, const(-1), ZERO - imm) == []
     s = schedule({"d": a, "a": const(-1), "b": ZERO - imm}, (const(1), a), Q)
     assert s.after == {"d": Input("a"), "a": Literal(Q.mask), "b": Input("imm", negated=True)}
-    assert s.checks == (GuardCheck(Literal(1), 0), GuardCheck(Input("a"), 0))
+    assert s.checks == (GuardCheck(Literal(1), 0, 0), GuardCheck(Input("a"), 0, 1))
     assert (s.length, s.temporaries) == (0, 0)
     assert execute(s, Q, {"a": 7, "imm": 1}) == ({"d": 7, "a": Q.mask, "b": Q.mask}, (1, 7))
 
