@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The core of a co-processor's parameters."""
 
 from __future__ import annotations

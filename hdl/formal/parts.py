@@ -15,18 +15,20 @@ PART_CLAIM = "its function"
 PARTS = (*UNITS, "bus")
 
 
-def part_claims(w: Format, parts: Collection[str]) -> dict[str, str]:
-    """The name of each claim on these parts -> the part."""
+def part_claims(w: Format, parts: Collection[str], core: str = "small") -> dict[str, str]:
+    """The name of each claim on these parts of the core -> the part. The host interface is the same for each core."""
     found = {}
     if {*parts} & {*UNITS}:
-        found = {claim.name: claim.unit for claim in UnitProver(w).claims() if claim.unit in parts}
+        found = {claim.name: claim.unit for claim in UnitProver(w, core=core).claims() if claim.unit in parts}
     return found | (dict.fromkeys(BusProver(w).claims(), "bus") if "bus" in parts else {})
 
 
-def prove_parts(w: Format, parts: Collection[str] = PARTS, seconds: float = 60) -> Iterator[ProofResult]:
+def prove_parts(
+    w: Format, parts: Collection[str] = PARTS, seconds: float = 60, core: str = "small"
+) -> Iterator[ProofResult]:
     """A result for each claim on these parts; a claim that the solver does not decide in time does not hold."""
     if {*parts} & {*UNITS}:
-        units = UnitProver(w, seconds=seconds)
+        units = UnitProver(w, seconds=seconds, core=core)
         yield from (units.prove(claim) for claim in units.claims() if claim.unit in parts)
     if "bus" in parts:
         bus = BusProver(w, seconds)

@@ -21,14 +21,15 @@ from math import isqrt
 from typing import Any
 
 import z3
-from retrograd.hdl.core.core import Core
+from amaranth.hdl import Signal
+from retrograd.hdl.core.cores import core_of
 from retrograd.hdl.core.units.multiplier import LIMB
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.obligations import ProofResult
 from retrograd.hdl.formal.solving import solved, truth
 from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Term, Word
-from retrograd.hdl.microcode import Microcode, microcode_for
+from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
@@ -52,12 +53,14 @@ class Refuted(Exception):
 
 
 class UnitProver:
-    """The claims on the units of one core. `microcode`: another one than the table's, to test that it is refuted."""
+    """The claims on the units of the core of this name; units of one kind are equal in all slots.
 
-    def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60) -> None:
-        parameters = Parameters(w, code_words=8, data_words=4)
+    `microcode`: another one than the table's, to test that it is refuted.
+    """
+
+    def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60, core: str = "small") -> None:
         self.w, self.seconds = w, seconds
-        self.core = Core(parameters, microcode or microcode_for(parameters))
+        self.core = core_of(Parameters(w, code_words=8, data_words=4, core=core), microcode)
 
     def claims(self) -> list[UnitClaim]:
         """All claims, unit by unit."""
@@ -112,7 +115,7 @@ class UnitProver:
     def _multiplier(self, half: int, shift: int) -> None:
         """The result in the third cycle, for any operands in the second, and one cycle later."""
         unit, width = self.core.multiplier, self.w.width
-        hw = Symbolic(unit, [unit.result])
+        hw = Symbolic(unit, _outputs(unit))
         hw.forget([])
         x, y = terms.unknown("x", width), terms.unknown("y", width)
         hw.settle(start=1, x=x, y=y, half=half, shift=shift)
@@ -120,7 +123,7 @@ class UnitProver:
         hw.settle(start=0, x=terms.unknown("x1", width), y=terms.unknown("y1", width), half=terms.unknown("h1", 1))
         hw.tick()
         hw.settle()
-        found = hw.peek(unit.result)
+        found = [hw.peek(output) for output in _outputs(unit)]
         hw.tick()
         hw.settle()
         later = hw.peek(unit.result)
@@ -135,21 +138,20 @@ class UnitProver:
                 size = max(size, bits) + 1
                 total = terms.add(_shifted(total, 0, size), _shifted(_shifted(limbs, i + j, bits), 0, size), size)
         total = _shifted(total, 0, max(size, whole))
-        expected = terms.piece_of(
-            terms.apply("s>>", whole, [whole, 8], [terms.piece_of(total, 0, whole), unit.shifts[shift]]), 0, width
-        )
+        shifted = terms.apply("s>>", whole, [whole, 8], [terms.piece_of(total, 0, whole), unit.shifts[shift]])
+        expected = terms.piece_of(shifted, 0, width)
         names: dict[Term, Term] = {}
-        words = [_without_products(word, names) for word in (found, later, expected)]
-        pairs = [_with_equal_sums(word, words[2]) for word in words[:2]]
-        facts = zip(("the product", "it is held"), pairs, strict=True)
-        self._show([(name, terms.equal(*pair, width)) for name, pair in facts])
+        facts = [("the product", found[0], expected, width), ("it is held", later, expected, width)]
+        facts += [("whether it fits", flag, _fits(shifted, whole, width), 1) for flag in found[1:]]
+        words = [(name, *(_without_products(word, names) for word in pair), size) for name, *pair, size in facts]
+        self._show([(name, terms.equal(*_with_equal_sums(x, y), size)) for name, x, y, size in words])
 
     # ---------------------------------------------------------------- divider
 
     def _started(self, which: int) -> tuple[Symbolic, dict[str, Any], dict[str, Word], Term, Term]:
         """The divider after the start of x / y from any state; its registers, and its flags, which a cycle must hold."""
         unit, width = self.core.divider, self.w.width
-        hw = Symbolic(unit, [unit.result])
+        hw = Symbolic(unit, _outputs(unit))
         registers = {signal.name: signal for signal in hw.netlist.signals if signal.name in _RECURRENCE}
         if len(registers) != len(_RECURRENCE):
             raise Refuted(f"the divider has no register {', '.join(sorted({*_RECURRENCE} - {*registers}))}")
@@ -249,7 +251,7 @@ class UnitProver:
         for name, word in state.items():
             hw.poke(r[name], word)
         hw.settle(shift=shift)
-        found, words = hw.peek(unit.result), dict(hw.words)
+        found, words = [hw.peek(output) for output in _outputs(unit)], dict(hw.words)
         hw.tick()
         held = int(all(hw.words[index] is word or hw.words[index] == word for index, word in words.items()))
         size = len(r["digits"]) + 2
@@ -266,7 +268,9 @@ class UnitProver:
         chosen = terms.apply("s>>", size, [size, 8], [q, min(unit.shifts[shift], size - 1)])
         result = terms.choice(void, 0, terms.piece_of(_shifted(chosen, 0, max(size, width)), 0, width), width)
         top = terms.piece_of(state["digits"], len(r["digits"]) - 1, 1)
-        facts = [("the result", terms.equal(found, result, width)), ("it is held", held)]
+        fits = terms.disjunction(void, _fits(chosen, size, width))
+        facts = [("the result", terms.equal(found[0], result, width)), ("it is held", held)]
+        facts += [("whether it fits", terms.equal(flag, fits, 1)) for flag in found[1:]]
         self._show(facts, [terms.negation(top)])
 
     # ---------------------------------------------------------------- ROM
@@ -288,6 +292,16 @@ class UnitProver:
         if stored != [entry & mask for entry in table] or base % len(table):
             raise Refuted("the entries are not those of the table")
         self._show([("the entry", terms.equal(hw.peek(unit.result), expected, width))])
+
+
+def _outputs(unit: Any) -> list[Signal]:
+    """The result, and whether it fits, for a unit that has such a flag."""
+    return [unit.result, unit.fits] if unit.flags else [unit.result]
+
+
+def _fits(number: Word, size: int, width: int) -> Word:
+    """Whether a signed number of `size` bits, at least `width`, is that of its low word."""
+    return terms.equal(number, _shifted(terms.piece_of(number, 0, width), 0, size), size)
 
 
 def _magnitude(x: Term, width: int) -> Word:

@@ -16,16 +16,17 @@ Proofs = list[ProofResult]
 
 
 def distributed_proofs(
-    w: Format, opcodes: Collection[str], seconds: float = 60, over: Distribution | None = None
+    w: Format, opcodes: Collection[str], seconds: float = 60, over: Distribution | None = None, core: str = "small"
 ) -> Iterator[ProofResult]:
     """The results of `prove_all`, in the order of the table. Raises InputError RG1501 to RG1507."""
     if over is None:
-        yield from prove_all(w, opcodes, seconds)
+        yield from prove_all(w, opcodes, seconds, map, core)
         return
     where = over
 
     def key(opcode: str) -> str:
-        return hashlib.sha256(json.dumps(["proof", __version__, w.width, w.frac, seconds, opcode]).encode()).hexdigest()
+        asked = ["proof", __version__, core, w.width, w.frac, seconds, opcode]
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
     keeping: Keeping[str, Proofs] = Keeping(key, _encoded, _decoded)
 
@@ -33,7 +34,7 @@ def distributed_proofs(
         with closing(distribute(prove, names, where, keeping=keeping)) as found:
             yield from in_order(found)
 
-    yield from prove_all(w, opcodes, seconds, each)
+    yield from prove_all(w, opcodes, seconds, each, core)
 
 
 def _encoded(proofs: Proofs) -> bytes:

@@ -162,6 +162,7 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["formal", "neg", "mull"], "RG0507", "no opcode `mull`"),
         (["formal", "--classes", "mul.add"], "RG0512", "--classes chooses the opcodes"),
         (["formal", "--seconds", "0"], "RG0507", "`0` is no number of seconds"),
+        (["formal", "mul.add", "--core", "quick"], "RG1125", "there is no core `quick`"),
         (["formal", "--workers", "few"], "RG0507", "`few` is no number of processes"),
         (["stat", "-o", "none/g.json"], "RG0501", "none"),
     ],
@@ -211,6 +212,19 @@ def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.M
     assert [proof["counterexample"] for proof in told["proofs"][2:]] == ["there is no proof"] * 6
 
 
+@pytest.mark.slow
+def test_proofs_of_the_other_core(cli: Cli) -> None:
+    code, out, _ = cli("hdl", "formal", "imm.xor", "ROM", "--core", "fast")
+    assert code == OK
+    *rows, reached, last = out.splitlines()
+    assert (reached, last) == (
+        f"0 modes not claimed of all runs, {len(rows)} ends reached",
+        f"{len(rows)} of {len(rows)} hold at Q4.4 on the core fast",
+    )
+    found = json.loads(cli("hdl", "formal", "imm.xor", "--core", "fast", "--json", "--workers", "2")[1])
+    assert (found["core"], found["expected"], found["held"]) == ("fast", 8, 8)
+
+
 @pytest.mark.share(3)
 @pytest.mark.parametrize("arguments", [["neg"], ["--classes"], []], ids=str)
 def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
@@ -222,6 +236,11 @@ def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch,
     absent = sum("there is no proof" in row for row in rows)
     assert absent >= 4
     assert last == f"0 of {absent} hold at Q4.4"
+    code, out, _ = cli("hdl", "formal", *arguments, "--core", "fast")
+    assert code == REFUTED
+    # The core has divisions of its own, so the claims on its units are others.
+    assert out.splitlines()[-1].startswith("0 of ")
+    assert out.splitlines()[-1].endswith(" hold at Q4.4 on the core fast")
 
 
 def test_a_part_is_proved(cli: Cli) -> None:

@@ -33,6 +33,27 @@ def test_a_claim_of_each_kind() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("unit", ["multiplier", "divider"])
+def test_every_claim_on_a_unit_of_the_fast_core(unit: str) -> None:
+    """Four digits a cycle, and whether the word fits."""
+    for found in prove_parts(Q8, [unit], 300, "fast"):
+        assert found.holds, (found.opcode, found.counterexample)
+
+
+@pytest.mark.parametrize(
+    ("unit", "old", "new"), [("multiplier", "width - 1 :", "width :"), ("divider", "void | fits(", "fits(")]
+)
+def test_a_wrong_flag_is_refuted(planted: Plant, unit: str, old: str, new: str) -> None:
+    planted(f"core.units.{unit}", old, new)
+    prover = UnitProver(Q8, core="fast")
+    results = [
+        claim for claim in prover.claims() if claim.unit == unit and ("result" in claim.name or unit == "multiplier")
+    ]
+    found = [prover.prove(claim) for claim in results]
+    assert any(proof.counterexample.startswith("whether it fits") for proof in found)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [8, 16, 32])
 @pytest.mark.parametrize("part", PARTS)
 def test_every_claim(part: str, width: int) -> None:

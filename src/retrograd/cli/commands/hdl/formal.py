@@ -13,6 +13,7 @@ from retrograd.cli.options import Parser, fail, integer
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.manual.description import group_title
+from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.words import Format, format_of
 from retrograd.presentation.progress import Bar
 
@@ -29,6 +30,7 @@ def arguments(p: Parser) -> None:
         help="such as mul.add; or multiplier, divider, ROM, bus (default: all of them)",
     )
     format_option(p, "8,4")
+    p.core_option()
     p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
     p.add_argument("--seconds", metavar="N", default="60", help="for each proof at most (default: 60)")
     p.distribution_options("proofs are kept there, and not repeated")
@@ -43,7 +45,8 @@ def execute(options: argparse.Namespace) -> int:
     from retrograd.hdl.formal.proofs import ProofResult
     from retrograd.isa.table import TABLE
 
-    w = format_of(options.format)
+    w, core = format_of(options.format), options.core
+    core_units(core)
     known = [*(o.name for o in TABLE), *PARTS]
     for name in options.opcodes:
         if name not in known:
@@ -58,7 +61,7 @@ def execute(options: argparse.Namespace) -> int:
     parts = [part for part in PARTS if part in wanted or options.classes]
     # The expected claims follow from the table, so an absent proof fails like a refuted claim.
     expected = {claim.name: (claim.kind.value, class_of[claim.opcode.name]) for claim in claims(w, wanted)}
-    expected |= {name: (PART_CLAIM, part) for name, part in part_claims(w, parts).items()}
+    expected |= {name: (PART_CLAIM, part) for name, part in part_claims(w, parts, core).items()}
     rows: list[tuple[str, str, ProofResult]] = []
     shown: set[str] = set()
 
@@ -71,7 +74,7 @@ def execute(options: argparse.Namespace) -> int:
 
     # Text output shows each proof as it ends, which serves as progress.
     with Bar(len(expected), None if options.json else False, "proving") as bar:
-        for found in chain(distributed_proofs(w, wanted, seconds, over), prove_parts(w, parts, seconds)):
+        for found in chain(distributed_proofs(w, wanted, seconds, over, core), prove_parts(w, parts, seconds, core)):
             add(found)
             bar(1)
     proved = {found.opcode for _, _, found in rows}
@@ -81,13 +84,13 @@ def execute(options: argparse.Namespace) -> int:
     held = sum(found.holds for _, _, found in rows)
     left = not_covered(w, wanted)
     if options.json:
-        print_json("retrograd.formal/2", _as_dict(w, len(expected), rows, left))
+        print_json("retrograd.formal/2", _as_dict(w, core, len(expected), rows, left))
     else:
         for name, reason in left.items():
             print(f"{name:<28} not claimed of {reason}")
         witnessed = sum(found.witnessed for _, _, found in rows)
         print(f"{len(left)} modes not claimed of all runs, {witnessed} ends reached")
-        print(f"{held} of {len(expected)} hold at {w}")
+        print(f"{held} of {len(expected)} hold at {w}" + f" on the core {core}" * (core != "small"))
     return OK if held == len(expected) == len(rows) else WRONG
 
 
@@ -99,7 +102,7 @@ def _show(found: ProofResult, claimed: str, kind: str | None) -> None:
 
 
 def _as_dict(
-    w: Format, expected: int, rows: list[tuple[str, str, ProofResult]], left: dict[str, str]
+    w: Format, core: str, expected: int, rows: list[tuple[str, str, ProofResult]], left: dict[str, str]
 ) -> dict[str, object]:
     proofs = [
         {
@@ -109,6 +112,6 @@ def _as_dict(
         for claimed, kind, found in rows
     ]  # fmt: skip
     return {
-        "format": {"width": w.width, "frac": w.frac}, "expected": expected,
+        "format": {"width": w.width, "frac": w.frac}, "core": core, "expected": expected,
         "held": sum(found.holds for _, _, found in rows), "proofs": proofs, "not_covered": left,
     }  # fmt: skip
