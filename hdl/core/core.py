@@ -6,7 +6,7 @@ The host interface sets the core's ports, starts it and stops it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -30,6 +30,29 @@ from retrograd.hdl.core.units.rom import RomUnit
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.microword import Field, Operation, Select, TrapCause, Writer
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
+
+
+class Committing(NamedTuple):
+    """The instruction that writes in this cycle, if one does."""
+
+    commit: Any
+    #: the words that it writes
+    x: Any
+    y: Any
+    z: Any
+    #: ra of the instruction that addresses memory
+    base: Any
+    #: a trap before execution, and whether the program ends here; an instruction begins
+    early: Any
+    ends: Any
+    begins: Any
+    #: it reverses the direction; words that it erases; its encoding, and that of an instruction with a trap before execution
+    turns: Any
+    erases: Any
+    instruction: Any
+    trapping: Any
+    #: place -> word and cotangent before the instruction
+    old: dict[str, tuple[Any, Any]]
 
 
 class Core(wiring.Component):
@@ -150,7 +173,7 @@ class Core(wiring.Component):
 
         # ------------------------------------------------ guards
         commit = sequencer.commit
-        early, late, trap = Signal(TrapCause), self.guarded, Signal(TrapCause)
+        early = Signal(TrapCause)
         ends = Signal()
         # A trap that is found before execution stops the instruction one cycle later, still before its first write.
         m.d.sync += [early.eq(TrapCause.NONE), ends.eq(0)]
@@ -179,17 +202,30 @@ class Core(wiring.Component):
             ledger.strict.eq(strict),
             ledger.forget.eq(self.settings.forget),
         ]
+        old = {"m": (memory.old_word, memory.old_cotangent)}
+        old |= {
+            place: (getattr(registers, f"{place}_word"), getattr(registers, f"{place}_cotangent")) for place in "dab"
+        }
+        self._commit(
+            m, sequencer, guards, ledger, counters, Committing(
+                commit, x, y, z, registers.a_word, early, ends, fetch, head.turns, head.erases, instruction, instruction, old,
+            )
+        )  # fmt: skip
+        return m
+
+    def _commit(self, m: Module, sequencer: Any, guards: Any, ledger: Any, counters: Any, c: Committing) -> None:
+        """Whether the instruction traps; its writes, which are counted, and the retirement port."""
+        branch, registers, memory, commit = self.branch, self.registers, self.memory, c.commit
+        late, trap = self.guarded, Signal(TrapCause)
         with m.If(commit.first):
             m.d.comb += late.eq(Mux((guards.trap == TrapCause.NONE) & commit.drop, ledger.trap, guards.trap))
         m.d.comb += [
-            trap.eq(Mux(commit.first, late, early)),
+            trap.eq(Mux(commit.first, late, c.early)),
             self.trap.eq(trap),
             self.traps.eq(trap != TrapCause.NONE),
-            self.halts.eq(ends),
-            sequencer.abandon.eq(self.traps | ends),
+            self.halts.eq(c.ends),
+            sequencer.abandon.eq(self.traps | c.ends),
         ]
-
-        # ------------------------------------------------ writes
         retires = Signal()
         writes = Signal()
         m.d.comb += [
@@ -198,8 +234,8 @@ class Core(wiring.Component):
             branch.prepare.eq(commit.first),
             branch.commit.eq(commit.first & writes),
             branch.jump.eq(commit.branch),
-            branch.target.eq(z),
-            branch.flip.eq(head.turns),
+            branch.target.eq(c.z),
+            branch.flip.eq(c.turns),
             branch.value.eq(self.settings.value),
             branch.set_pc.eq(self.settings.set_pc),
             branch.set_br.eq(self.settings.set_br),
@@ -211,46 +247,56 @@ class Core(wiring.Component):
             self.br.eq(branch.br),
             self.backward.eq(branch.backward),
         ]
-        number, old_word, old_cotangent = self._destination(m, commit.field, instruction)
+        number, old_word, old_cotangent = self._destination(m, c)
         with m.If(~self.idle):
             m.d.comb += [
                 registers.number.eq(number),
-                registers.word.eq(x),
-                registers.cotangent.eq(y),
+                registers.word.eq(c.x),
+                registers.cotangent.eq(c.y),
                 registers.write_word.eq(commit.word & writes),
                 registers.write_cotangent.eq(commit.cotangent & writes),
-                memory.read.eq(phase == Phase.ADDRESS),
-                memory.base.eq(registers.a_word),
-                memory.offset.eq(decoder.imm),
+                memory.read.eq(self.phase == Phase.ADDRESS),
+                memory.base.eq(c.base),
+                memory.offset.eq(self.decoder.imm),
                 memory.target.eq(memory.address),
-                memory.word.eq(z),
-                memory.cotangent.eq(Mux(commit.memory, registers.d_cotangent, z)),
+                memory.word.eq(c.z),
+                memory.cotangent.eq(Mux(commit.memory, c.old["d"][1], c.z)),
                 memory.write_word.eq(commit.memory & writes),
                 memory.write_cotangent.eq(commit.memory_cotangent & writes),
             ]
-
-        # ------------------------------------------------ the retirement port
         pairs = (
-            (commit.word, x, old_word),
-            (commit.cotangent, y, old_cotangent),
-            (commit.memory, z, memory.old_word),
+            (commit.word, c.x, old_word),
+            (commit.cotangent, c.y, old_cotangent),
+            (commit.memory, c.z, memory.old_word),
             (commit.memory_cotangent, memory.cotangent, memory.old_cotangent),
         )
         for i, (written, after, before) in enumerate(pairs):
             m.d.comb += counters.changes[i].eq(Mux(written, after ^ before, 0))
         m.d.comb += [
             counters.writes.eq(writes),
-            counters.first.eq(fetch),
+            counters.first.eq(c.begins),
             counters.last.eq(retires),
             counters.clear.eq(self.settings.clear),
-            counters.erases.eq(Mux(commit.first & writes, head.erases + (commit.drop & ledger.loses), 0)),
+            counters.erases.eq(Mux(commit.first & writes, c.erases + (commit.drop & ledger.loses), 0)),
             *(
                 self.counters[i].eq(count)
                 for i, count in enumerate((counters.cycles, counters.retired, counters.toggled, counters.erased))
             ),
         ]
-        self._tell(m, branch, commit, writes, retires, instruction, counters.cycles)
-        return m
+        # The retirement port. Synthesis removes it where it is not connected.
+        r = self.retirement
+        m.d.sync += [r.valid.eq(retires | self.traps), r.trap.eq(self.trap)]
+        m.d.comb += [
+            r.pc_after.eq(branch.pc), r.br_after.eq(branch.br), r.backward_after.eq(branch.backward),
+            r.cycles.eq(counters.cycles),
+        ]  # fmt: skip
+        self._report(m, c, writes)
+        with m.If((commit.memory | commit.memory_cotangent) & writes):
+            m.d.sync += [
+                r.m_written.eq(Cat(commit.memory, commit.memory_cotangent)),
+                r.m_word_after.eq(memory.word),
+                r.m_cotangent_after.eq(memory.cotangent),
+            ]
 
     def _window(self, m: Module, fetched: Any, write: Any, instruction: Any) -> None:
         """Addresses of the memories: the host's while the core is idle."""
@@ -321,43 +367,30 @@ class Core(wiring.Component):
             with m.Case(Writer.DIVIDER):
                 m.d.comb += operands.result.eq(divider.result)
 
-    def _destination(self, m: Module, field: Any, instruction: Any) -> tuple[Signal, Signal, Signal]:
-        """The number of the register that is written, and its words before the write."""
-        registers, width = self.registers, self.parameters.width
+    def _destination(self, m: Module, c: Committing) -> tuple[Any, Any, Any]:
+        """The number of the register whose word is written, and the word and the cotangent before the write."""
+        width = self.parameters.width
         number, word, cotangent = Signal(8), Signal(width), Signal(width)
         for which, name, place in ((Field.RD, "rd", "d"), (Field.RA, "ra", "a"), (Field.RB, "rb", "b")):
-            with m.If(field == which):
-                m.d.comb += [
-                    number.eq(instruction[name]),
-                    word.eq(getattr(registers, f"{place}_word")),
-                    cotangent.eq(getattr(registers, f"{place}_cotangent")),
-                ]
+            with m.If(c.commit.field == which):
+                m.d.comb += [number.eq(c.instruction[name]), word.eq(c.old[place][0]), cotangent.eq(c.old[place][1])]
         return number, word, cotangent
 
-    def _tell(
-        self, m: Module, branch: BranchUnit, commit: Any, writes: Value, retires: Value, instruction: Any, cycles: Value
-    ) -> None:
-        """The retirement port. Synthesis removes it where it is not connected."""
-        r, registers, memory = self.retirement, self.registers, self.memory
-        m.d.sync += [r.valid.eq(retires | self.traps), r.trap.eq(self.trap)]
-        m.d.comb += [
-            r.pc_after.eq(branch.pc), r.br_after.eq(branch.br), r.backward_after.eq(branch.backward),
-            r.cycles.eq(cycles),
-        ]  # fmt: skip
+    def _report(self, m: Module, c: Committing, writes: Value) -> None:
+        """On the retirement port, the state before, and the registers that are written."""
+        r, branch, registers, memory, commit = self.retirement, self.branch, self.registers, self.memory, c.commit
         with m.If(self.begins):
             m.d.sync += [
                 r.pc_before.eq(branch.pc), r.br_before.eq(branch.br), r.backward_before.eq(branch.backward),
             ]  # fmt: skip
         with m.If(self.begins):
             m.d.sync += [getattr(r, f"{place}_written").eq(0) for place in WRITTEN]
-        old = {"m": (memory.old_word, memory.old_cotangent)}
-        old |= {x: (getattr(registers, f"{x}_word"), getattr(registers, f"{x}_cotangent")) for x in ("d", "a", "b")}
         fields = {"d": Field.RD, "a": Field.RA, "b": Field.RB}
         with m.If(self.phase == Phase.READ):
-            m.d.sync += r.instruction.eq(instruction)
+            m.d.sync += r.instruction.eq(c.instruction)
         with m.If(commit.first):
             m.d.sync += r.address.eq(memory.address)
-            for place, (word, cotangent) in old.items():
+            for place, (word, cotangent) in c.old.items():
                 m.d.sync += [
                     getattr(r, f"{place}_word_before").eq(word),
                     getattr(r, f"{place}_cotangent_before").eq(cotangent),
@@ -369,9 +402,3 @@ class Core(wiring.Component):
                     getattr(r, f"{place}_word_after").eq(registers.word),
                     getattr(r, f"{place}_cotangent_after").eq(registers.cotangent),
                 ]
-        with m.If((commit.memory | commit.memory_cotangent) & writes):
-            m.d.sync += [
-                r.m_written.eq(Cat(commit.memory, commit.memory_cotangent)),
-                r.m_word_after.eq(memory.word),
-                r.m_cotangent_after.eq(memory.cotangent),
-            ]

@@ -46,7 +46,9 @@ class UnitFunctions:
     def given(self) -> list[tuple[Signal, Callable[[], Word]]]:
         """The outputs of all multipliers and dividers, each with the function that stands for it."""
         core = self._core
-        units = [(unit, partial(self._product, k)) for k, unit in core.multipliers.items()]
+        units: list[tuple[Any, Callable[..., Word]]] = [
+            (unit, partial(self._product, k)) for k, unit in core.multipliers.items()
+        ]
         units += [(unit, partial(self._quotient, k)) for k, unit in core.dividers.items()]
         found = [(unit.result, word) for unit, word in units]
         return found + [(unit.fits, partial(word, True)) for unit, word in units if unit.flags]

@@ -78,6 +78,12 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
         used = [
             (module, key) for module in (core, overlapped_core, cores, top) for key in parts if hasattr(module, key)
         ]
+        for key in parts:
+            # The methods that another class inherits are planted there as well.
+            if own[key].__subclasses__():
+                for method, function in vars(getattr(changed, key)).items():
+                    if callable(function) and method != "__init__":
+                        monkeypatch.setattr(own[key], method, function)
         for module, key in used:
             monkeypatch.setattr(module, key, getattr(changed, key))
         made: type = getattr(changed, used[0][1])

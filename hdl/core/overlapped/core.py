@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
-from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.core import Committing, Core
 from retrograd.hdl.core.decoder import FIELDS, Decoder
 from retrograd.hdl.core.memory_port import MemoryPort
 from retrograd.hdl.core.operand_file import PORTS
@@ -179,8 +179,7 @@ class OverlappedCore(Core):
         last, fits, units_fit = self._slots(m, sequencer)
 
         # ------------------------------------------------ guards
-        early_trap, late, trap = Signal(TrapCause), self.guarded, Signal(TrapCause)
-        ends = Signal()
+        early_trap, ends = Signal(TrapCause), Signal()
         doomed = ~self.idle & sequencer.begins & ~sequencer.abandon
         m.d.sync += [early_trap.eq(Mux(doomed, running.cause, TrapCause.NONE)), ends.eq(doomed & running.halts)]
         m.d.comb += [
@@ -198,84 +197,22 @@ class OverlappedCore(Core):
             ledger.strict.eq(writing.modes.strict),
             ledger.forget.eq(self.settings.forget),
         ]
-        with m.If(commit.first):
-            m.d.comb += late.eq(Mux((guards.trap == TrapCause.NONE) & commit.drop, ledger.trap, guards.trap))
-        m.d.comb += [
-            trap.eq(Mux(commit.first, late, early_trap)),
-            self.trap.eq(trap),
-            self.traps.eq(trap != TrapCause.NONE),
-            self.halts.eq(ends),
-            sequencer.abandon.eq(self.traps | ends),
-        ]
-
-        # ------------------------------------------------ writes
         x, y, z = (getattr(operands, f"{port}_written") for port in PORTS)
-        retires, writes = Signal(), Signal()
-        m.d.comb += [
-            writes.eq(~commit.first | (late == TrapCause.NONE)),
-            retires.eq(commit.last & writes),
-            branch.prepare.eq(commit.first),
-            branch.commit.eq(commit.first & writes),
-            branch.jump.eq(commit.branch),
-            branch.target.eq(z),
-            branch.flip.eq(writing.turns),
-            branch.value.eq(self.settings.value),
-            branch.set_pc.eq(self.settings.set_pc),
-            branch.set_br.eq(self.settings.set_br),
-            branch.set_direction.eq(self.settings.set_direction),
-            branch.turn.eq(self.settings.turn),
-            memory.size.eq(self.data_size),
-            ledger.cross.eq(commit.first & writes & commit.drop),
-            self.pc.eq(branch.pc),
-            self.br.eq(branch.br),
-            self.backward.eq(branch.backward),
-        ]
-        with m.If(~self.idle):
-            m.d.comb += [
-                registers.number.eq(self._number(commit.field, writing.instruction)),
-                registers.shadow.eq(self._number(commit.shadow, writing.instruction)),
-                registers.word.eq(x),
-                registers.cotangent.eq(y),
-                registers.write_word.eq(commit.word & writes),
-                registers.write_cotangent.eq(commit.cotangent & writes),
-                memory.read.eq(phase == Phase.ADDRESS),
-                memory.base.eq(operands.entering[Select.A.value]),
-                memory.offset.eq(decoder.imm),
-                memory.target.eq(memory.address),
-                memory.word.eq(z),
-                memory.cotangent.eq(Mux(commit.memory, old["d_cotangent"], z)),
-                memory.write_word.eq(commit.memory & writes),
-                memory.write_cotangent.eq(commit.memory_cotangent & writes),
-            ]
-        with m.Else():
-            m.d.comb += registers.shadow.eq(self.window.address)
-
-        # ------------------------------------------------ counters, and the retirement port
-        which = [old["d_word"], *(old[f"{place}_word"] for place in PLACES)]
-        shadow = [old["d_cotangent"], *(old[f"{place}_cotangent"] for place in PLACES)]
-        pairs = (
-            (commit.word, x, Array(which)[commit.field]),
-            (commit.cotangent, y, Array(shadow)[commit.shadow]),
-            (commit.memory, z, memory.old_word),
-            (commit.memory_cotangent, memory.cotangent, memory.old_cotangent),
-        )
-        for i, (written, after, before) in enumerate(pairs):
-            m.d.comb += counters.changes[i].eq(Mux(written, after ^ before, 0))
-        erased = writing.erases + (commit.drop & ledger.loses)
-        m.d.comb += [
-            counters.writes.eq(writes),
-            counters.first.eq(sequencer.begins),
-            counters.waiting.eq(running.waiting),
-            counters.last.eq(retires),
-            counters.clear.eq(self.settings.clear),
-            counters.erases.eq(Mux(commit.first & writes, erased, 0)),
-            *(
-                self.counters[i].eq(count)
-                for i, count in enumerate((counters.cycles, counters.retired, counters.toggled, counters.erased))
-            ),
-        ]
-        self._report(m, commit, writes, retires, running, writing, old, counters.cycles)
+        m.d.comb += counters.waiting.eq(running.waiting)
+        self._commit(
+            m, sequencer, guards, ledger, counters, Committing(
+                commit, x, y, z, operands.entering[Select.A.value], early_trap, ends, sequencer.begins, writing.turns, writing.erases,
+                writing.instruction, running.instruction, old,
+            )
+        )  # fmt: skip
         return m
+
+    def _destination(self, m: Module, c: Committing) -> tuple[Any, Any, Any]:
+        numbers = [self._number(c.commit[field], c.instruction) for field in _NAMED.values()]
+        m.d.comb += self.registers.shadow.eq(Mux(self.idle, self.window.address, numbers[1]))
+        which = [c.old["d"], *(c.old[place] for place in PLACES)]
+        before = [Array(pair[k] for pair in which)[c.commit[field]] for k, field in enumerate(_NAMED.values())]
+        return numbers[0], before[0], before[1]
 
     def _number(self, field: Any, instruction: Any) -> Any:
         """The number of the register that is written."""
@@ -283,8 +220,8 @@ class OverlappedCore(Core):
 
     def _latches(
         self, m: Module, decoder: Decoder, sequencer: OverlappedSequencer, read: Any, running: Any, writing: Any
-    ) -> dict[str, Signal]:
-        """The operand latches of the instruction that executes, and the words for the one that begins; the latches of the one that writes.
+    ) -> dict[str, tuple[Any, Any]]:
+        """The operand latches of the instruction that executes, and the words for the one that begins; by place, those of the one that writes.
 
         A word that an instruction writes goes to the next one past the register file, in the cycle of the write.
         """
@@ -319,7 +256,7 @@ class OverlappedCore(Core):
         shared = {Select.M: memory.old_word, Select.M_BAR: memory.old_cotangent, Select.BR: self.branch.br}
         for select, word in shared.items():
             m.d.comb += [operands.entering[select.value].eq(word), operands.latches[select.value].eq(word)]
-        return old
+        return {place: (old[f"{place}_word"], old[f"{place}_cotangent"]) for place in PLACES}
 
     @staticmethod
     def _slot(word: Any, k: int) -> Any:
@@ -371,35 +308,20 @@ class OverlappedCore(Core):
             units_fit.append(unit_fits)
         return [getattr(operands, f"last{k}") for k in range(self.slots)], Cat(fits), Cat(units_fit)
 
-    def _report(
-        self,
-        m: Module,
-        commit: Any,
-        writes: Any,
-        retires: Any,
-        running: Any,
-        writing: Any,
-        old: dict[str, Signal],
-        cycles: Any,
-    ) -> None:
-        """The retirement port. Synthesis removes it where it is not connected."""
-        r, branch, registers, memory = self.retirement, self.branch, self.registers, self.memory
-        m.d.sync += [r.valid.eq(retires | self.traps), r.trap.eq(self.trap)]
-        m.d.comb += [
-            r.pc_after.eq(branch.pc), r.br_after.eq(branch.br), r.backward_after.eq(branch.backward), r.cycles.eq(cycles),
-        ]  # fmt: skip
+    def _report(self, m: Module, c: Committing, writes: Value) -> None:
+        r, branch, registers, memory, commit = self.retirement, self.branch, self.registers, self.memory, c.commit
         # An instruction changes PC at its first write. A doomed instruction traps after the last write of its predecessor.
         with m.If(commit.first | self.traps):
             m.d.sync += [
                 r.pc_before.eq(branch.pc), r.br_before.eq(branch.br), r.backward_before.eq(branch.backward),
-                r.instruction.eq(Mux(commit.first, writing.instruction, running.instruction)),
+                r.instruction.eq(Mux(commit.first, c.instruction, c.trapping)),
                 r.address.eq(memory.address),
                 r.m_word_before.eq(memory.old_word), r.m_cotangent_before.eq(memory.old_cotangent),
                 *(getattr(r, f"{place}_written").eq(0) for place in WRITTEN),
             ]  # fmt: skip
-            for place in PLACES:
-                m.d.sync += getattr(r, f"{place}_word_before").eq(old[f"{place}_word"])
-                m.d.sync += getattr(r, f"{place}_cotangent_before").eq(old[f"{place}_cotangent"])
+            for place, (word, cotangent) in c.old.items():
+                m.d.sync += getattr(r, f"{place}_word_before").eq(word)
+                m.d.sync += getattr(r, f"{place}_cotangent_before").eq(cotangent)
         for place, field in zip(PLACES, (Field.RD, Field.RA, Field.RB), strict=True):
             for bit, what in enumerate(_NAMED):
                 with m.If(commit[what] & (commit[_NAMED[what]] == field) & writes):
@@ -407,9 +329,3 @@ class OverlappedCore(Core):
                         getattr(r, f"{place}_written")[bit].eq(1),
                         getattr(r, f"{place}_{what}_after").eq(getattr(registers, what)),
                     ]
-        with m.If((commit.memory | commit.memory_cotangent) & writes):
-            m.d.sync += [
-                r.m_written.eq(Cat(commit.memory, commit.memory_cotangent)),
-                r.m_word_after.eq(memory.word),
-                r.m_cotangent_after.eq(memory.cotangent),
-            ]

@@ -234,7 +234,7 @@ FAULTS = [
     ("core.register_file", "transparent_for=[write] if self.transparent else ()", "transparent_for=()"),
     (_CORE, "MemoryPort(width, p.data_words, transparent=True)", "MemoryPort(width, p.data_words)"),
     (_CORE, "commit[_NAMED[what]] == field", "commit.field == field"),
-    (_CORE, "registers.shadow.eq(self._number(commit.shadow,", "registers.shadow.eq(self._number(commit.field,"),
+    (_CORE, "self.window.address, numbers[1])", "self.window.address, numbers[0])"),
     (_CORE, "DiscardedCotangents(width, chained=True)", "DiscardedCotangents(width)"),
     (_CORE, "Cat(fits)", "Cat(fits[:1] * self.slots)"),
     (_CORE, "fits.append(logic.fits)", "fits.append(~logic.fits)"),
