@@ -449,6 +449,7 @@ def test_what_cannot_be_shared(f: Any, shared: Any, said: str) -> None:
         rg.vmap(f, shared=shared)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("engine", ["auto", "reference", "threaded", "native"])
 def test_cycles(engine: str) -> None:
     assert rg.run_batch(norm, np.zeros(3), XS, YS, engine=engine).cycles is None
@@ -467,6 +468,7 @@ def test_cycles_of_what_traps_are_none(engine: str) -> None:
     assert found.cycles[0] > 0 == found.cycles[1]
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("engine", ["auto", "native", "translated"])
 def test_without_checks_words_wrap(engine: str) -> None:
     @reversible

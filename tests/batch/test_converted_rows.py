@@ -100,7 +100,7 @@ def numbers(w: Format) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array(fit) * unit
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("lanes", "format"), EACH, indirect=["lanes"])
 def test_numbers_are_converted_as_whole_arrays_are(format: str) -> None:
     w = Format.named(format)
@@ -162,7 +162,7 @@ ARRAYS: dict[str, Any] = {
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("how", list(ARRAYS))
 @pytest.mark.parametrize("axis", [0, 2])
 def test_strides(how: str, axis: int) -> None:

@@ -106,7 +106,7 @@ def test_files_that_are_none(tmp_path: Path, text: str | None, code: str) -> Non
     assert caught.value.code == code
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("value", [None, 7, "text", [], {}])
 def test_a_document_that_was_meddled_with(tmp_path: Path, document: dict[str, Any], value: Any) -> None:
     """Whatever stands in the place of a part: the file is refused, or does without it."""

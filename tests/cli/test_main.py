@@ -87,7 +87,7 @@ def test_every_message_has_a_fix(cli: Cli) -> None:
         assert len(re.findall(r"^error\[RG\d{4}\]: ", err, re.MULTILINE)) == err.count("\n  fix: ")
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("arguments", [("explain",), ("isa", "--markdown"), ("run", "add.rga"), ("--help",)])
 def test_a_reader_that_goes_away(folder: Path, arguments: tuple[str, ...]) -> None:
     """`retrograd … | head -1` ends without a word, however little there was left to say."""
@@ -122,7 +122,7 @@ def test_a_full_disk(folder: Path) -> None:
 ENCODINGS = ["ascii", *(pytest.param(name, marks=pytest.mark.slow) for name in ("latin-1", "cp1252"))]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("arguments", [("isa", "swap"), ("isa",), ("run", "add.rga", "--trace"), ("run", "wrong.rga")])
 def test_terminals_without_unicode(process: Process, encoding: str, arguments: tuple[str, ...]) -> None:

@@ -580,7 +580,7 @@ SMOOTH = [
 ]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("f", "exact", "arguments"), SMOOTH, ids=lambda p: getattr(p, "__name__", ""))
 def test_the_second_derivative_by_every_way(f: rg.Reversible, exact: Any, arguments: tuple[Any, ...]) -> None:
     df = rg.reversible_gradient(f, "x")

@@ -64,7 +64,7 @@ PATHS: dict[str, Any] = {
 NUMBERS = st.floats(-2, 2)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("f", [spread, turned, ~turned], ids=["sums", "turned", "inverse"])
 @pytest.mark.parametrize("path", PATHS)
 @given(k=NUMBERS, z=NUMBERS)

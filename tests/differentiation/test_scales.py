@@ -105,7 +105,7 @@ def flat(result: Any) -> list[float]:
     return [float(result)]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("derivative", DERIVATIVES, ids=lambda f: f.__name__)
 def test_auto_is_the_greatest_scale_that_works(derivative: Callable[[Any], Any]) -> None:
     working = [k for k in range(HIGHEST + 1) if works(derivative, k)]

@@ -157,7 +157,7 @@ ELEMENTARY = [
 ]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize(("f", "exact"), ELEMENTARY, ids=lambda p: getattr(p, "__name__", ""))
 @pytest.mark.parametrize("point", [(0.75, 1.25), (1.1, 0.3), (0.25, 2.0)])
 def test_hessians_against_high_precision(f: rg.Reversible, exact: Any, point: tuple[float, float]) -> None:

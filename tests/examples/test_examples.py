@@ -327,6 +327,7 @@ def check_goldens(program: rg.Program, example: Example) -> None:
         check_refusal(program, refusal)
 
 
+@pytest.mark.share(5)
 @each_example
 def test_goldens(example: Example) -> None:
     check_goldens(assembled(example.text), example)
@@ -339,7 +340,7 @@ def test_answers_agree_with_goldens(example: Example) -> None:
         assert image(program, data, example.answer(data)) == image(program, data, answer)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @each_example
 @settings(max_examples=40)
 @given(st.data(), st.integers(0, 10**6))
@@ -428,7 +429,7 @@ def caught(text: str, example: Example) -> bool:
     return False
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @each_example
 def test_every_instruction_matters(example: Example) -> None:
     missed = [number for number, text in without_one_line(example.text) if not caught(text, example)]

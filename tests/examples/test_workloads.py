@@ -132,6 +132,7 @@ def test_petersen_graph() -> None:
     assert (adjacency @ adjacency == 3 * np.eye(10) + (1 - np.eye(10) - adjacency)).all()
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("k", range(1, 11))
 def test_embedding_loss(k: int) -> None:
     generator = np.random.default_rng(k)
@@ -419,6 +420,7 @@ def small_runs() -> list[tuple[Any, tuple[Any, ...]]]:
     ]
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("function", "arguments"), small_runs(), ids=lambda x: getattr(x, "__name__", ""))
 def test_optimised_or_not_the_words_are_the_same(function: Any, arguments: tuple[Any, ...]) -> None:
     memories = []

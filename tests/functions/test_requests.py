@@ -88,6 +88,7 @@ def test_a_format_is_that_of_the_run(name: str) -> None:
     assert caught.value.code == "RG0604"
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("name", ALL)
 def test_an_engine_gives_the_same_bits(name: str) -> None:
     call = ALL[name]

@@ -91,7 +91,7 @@ def test_distinct_states_stay_distinct(name: str) -> None:
     assert len(images) == len(set(images)) * 16**opcode.erased_words
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_execution_is_the_tree_walk(name: str) -> None:
     """`laws.execute` is the definition; what the exhaustive laws run is the compiled form."""

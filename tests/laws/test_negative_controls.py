@@ -132,6 +132,7 @@ ALIASING = {
 }
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("fault", ALIASING)
 @pytest.mark.parametrize("update", ["add", "sub", "xor"])
 def test_an_aliasing_update_is_found(fault: str, update: str, unguarded: Callable[[Entry], Table]) -> None:

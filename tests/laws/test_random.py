@@ -43,7 +43,7 @@ def states(opcode: Opcode, count: int = COUNT) -> Iterator[tuple[int, ...]]:
         yield from complete(words) if branches else islice(complete(words), 1)
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("name", NAMES)
 def test_inverse_law_at_full_width(name: str) -> None:
     opcode = TABLE[name]

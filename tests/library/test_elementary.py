@@ -54,7 +54,7 @@ def test_error(name: str, format: str, places: int, most: float) -> None:
     assert max(errors) <= units * most, name
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives(name: str) -> None:
     """The first derivative, and the second as its derivative."""

@@ -50,6 +50,7 @@ def test_golden_calls(k, n):
     assert not result.values.states[2:].any()
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(("k", "n"), [(1, 3), (2, 3), (3, 2), (5, 1), (7, 0)])
 def test_the_chain_is_the_same_word_for_word(roundtrip, k, n):
     states = np.zeros(bennett_states(k, n))

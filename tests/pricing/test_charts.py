@@ -102,7 +102,7 @@ def test_a_fault_is_found(plant: Callable[[Axes], None]) -> None:
     assert any(FAULTS[plant] in fault for fault in faults(figure)), faults(figure)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(("lo", "hi"), [(20, 300), (20, 30), (1, 1.5), (1e-9, 1e9), (0.9, 9.9)])
 def test_two_decades(lo: float, hi: float) -> None:
     figure, ax = axes_of(None)

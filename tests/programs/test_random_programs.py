@@ -273,7 +273,7 @@ CHECKS: dict[str, Check] = {
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize(("machine", "first"), PIECES, indirect=["machine"])
 @pytest.mark.parametrize("overflow", [False, True], ids=["wrapping", "checked"])
 @pytest.mark.parametrize("check", CHECKS)

@@ -302,6 +302,7 @@ def test_functions_of_two_operands(
         assert close(*derivatives(machine, r), expected, 12), (r, expected)
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("angle", [-9.0, -0.3, 0.0, 1.0, 2.5, 4.0])
 @pytest.mark.parametrize("name", ["rot", "irot"])
 def test_rotations(make: Make, name: str, angle: float) -> None:

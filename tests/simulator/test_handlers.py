@@ -155,6 +155,7 @@ def test_a_wrong_handler_is_found(name: str) -> None:
         differences()
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("make", ["reference", "threaded"], indirect=True)
 @pytest.mark.parametrize("way", [+1, -1])
 def test_the_machine_executes_the_table(make: Make, way: int) -> None:

@@ -143,6 +143,7 @@ def test_a_parameter_that_is_no_format_is_named(pytester: pytest.Pytester, value
     result.stdout.fnmatch_lines(["*UsageError: retrograd_format: * is no format*"])
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("law", ["check_inverse", "check_gradient", "assert_no_garbage"])
 def test_what_is_no_function_is_refused(pytester: pytest.Pytester, law: str) -> None:
     tests = f"""

@@ -102,7 +102,7 @@ def net(a: float, b: float) -> Net:
     return Net(Layer(np.array([a, 0.5]), b, 2.0), Layer(np.array([-1.0, b]), a, -0.5), 4)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(a=NUMBERS, b=NUMBERS)
 def test_a_tree_stands_for_a_struct(form: Any, a: float, b: float) -> None:

@@ -125,6 +125,7 @@ last:   from{other} r4, r5, first
 """
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("jumps", [True, False])
 @pytest.mark.parametrize("other", HOLDS_NOT)
 @pytest.mark.parametrize("one", HOLDS_NOT)

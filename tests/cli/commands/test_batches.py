@@ -143,7 +143,7 @@ XS = np.array([[3.0, 4.0], [5.0, 12.0], [8.0, 15.0]])
 # ----------------------------------------------------------------------------------------------- in and out
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_there_and_back(cli: Cli, engine: str) -> None:
     """What a run forward writes is what a run backward reads."""
@@ -393,6 +393,7 @@ def test_what_is_known_when_it_is_compiled(cli: Cli) -> None:
 # -------------------------------------------------------------------------------------------- traps, limits
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_trap_keeps_the_others_from_nothing(cli: Cli, engine: str) -> None:
     save(y=np.array([1, 2, 3, 4]), x=np.array([8, 9, 10, 11]), z=np.array([2, 0, 3, 0]))
@@ -625,6 +626,7 @@ BROKEN: dict[str, bytes] = {
 }
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("name", BROKEN)
 def test_files_that_are_no_batches(cli: Cli, name: str) -> None:
     Path("in.npz").write_bytes(BROKEN[name])

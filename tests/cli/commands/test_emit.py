@@ -175,6 +175,7 @@ def test_a_name_stays_in_its_comment(cli: Cli, folder: Path, name: str, form: st
 # ---------------------------------------------------------------------------------------------------- ptx
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("arch", [None, "sm_80", "sm_90"])
 @pytest.mark.parametrize("program", ["sum64.rga", "sum16.rga", "f.py:divide"])
 def test_ptx(cli: Cli, program: str, arch: str | None) -> None:

@@ -201,7 +201,7 @@ def test_compiling_by_energy(cli: Cli, functions: str) -> None:
     assert "erase " in by_steps
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("kind", ["causes", "frequency", "delay", "time"])
 def test_plots(cli: Cli, functions: str, folder: Path, kind: str) -> None:
     figures = [f"--figure={f}" for f in ("resistance=10kohm", "capacitance=1fF", "voltage=1V", "power=1fW")]

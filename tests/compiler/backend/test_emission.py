@@ -132,6 +132,7 @@ def test_machine_and_interpreter_agree_at_length(interpreter: ModuleType, random
     random_modules(interpreter, random_ir, range(first, first + SLOW_CHUNK))
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("seed", range(5))
 def test_the_registers_do_not_change_what_is_computed(
     interpreter: ModuleType, random_ir: ModuleType, seed: int
@@ -409,6 +410,7 @@ def test_constants_that_are_used_often_get_a_register() -> None:
     assert listed[-2] == "imm.sub"
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("w", [Format(64, 32), Format(32, 16), Format(16, 8)], ids=str)
 def test_constants_of_every_size(interpreter: ModuleType, w: Format) -> None:
     words = {c & w.mask for k in range(w.width) for c in (1 << k, (1 << k) - 1, -(1 << k), -(1 << k) - 1)}

@@ -752,7 +752,7 @@ def second(module: Module, first: str, then: str, keep: int, x: float) -> tuple[
     return plain.real(slope.address), derivative
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("keep", [KEPT, 0])
 @pytest.mark.parametrize(
     ("first", "then"), [("gradient", "dual"), ("dual", "gradient"), ("dual", "dual"), ("gradient", "gradient")]

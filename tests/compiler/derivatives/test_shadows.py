@@ -198,6 +198,7 @@ def test_pairing_is_kept_by_rotations_but_for_the_last_places(name: str) -> None
         assert abs(after - before) < Fraction(1 << 8, 1 << w.frac)
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("opcode", MOVING, ids=lambda o: o.name)
 def test_tangents_of_the_inverse_undo_the_tangents(opcode: Opcode) -> None:
     """Bit for bit, at any width: so a program with tangents is reversible."""

@@ -176,6 +176,7 @@ def halved(out: int, n: int) -> None:
     ~r
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("n", [0, 2, 3, 4, 9, 25])
 def test_both_conditions_of_a_while_compute_an_operand(level: int, n: int) -> None:

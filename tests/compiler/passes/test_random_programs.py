@@ -65,6 +65,7 @@ x, y, z, u, v = fixed("x", "y", "z", "u", "v")
 t, s, r = fixed("t", "s", "r")
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_reduced_instructions_make_the_same_words(seed: int, interpreter: ModuleType) -> None:
     rng = random.Random(seed)

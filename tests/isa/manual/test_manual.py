@@ -166,7 +166,7 @@ def test_tidying_keeps_the_value_of_any_tree(seed: int) -> None:
     assert changed > 20
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("w", [Format(64, 40), Format(64, 62), Format(32, 8), Format(16, 13), Format(64, 32)], ids=str)
 def test_symbols_stand_for_the_right_numbers(w: Format) -> None:
     seen = 0

@@ -209,7 +209,7 @@ def agrees(s: Schedule, after: Mapping[str, Expr], guards: Sequence[Expr], w: Fo
 # ---------------------------------------------------------------- the table
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("opcode", OPCODES, ids=lambda o: o.name)
 def test_every_schedule_is_valid_and_computes_the_trees(opcode: Opcode) -> None:
     rng = random.Random(opcode.code)
@@ -338,6 +338,7 @@ def grow(rng: random.Random, w: Format, size: int) -> list[Expr]:
     return grown
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_any_trees_on_any_units(seed: int) -> None:
     rng = random.Random(seed)

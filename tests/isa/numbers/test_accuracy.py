@@ -228,7 +228,7 @@ def worst(case: Case, w: Format, count: int, seed: int = 1) -> tuple[float, tupl
 by_name = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @by_name
 @pytest.mark.parametrize("w", [Q32, Q16], ids=str)
 def test_error_is_at_most_one_unit(case: Case, w: Format) -> None:
@@ -255,7 +255,7 @@ def test_where_the_bound_is_one_unit() -> None:
     assert bound("ladd.mul", Format(64, 55)) == bound("fatan2.add", Format(32, 28)) == 2
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @by_name
 @pytest.mark.parametrize("w", OTHERS, ids=str)
 def test_error_in_other_formats(case: Case, w: Format) -> None:

@@ -194,7 +194,7 @@ def test_angle_of_the_axes(w: Format) -> None:
 # ------------------------------------------------------------------ rotation
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @formats
 @pytest.mark.parametrize("name", ["rot", "irot"])
 def test_rotation_rotates_cotangents(name: str, w: Format) -> None:

@@ -58,6 +58,7 @@ def exact_log(w: Format, d: int, differ: bool) -> Any:
     return mp.log(-q if differ else 2 + q, 2) * one
 
 
+@pytest.mark.share(5)
 @formats
 @pytest.mark.parametrize("differ", [True, False], ids=["cancelling", "adding"])
 @pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])

@@ -86,7 +86,7 @@ def check(name: str, w: Format, rows: Iterator[tuple[int, int]]) -> tuple[int, i
     return fitted, refused
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("frac", [4, 7, *(pytest.param(frac, marks=pytest.mark.slow) for frac in (0, 1, 2, 3, 5, 6))])
 @pytest.mark.parametrize("name", EXACT)
 def test_every_pair_of_words_of_8_bits(name: str, frac: int) -> None:
@@ -98,6 +98,7 @@ def test_every_pair_of_words_of_8_bits(name: str, frac: int) -> None:
     assert refused or (name in ("fsqrt", "ftoi")) or (name == "itof" and frac == 0)
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("width", [16, 32, 64])
 @pytest.mark.parametrize("name", EXACT)
 def test_words_of_any_width(name: str, width: int) -> None:

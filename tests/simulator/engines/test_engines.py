@@ -198,7 +198,7 @@ def told(seed: int) -> Iterator[None]:
         raise
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("w", THREADED, ids=str)
 def test_threaded(lockstep: Any, threaded: Make, w: rg.Format, generator: ModuleType) -> None:
     for seed in range(THREADED[w]):
@@ -283,6 +283,7 @@ def test_many_translated(lockstep: Any, tier: str, first: int, generator: Module
 # ---------------------------------------------------------------- limits
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("text", [LOOP.format(60), FIBONACCI, CALLS], ids=["loop", "recursion", "calls"])
 @pytest.mark.parametrize("lifted", [False, True])
 def test_limits(lockstep: Any, make: Make, text: str, lifted: bool) -> None:
@@ -315,6 +316,7 @@ def check_limits(lockstep: Any, make: Make, text: str, lifted: bool, limits: Ite
             both.run(200)
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("text", [LOOP.format(60), FIBONACCI, CALLS], ids=["loop", "recursion", "calls"])
 def test_limits_near_the_end(lockstep: Any, make: Make, text: str) -> None:
     """The limit that is just enough, one less, one more, both ways."""
@@ -496,7 +498,7 @@ CUBE = Function(
 )  # fmt: skip
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("seeds", [(2,), pytest.param((0, 1, 3, 4), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("entry", [NAND, OTHER_NAND, CUBE], ids=lambda entry: entry.doc)
 def test_added_entries(

@@ -405,6 +405,7 @@ end:    goto begin
 CALLS = "add r14, 2\n call f\n sub r14, 2\n add r14, 4\n uncall f\n sub r14, 4"
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize(("counter", "given_up"), [(0, False), (1, False), (-6, True)])
 def test_a_body_may_call(lockstep: Any, translated: Make, counter: int, given_up: bool, not_given_up: set[Any]) -> None:
     """The search takes constants of the callers for the registers of a procedure, where all of them agree."""

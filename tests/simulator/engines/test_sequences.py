@@ -203,7 +203,7 @@ def sequences(
 TRAPS = {"RG0401", "RG0402", "RG0403", "RG0404", "RG0405", "RG0406", "RG0407", "RG0409", "RG0410", "RG0411", "RG0413"}
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_sequences_anywhere(lockstep: Any, threaded: Make, w: Format) -> None:
     executed, traps = sequences(lockstep, threaded, w, False, w.width, count=1900 if w == W else 300)

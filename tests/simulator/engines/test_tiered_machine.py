@@ -104,6 +104,7 @@ def test_traps_are_those_of_the_reference_machine(passes: int) -> None:
     assert same(machine, reference)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("modes", [{"strict": True}, {"overflow": False}, {"memory": 50}, {"backward": True}])
 def test_modes_stay_as_they_were(modes: dict[str, Any]) -> None:
     machine, reference = machines("fmul.add r5, r3, r3", **modes)
@@ -117,6 +118,7 @@ def test_modes_stay_as_they_were(modes: dict[str, Any]) -> None:
     assert same(machine, reference)
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("passes", [10, N])
 def test_cotangents_go_with_it(passes: int, keep: bool) -> None:

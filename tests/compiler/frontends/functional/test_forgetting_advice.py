@@ -68,7 +68,7 @@ def test_the_calls_that_can_be_forgotten() -> None:
     assert len(forgotten) == 5
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("names", [(), "step", ("column", "mapped"), ("step", "norm"), NAMES])
 def test_forgetting_changes_nothing_but_memory_and_time(names: Any) -> None:
     f = relaxed.with_options(forget=names)

@@ -104,7 +104,7 @@ def test_data_classes() -> None:
     assert mirrored(TREE, 2.0) == (4.0, back, [(1, True, 2.0), (2, False, 4.0)])
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize(("f", "args"), [(squares, ([1.0, -2.0], 0.5)), (mirrored, (TREE, 2.0)), (squares, ([], 1.0))])
 def test_results_are_taken_back(f: Any, args: tuple[Any, ...], level: int) -> None:

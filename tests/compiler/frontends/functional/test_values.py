@@ -32,7 +32,7 @@ def test_values(name: str) -> None:
     assert close(case.f(*case.args), case.value, case)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_runs_are_undone(name: str, level: int) -> None:

@@ -69,7 +69,7 @@ def check(case: dict[str, Any], engine: str, width: int, level: int, capsys: pyt
     assert not any(machine.memory[: found.compiled.argument_words])
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("case", GOOD, ids=lambda c: f"{c['program']}:{c.get('entry', '')}")
 def test_stores_lines_and_the_way_back(case: dict[str, Any], engine: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,6 +114,7 @@ def check_wrong(case: dict[str, Any], engine: str, width: int, level: int) -> No
         assert found.span.line == case["line"]
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("case", WRONG, ids=lambda c: c["program"])
 def test_wrong_programs(case: dict[str, Any]) -> None:
     check_wrong(case, "reference", 64, 1)

@@ -134,7 +134,7 @@ CASES = [
 ]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @LEVELS
 @pytest.mark.parametrize(("f", "args", "expected"), CASES, ids=[f.__name__ for f, _, _ in CASES])
 def test_changes_through_views(f, args, expected, level):

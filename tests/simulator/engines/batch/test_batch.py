@@ -303,7 +303,7 @@ def check_alone(program: rg.Program, rows: list[list[int]], checks: bool, backwa
     return len(ran.failed)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("checks", [True, False])
 def test_an_address_out_of_range_traps(checks: bool) -> None:
     """The word that such an address reads is no neighbour's: nothing of the element is kept."""
@@ -381,7 +381,7 @@ def test_examples(function: Any, arguments: Callable[[Any], tuple[Any, ...]], by
             assert np.array_equal(gradients[i], slope(*(a[i] for a in args)))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_endless_batch_is_interrupted(threads: int, stopped: Callable[[], None]) -> None:
     program = rg.assemble(COUNTDOWN)
@@ -479,6 +479,7 @@ def test_columns(batch: tuple[rg.Program, BatchLayout, Any, Any], threads: int) 
     assert (ran.rows.tolist(), ran.sums, ran.failed.tolist()) == (kept, sums, failed)
 
 
+@pytest.mark.share(5)
 def test_sums_are_exact_beyond_the_word() -> None:
     """Of words that would overflow their sum, and that a float64 would round."""
     program = rg.assemble(".memory 2\n.text\nstart\nfinish")

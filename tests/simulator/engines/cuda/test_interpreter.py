@@ -106,7 +106,7 @@ def test_most_steps_are_interpreted(generator: ModuleType, make: Any) -> None:
     assert ended
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

@@ -83,6 +83,7 @@ def check_opcodes(opcodes: Sequence[Opcode], w: Format, rows: int) -> None:
             assert not differences(roots, w, rows, _arithmetic()), (opcode.name, differentiating)
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_a_share_of_the_opcodes(w: Format) -> None:
     check_opcodes(list(TABLE)[FORMATS.index(w) :: 8], w, 4)

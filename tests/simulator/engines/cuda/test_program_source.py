@@ -179,6 +179,7 @@ PRODUCT = """
 """
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("planted", ["high_word", "long_quotient", "choose", "guard"])
 def test_a_planted_fault_is_found(planted: str, sources: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def device(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -145,7 +145,7 @@ ONE_EACH = [(name, ARCHITECTURES[k % 2]) for k, name in enumerate(EXAMPLES)]
 THE_OTHER = [pytest.param(name, ARCHITECTURES[1 - k % 2], marks=pytest.mark.slow) for k, name in enumerate(EXAMPLES)]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("name", "arch"), [*ONE_EACH, *THE_OTHER])
 def test_examples(name: str, arch: str) -> None:
     looked_at(ptx.ptx(example(name), arch), arch)

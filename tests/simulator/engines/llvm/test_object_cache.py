@@ -134,6 +134,7 @@ def damages() -> Iterator[tuple[str, Any]]:
     yield "text", lambda content: b"no object code"
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("damage", [d[1] for d in damages()], ids=[d[0] for d in damages()])
 def test_a_damaged_file_is_written_anew(folder: Path, damage: Any) -> None:
     file = only_file(folder)

@@ -326,7 +326,7 @@ def test_trees(w: Format, level: int) -> None:
     check(all_trees(w), w, rows_of(w), level=level)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_truths(w: Format) -> None:
     """Asked whether it is zero, before its word is known."""
@@ -339,7 +339,7 @@ def test_three_words() -> None:
     check([[tree] for tree in trees], w, exhaustive(w, 3))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_quotients(w: Format, division: str) -> None:
@@ -358,7 +358,7 @@ def close_rows(w: Format, s: int, rng: random.Random) -> list[Row]:
     return out
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("w", [Format(64, 32), Format(64, 50), Format(32, 16)], ids=str)
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_quotients_close_to_integers(w: Format, division: str) -> None:
@@ -385,6 +385,7 @@ def test_trees_side_by_side(lanes: int, asked: Asked) -> None:
     assert doubted < 0.5
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize("places", [1, 32, 33, 63])
 @pytest.mark.parametrize("fault", [False, True])
 def test_products_side_by_side(places: int, fault: bool, monkeypatch: pytest.MonkeyPatch) -> None:
