@@ -542,6 +542,50 @@ def test_a_stream_of_words() -> None:
     on_bus(Q32, script)
 
 
+def test_a_block_of_transfers() -> None:
+    """`cyc` and `stb` stay high: a write takes two cycles and a read of a memory three, through STREAM and to addresses."""
+    words = [random.Random(1).getrandbits(32) for _ in range(6)]
+
+    async def script(bus: Bus) -> None:
+        ctx, lines = bus.ctx, bus.bus
+
+        async def block(addresses: list[int], data: list[int] | None) -> tuple[list[int], int]:
+            found, cycles = list[int](), 0
+            ctx.set(lines.cyc, 1)
+            ctx.set(lines.stb, 1)
+            ctx.set(lines.we, data is not None)
+            for k, at in enumerate(addresses):
+                ctx.set(lines.adr, at >> 2)
+                ctx.set(lines.dat_w, 0 if data is None else data[k])
+                while True:
+                    await ctx.tick()
+                    cycles += 1
+                    assert not ctx.get(lines.err)
+                    if ctx.get(lines.ack):
+                        break
+                found.append(ctx.get(lines.dat_r))
+                # The next transfer stands on the bus in the cycle after the answer.
+                await ctx.tick()
+                cycles += 1
+            ctx.set(lines.cyc, 0)
+            ctx.set(lines.stb, 0)
+            await ctx.tick()
+            return found, cycles
+
+        stream = [HostRegister.STREAM.address] * len(words)
+        places = [Area.DATA.address(at) for at in range(len(words))]
+        for there in (stream, places):
+            for back in (stream, places):
+                await bus.set(HostRegister.CONTROL, ZERO_WORDS)
+                await bus.finished()
+                await bus.set(HostRegister.POINTER, Area.DATA.address(0))
+                assert (await block(there, words))[1] == 2 * len(words)
+                await bus.set(HostRegister.POINTER, Area.DATA.address(0))
+                assert await block(back, None) == (words, 3 * len(words))
+
+    on_bus(Q32, script)
+
+
 def test_the_interrupt() -> None:
     halted, trapped, stopped, zeroed = (field.mask for field in HostRegister.INTERRUPT_PENDING.fields)
 
