@@ -456,8 +456,16 @@ def test_cycles(engine: str) -> None:
     for f in (norm, ~norm):
         found = rg.run_batch(f, np.zeros(3), XS, YS, engine=engine, cycles=True).cycles
         assert found is not None
-        alone = [rg.run(f, 0.0, x, y).machine.cycles for x, y in zip(XS, YS, strict=True)]
-        assert found.tolist() == alone
+        machines = [rg.run(f, 0.0, x, y).machine for x, y in zip(XS, YS, strict=True)]
+        assert found.tolist() == [machine.cycles for machine in machines]
+        fast = rg.run_batch(f, np.zeros(3), XS, YS, engine=engine, cycles=True, core="fast").cycles
+        for machine in machines:
+            machine.core = "fast"
+        assert fast is not None
+        assert fast.tolist() == [machine.cycles for machine in machines]
+        assert (fast < found).all()
+    with pytest.raises(rg.InputError, match="there is no core `quick`"):
+        rg.run_batch(norm, np.zeros(3), XS, YS, engine=engine, cycles=True, core="quick")
 
 
 @pytest.mark.parametrize("engine", ["auto", "reference", "native"])

@@ -34,10 +34,13 @@ def batch_ir(program: Program, *, backward: bool = False, overflow: bool = True,
     return _ir(program, variant_of(program, backward, overflow, checks))
 
 
-def variant_of(program: Program, backward: bool, overflow: bool, checks: bool, cycles: bool = False) -> Variant:
+def variant_of(
+    program: Program, backward: bool, overflow: bool, checks: bool, cycles: bool = False, core: str = "small"
+) -> Variant:
     """The translation of an instance of a batch."""
+    ghosts = ghosts_of(program)
     return Variant(
-        backward=backward, overflow=overflow, checks=checks, whole=False, cycles=cycles, ghosts=ghosts_of(program)
+        backward=backward, overflow=overflow, checks=checks, whole=False, cycles=cycles, core=core, ghosts=ghosts
     )
 
 
@@ -140,17 +143,21 @@ def _name(key: Key) -> str:
     return f"{source_digest()} batch {w} {variant} {lanes} {sha256(repr(code).encode()).hexdigest()}"
 
 
-def price(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> float:
+def price(
+    program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool, core: str = "small"
+) -> float:
     """Seconds until the code of such a batch is loaded."""
     costs, n = tiering.policy.costs, len(program.code)
-    key = key_of(program, variant_of(program, backward, overflow, checks, cycles), 1)
+    key = key_of(program, variant_of(program, backward, overflow, checks, cycles, core), 1)
     kept = program.table is TABLE and any(jit_compiler().has(_name(key), level) for level in (level_for(n), 0))
     return costs.load_translation if kept else costs.translation(n)
 
 
-def at_hand(program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool) -> bool:
+def at_hand(
+    program: Program, *, backward: bool, overflow: bool, checks: bool, cycles: bool, core: str = "small"
+) -> bool:
     """Whether the code of such a batch is loaded."""
-    return key_of(program, variant_of(program, backward, overflow, checks, cycles), 1) in _loops
+    return key_of(program, variant_of(program, backward, overflow, checks, cycles, core), 1) in _loops
 
 
 def longest_stretch(program: Program, backward: bool) -> int:

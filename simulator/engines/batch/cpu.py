@@ -119,6 +119,7 @@ def run_batch(
     overflow: bool = True,
     checks: bool = True,
     cycles: bool = False,
+    core: str = "small",
     limit: int | None = None,
     threads: int | None = None,
     progress: Callable[[int], object] | None = None,
@@ -129,7 +130,7 @@ def run_batch(
     `shared`: the other words of memory at the beginning; by default the program's data and zeros.
     `limit`: the most steps of an instance.
     `checks=False`: guards are left out, except the bounds of memory, and words wrap.
-    `cycles=True`: cycles are counted.
+    `cycles=True`: cycles are counted, those of the co-processor's core of this name.
     `progress(n)` is called when n more instances have ended.
     The result does not depend on `threads`.
     """
@@ -138,7 +139,7 @@ def run_batch(
     out = np.zeros((len(rows), width(layout.kept)), dtype=np.uint64)
     kept = [ResultArray(part, None, program.format) for part in split_columns(out, layout.kept)]
     begin = memory_of(program, layout, shared).shared
-    runs = RowRuns(program, layout, backward=backward, overflow=overflow, checks=checks, cycles=cycles)
+    runs = RowRuns(program, layout, backward=backward, overflow=overflow, checks=checks, cycles=cycles, core=core)
     given = split_columns(words, layout.given)
     counts = runs(len(rows), given, kept, begin, limit=limit_of(limit, "limit"), threads=threads, progress=progress)
     if layout.kept == layout.given:
@@ -159,9 +160,10 @@ class RowRuns:
         overflow: bool = True,
         checks: bool = True,
         cycles: bool = False,
+        core: str = "small",
     ) -> None:
         self.program, self.layout, self.cycles = program, layout, cycles
-        self._variant = variant_of(program, backward, overflow, checks, cycles)
+        self._variant = variant_of(program, backward, overflow, checks, cycles, core)
         self._longest, self._loses = stretch_and_losses(tuple(program.code), program.format, program.table, backward)
         self._words = max(program.memory, layout.end)
         self._shared = layout.shared(self._words)

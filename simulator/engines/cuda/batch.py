@@ -80,6 +80,7 @@ def run_batch(
     overflow: bool = True,
     checks: bool = True,
     cycles: bool = False,
+    core: str = "small",
     limit: int | None = None,
     progress: Callable[[int], object] | None = None,
     setting: Setting = Setting(),
@@ -94,7 +95,7 @@ def run_batch(
     given_limit = limit_of(limit, "limit")
     limited = UNLIMITED if given_limit is None else min(given_limit, UNLIMITED)
     batch = _Batch(program, rows, memory, limited, setting, progress, timed)
-    modes = {"backward": backward, "overflow": overflow, "checks": checks, "cycles": cycles}
+    modes = {"backward": backward, "overflow": overflow, "checks": checks, "cycles": cycles, "core": core}
     if longest_stretch(program, backward) > limited:
         return batch.results(cycles)
     with profiled("retrograd batch"):
@@ -138,7 +139,7 @@ class _Batch:
             cycles=taken if cycles else None,
         )
 
-    def run(self, places: Sequence[Device], modes: dict[str, bool]) -> None:
+    def run(self, places: Sequence[Device], modes: dict[str, Any]) -> None:
         """Run all instances. The devices work side by side; this thread serves one after the other."""
         bounds = np.linspace(0, len(self.rows), len(places) + 1).astype(int).tolist()
         parts = [_Part(self, d, a, b, modes) for d, a, b in zip(places, bounds, bounds[1:], strict=False) if a < b]
@@ -154,7 +155,7 @@ class _Batch:
 class _Part:
     """Consecutive instances of a batch, on one device."""
 
-    def __init__(self, batch: _Batch, where: Device, first: int, last: int, modes: dict[str, bool]) -> None:
+    def __init__(self, batch: _Batch, where: Device, first: int, last: int, modes: dict[str, Any]) -> None:
         self.batch, self.device, self.next, self.last = batch, where, first, last
         self.code = BatchCode(batch.program, where, modes, last - first, batch.setting.tier)
         self.piece = self._piece(last - first)

@@ -65,7 +65,7 @@ def _whole_warps(threads: int, most: int, adds: bool) -> int:
 class TranslatedKernel:
     """A program's own code, on a device. Raises DeviceError RG1003 if the driver does not accept it."""
 
-    def __init__(self, program: Program, device: Device, modes: dict[str, bool]) -> None:
+    def __init__(self, program: Program, device: Device, modes: dict[str, Any]) -> None:
         self.device, self.word = device, np.dtype(DTYPES[program.format.width])
         self.code = Kernel(ptx(program, device.target, **modes), KERNEL, device)
 
@@ -87,11 +87,11 @@ class InterpreterKernel:
 
     word = np.dtype(np.int64)
 
-    def __init__(self, program: Program, device: Device, modes: dict[str, bool]) -> None:
+    def __init__(self, program: Program, device: Device, modes: dict[str, Any]) -> None:
         self.device, self.format, self.opcodes = device, program.format, opcodes_for(program)
         overflow = modes["checks"] and modes["overflow"]  # without checks words wrap
         flags = Modes.CHECKS * modes["checks"] | Modes.OVERFLOW * overflow | Modes.CYCLES * modes["cycles"]
-        code = decoded(program, backward=modes["backward"], cycles=modes["cycles"])
+        code = decoded(program, backward=modes["backward"], cycles=modes["cycles"], core=modes["core"])
         self.modes = int(flags)
         with on(device) as cuda:
             self.code = cuda.to_device(code)
@@ -128,7 +128,7 @@ class BatchCode:
     """The kernels of a program for a batch of `count` rows, on a device."""
 
     def __init__(
-        self, program: Program, device: Device, modes: dict[str, bool], count: int, tier: str | None = None
+        self, program: Program, device: Device, modes: dict[str, Any], count: int, tier: str | None = None
     ) -> None:
         """`tier`: `interpreted` or `translated`; None: by the policy. Raises DeviceError RG1003."""
         self.program, self.device, self.modes = program, device, modes
@@ -172,16 +172,16 @@ def _background() -> ThreadPoolExecutor:
     return _pool[0]
 
 
-def _kernel_key(program: Program, device: Device, modes: dict[str, bool]) -> tuple[Any, ...]:
+def _kernel_key(program: Program, device: Device, modes: dict[str, Any]) -> tuple[Any, ...]:
     digest = sha256(repr(tuple(program.code)).encode()).digest()
     return digest, program.format, program.table, device.index, tuple(sorted(modes.items()))
 
 
-def _is_loaded(program: Program, device: Device, modes: dict[str, bool]) -> bool:
+def _is_loaded(program: Program, device: Device, modes: dict[str, Any]) -> bool:
     return _kernel_key(program, device, modes) in _loaded
 
 
-def translated_kernel(program: Program, device: Device, modes: dict[str, bool]) -> BatchKernel:
+def translated_kernel(program: Program, device: Device, modes: dict[str, Any]) -> BatchKernel:
     """The translated kernel, loaded once. Raises DeviceError RG1003."""
     key = _kernel_key(program, device, modes)
     with _loading:

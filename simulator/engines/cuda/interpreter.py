@@ -148,10 +148,11 @@ def decoded(
     *,
     backward: bool = False,
     cycles: bool = False,
+    core: str = "small",
     differentiating: bool = False,
     renumbered: bool = True,
 ) -> NDArray[np.int64]:
-    """The rows of a program. `cycles`: the second number of a row is the instruction's cycles.
+    """The rows of a program. `cycles`: the second number of a row is the instruction's cycles, those of a core.
 
     `renumbered`: registers are numbered from 0 in the order of their first use, so that an instance of a batch clears only the registers it has.
     """
@@ -172,7 +173,7 @@ def decoded(
         handler = HALT if i.opcode.halts else numbers[i.opcode, same]
         named = [number(getattr(i, f)) if f in i.opcode.fields else 0 for f in ("rd", "ra", "rb")]
         packed = handler | named[0] << 8 | named[1] << 16 | named[2] << 24 | w.signed(i.imm) << 32
-        return packed, _cycles(i, w, differentiating) if cycles and not i.opcode.halts else 0
+        return packed, _cycles(i, w, differentiating, core) if cycles and not i.opcode.halts else 0
 
     for first, code in ((0, forward), (count + 1, [inverse(i, table) for i in reversed(forward)])):
         for at, i in enumerate(code):
@@ -186,11 +187,12 @@ def row_of(count: int, pc: int, direction: int) -> int:
     return pc if direction > 0 else 2 * count - pc
 
 
-def _cycles(i: Instruction, w: Format, differentiating: bool) -> int:
+def _cycles(i: Instruction, w: Format, differentiating: bool, core: str) -> int:
     # Imported here: the schedule is computed only where cycles are counted.
+    from retrograd.isa.microarchitecture.micro_operations import core_units
     from retrograd.isa.microarchitecture.timing import cycles
 
-    return cycles(i.opcode, w, differentiating, i.ra == i.rb)
+    return cycles(i.opcode, w, differentiating, i.ra == i.rb, core_units(core))
 
 
 # ---------------------------------------------------------------- handlers

@@ -40,12 +40,13 @@ def ptx(
     overflow: bool = True,
     checks: bool = True,
     cycles: bool = False,
+    core: str = "small",
 ) -> str:
     """The kernel as PTX for a compute capability. Raises InputError RG0603 where LLVM has no such capability."""
     if not re.fullmatch(r"sm_\d{2,3}[a-z]?", arch):
         message = f"`{arch:.40}` is no compute capability"
         raise InputError(Diagnostic("RG0603", message, hint="as in sm_80, sm_90"))
-    variant = _variant(backward, overflow, checks, cycles)
+    variant = _variant(backward, overflow, checks, cycles, core)
 
     def make() -> str:
         return jit_compiler().device_assembly(_ir(program, variant), arch, optimisation_level(program))
@@ -61,9 +62,10 @@ def is_kept(
     overflow: bool = True,
     checks: bool = True,
     cycles: bool = False,
+    core: str = "small",
 ) -> bool:
     """Whether `ptx` reads the kernel from disk."""
-    return jit_compiler().has(_key(program, arch, _variant(backward, overflow, checks, cycles)), 0)
+    return jit_compiler().has(_key(program, arch, _variant(backward, overflow, checks, cycles, core)), 0)
 
 
 def optimisation_level(program: Program) -> int:
@@ -78,8 +80,10 @@ def _key(program: Program, arch: str, variant: Variant) -> str:
     return f"ptx {arch} {optimisation_level(program)} {key}"
 
 
-def _variant(backward: bool, overflow: bool, checks: bool, cycles: bool) -> Variant:
-    return Variant(backward=backward, overflow=overflow, checks=checks, whole=False, device=True, cycles=cycles)
+def _variant(backward: bool, overflow: bool, checks: bool, cycles: bool, core: str = "small") -> Variant:
+    return Variant(
+        backward=backward, overflow=overflow, checks=checks, whole=False, device=True, cycles=cycles, core=core
+    )
 
 
 def _ir(program: Program, variant: Variant) -> str:

@@ -64,9 +64,16 @@ class ResidentBatch:
         overflow: bool = True,
         checks: bool = True,
         cycles: bool = False,
+        core: str = "small",
     ) -> None:
         self.program, self.device, self.columns = program, device, columns
-        self._modes = {"backward": backward, "overflow": overflow, "checks": checks, "cycles": cycles}
+        self._modes: dict[str, Any] = {
+            "backward": backward,
+            "overflow": overflow,
+            "checks": checks,
+            "cycles": cycles,
+            "core": core,
+        }
         self._counted, self._block = cycles, block
         self._longest = longest_stretch(program, backward)
         self._dtype = np.dtype(DTYPES[program.format.width])

@@ -38,6 +38,8 @@ class Variant:
     device: bool = False
     #: an instance of a batch counts its cycles; those of a whole machine are computed from the counts of its blocks
     cycles: bool = False
+    #: the co-processor's core whose cycles these are
+    core: str = "small"
     #: passes of innermost loops run side by side in the vector unit
     vector_loops: bool = field(default_factory=lambda: VECTOR_LOOPS)
     #: boundaries of the regions of memory, where uncompute blocks are skipped (ghost_uncompute.py); None: they are executed

@@ -299,10 +299,11 @@ class Translator:
 
     def _cycles(self, executed: list[int]) -> int:
         # Imported here: the schedule is computed only where cycles are counted.
+        from retrograd.isa.microarchitecture.micro_operations import core_units
         from retrograd.isa.microarchitecture.timing import cycles
 
-        found = [self.flow.code[at] for at in executed]
-        return sum(cycles(i.opcode, self.w, False, i.ra == i.rb) for i in found)
+        found, units = [self.flow.code[at] for at in executed], core_units(self.variant.core)
+        return sum(cycles(i.opcode, self.w, False, i.ra == i.rb, units) for i in found)
 
     def _go(self, node: Node | None, at: int) -> None:
         if node is None:

@@ -28,6 +28,7 @@ from retrograd.functions.pickling import need_name
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import InputError, api_boundary
+from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.words import Format
 from retrograd.presentation.progress import Bar
 from retrograd.simulator.engines.batch.layout import Range
@@ -71,6 +72,7 @@ def run_batch(
     checks: bool = True,
     traps: Traps = "raise",
     cycles: bool = False,
+    core: str = "small",
     progress: bool | None = None,
     executor: Any = None,
     store: str | Path | None = None,
@@ -85,7 +87,7 @@ def run_batch(
 
     `engine`, `format`, `options`, `overflow`: see `run`; `native` takes all cores, `cuda` a GPU. `max_steps`: for each element.
     `checks=False` leaves out every check except that of memory: an element that would trap continues with wrapped words.
-    `cycles=True` counts the cycles of each element. `progress`: whether a bar is shown; None shows one on a terminal after a second.
+    `cycles=True` counts the cycles of each element on the co-processor with this core, "small" or "fast". `progress`: whether a bar is shown; None shows one on a terminal after a second.
 
     `executor`: workers that run the elements: a number of processes, an executor of `concurrent.futures`, a client of Dask, or the
     address of its scheduler ("tcp://HOST:PORT"). A task has `chunk` elements; a task whose worker is lost runs again. `store`: a
@@ -99,9 +101,10 @@ def run_batch(
     """
     if traps not in ("raise", "return"):
         refuse(f"traps = {traps!r:.40}", '"raise" or "return"')
+    core_units(core)
     request = request_of(
         function, backward=backward, engine=engine, format=format, options=options, max_steps=max_steps,
-        overflow=overflow, checks=checks, cycles=cycles,
+        overflow=overflow, checks=checks, cycles=cycles, core=core,
     )  # fmt: skip
     found = _result(request, args, keywords, in_axes, progress, Distribution.of(executor, store, chunk))
     if traps == "raise":

@@ -302,7 +302,7 @@ def _digest(
     """The hash of all that determines results, except the rows. Another version may count differently."""
     p, s = code.program, settings
     table = "" if p.table is TABLE else hashlib.sha256(pickle.dumps(p.table)).hexdigest()
-    how = [s.backward, s.max_steps, s.overflow, s.checks, s.cycles]
+    how = [s.backward, s.max_steps, s.overflow, s.checks, s.cycles, s.core]
     which = [list(kept), list(summed), sorted([*r, *n] for r, n in numbers.items())]
     text = json.dumps([__version__, p.code, p.data, p.memory, p.format.width, p.format.frac, table, how, which])
     return hashlib.sha256(text.encode()).hexdigest()

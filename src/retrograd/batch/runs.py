@@ -264,7 +264,16 @@ def _compiled(
         from retrograd.simulator.engines.batch import cpu as on_cores
 
         way = alone.settings
-        key = "row runs", loaded.given, alone.ranges, way.backward, way.overflow, way.checks, cycles
+        key = (
+            "row runs",
+            loaded.given,
+            alone.ranges,
+            way.backward,
+            way.overflow,
+            way.checks,
+            cycles,
+            alone.modes["core"],
+        )
         runs: on_cores.RowRuns | None = compiled.derived.get(key)
         if runs is None:
             runs = on_cores.RowRuns(program, alone.columns, **alone.modes, cycles=cycles)
@@ -332,7 +341,12 @@ class _SequentialRunner:
     def modes(self) -> dict[str, Any]:
         """The settings by which compiled code differs."""
         s = self.settings
-        return {"backward": s.backward, "overflow": s.overflow, "checks": s.checks}
+        return {
+            "backward": s.backward,
+            "overflow": s.overflow,
+            "checks": s.checks,
+            "core": s.core if s.cycles else "small",
+        }
 
     def at_hand(self) -> bool:
         """Whether compiled code for such rows is loaded already."""
@@ -361,7 +375,9 @@ class _SequentialRunner:
         for i in which:
             if machine is None:
                 s = self.settings
-                machine = machine_for(self.compiled.program, engine, backward=s.backward, overflow=s.overflow)
+                machine = machine_for(
+                    self.compiled.program, engine, backward=s.backward, overflow=s.overflow, core=s.core
+                )
                 blank += [0] * (len(machine.memory) - len(blank))
                 origin = machine.pc
             begin = blank.copy()

@@ -61,7 +61,7 @@ def run_batch_command(options: argparse.Namespace) -> int:
         how |= vars(over)
     if _is_folder(options.output):
         return _run_chunked(function, values, how, options)
-    result = run_batch(function, *values, cycles=options.cycles, **how)
+    result = run_batch(function, *values, cycles=options.cycles, core=options.core, **how)
     if options.output is not None:
         write_arrays(options.output, _as_arrays(result))
     if options.json:

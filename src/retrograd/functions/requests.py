@@ -27,7 +27,7 @@ class RunSettings:
 
     `backward`: from `finish` to `start`. `engine`: a name of `retrograd.functions.execution.ENGINES`; all engines give the
     same bits. `max_steps`: a limit of instructions, for each element of a batch. `overflow`: trap on overflow. `checks`: only
-    engines that run a batch as one can leave checks out. `cycles`: count the cycles of the co-processor.
+    engines that run a batch as one can leave checks out. `cycles`: count the cycles of the co-processor, with its core `core`.
     """
 
     backward: bool = False
@@ -36,6 +36,7 @@ class RunSettings:
     overflow: bool = True
     checks: bool = True
     cycles: bool = False
+    core: str = "small"
 
 
 @dataclass(frozen=True)

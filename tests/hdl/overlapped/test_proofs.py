@@ -73,7 +73,7 @@ FAULTS = [
     ("core.overlapped.core", "unit_fits = multiplier.fits", "pass", "fmul.add", "mul.add"),
     ("core.overlapped.guards", "(check.sum & over[k])", "(check.sum & zero)", "fmov.add", "mov.xor"),
     ("core.core", "writes.eq(~commit.first | (late == TrapCause.NONE))", "writes.eq(1)", "fmov.add", "mov.xor"),
-    ("core.overlapped.core", "guards.begin.eq(sequencer.begins)", "guards.begin.eq(0)", "unerase", "mov.xor"),
+    ("core.overlapped.guards", "held.valid.eq(f.valid & (", "held.valid.eq(f.valid & ~f.valid & (", "unerase", "mov.xor"),
 ]  # fmt: skip
 
 

@@ -36,14 +36,14 @@ def rows(count: int, seed: int = 0) -> Any:
     return found
 
 
-@pytest.mark.parametrize("kind", [np.uint64, np.int64])
-def test_it_does_what_the_cores_do(tier: str, gpu: Device, kind: Any) -> None:
+@pytest.mark.parametrize(("kind", "core"), [(np.uint64, "small"), (np.int64, "fast")])
+def test_it_does_what_the_cores_do(tier: str, gpu: Device, kind: Any, core: str) -> None:
     shared = np.array([0, 9, 0, 4], np.uint64)
     program = rg.assemble(PROGRAM)
-    there = ResidentBatch(program, gpu, OWN, shared=shared, cycles=True)
+    there = ResidentBatch(program, gpu, OWN, shared=shared, cycles=True, core=core)
     for count in (1, 100, 33):
         words = rows(count, seed=count)
-        expected = on_cores.run_batch(program, words, columns=OWN, shared=shared, cycles=True)
+        expected = on_cores.run_batch(program, words, columns=OWN, shared=shared, cycles=True, core=core)
         ran = there(numba_cuda().to_device(words.astype(kind)))
         assert ran.out.dtype == kind
         assert ran.out.copy_to_host().astype(np.uint64).tolist() == expected.rows.tolist()
