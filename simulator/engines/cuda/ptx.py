@@ -26,10 +26,16 @@ LARGE = 1500
 
 
 def kernel_ir(
-    program: Program, *, backward: bool = False, overflow: bool = True, checks: bool = True, cycles: bool = False
+    program: Program,
+    *,
+    backward: bool = False,
+    overflow: bool = True,
+    checks: bool = True,
+    cycles: bool = False,
+    core: str = "small",
 ) -> str:
     """The kernel as LLVM IR for NVPTX."""
-    return _ir(program, _variant(backward, overflow, checks, cycles))
+    return _ir(program, _variant(backward, overflow, checks, cycles, core))
 
 
 def ptx(

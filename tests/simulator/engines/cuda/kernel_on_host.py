@@ -108,7 +108,7 @@ class HostKernel:
     launches: ClassVar[list[tuple[int, int, int]]] = []
     level: ClassVar[int] = 2
 
-    def __init__(self, program: Program, device: Any, modes: dict[str, bool]) -> None:
+    def __init__(self, program: Program, device: Any, modes: dict[str, Any]) -> None:
         self.word = np.dtype(DTYPES[program.format.width])
         code, key = tuple(program.code), tuple(sorted(modes.items()))
         address = _address(code, program.format, program.table, self.level, key)

@@ -23,7 +23,7 @@ import retrograd as rg
 
 PROGRAM = ".memory 2\nstart\nld.add r1, [r0]\nmul.add r2, r1, r1\nst.add [r0 + 1], r2\nfinish\n"
 ROWS = np.stack([np.arange(40, dtype=np.uint64), np.zeros(40, np.uint64)], axis=1)
-MODES = {"backward": False, "overflow": True, "checks": True, "cycles": False}
+MODES = {"backward": False, "overflow": True, "checks": True, "cycles": False, "core": "small"}
 
 
 class Launches:
