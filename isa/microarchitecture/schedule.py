@@ -13,7 +13,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -355,6 +355,8 @@ def _conjuncts(predicate: Expr) -> list[Expr]:
     waiting, found = [predicate], dict[Expr, None]()
     while waiting:
         node = waiting.pop()
+        while node.op == "select" and node.args[1] is node.args[2]:
+            node = node.args[1]
         if node.op == "and" and all(map(_is_truth, node.args)):
             waiting += reversed(node.args)
         else:
@@ -363,9 +365,12 @@ def _conjuncts(predicate: Expr) -> list[Expr]:
     return [node for node in found if node is not ONE] or [ONE]
 
 
+@cache
 def _is_truth(node: Expr) -> bool:
     """Whether the word is 0 or 1."""
-    return node in (ZERO, ONE) or is_truth(node)
+    if node.op == "select":
+        return all(map(_is_truth, node.args[1:]))
+    return node in (ZERO, ONE) or is_truth(node) or (node.op == "and" and all(map(_is_truth, node.args)))
 
 
 def _flags(predicates: Sequence[Expr], after: Iterable[Expr], w: Format) -> dict[Expr, Expr]:
