@@ -30,6 +30,7 @@ def changed(document: dict[str, Any], change: Callable[[str, dict[str, Any]], fl
     return out
 
 
+@pytest.mark.share(0)
 def test_the_same_run_is_no_worse(document: dict[str, Any]) -> None:
     found = compare(document, document)
     assert (found.worse, found.apart) == ([], [])

@@ -183,6 +183,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "| 256 numbers | 1 µs |" in capsys.readouterr().out
 
 
+@pytest.mark.share(0)
 def test_the_page_and_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "benchmarks").mkdir()
     shipped = read(Path("docs") / page.STORE)

@@ -104,6 +104,7 @@ def test_the_table_has_every_system(document: dict[str, Any]) -> None:
     assert "Every golden is met" in text
 
 
+@pytest.mark.share(0)
 def test_the_page(tmp_path: Path, document: dict[str, Any]) -> None:
     written = report.write(document, tmp_path)
     assert {p.relative_to(tmp_path).as_posix() for p in written} == {

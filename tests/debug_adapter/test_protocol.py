@@ -192,7 +192,7 @@ def long_program(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(0)
 @pytest.mark.parametrize("engine", ["reference", "auto"])
 def test_a_long_run(engine: str, tmp_path: Path) -> None:
     """It shows its progress, takes breakpoints, refuses requests that need a state, and is paused and cancelled within a second."""

@@ -33,6 +33,7 @@ def test_only_where_it_can_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not progress.in_notebook()
 
 
+@pytest.mark.share(0)
 def test_on_a_terminal() -> None:
     pty = pytest.importorskip("pty")
     master, terminal = pty.openpty()

@@ -309,6 +309,7 @@ def test_memory_is_that_of_the_parameters() -> None:
     assert [own for _, own, _ in sizes.values()] == [layers * (3 * flows.HIDDEN + 1) + 2 for layers, _ in sizes]
 
 
+@pytest.mark.share(0)
 def test_main(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     monkeypatch.setattr(flows, "UNSEEN", 16)
     monkeypatch.setattr(flows, "BATCH", 4)

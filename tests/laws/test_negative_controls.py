@@ -161,6 +161,7 @@ def test_a_wrong_operator_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------- encodings
 
 
+@pytest.mark.share(0)
 def test_partners_far_apart_are_found() -> None:
     # 0xB1 and 0xB2 differ in two bits.
     far = Bijection("far", CODE + 1, "tests", lambda w: (Permute("d", d + 1, d - 1),), "", inverse_name="raf")

@@ -25,6 +25,7 @@ def forget(y: fixed, x: fixed) -> None:
     rg.erase(t)
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize(
     ("function", "args", "w"),
     [

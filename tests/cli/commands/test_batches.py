@@ -802,6 +802,7 @@ def test_json_has_words_where_floats_round(cli: Cli) -> None:
 # ---------------------------------------------------------------------- on workers, and in folders
 
 
+@pytest.mark.share(0)
 def test_workers_and_a_store(cli: Cli) -> None:
     """The file of one process; the second command runs nothing again."""
     x = np.random.default_rng(3).random((60, 2))

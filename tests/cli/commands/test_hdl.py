@@ -225,7 +225,7 @@ def test_proofs_of_the_other_core(cli: Cli) -> None:
     assert (found["core"], found["expected"], found["held"]) == ("fast", 8, 8)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(0)
 @pytest.mark.parametrize("arguments", [["neg"], ["--classes"], []], ids=str)
 def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
     monkeypatch.setattr("retrograd.hardware.proofs.prove_all", lambda *_: iter(()))
@@ -243,6 +243,7 @@ def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch,
     assert out.splitlines()[-1].endswith(" hold at Q4.4 on the core fast")
 
 
+@pytest.mark.share(0)
 def test_a_part_is_proved(cli: Cli) -> None:
     code, out, _ = cli("hdl", "formal", "bus", "--json")
     found = json.loads(out)

@@ -265,6 +265,7 @@ def test_a_lost_transfer_spoils_no_other(buses: Callable[[Format], SimulatedBus]
         assert device._read_wide(Area.CODE.address(0), 4) == WORDS
 
 
+@pytest.mark.share(0)
 def test_steps_beyond_32_bits(buses: Callable[[Format], SimulatedBus]) -> None:
     device, program = CoprocessorDriver(buses(Q32)), square(Q32)
     device.load(program)
@@ -278,6 +279,7 @@ def f(y: fixed, x: fixed) -> None:
     y += x * x
 
 
+@pytest.mark.share(0)
 def test_a_limit_on_a_device(buses: Callable[[Format], SimulatedBus]) -> None:
     with pytest.raises(BusError, match=r"the run ended at PC = \d: limit"):
         run_on_hardware(f, 0.0, 1.5, device=CoprocessorDriver(buses(Q32)), max_steps=2)

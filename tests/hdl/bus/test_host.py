@@ -179,6 +179,7 @@ def status(word: int) -> dict[str, int]:
 # ---------------------------------------------------------------- use
 
 
+@pytest.mark.share(0)
 @pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.slow)], ids=str)
 def test_a_program_there_and_back(w: Format) -> None:
     p, m = program(w), rg.Machine(program(w), memory=DATA_WORDS)

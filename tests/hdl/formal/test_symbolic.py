@@ -214,6 +214,7 @@ def bits(draw: st.DrawFn, depth: int = 2) -> Made:
 X, Y = unknown("x", WIDTH), unknown("y", WIDTH)
 
 
+@pytest.mark.share(0)
 @settings(max_examples=60)
 @given(words(), bits())
 def test_samples_are_what_the_solver_says(make: Made, make_bit: Made) -> None:

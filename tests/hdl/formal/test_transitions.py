@@ -74,6 +74,7 @@ def test_legal_encodings() -> None:
 # ---------------------------------------------------------------- proofs
 
 
+@pytest.mark.share(0)
 def test_an_instruction_is_the_tables() -> None:
     found = prover_of(Q8).prove_transition(TABLE["assertz"])
     assert (found.holds, found.counterexample, found.witnessed) == (True, "", True)

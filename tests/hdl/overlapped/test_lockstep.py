@@ -100,7 +100,7 @@ def test_many_random_sequences(lockstep: Any, generator: Any, pytestconfig: Any,
 # ---------------------------------------------------------------- directed
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(0)
 @pytest.mark.parametrize(
     ("w", "name"),
     [pytest.param(w, name, marks=[] if w == Q32 else pytest.mark.slow) for w in FORMATS[::2] for name in

@@ -64,6 +64,7 @@ def test_a_program(tmp_path: Path) -> None:
     assert names[:7] == ["instruction", "rd", "ra", "rb", "PC", "BR", "DIR"]
 
 
+@pytest.mark.share(0)
 def test_a_program_with_cotangents() -> None:
     program = rg.assemble(LOOP)
     there, back = run(program, registers={2: 2}, memory={0: 5}, loss=Place(1))
@@ -119,6 +120,7 @@ def test_a_function_and_its_gradient(w: Format) -> None:
     assert found.gradients == gradient
 
 
+@pytest.mark.share(0)
 def test_cycles_are_those_of_the_machine() -> None:
     """Without a loss it is the same program, which has no tests for cotangents."""
     found = run_on_hardware(spin, 0.0, 1.5, 0.25, format="16,8")
@@ -126,6 +128,7 @@ def test_cycles_are_those_of_the_machine() -> None:
     assert (found.cycles, found.steps) == (ran.machine.cycles, ran.steps)
 
 
+@pytest.mark.share(0)
 def test_a_function_that_traps() -> None:
     @reversible
     def f(y: fixed, x: fixed):

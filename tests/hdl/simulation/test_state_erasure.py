@@ -238,6 +238,7 @@ def test_the_core_on_gates_retires_what_the_simulated_core_does(w: str) -> None:
     )
 
 
+@pytest.mark.share(0)
 def test_a_write_of_a_register_is_one_word() -> None:
     program = rg.assemble(".format 8, 4\n.memory 1\n.text\nstart\nadd r1, 5\nadd r2, 6\nfinish")
     (found,) = run(program, erasure=True)

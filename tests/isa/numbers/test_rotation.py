@@ -119,6 +119,7 @@ def numpy_values(roots: list[Expr], w: Format, places: dict[str, NDArray[Any]]) 
     return [np.asarray(done[root], dtype) for root in roots]
 
 
+@pytest.mark.share(0)
 def test_bijection_on_every_state_of_eight_bits() -> None:
     """All vectors, all angles: 2^24 states. For every angle all 2^16 vectors are reached, and irot goes back."""
     w = W8

@@ -472,7 +472,7 @@ bottom: goto.ne r9, r20, top
 """
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(0)
 @pytest.mark.parametrize("body", ["st.add [r0 + 1], r3", "fmul.add r11, r2, r9"], ids=["", "overflow"])
 def test_limits(lockstep: Any, translated: Make, body: str) -> None:
     """A limit within a skipped block, and a check that fails before it."""

@@ -112,6 +112,7 @@ def test_a_step_that_is_forgotten_leaves_one_word() -> None:
     assert all(t[1] <= 2.1 * s[1] for s, t in zip(kept, forgotten, strict=True))
 
 
+@pytest.mark.share(0)
 def test_advice_is_the_fewest_instructions_within_the_budget() -> None:
     """As good as the best of all choices of one name, or of none."""
     single = [run(()), *(run((name,)) for name in NAMES)]

@@ -320,7 +320,7 @@ def test_a_loop_ends_at_an_address_out_of_range() -> None:
     assert check_alone(program, [[0, 0]] * 3, checks=False) == 3
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(0)
 def test_hostile_addresses(generator: ModuleType) -> None:
     """An element of a batch gives what it gives alone, whatever addresses its neighbours use."""
     failed = 0
