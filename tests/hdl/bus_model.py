@@ -71,6 +71,8 @@ class Model:
     interrupt_enable: int = 0
     interrupt_pending: int = 0
     pointer: int = 0
+    #: words are being set to zero, or have been since the last transfer
+    zeroing: bool = False
     #: area and index, 29 bits -> the half that waits to be written, or was kept for a read (None: not known to the model)
     waiting: dict[int, int] = field(default_factory=dict)
     kept: dict[int, int | None] = field(default_factory=dict)
@@ -90,6 +92,9 @@ class Model:
 
     def transfer(self, address: int, word: int | None, sel: int, busy: bool, cut: bool = False) -> int | None:
         """One transfer; None where it is refused. `cut`: the master has gone after a cycle, and sees no answer."""
+        if self.zeroing and not busy:
+            self.zeroing = False
+            self.interrupt_pending |= _EVENTS["zeroed"]
         number, high = address >> 3, address >> 2 & 1
         area, index = address >> 28, number & ((1 << 25) - 1)
         streams = number == HostRegister.STREAM.value
@@ -225,8 +230,8 @@ class Model:
             (ZERO_COTANGENTS, Area.REGISTER_COTANGENTS, Area.DATA_COTANGENTS),
         ):
             if word & command:
-                # No transfer sees the words before all are zero.
-                self.interrupt_pending = _EVENTS["zeroed"]
+                # No transfer sees the words before all are zero; the event comes then.
+                self.zeroing = True
                 self.areas[registers][: self.register_size] = [0] * self.register_size
                 self.areas[data][: self.data_size] = [0] * self.data_size
         if word & (RUN | STEP):
@@ -405,11 +410,13 @@ class Random:
         }[slot]  # fmt: skip
         # A code size of 0, which a lost half could leave, has no place for `start`, and the model needs one.
         yield from self.write(Area.CONTROL, slot.value, word & _WORD, well=slot is HostRegister.CODE_SIZE)
+        if slot is HostRegister.INTERRUPT_CLEAR:
+            yield Transfer(HostRegister.INTERRUPT_PENDING.address)
 
     def any(self) -> Iterator[Transfer]:
         """A few transfers that belong together."""
         rng, p = self.rng, self.p
-        match rng.randrange(12):
+        match rng.randrange(13):
             case 0:
                 at = rng.randrange(p.code_words)
                 yield from self.write(Area.CODE, at, self.instruction(at))
@@ -433,6 +440,16 @@ class Random:
                 )
                 yield Transfer(HostRegister.CONTROL.address, command, cut=rng.random() < 0.1)
             case 10:
+                # A half whose other half does not come, and then low words alone: of another slot, or of this one.
+                first, second = rng.choices(
+                    (HostRegister.STEPS, HostRegister.DATA_SIZE, HostRegister.REGISTER_SIZE), k=2
+                )
+                yield Transfer(first.address + 4, rng.randrange(1, 4))
+                for _ in range(2):
+                    yield Transfer(second.address, rng.randrange(4))
+                yield Transfer(second.address)
+                yield Transfer(second.address + 4)
+            case 11:
                 for _ in range(rng.randrange(1, 5)):
                     if rng.random() < 0.5:
                         yield from self.write(Area.CONTROL, HostRegister.STREAM.value, self.word())

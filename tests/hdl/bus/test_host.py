@@ -701,7 +701,7 @@ def random_host(bus_model: Any, w: Format, seed: int, transfers: int) -> Counter
             await do(transfer)
         for _ in range(transfers):
             # Of a run that goes on some transfers are refused; then it ends.
-            if rng.random() < 0.3:
+            if rng.random() < (0.3 if model.limit is not None else 0.8):
                 await settle()
             for transfer in host.any():
                 sent += 1
