@@ -22,6 +22,7 @@ from retrograd.hdl.bus.top import SerialCoprocessor
 from retrograd.hdl.flow.synthesis import BAUD, Placed, route, synthesise
 from retrograd.hdl.flow.tools import ECPPACK, NEXTPNR, YOSYS, need, run
 from retrograd.hdl.parameters import Parameters
+from retrograd.isa.files import write_file
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def build(board: Board, parameters: Parameters, folder: Path, pll: Pll, seed: in
     need((YOSYS, NEXTPNR, ECPPACK))
     files = prepared(board, parameters, pll)
     synthesise(files["top.il"], folder)
-    (folder / "top.lpf").write_text(files["top.lpf"], encoding="utf-8")
+    write_file(folder / "top.lpf", files["top.lpf"])
     placed = route(
         folder, pll.mhz, seed, *board.device, "--lpf", "top.lpf", "--textcfg", "top.config", "--timing-allow-fail"
     )
