@@ -18,7 +18,20 @@ from retrograd.isa.words import Format
 pytest.importorskip("z3")
 Q8 = Format(8, 4)
 #: sums, exchanges, jumps, products, memory and freed ancillas: one opcode at least of each
-OPCODES = ["imm.xor", "mov.add", "mul.add", "ld.add", "swap", "exch", "assertz", "goto.eq", "goto.lt"]
+OPCODES = [
+    "imm.xor",
+    "mov.add",
+    "mul.add",
+    "fmul.add",
+    "fabs.add",
+    "ld.add",
+    "st.add",
+    "swap",
+    "exch",
+    "assertz",
+    "goto.eq",
+    "goto.lt",
+]
 pytestmark = pytest.mark.slow
 
 
@@ -42,7 +55,7 @@ def test_each_opcode_is_undone(prover: Any, name: str) -> None:
             assert found.witnessed, claim.name
 
 
-@pytest.mark.parametrize("name", ["mov.add", "swap", "goto.lt", "ld.add", "exch", "mul.add"])
+@pytest.mark.parametrize("name", OPCODES)
 def test_a_step_is_the_tables(prover: Any, name: str) -> None:
     wanted = [claim for claim in claims(Q8, {name}) if claim.kind is ClaimKind.TRANSITION]
     assert wanted
