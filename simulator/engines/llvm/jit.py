@@ -41,6 +41,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+#: processors on which LLVM takes a shift of two words into one for fast, and three other instructions take less time: on Zen 4 a checked
+#: product that is added to a word took 1.67 ns, and 1.14 ns without it
+_SLOW_DOUBLE_SHIFTS = ("znver3", "znver4")
+
+
 class JitCompiler:
     """LLVM for the processor of this process. There is one for a process: `jit_compiler()`."""
 
@@ -57,6 +62,8 @@ class JitCompiler:
         self.triple: str = llvm.get_process_triple()
         self.cpu: str = llvm.get_host_cpu_name()
         self._features: str = llvm.get_host_cpu_features().flatten()
+        if self.cpu in _SLOW_DOUBLE_SHIFTS:
+            self._features += ",+slow-shld"
         self._machines: dict[int, Any] = {}
         self._linker: Any = None
         self._linked: dict[str, dict[str, int]] = {}
