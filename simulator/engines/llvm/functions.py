@@ -1,6 +1,6 @@
 """Arithmetic for which LLVM has no instruction: floored quotients of two-word numbers, rounded roots, two-word products in lanes.
 
-For a single instance they are functions of the module. In lanes, `near_quotient`, `near_root` and `two_words` emit them in line.
+`near_quotient`, `near_root` and, in lanes, `two_words` emit them in line; the others are functions of the module.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def integer_root(module: ModuleBuilder, w: Format, s: int) -> Callee:
 
 
 def near_root(x: Value, s: int) -> Value:
-    """The same for words of 64 bits in lanes, s ≤ ROOT_SHIFT.
+    """The same for words of 64 bits, s ≤ ROOT_SHIFT; in lanes, too.
 
     The root of the double is less than one below the root, and less than ½ above, so the remainder fits a word even where
     intermediate results wrap.

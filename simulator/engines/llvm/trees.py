@@ -339,11 +339,13 @@ class Trees:
         return self._once(("rounded", x, y, places), lambda: self._code.call(callee, self.value(x), self.value(y)))
 
     def _root(self, x: Value, s: int) -> Value:
-        if self._lanes == 1:
-            return self._code.call(integer_root(self._code.module, self._w, s), x)
-        if s > ROOT_SHIFT:
+        module = self._code.module
+        # In line a root takes registers, of which a thread of a device has few.
+        if s <= ROOT_SHIFT and self._w.width == LANE_WIDTH and not module.tables:
+            return near_root(x, s)
+        if self._lanes > 1:
             raise NotImplementedError(f"roots of words shifted by {s}")
-        return near_root(x, s)
+        return self._code.call(integer_root(module, self._w, s), x)
 
     def _look_up(self, index: Value, values: tuple[int, ...]) -> Value:
         code, module, t = self._code, self._code.module, self._word.element

@@ -351,7 +351,11 @@ def close_rows(w: Format, s: int, rng: random.Random) -> list[Row]:
     out: list[Row] = []
     while len(out) < 3000:
         y = rng.getrandbits(rng.randint(1, w.width - 1)) * rng.choice((1, -1))
-        q = rng.getrandbits(rng.randint(1, 52)) if rng.random() < 0.7 else (1 << 50) + rng.randint(-3, 3)
+        q = (
+            rng.getrandbits(rng.randint(1, 52))
+            if rng.random() < 0.7
+            else (1 << rng.choice((48, 49, 50))) + rng.randint(-3, 3)
+        )
         x = (rng.choice((1, -1)) * q * y >> s) + rng.randint(-1, 1)
         if y and -w.sign <= x < w.sign:
             out.append((x & w.mask, y & w.mask))
