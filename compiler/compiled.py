@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retrograd.compiler.backend.emission import Emitted, emit
-from retrograd.compiler.backend.memory_operands import use_memory_operands
+from retrograd.compiler.backend.operand_selection import select_operands
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.activity import useful_variables
 from retrograd.compiler.frontends.python.source import SourceFunction, fail
@@ -19,7 +19,6 @@ from retrograd.compiler.language.purity import Impure
 from retrograd.compiler.language.types import Type, is_real, leaves
 from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines
-from retrograd.compiler.passes.forward_substitution import substitute_erased
 from retrograd.compiler.pipeline import optimise
 from retrograd.compiler.stored_results import NOTHING_STORED, Storage, store_results
 from retrograd.isa.diagnostics import Diagnostic, InputError
@@ -136,7 +135,7 @@ def _compile(
 
         if options.level:
             # Operands in memory are chosen as in the program that erases nothing, so that both compare; the rest is erased.
-            emitted = emit_optimised(erased(use_memory_operands(module)), options.level)
+            emitted = emit_optimised(erased(select_operands(module)), options.level)
         module = erased(module)
         if observe is not None:
             observe("erase_routines", module)
@@ -160,9 +159,7 @@ def emit_optimised(module: Module, level: int, *, derived: bool = False) -> Emit
     """
     if not level:
         return emit(module)
-    if derived:
-        module = substitute_erased(module)
-    return emit(use_memory_operands(module, erased=derived))
+    return emit(select_operands(module, derived=derived))
 
 
 def real_regions(lowered: Lowered, names: Collection[str] | None = None) -> list[Region]:

@@ -16,12 +16,12 @@ execution of v disappear, so traps become rarer. Derivatives are taken of the tr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.cost_model import expected_trips, length, trip_values
+from retrograd.compiler.ir.cost_model import executed, expected_trips, length, trip_values
 from retrograd.compiler.ir.effects import NO_MEMORY, NO_VARS, AccessAnalysis, AccessSets, clobbered_between
 from retrograd.compiler.ir.traversal import map_children, rebuilt, splice, walk
 from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
@@ -109,7 +109,7 @@ class _Place:
             values = [value for value in self.values if value.number in added]
             words = sum(len(value.locals) for value in values)
             address = 4 * (len(self.loops) > 1 and not self.chosen)
-            saved = sum(_executed(value.statements, self.w) for value in values) - words - address
+            saved = sum(executed(value.statements, self.w) for value in values) - words - address
             if saved > 0:
                 names = tuple(var.name for value in values for var in value.locals)
                 result = StoredResult(
@@ -128,30 +128,6 @@ class _Offer(NamedTuple):
     place: _Place
     values: frozenset[int]
     result: StoredResult
-
-
-def _executed(block: Iterable[ir.Node], w: Format) -> int:
-    """About how many instructions a run of the block executes."""
-    total = 0
-    for node in block:
-        match node:
-            case ir.Op() | ir.Call():
-                total += 1
-            case ir.Check():
-                total += 2
-            case ir.Local(_, checked) | ir.Delocal(_, checked):
-                total += checked
-            case ir.Within(compute, body):
-                total += 2 * _executed(compute, w) + _executed(body, w)
-            case ir.If(_, then, orelse):
-                total += 2 + max(_executed(then, w), _executed(orelse, w))
-            case ir.While(_, body):
-                total += 2 + 8 * (2 + _executed(body, w))
-            case ir.For(body=body):
-                total += 2 + expected_trips(node, w) * (3 + _executed(body, w))
-            case ir.External():
-                pass
-    return total
 
 
 class _Frame(NamedTuple):

@@ -36,22 +36,20 @@ def use_memory_operands(module: ir.Module, *, erased: bool = False) -> ir.Module
     accesses = AccessAnalysis(module)
 
     def rewrite(body: ir.Block) -> ir.Block:
-        chooser = _Chooser(accesses, module.format, erased)
-        body = _apart(body, set())
-        chooser.survey(body, 1)
-        chooser.choose()
+        body = distinct_statements(body, set())
+        chooser = Chooser(body, accesses, module.format, erased)
         return chooser.rewritten(body) if chooser.replaced else body
 
     return map_bodies(module, rewrite)
 
 
-def _apart(block: ir.Block, seen: set[int]) -> ir.Block:
+def distinct_statements(block: ir.Block, seen: set[int]) -> ir.Block:
     """The block, with an object of its own for each place of a statement."""
     out: list[ir.Node] = []
     for node in block:
         own: ir.Node = node
         if not isinstance(node, ir.Op | ir.Local | ir.Delocal):
-            own = map_children(node, lambda inner: _apart(inner, seen))
+            own = map_children(node, lambda inner: distinct_statements(inner, seen))
         elif id(node) in seen:
             own = node._replace()
         seen.add(id(own))
@@ -64,7 +62,7 @@ class _Use(NamedTuple):
     weight: int
 
 
-class _Fetched(NamedTuple):
+class Fetch(NamedTuple):
     """A word in a variable, and how often that is.
 
     `ends`: the statements that make the variable, bring the word in, put it back or erase it, and free the variable; the last two are left out
@@ -97,16 +95,20 @@ def _erases(node: ir.Node) -> bool:
     return isinstance(node, ir.Op) and node.opcode.name == "erase"
 
 
-class _Chooser:
-    def __init__(self, accesses: AccessAnalysis, w: Format, erased: bool) -> None:
+class Chooser:
+    """The words of a body that are brought into variables, and those of them that instructions access in memory instead."""
+
+    def __init__(self, body: ir.Block, accesses: AccessAnalysis, w: Format, erased: bool) -> None:
         self.accesses = accesses
         self.erased = erased
         self.w = w
         #: variable -> the statements that name it, since it became live
         self.lives: dict[ir.Operand | None, list[_Use]] = {}
-        self.fetched: list[_Fetched] = []
+        self.fetched: list[Fetch] = []
         #: statement that goes -> the statement in its place, or None
         self.replaced: dict[int, ir.Op | None] = {}
+        self.survey(body, 1)
+        self.choose()
 
     def survey(self, block: ir.Block, weight: int, computing: bool = False, body: ir.Block = ()) -> None:
         """Note the uses of variables. `weight`: how often the block runs; `body`: of the Within whose compute block this is."""
@@ -136,9 +138,7 @@ class _Chooser:
                     last = _put_back(fetch, [use.node for use in self.lives[var]])
                     if last and (self.erased or not _erases(last[-2])):
                         ends = made[var], fetch, *last
-                        self.fetched.append(
-                            _Fetched(fetch, self.lives[var], ends, block[first + 1 : i], (), 2 * weight)
-                        )
+                        self.fetched.append(Fetch(fetch, self.lives[var], ends, block[first + 1 : i], (), 2 * weight))
                 case ir.Within(compute, inner):
                     self.survey(compute, 2 * weight, True, inner)
                     self.survey(inner, weight)
@@ -153,7 +153,7 @@ class _Chooser:
             for x, i in brought.items():
                 fetch = block[i]
                 assert isinstance(fetch, ir.Op)
-                self.fetched.append(_Fetched(fetch, self.lives[x], (made[x], fetch), block[i + 1 :], body, weight))
+                self.fetched.append(Fetch(fetch, self.lives[x], (made[x], fetch), block[i + 1 :], body, weight))
 
     # ------------------------------------------------------------------ choice
 
@@ -165,7 +165,7 @@ class _Chooser:
             if found.op.opcode.entry.name == "exch" and id(found.op) not in self.replaced:
                 self.consider(found, updating_word)
 
-    def consider(self, found: _Fetched, form_of: Callable[[ir.Op, ir.Var, ir.Op], ir.Op | None]) -> None:
+    def consider(self, found: Fetch, form_of: Callable[[ir.Op, ir.Var, ir.Op], ir.Op | None]) -> None:
         """Replace the uses of the word, if all of them can be replaced."""
         op, t = found.op, found.op.d
         assert isinstance(t, ir.Var)
@@ -185,7 +185,7 @@ class _Chooser:
         if self.stays(found, [use.node for use in uses]):
             self.replaced |= {**new, **dict.fromkeys(map(id, found.ends))}
 
-    def stays(self, found: _Fetched, uses: Iterable[ir.Node]) -> bool:
+    def stays(self, found: Fetch, uses: Iterable[ir.Node]) -> bool:
         """Whether the address and the word stay as they are while t would hold the word."""
         op, mine = found.op, {id(node) for node in uses} | {id(node) for node in found.ends}
         exchanged = op.opcode.entry.name == "exch"

@@ -1,9 +1,11 @@
-"""The cost model of the optimiser: trip counts of loops, code size.
+"""The cost model of the optimiser: trip counts of loops, code size, executed instructions.
 
 A loop of unknown bounds is taken to make ASSUMED_TRIPS passes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.isa.words import Format
@@ -57,6 +59,30 @@ def code_size(block: ir.Block) -> int:
                 total += 2 + code_size(body)
             case ir.For(_, _, _, _, body):
                 total += 6 + code_size(body)
+            case ir.External():
+                pass
+    return total
+
+
+def executed(block: Iterable[ir.Node], w: Format) -> int:
+    """About how many instructions a run of the block executes."""
+    total = 0
+    for node in block:
+        match node:
+            case ir.Op() | ir.Call():
+                total += 1
+            case ir.Check():
+                total += 2
+            case ir.Local(_, checked) | ir.Delocal(_, checked):
+                total += checked
+            case ir.Within(compute, body):
+                total += 2 * executed(compute, w) + executed(body, w)
+            case ir.If(_, then, orelse):
+                total += 2 + max(executed(then, w), executed(orelse, w))
+            case ir.While(_, body):
+                total += 2 + ASSUMED_TRIPS * (2 + executed(body, w))
+            case ir.For(body=body):
+                total += 2 + expected_trips(node, w) * (3 + executed(body, w))
             case ir.External():
                 pass
     return total

@@ -102,6 +102,16 @@ def register_form(opcode: Opcode) -> tuple[Opcode, Mapping[str, str]] | None:
     return None
 
 
+def by_registers(op: Op, word: Operand) -> Op:
+    """The update with an operand in place of the word of memory."""
+    form = register_form(op.opcode)
+    assert form is not None
+    opcode, meaning = form
+    given = {"m": word, "d": op.d, "b": op.b}
+    a, b = (given[meaning[p]] if p in meaning else None for p in ("a", "b"))
+    return Op(opcode, word if facts(op.opcode).stores else op.d, a, b, 0, op.span)
+
+
 @cache
 def memory_forms(opcode: Opcode) -> tuple[tuple[Opcode, Mapping[str, str]], ...]:
     """The opcodes of which this opcode is the register form, each with the places as in `register_form`."""

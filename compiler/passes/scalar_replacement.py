@@ -27,7 +27,7 @@ from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.alpha_equivalence import Renaming
 from retrograd.compiler.ir.cost_model import ASSUMED_TRIPS
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between, constant_regions, private_regions
-from retrograd.compiler.ir.opcode_facts import facts, register_form
+from retrograd.compiler.ir.opcode_facts import by_registers, facts
 from retrograd.compiler.ir.traversal import bodies, map_children, splice, walk
 from retrograd.isa.table import TABLE
 
@@ -292,12 +292,12 @@ class _Replacer:
                 return op
             assert region.data is not None
             word = region.data[at] if at < len(region.data) else 0
-            return _by_registers(op, ir.Const(word & self.survey.w.mask))
+            return by_registers(op, ir.Const(word & self.survey.w.mask))
         if region not in self.replaced:
             return op
         var = self.variable((region, at))
         if facts(op.opcode).function is not None:
-            return _by_registers(op, var)
+            return by_registers(op, var)
         return op._replace(opcode=TABLE["swap"], a=var, imm=0, region=None)
 
     def within(self, node: ir.Within) -> ir.Within:
@@ -328,16 +328,6 @@ class _Replacer:
 
     def replaces(self, words: Words) -> bool:
         return any(region in self.replaced for region, _ in words)
-
-
-def _by_registers(op: ir.Op, word: ir.Operand) -> ir.Op:
-    """The update with an operand in place of the word of memory."""
-    form = register_form(op.opcode)
-    assert form is not None
-    opcode, meaning = form
-    given = {"m": word, "d": op.d, "b": op.b}
-    a, b = (given[meaning[p]] if p in meaning else None for p in ("a", "b"))
-    return ir.Op(opcode, word if facts(op.opcode).stores else op.d, a, b, 0, op.span)
 
 
 def _exchanged_into(compute: ir.Block, accesses: AccessAnalysis) -> dict[ir.Var, int]:

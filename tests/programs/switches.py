@@ -22,6 +22,7 @@ from unittest.mock import patch
 import numpy as np
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.backend.memory_operands import use_memory_operands
+from retrograd.compiler.backend.register_promotion import promote_to_registers
 from retrograd.compiler.derivatives.gradients import TRANSFORMATIONS, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.pipeline import PASSES, optimise
@@ -36,7 +37,7 @@ from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.semantics import Fault
 
 #: transformations of a module behind the pipeline, of gradient programs, of engines
-AFTER = ("store_results", "use_memory_operands")
+AFTER = ("store_results", "promote_to_registers", "use_memory_operands")
 DERIVED = (*TRANSFORMATIONS, "eliminate_forward_sweep", "eliminate_uncomputation")
 ENGINES = ("skip_uncompute", "vector_loops", "lanes", "optimised_code")
 COMPILER = (*dict.fromkeys(name for name, _ in PASSES), *AFTER)
@@ -77,6 +78,8 @@ def check_module(
     made = optimise(module, without=off)
     if "store_results" not in off:
         made, _ = store_results(made, 64)
+    if "promote_to_registers" not in off:
+        made = promote_to_registers(made, eager=bool(len(off) % 2))
     if "use_memory_operands" not in off:
         made = use_memory_operands(made)
     program = emit(made).program

@@ -91,7 +91,7 @@ def test_json(cli: Cli) -> None:
     assert report.pop("forward_steps") > 10
     assert report == {
         "schema": "retrograd.gradient/1", "function": "quadratic", "loss": "y", "scale": 0, "value": 2.0,
-        "gradients": {"x": [7.0, -1.5]}, "memory_words": 7, "dropped_bits": 512, "inputs_restored": True,
+        "gradients": {"x": [7.0, -1.5]}, "memory_words": 7, "dropped_bits": 256, "inputs_restored": True,
     }  # fmt: skip
     assert json.loads(cli("grad", "f.py:~size", "0", "1j", "--json", "--scale", "0x4")[1])["gradients"] == {
         "z": {"re": 0.0, "im": -4.0}

@@ -61,14 +61,14 @@ RUNS: dict[str, tuple[rg.Reversible, Arguments, int]] = {
     "bessel": (bessel.bessel, lambda: (0.0, 1.0), 188),
     "bessel_log": (bessel.bessel_log, lambda: (0.0, 1.0), 188),
     "fib": (fibonacci_search.fib, lambda: (0, 10), 4336),
-    "gmm": (gmm.gmm_objective, gmm_arguments, 574),
+    "gmm": (gmm.gmm_objective, gmm_arguments, 520),
     "reprojection": (bundle_adjustment.reprojection_error, reprojection_arguments, 129),
     "embedding": (graph_embedding.embedding_loss, lambda: (0.0, normal(10, 2)), 3571),
     "leapfrog": (leapfrog.leapfrog, lambda: (*leapfrog.solar_system(), 2), 4429),
     "norm": (library.norm, lambda: (0.0, normal(6)), 28),
-    "qr": (library.qr, lambda: (np.zeros((5, 3)), np.zeros((3, 3)), normal(5, 3)), 547),
+    "qr": (library.qr, lambda: (np.zeros((5, 3)), np.zeros((3, 3)), normal(5, 3)), 425),
     "affine": (library.affine, lambda: (np.zeros(3), normal(3, 4), normal(4), normal(3)), 62),
-    "fft": (library.fft, lambda: (normal(16) + 1j * normal(16),), 782),
+    "fft": (library.fft, lambda: (normal(16) + 1j * normal(16),), 698),
 }
 #: function, arguments, what is differentiated, by what, most steps there and back
 GRADIENTS: dict[str, tuple[rg.Reversible, Arguments, str, str, int]] = {

@@ -15,6 +15,8 @@ from types import ModuleType
 import pytest
 from retrograd.compiler import pipeline
 from retrograd.compiler.backend.memory_operands import use_memory_operands
+from retrograd.compiler.backend.operand_selection import select_operands
+from retrograd.compiler.backend.register_promotion import promote_to_registers
 from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
 from retrograd.compiler.ir.opcode_facts import facts
 from retrograd.compiler.ir.ranges import MIRRORED, AffineValue, Symbols
@@ -861,6 +863,140 @@ def test_an_exchanged_word_whose_variable_is_erased() -> None:
     assert with_operands(*copy, erased=True) == (accessed("fld.add", y),)
     # An erasure of the user's stays.
     assert with_operands(*copy) == copy
+
+
+# ---------------------------------------------------------------- words that stay in registers
+
+
+def promoted(*nodes: Node, most: int = 32, **more: bool) -> Block:
+    run = partial(promote_to_registers, max_live=most, **more)
+    return after(run, *nodes, regions=(WORDS, OTHERS), memory=64)
+
+
+R = Var("r", Kind.FIXED)
+
+
+def kept(*body: Node, name: str = "exch", back: str = "exch") -> Block:
+    return (Local(R), accessed(name, R), *body, accessed(back, R), Delocal(R))
+
+
+def square(d: Var, a: Var) -> Op:
+    """An update for which no instruction takes a word from memory."""
+    return op("fmul.add", d, a, a)
+
+
+def test_a_word_stays_in_a_register_from_statement_to_statement() -> None:
+    y = Var("y", Kind.FIXED)
+    neighbour = op("st.add", None, AT, U, imm=4, region=WORDS)
+    elsewhere = op("st.add", None, Var("by", Kind.ADDRESS), U, imm=3, region=OTHERS)
+    read = fetched("exch", square(y, T))
+    both = fetched("exch", square(y, T), op("fmov.sub", T, U))
+    assert same(
+        promoted(read, neighbour, elsewhere, both),
+        *kept(square(y, R), neighbour, elsewhere, square(y, R), op("fmov.sub", R, U)),
+    )
+    # An update in memory is an update of the register.
+    inside = (read, accessed("fst.add", b=U), accessed("fmulst.sub", U, y), read)
+    assert same(promoted(*inside), *kept(square(y, R), op("fmov.add", R, U), op("fmul.sub", R, U, y), square(y, R)))
+    # A word that is only read is loaded.
+    assert same(
+        promoted(*[fetched("ld.add", square(y, T))] * 2),
+        *kept(square(y, R), square(y, R), name="ld.add", back="ld.sub"),
+    )
+    # As in gradient programs, where no Within is left.
+    flat = (Local(T), accessed("exch", T), square(y, T), accessed("exch", T), Delocal(T))
+    assert same(promoted(*flat, *flat), *kept(square(y, R), square(y, R)))
+
+
+def test_a_word_stays_in_a_register_through_a_loop() -> None:
+    y = Var("y", Kind.FIXED)
+    body = fetched("exch", square(y, T), op("fmov.add", T, U))
+    for loop in (For(i, Const(0), Const(4), 1, (body,)), For(i, Const(0), n, 1, (body,), some=True)):
+        inner = loop._replace(body=(square(y, R), op("fmov.add", R, U)))
+        assert same(promoted(loop), *kept(inner))
+    # It may make no pass, and then its address is any number.
+    loop = For(i, Const(0), n, 1, (body,))
+    assert promoted(loop) == (loop,)
+
+
+@pytest.mark.parametrize(
+    "between",
+    {
+        "the address is written": op("imm.add", AT, imm=1),
+        "the word may be the same": op("st.add", None, Var("by", Kind.ADDRESS), U, imm=3, region=WORDS),
+        "any word": op("st.add", None, Var("by", Kind.ADDRESS), U),
+        "the host looks": External(0),
+        "the address is another variable of that name": Within((Local(AT),), (op("imm.add", U, imm=1),)),
+    }.values(),
+)
+def test_a_word_returns_to_memory(between: Node) -> None:
+    y = Var("y", Kind.FIXED)
+    one = fetched("exch", square(y, T))
+    assert promoted(one, between, one) == (one, between, one)
+
+
+def test_a_word_returns_to_memory_where_a_register_saves_nothing() -> None:
+    y = Var("y", Kind.FIXED)
+    one = fetched("exch", square(y, T))
+    assert promoted(one) == (one,)
+    # Updates that are made in memory take no more instructions there.
+    in_memory = [fetched("exch", op("fmov.sub", T, y))] * 3
+    assert promoted(*in_memory) == tuple(in_memory)
+    # A test in front of the access may be that of its index.
+    tested = fetched("exch", square(y, T))._replace(compute=(below(i, 4), Local(T), accessed("exch", T)))
+    assert promoted(tested, tested) == (tested, tested)
+    assert promoted(one, one, most=0) == (one, one)
+
+
+def test_the_register_discards_the_cotangent_that_its_variables_discarded() -> None:
+    y = Var("y", Kind.FIXED)
+    one = fetched("ld.add", square(y, T))
+    for discarded in (frozenset({T}), frozenset({y})):
+        made = promote_to_registers(module(one, one, regions=(WORDS, OTHERS), discarded=discarded))
+        local = made.entry[0]
+        assert isinstance(local, Local)
+        assert (local.var in made.discarded) == (T in discarded)
+        assert discarded <= made.discarded
+
+
+def test_a_variable_that_lives_on_keeps_its_word() -> None:
+    """Its last use lies behind the stretch, which ends where the address changes."""
+    y = Var("y", Kind.FIXED)
+    read = Within((Local(v), accessed("ld.add", v)), (square(y, v),))
+    end = (op("imm.add", AT, imm=1), op("fmov.add", y, T), op("erase", T), Delocal(T))
+    found = promoted(Local(T), accessed("ld.add", T), read, read, *end, erased=True)
+    inside = kept(op("mov.add", T, R), square(y, R), square(y, R), name="ld.add", back="ld.sub")
+    assert same(found, Local(T), *inside, *end)
+
+
+def test_a_word_that_is_accessed_in_memory_is_promoted_where_that_saves_instructions() -> None:
+    """An instruction has one operand in memory. With the two words that are used again and again in registers, that is the factor."""
+    y, seed = Var("y", Kind.FIXED), op("ld.add", U, AT, region=OTHERS)
+
+    def one(at: int) -> Within:
+        factor = Within((Local(s), load(s, at)), (op("fmul.add", y, U, s), op("fmul.add", T, s, z)))
+        return Within((Local(U), seed), (fetched("exch", factor),))
+
+    block, regions = tuple(map(one, range(6))), (A, WORDS, OTHERS)
+    assert promoted(*block) == block
+    products = [op("fmulld.add", d, Const(at), b, imm=8, region=A) for at in range(6) for d, b in ((y, U), (R, z))]
+    found = select_operands(module(*block, regions=regions)).entry
+    assert same(found, *kept(Local(U), seed, *products, seed._replace(opcode=TABLE["ld.sub"]), Delocal(U)))
+    # Where the other operands are in registers anyway, the word stays in memory.
+    plain = [fetched("exch", op("fmul.add", T, y, z))] * 6
+    assert select_operands(module(*plain, regions=regions)).entry == (accessed("fmulst.add", y, z),) * 6
+
+
+def test_a_word_whose_variable_is_not_the_word_all_the_time_is_exchanged_between_registers() -> None:
+    """The variable of a compute block lives on; a read of the word in memory meanwhile finds the word that the exchange left there."""
+    y = Var("y", Kind.FIXED)
+    one = fetched("exch", square(y, T))
+    inner = fetched("exch", accessed("ld.add", U), square(y, T))
+    found = promoted(one, inner, one)
+    assert same(
+        found,
+        *kept(square(y, R), Within((Local(T), op("swap", T, R)), (op("mov.add", U, R), square(y, T))), square(y, R)),
+    )
 
 
 # ---------------------------------------------------------------- temporaries that are erased

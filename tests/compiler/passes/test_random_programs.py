@@ -10,6 +10,8 @@ from types import ModuleType
 import pytest
 from retrograd.compiler import pipeline
 from retrograd.compiler.backend.memory_operands import use_memory_operands
+from retrograd.compiler.backend.operand_selection import select_operands
+from retrograd.compiler.backend.register_promotion import promote_to_registers
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -298,9 +300,13 @@ def made_worse(m: Module, rng: random.Random) -> Module:
     return map_bodies(m, lambda body: map_blocks(body, rewrite))
 
 
+def promote_eagerly(m: Module) -> Module:
+    return promote_to_registers(m, eager=True)
+
+
 def all_passes(rng: random.Random) -> list[Pass]:
     """The pipeline, or some passes in any order."""
-    runs = [*(run for _, run in pipeline.PASSES), substitute_erased, use_memory_operands]
+    runs = [*(run for _, run in pipeline.PASSES), substitute_erased, promote_eagerly, use_memory_operands]
     return runs if rng.random() < 0.5 else [rng.choice(runs) for _ in range(6)]
 
 
@@ -331,6 +337,120 @@ def check_erased(m: Module, rng: random.Random, memory: list[int], interpreter: 
     assert outcome(some, memory, interpreter)[0] == expected[0]
 
 
+# ---------------------------------------------------------------- words of memory
+
+
+class Words:
+    """Random statements that bring words of two arrays into variables, at addresses of which two may be equal, and that use them in memory."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.regions = Region("given", 8, 0), Region("words", 40, 8), Region("others", 40, 48)
+        self.data = [Var(name, Kind.FIXED) for name in "xyz"]
+        self.left = rng.randint(0, 4)
+        first, second, other = (Var(name, Kind.ADDRESS) for name in ("at", "by", "in"))
+        self.bases = {first: self.regions[1], second: self.regions[1], other: self.regions[2]}
+
+    def program(self) -> Module:
+        arguments = [*self.data, *self.bases]
+        exchanges = [Op(TABLE["exch"], v, Const(0), None, n, None, self.regions[0]) for n, v in enumerate(arguments)]
+        body = self.block(self.rng.randint(3, 12), 2, ())
+        begin = [node for v, e in zip(arguments, exchanges, strict=True) for node in (Local(v), e)]
+        end = [node for v, e in zip(arguments, exchanges, strict=True) for node in (e, Delocal(v))]
+        return Module((*begin, *body, *end), {}, self.regions, 88, arguments=self.regions)
+
+    def memory(self) -> list[int]:
+        def number() -> int:
+            return self.rng.choice((0, 1, -1, self.rng.getrandbits(33), -self.rng.getrandbits(32))) % (1 << 64)
+
+        addresses = [self.rng.randint(26, 28), self.rng.randint(26, 28), self.rng.randint(66, 68)]
+        return [number() for _ in self.data] + addresses + [0, 0] + [number() for _ in range(80)]
+
+    def block(self, count: int, depth: int, held: tuple[tuple[Var, int], ...]) -> Block:
+        return tuple(node for _ in range(count) for node in self.statements(depth, held))
+
+    def word(self, held: tuple[tuple[Var, int], ...] = ()) -> tuple[Var, int] | None:
+        """A word that no variable holds, as is certain."""
+        base, offset = self.rng.choice(list(self.bases)), self.rng.randint(0, 2)
+        for other, at in held:
+            if self.bases[other] is self.bases[base] and (other is not base or at == offset):
+                return None
+        return base, offset
+
+    def statements(self, depth: int, held: tuple[tuple[Var, int], ...]) -> Block:
+        rng, choice = self.rng, self.rng.random()
+        base = rng.choice(list(self.bases))
+        if depth and choice < 0.12:
+            inner = self.block(rng.randint(1, 4), depth - 1, held)
+            step = Op(TABLE["imm.add"], base, imm=1)
+            steps, back = (
+                ((step,), (step._replace(opcode=TABLE["imm.sub"]),)) if depth == 2 and self.moves() else ((), ())
+            )
+            loop = For(Var("i"), Const(0), Const(3), 1, (*inner, *steps), rng.random() < 0.3)
+            return (loop, *back * 3)
+        if depth and choice < 0.2:
+            test = When("ltu", base, Const(rng.randint(25, 29)))
+            return (If(test, self.block(2, depth - 1, held), self.block(1, depth - 1, held), test),)
+        if choice < 0.24 and depth == 2 and self.moves():
+            return (Op(TABLE[rng.choice(("imm.add", "imm.sub"))], base, imm=1),)
+        if choice < 0.45:
+            return self.in_memory(held)
+        return self.fetch(depth, held)
+
+    def moves(self) -> bool:
+        """Whether an address changes: not often, so that it stays in its array."""
+        self.left -= 1
+        return self.left >= 0
+
+    def in_memory(self, held: tuple[tuple[Var, int], ...]) -> Block:
+        found, (x, y, z) = self.word(held), self.rng.sample(self.data, 3)
+        if found is None:
+            return ()
+        base, offset = found
+        name, d, b = self.rng.choice(
+            (
+                ("fst.add", None, x),
+                ("fmulst.sub", x, y),
+                ("fmulld.add", x, y),
+                ("fld.sub", z, None),
+                ("ld.xor", z, None),
+                ("exch", x, None),
+            )
+        )
+        return (Op(TABLE[name], d, base, b, offset, None, self.bases[base]),)
+
+    def fetch(self, depth: int, held: tuple[tuple[Var, int], ...]) -> Block:
+        # In memory, a word that a variable holds is zero.
+        found = held[-1] if held and self.rng.random() < 0.3 else self.word(held)
+        t, (x, y) = Var("t", Kind.FIXED), self.rng.sample(self.data, 2)
+        if found is None:
+            return ()
+        base, offset = found
+        exchanged = found not in held and self.rng.random() < 0.6
+        into = Op(TABLE["exch" if exchanged else "ld.add"], t, base, None, offset, None, self.bases[base])
+        reads = [Op(TABLE[name], x, t, y) for name in ("fmul.add", "fmul.sub")] + [
+            Op(TABLE["fmov.add"], x, t),
+            Op(TABLE["fmul.add"], x, t, t),
+        ]
+        writes = [Op(TABLE["fmul.add"], t, x, y), Op(TABLE["fmov.sub"], t, x), Op(TABLE["fmul.sub"], t, x, x)]
+        body: list[Node] = [self.rng.choice(reads + writes * exchanged) for _ in range(self.rng.randint(1, 3))]
+        if exchanged and depth and self.rng.random() < 0.5:
+            body += self.block(self.rng.randint(1, 2), depth - 1, (*held, found))
+        if self.rng.random() < 0.5:
+            return (Within((Local(t), into), tuple(body)),)
+        return (Local(t), into, *body, into._replace(opcode=TABLE.inverse(into.opcode)), Delocal(t))
+
+
+def check_words(seed: int, interpreter: ModuleType) -> bool:
+    """Whether words were promoted, and whether the program then does the same."""
+    words = Words(random.Random(seed))
+    m, memory = words.program(), words.memory()
+    passes: list[Pass] = [promote_to_registers, promote_eagerly, select_operands]
+    for run in passes:
+        check_same(m, [run], memory, interpreter)
+    return promote_to_registers(m).entry is not m.entry and len(outcome(m, memory, interpreter)) == 2
+
+
 def chunks(count: int, each: int) -> list[range]:
     return [range(at, at + each) for at in range(0, count, each)]
 
@@ -359,3 +479,14 @@ def test_many_random_statements(seeds: range, interpreter: ModuleType) -> None:
 def test_many_random_modules(seeds: range, interpreter: ModuleType, random_ir: ModuleType) -> None:
     for seed in seeds:
         check_random_ir(seed, interpreter, random_ir)
+
+
+def test_words_in_registers_keep_their_meaning(interpreter: ModuleType) -> None:
+    assert sum(check_words(seed, interpreter) for seed in range(150)) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", chunks(12_000, 3000), ids=str)
+def test_many_words_in_registers_keep_their_meaning(seeds: range, interpreter: ModuleType) -> None:
+    for seed in seeds:
+        check_words(seed, interpreter)
