@@ -41,7 +41,7 @@ def test_workloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One task for each opcode, in the order of the table; `hdl formal --workers 2` of tests/cli proves on processes."""
 
-    def prove(w: Format, seconds: float, opcode: str) -> list[ProofResult]:
+    def prove(w: Format, seconds: float, core: str, opcode: str) -> list[ProofResult]:
         proved.append(opcode)
         return [ProofResult(f"{opcode} D={d}", d == 0, 0.5, 9, "r1 = 2") for d in (0, 1)]
 
@@ -57,4 +57,6 @@ def test_proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(proved) == 6
     assert list(distributed_proofs(w, opcodes, 30, Distribution(store=tmp_path / "store.db"))) == alone
     assert len(proved) == 9
+    assert list(distributed_proofs(w, opcodes, 30, Distribution(store=tmp_path / "store.db"), "fast")) == alone
+    assert len(proved) == 12
     assert proofs._decoded(b"[{}]") is None

@@ -70,7 +70,18 @@ def test_every_pass_has_a_switch(switches: ModuleType) -> None:
     assert {name for name, _ in pipeline.PASSES} < {*switches.SWITCHES}
     assert len({*switches.SWITCHES}) == len(switches.SWITCHES)
     # The kinds of translated code that are no transformations are the caller's choice.
-    chosen = {"differentiating", "backward", "checks", "overflow", "strict", "whole", "device", "cycles", "tables"}
+    chosen = {
+        "differentiating",
+        "backward",
+        "checks",
+        "overflow",
+        "strict",
+        "whole",
+        "device",
+        "cycles",
+        "tables",
+        "core",
+    }
     assert {f.name for f in fields(Variant)} - chosen == {"vector_loops", "ghosts"}
 
 

@@ -103,8 +103,8 @@ def test_every_page_is_in_a_table_of_contents() -> None:
 
 #: hosts that pages link to: a new one is added here once its link has been opened
 HOSTS = {
-    "amaranth-lang.org", "anywidget.dev", "distributed.dask.org", "docs.oasis-open.org", "hypothesis.readthedocs.io",
-    "microsoft.github.io", "semver.org",
+    "amaranth-lang.org", "anywidget.dev", "distributed.dask.org", "docs.oasis-open.org", "github.com", "hypothesis.readthedocs.io",
+    "microsoft.github.io", "radiona.org", "semver.org",
 }  # fmt: skip
 
 
