@@ -25,7 +25,7 @@ COMMANDS = {
     "bench no-such": 2, "hdl stat --format 8": 2,
     "completion bash": 0, "man": 0, "gates mov.add --width 4": 0, "gates nothing": 2, "invert p.ja": 0, "ranges f.py:f 1.0": 0,
     "test s.vlad": 0, "trace square.rga -o t.vcd": 0, "explore square.rga -o x.html": 0, "graph f.py:f 1.0 -o g.svg": 0,
-    "debug none.rga": 2, "dap --port none": 2, "lsp --port": 2,
+    "debug none.rga": 2, "dap --port none": 2, "lsp --port": 2, "entropy f.py:f x=1.0,2.0": 0,
 }  # fmt: skip
 #: what the shell does -> whether standard output can be written
 STREAMS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -273,6 +274,8 @@ def test_verilog_and_gates(cli: Cli, folder: Path) -> None:
     code, out, _ = cli("hdl", "stat", "--format", "8,4", "-o", "g.json")
     found = json.loads((folder / "g.json").read_text())
     assert found["schema"] == "retrograd.gates/1"
-    rows = [line.rsplit(maxsplit=4) for line in out.splitlines()[1:]]
+    *lines, levels = out.splitlines()[1:]
+    rows = [line.rsplit(maxsplit=4) for line in lines]
+    assert re.fullmatch(r"in levels: \d+ levels, \d+ AND, \d+ BUF, \d+ OR, \d+ splitter", levels)
     assert {name: int(gates[0]) for name, *gates in rows} == {name: g["AND"] for name, g in found["units"].items()}
     assert found["units"]["multiplier"]["AND"] > 0
