@@ -77,7 +77,8 @@ def test_random_programs(lockstep: Any, generator: Any, w: Format, lifted: bool,
     both = lockstep.Lockstep(case.program, overflow=True)
     lockstep.there_and_back(both, case, lifted)
     executed, _ = both.check(simulation(w).run)
-    assert executed.total() > 20
+    # The shortest of these programs traps after 17 instructions.
+    assert executed.total() >= 17
 
 
 @needs_verilator
