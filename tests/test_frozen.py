@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from amaranth.back import rtlil
 from retrograd.assembler.assemble import assemble_file
 from retrograd.compiler.frontends.python.source import NOTHING
@@ -241,7 +240,6 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {before} → {after}"
 
 
-@pytest.mark.share(0)
 def test_nothing_has_changed() -> None:
     kept = json.loads(KEPT.read_text())
     assert len(kept["functions"]) > 90
