@@ -70,6 +70,13 @@ def test_the_core_is_chosen(cli: Cli) -> None:
     assert fast["total"] < json.loads(cli("run", "p.rga", "--cycles", "--json")[1])["cycles"]["total"]
 
 
+def test_a_core_without_cycles(cli: Cli) -> None:
+    code, _, err = cli("run", "p.rga", "--core", "fast")
+    assert code != 0
+    assert "RG0512" in err
+    assert "add --cycles" in err
+
+
 def test_backward(cli: Cli) -> None:
     out = cli("run", "f.py:square", "0.0", "3.0", "--cycles", "--backward", "--json")[1]
     found = json.loads(out)["cycles"]

@@ -74,6 +74,8 @@ def arguments(p: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Load, run, show."""
     core_units(options.core)
+    if options.core != "small" and not options.cycles:
+        raise fail("RG0512", "--core chooses the core whose cycles --cycles counts", "add --cycles")
     if options.program.endswith(".vlad"):
         return _run_vlad(options)
     if not is_function(options.program):

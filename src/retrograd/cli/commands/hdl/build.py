@@ -28,7 +28,7 @@ def arguments(p: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Build, and write the bitstream if it is reliable."""
     from retrograd.hdl.flow.boards import BOARDS, build, pll_for
-    from retrograd.hdl.flow.tools import NEXTPNR, YOSYS, version
+    from retrograd.hdl.flow.tools import ECPPACK, NEXTPNR, YOSYS, need, version
 
     p, mhz, seed = parameters(options), frequency(options.mhz), integer(options.seed, "--seed", 0)
     check_output(options.output)
@@ -37,6 +37,7 @@ def execute(options: argparse.Namespace) -> int:
         pll = pll_for(board.mhz, mhz)
     except ValueError as error:
         raise fail("RG0507", f"--mhz: {error}") from None
+    need((YOSYS, NEXTPNR, ECPPACK))
     with tempfile.TemporaryDirectory() as temporary:
         print("synthesis, place and route take minutes …", file=sys.stderr)
         built = build(board, p, Path(options.folder or temporary), pll, seed)
