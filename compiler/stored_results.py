@@ -26,6 +26,7 @@ from retrograd.compiler.ir.effects import NO_MEMORY, NO_VARS, AccessAnalysis, Ac
 from retrograd.compiler.ir.traversal import map_children, rebuilt, splice, walk
 from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 from retrograd.isa.diagnostics import Span
+from retrograd.isa.encoding import IMMEDIATE_MAX, IMMEDIATE_MIN
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -268,17 +269,24 @@ class _Rewriter:
         *outer, last = place.loops
         at: ir.Var = last.var
         offset, stride = 0, 1
-        compute: list[ir.Node] = []
-        if outer:
-            at = ir.Var("at", ir.Kind.ADDRESS, span)
-            compute = [ir.Local(at, False, span), ir.Op(_ADD, at, last.var, span=span)]
+        products: list[ir.Node] = []
+        variable = ir.Var("at", ir.Kind.ADDRESS, span)
         for loop in reversed(place.loops):
             values = trip_values(loop, self.w)
             assert values is not None
             offset -= stride * min(values[0], values[-1])
             if loop is not last:
-                compute.append(ir.Op(_MUL, at, loop.var, ir.Const(stride & self.w.mask), span=span))
+                products.append(ir.Op(_MUL, variable, loop.var, ir.Const(stride & self.w.mask), span=span))
             stride *= length(values)
+        compute: list[ir.Node] = []
+        far = not IMMEDIATE_MIN < offset + self.memory + len(variables) * place.passes <= IMMEDIATE_MAX
+        if outer or far:
+            at = variable
+            compute = [ir.Local(at, False, span), ir.Op(_ADD, at, last.var, span=span), *products]
+        if far:
+            # Passes whose numbers are too large for a constant in an instruction.
+            compute.append(ir.Op(_ADD, at, ir.Const(offset & self.w.mask), span=span))
+            offset = 0
         out: list[ir.Node] = []
         for var in variables:
             region = ir.Region(f"{var.name}.kept", place.passes, self.memory, None, span)

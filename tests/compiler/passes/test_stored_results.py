@@ -68,16 +68,29 @@ def pushed(out: fixed, x: Array[fixed, "n", "d"]):
     x[0, 0] += 1
 
 
+@reversible
+def far(out: fixed, x: Array[fixed, "n", "d"]):
+    """Passes whose numbers do not fit the constant of an instruction."""
+    with rg.routine() as r:
+        sizes = fixed(0)
+        for k in range(2**40, 2**40 + 14):
+            i = k - 2**40
+            sizes += rg.sqrt(x[i, 0] * x[i, 0] + x[i, 1] * x[i, 1] + 1)
+    out += sizes
+    ~r
+
+
 def words(f: Reversible, *args: Any) -> dict[str, list[int]]:
     return rg.run(f, *args).words
 
 
 @pytest.mark.share(4)
-@pytest.mark.parametrize("f", [spread, pairs, pushed])
+@pytest.mark.parametrize("f", [spread, pairs, pushed, far])
 @pytest.mark.parametrize("budget", [1, 6, 40, 10_000])
 def test_values_and_gradients_are_the_same_to_the_bit(f: Reversible, budget: int) -> None:
     g = f.with_options(memory=budget)
     assert words(g, 0.25, X) == words(f, 0.25, X)
+    assert f is not far or budget < 14 or rg.run(g, 0.25, X).compiled.storage.chosen
     out = rg.run(f, 0.25, X).values
     assert words(~g, out.out, out.x) == words(~f, out.out, out.x)
     assert np.array_equal(rg.grad(g, "x", "out")(0.25, X), rg.grad(f, "x", "out")(0.25, X))

@@ -49,8 +49,15 @@ class Lowering:
     # ------------------------------------------------------------------ values
 
     def value(self, e: core.Core, env: Env) -> Value:
-        """The value of an expression."""
+        """The value of an expression. Statements get the place of the innermost expression that makes them."""
         self.body.span = e.at.span
+        found = self._value(e, env)
+        if not isinstance(e, core.Let | core.LetRec):
+            # The expressions within it have set their own places. The place of a Let is that of its result.
+            self.body.span = e.at.span
+        return found
+
+    def _value(self, e: core.Core, env: Env) -> Value:
         match e:
             case core.Number(number):
                 return self._constant(number, e)
@@ -64,6 +71,7 @@ class Lowering:
                 function, given = self.value(f, env), [self.value(a, env) for a in args]
                 if any(isinstance(v.type, Nothing) for v in (function, *given)):
                     return Value(NOTHING)
+                self.body.span = at.span
                 return self.calls.apply(function, given, at)
             case core.Let(binding, value, rest):
                 return self.value(rest, {**env, binding: self.body.named(self.value(value, env), binding.name)})
@@ -195,6 +203,7 @@ class Lowering:
             case core.Apply(f, args, at):
                 function, given = self.value(f, env), [self.value(a, env) for a in args]
                 if not any(isinstance(v.type, Nothing) for v in (function, *given)):
+                    self.body.span = at.span
                     self.calls.apply_into(function, given, at, targets, t)
             case core.Forget(value, at):
                 self._forget(value, env, targets, t, at)
