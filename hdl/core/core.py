@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The core: sequencer, decoder, registers, memory port, function units and branch unit, joined to one machine.
+"""The core: a sequencer with its decoder, and a lane: registers, memory port, function units and branch unit.
 
 The host interface sets the core's ports, starts it and stops it.
 """
@@ -55,13 +55,39 @@ class Committing(NamedTuple):
     old: dict[str, tuple[Any, Any]]
 
 
-class Core(wiring.Component):
-    """Registers, memories and code are zero after reset. A host fills them through the window."""
+class Control(NamedTuple):
+    """The signals by which a sequencer controls a lane."""
 
-    def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
+    phase: Any
+    #: the last cycle before execution
+    launch: Any
+    #: the entry of the instruction, the microwords of the next cycle and of this cycle, the changes of state that this cycle commits
+    head: Any
+    next: Any
+    now: Any
+    commit: Any
+    #: set by the lane: it leaves the instruction, which traps or ends the program
+    abandon: Any
+    #: the lane leaves the instruction, or takes no part in it
+    apart: Any
+    instruction: Any
+    #: D, overflow, strict at the fetch of the instruction
+    modes: Any
+
+
+class Lane(wiring.Component):
+    """The data path of one program: registers, memory, operand file, function units, guards, PC, BR and DIR.
+
+    `data_path` adds it to the module of a core.
+    """
+
+    def __init__(
+        self, parameters: Parameters, microcode: Microcode | None = None, decoder: Decoder | None = None
+    ) -> None:
+        """`decoder`: that of the core; its own, unless given."""
         self.parameters = p = parameters
         self.microcode = microcode or microcode_for(parameters)
-        self.code = MemoryData(shape=INSTRUCTION, depth=p.code_words, init=[])
+        self.decoder = decoder or Decoder(p.width)
         self._make()
         #: the trap that the guards report, at the first write
         self.guarded = Signal(TrapCause)
@@ -100,7 +126,6 @@ class Core(wiring.Component):
         width = p.width
         self.registers = RegisterFile(width)
         self.memory = MemoryPort(width, p.data_words)
-        self.decoder = Decoder(width)
         self.branch = BranchUnit(p)
         self.operands = OperandFile(width, code.constants, code.prompts)
         self.logic = LogicUnit(width)
@@ -111,11 +136,9 @@ class Core(wiring.Component):
         self.logics, self.results = [self.logic], [self.operands.result]
         self.multipliers, self.dividers = {0: self.multiplier}, {0: self.divider}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        width = self.parameters.width
-        m.submodules.sequencer = sequencer = Sequencer(self.microcode)
-        m.submodules.decoder = decoder = self.decoder
+    def data_path(self, m: Module, control: Control) -> None:
+        """Add the lane to the module, under the control of a sequencer."""
+        width, decoder = self.parameters.width, self.decoder
         m.submodules.branch = branch = self.branch
         m.submodules.registers = registers = self.registers
         m.submodules.memory = memory = self.memory
@@ -123,39 +146,18 @@ class Core(wiring.Component):
         m.submodules.guards = guards = GuardUnit(width)
         m.submodules.ledger = ledger = DiscardedCotangents(width)
         m.submodules.counters = counters = Counters(width)
-        m.submodules.code = code_memory = Memory(self.code)
-        fetched = code_memory.read_port()
+        phase, now, head, instruction = control.phase, control.now, control.head, control.instruction
+        _, overflow, strict = control.modes
+        m.d.comb += [self.phase.eq(phase), self.idle.eq(phase == Phase.IDLE), branch.size.eq(self.code_size)]
 
-        phase, now, head = sequencer.phase, sequencer.now, sequencer.head
-        instruction = Signal(FIELDS)
-        m.d.comb += [instruction.eq(fetched.data), self.phase.eq(phase), self.idle.eq(phase == Phase.IDLE)]
-        modes = Signal(3)
-        lifted, overflow, strict = modes
-
-        # ------------------------------------------------ fetch, decode, read
-        fetch = phase == Phase.FETCH
-        m.d.comb += self.begins.eq(fetch)
+        # ------------------------------------------------ read
         inside = Signal()
-        with m.If(fetch):
-            given = self.modes
-            m.d.sync += [
-                modes.eq(Cat(given.differentiate, given.overflow, given.strict)),
-                inside.eq(branch.inside),
-            ]
-        m.d.comb += [
-            branch.size.eq(self.code_size),
-            sequencer.run.eq(self.run),
-            decoder.instruction.eq(instruction),
-            decoder.backward.eq(branch.backward),
-            decoder.lifted.eq(lifted),
-            decoder.decode.eq(phase == Phase.DECODE),
-            decoder.head.eq(head),
-            sequencer.opcode.eq(decoder.opcode),
-        ]
+        with m.If(phase == Phase.FETCH):
+            m.d.sync += inside.eq(branch.inside)
         numbers = instruction.rd, instruction.ra, instruction.rb
-        m.d.comb += [fetched.addr.eq(self.pc), fetched.en.eq(fetch), registers.read.eq(phase == Phase.DECODE)]
+        m.d.comb += registers.read.eq(phase == Phase.DECODE)
         m.d.comb += [getattr(registers, f"{x}_number").eq(number) for x, number in zip("dab", numbers, strict=True)]
-        self._window(m, fetched, code_memory.write_port(), instruction)
+        self._lane_window(m, instruction)
 
         # ------------------------------------------------ operands and results
         latches: dict[Select, Any] = {
@@ -166,19 +168,18 @@ class Core(wiring.Component):
         }  # fmt: skip
         m.d.comb += [operands.latches[latch.value].eq(word) for latch, word in latches.items()]
         m.d.comb += operands.runs.eq(phase == Phase.RUN)
-        m.d.comb += [getattr(operands, f"{port}_source").eq(sequencer.next[port]) for port in "xyz"]
+        m.d.comb += [getattr(operands, f"{port}_source").eq(control.next[port]) for port in "xyz"]
         m.d.comb += [getattr(operands, f"{port}_first").eq(head[port]) for port in "xyz"]
         x, y, z = operands.x, operands.y, operands.z
         self._units(m, now, operands)
 
         # ------------------------------------------------ guards
-        commit = sequencer.commit
         early = Signal(TrapCause)
         ends = Signal()
         # A trap that is found before execution stops the instruction one cycle later, still before its first write.
         m.d.sync += [early.eq(TrapCause.NONE), ends.eq(0)]
         m.d.comb += self.jumping.eq(head.settled & (branch.br != 0))
-        with m.If(~sequencer.abandon), m.Switch(phase):
+        with m.If(~control.apart), m.Switch(phase):
             with m.Case(Phase.DECODE), m.If(~inside):
                 m.d.sync += early.eq(TrapCause.CODE)
             with m.Case(Phase.READ):
@@ -191,7 +192,7 @@ class Core(wiring.Component):
             with m.Case(Phase.ACCESS), m.If(~memory.valid):
                 m.d.sync += early.eq(TrapCause.MEMORY)
         m.d.comb += [
-            guards.begin.eq(sequencer.launch),
+            guards.begin.eq(control.launch),
             guards.forbidden.eq(head.forbidden),
             guards.check.eq(now.check),
             guards.last.eq(operands.last),
@@ -207,11 +208,11 @@ class Core(wiring.Component):
             place: (getattr(registers, f"{place}_word"), getattr(registers, f"{place}_cotangent")) for place in "dab"
         }
         self._commit(
-            m, sequencer, guards, ledger, counters, Committing(
-                commit, x, y, z, registers.a_word, early, ends, fetch, head.turns, head.erases, instruction, instruction, old,
+            m, control, guards, ledger, counters, Committing(
+                control.commit, x, y, z, registers.a_word, early, ends, self.begins, head.turns, head.erases, instruction,
+                instruction, old,
             )
         )  # fmt: skip
-        return m
 
     def _commit(self, m: Module, sequencer: Any, guards: Any, ledger: Any, counters: Any, c: Committing) -> None:
         """Whether the instruction traps; its writes, which are counted, and the retirement port."""
@@ -298,15 +299,13 @@ class Core(wiring.Component):
                 r.m_cotangent_after.eq(memory.cotangent),
             ]
 
-    def _window(self, m: Module, fetched: Any, write: Any, instruction: Any) -> None:
-        """Addresses of the memories: the host's while the core is idle."""
+    def _lane_window(self, m: Module, instruction: Any) -> None:
+        """Addresses of registers and memory: the host's while the core is idle. `instruction`: the word that the code memory delivers."""
         window, registers, memory = self.window, self.registers, self.memory
-        m.d.comb += [write.addr.eq(window.address), write.data.eq(window.written)]
         space = Signal(Space)
         with m.If(self.idle):
             m.d.sync += space.eq(window.space)
             m.d.comb += [
-                fetched.addr.eq(window.address),
                 registers.d_number.eq(window.address),
                 registers.number.eq(window.address),
                 registers.word.eq(window.written),
@@ -325,8 +324,6 @@ class Core(wiring.Component):
                     m.d.comb += [memory.read.eq(window.read), memory.write_word.eq(window.write)]
                 with m.Case(Space.DATA_COTANGENTS):
                     m.d.comb += [memory.read.eq(window.read), memory.write_cotangent.eq(window.write)]
-                with m.Case(Space.CODE):
-                    m.d.comb += [fetched.en.eq(window.read), write.en.eq(window.write)]
         with m.Switch(space):
             with m.Case(Space.REGISTERS):
                 m.d.comb += window.data.eq(registers.d_word)
@@ -402,3 +399,72 @@ class Core(wiring.Component):
                     getattr(r, f"{place}_word_after").eq(registers.word),
                     getattr(r, f"{place}_cotangent_after").eq(registers.cotangent),
                 ]
+
+
+def sequence(
+    m: Module, microcode: Microcode, decoder: Decoder, code_memory: Memory, given: Any
+) -> tuple[Sequencer, Control, Any]:
+    """Add sequencer, decoder and code memory to a module: with the signals that control the lanes, and the port that reads the code.
+
+    `given`: the modes of the core. PC and DIR are still to be connected.
+    """
+    m.submodules.sequencer = sequencer = Sequencer(microcode)
+    m.submodules.decoder = decoder
+    m.submodules.code = code_memory
+    fetched = code_memory.read_port()
+    phase, head = sequencer.phase, sequencer.head
+    instruction = Signal(FIELDS)
+    modes = Signal(3)
+    m.d.comb += instruction.eq(fetched.data)
+    with m.If(phase == Phase.FETCH):
+        m.d.sync += modes.eq(Cat(given.differentiate, given.overflow, given.strict))
+    m.d.comb += [
+        decoder.instruction.eq(instruction),
+        decoder.lifted.eq(modes[0]),
+        decoder.decode.eq(phase == Phase.DECODE),
+        decoder.head.eq(head),
+        sequencer.opcode.eq(decoder.opcode),
+        fetched.en.eq(phase == Phase.FETCH),
+    ]
+    control = Control(
+        phase, sequencer.launch, head, sequencer.next, sequencer.now, sequencer.commit, sequencer.abandon, sequencer.abandon,
+        instruction, modes,
+    )  # fmt: skip
+    return sequencer, control, fetched
+
+
+class Core(Lane):
+    """A sequencer with one lane. Registers, memories and code are zero after reset. A host fills them through the window."""
+
+    def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
+        self.code = MemoryData(shape=INSTRUCTION, depth=parameters.code_words, init=[])
+        super().__init__(parameters, microcode)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        code_memory = Memory(self.code)
+        sequencer, control, fetched = sequence(m, self.microcode, self.decoder, code_memory, self.modes)
+        m.d.comb += [
+            self.begins.eq(control.phase == Phase.FETCH),
+            sequencer.run.eq(self.run),
+            self.decoder.backward.eq(self.branch.backward),
+            fetched.addr.eq(self.pc),
+        ]
+        self.data_path(m, control)
+        code_window(m, self, fetched, code_memory.write_port())
+        return m
+
+    def _window(self, m: Module, fetched: Any, write: Any, instruction: Any) -> None:
+        """Addresses of the memories: the host's while the core is idle."""
+        code_window(m, self, fetched, write)
+        self._lane_window(m, instruction)
+
+
+def code_window(m: Module, core: Any, fetched: Any, write: Any) -> None:
+    """The address of the code memory: the host's while the core is idle."""
+    window = core.window
+    m.d.comb += [write.addr.eq(window.address), write.data.eq(window.written)]
+    with m.If(core.idle):
+        m.d.comb += fetched.addr.eq(window.address)
+        with m.If(window.space == Space.CODE):
+            m.d.comb += [fetched.en.eq(window.read), write.en.eq(window.write)]
