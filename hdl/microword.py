@@ -82,6 +82,11 @@ class Division(NamedTuple):
     s: int
     rounded: bool = False
 
+    @property
+    def operation(self) -> str:
+        """The operation of trees."""
+        return "sqrtround" if self.root else "divround" if self.rounded else "divshift"
+
 
 class Writer(Enum):
     """The unit whose result is written."""

@@ -21,14 +21,25 @@ from math import isqrt
 from typing import Any
 
 import z3
-from amaranth.hdl import Signal
 from retrograd.hdl.core.cores import core_of
+from retrograd.hdl.core.units.divider import Divider
 from retrograd.hdl.core.units.multiplier import LIMB
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.obligations import ProofResult
-from retrograd.hdl.formal.solving import solved, truth
+from retrograd.hdl.formal.solving import truth
 from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Term, Word
+from retrograd.hdl.formal.units.comparisons import (
+    Refuted,
+    fits_word,
+    magnitude,
+    placed,
+    same,
+    unit_outputs,
+    with_equal_sums,
+    without_products,
+)
+from retrograd.hdl.formal.units.scaled_divider import ScaledDividerProver
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
@@ -48,10 +59,6 @@ class UnitClaim:
     prove: Callable[[], None]
 
 
-class Refuted(Exception):
-    """A fact that does not hold; the message names it, with words."""
-
-
 class UnitProver:
     """The claims on the units of the core of this name; units of one kind are equal in all slots.
 
@@ -61,6 +68,11 @@ class UnitProver:
     def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60, core: str = "small") -> None:
         self.w, self.seconds = w, seconds
         self.core = core_of(Parameters(w, code_words=8, data_words=4, core=core), microcode)
+        divider: Any = self.core.divider
+        scales = self.core.parameters.microarchitecture.scaled is not None
+        #: the scaled divider, if there is one, and the divider by digit recurrence
+        self.scaled = ScaledDividerProver(divider, self._show) if scales else None
+        self.divider: Divider | None = divider.roots if scales else divider
 
     def claims(self) -> list[UnitClaim]:
         """All claims, unit by unit."""
@@ -70,18 +82,28 @@ class UnitProver:
             for i, half in enumerate(core.multiplier.halves)
             for j, shift in enumerate(core.multiplier.shifts)
         ]
-        for i, plan in enumerate(core.divider.plans):
-            what = "root" if plan.root else "quotient"
+        if self.scaled is not None:
             found += [
-                UnitClaim("divider", f"divider {i}, {what}: its start", partial(self._start, i)),
-                UnitClaim("divider", f"divider {i}, {what}: a cycle", partial(self._cycle, i)),
-                *(
-                    UnitClaim("divider", f"divider {i}, {what}: its result >> {s}", partial(self._result, i, j))
-                    for j, s in enumerate(core.divider.shifts)
-                ),
+                UnitClaim("divider", f"scaled divider {name}", prove) for name, prove in self.scaled.claims().items()
             ]
+        if self.divider is not None:
+            found += self._recurrence(self.divider)
         tables = enumerate(core.rom.tables)
         found += [UnitClaim("ROM", f"ROM: table {i} of {len(t)}", partial(self._table, i)) for i, t in tables]
+        return found
+
+    def _recurrence(self, unit: Divider) -> list[UnitClaim]:
+        found = []
+        for i, plan in enumerate(unit.plans):
+            what = "root" if plan.root else "quotient"
+            found += [
+                UnitClaim("divider", f"divider {i}, {what}: its start", partial(self._start, unit, i)),
+                UnitClaim("divider", f"divider {i}, {what}: a cycle", partial(self._cycle, unit, i)),
+                *(
+                    UnitClaim("divider", f"divider {i}, {what}: its result >> {s}", partial(self._result, unit, i, j))
+                    for j, s in enumerate(unit.shifts)
+                ),
+            ]
         return found
 
     def prove(self, claim: UnitClaim) -> ProofResult:
@@ -115,7 +137,7 @@ class UnitProver:
     def _multiplier(self, half: int, shift: int) -> None:
         """The result in the third cycle, for any operands in the second, and one cycle later."""
         unit, width = self.core.multiplier, self.w.width
-        hw = Symbolic(unit, _outputs(unit))
+        hw = Symbolic(unit, unit_outputs(unit))
         hw.forget([])
         x, y = terms.unknown("x", width), terms.unknown("y", width)
         hw.settle(start=1, x=x, y=y, half=half, shift=shift)
@@ -123,7 +145,7 @@ class UnitProver:
         hw.settle(start=0, x=terms.unknown("x1", width), y=terms.unknown("y1", width), half=terms.unknown("h1", 1))
         hw.tick()
         hw.settle()
-        found = [hw.peek(output) for output in _outputs(unit)]
+        found = [hw.peek(output) for output in unit_outputs(unit)]
         hw.tick()
         hw.settle()
         later = hw.peek(unit.result)
@@ -136,22 +158,22 @@ class UnitProver:
                 # A shift is as wide as the greatest amount of as many bits needs.
                 limbs, bits = _limbs(x, i, limb, y, j), 2 * limb + 1 + (1 << (i + j).bit_length())
                 size = max(size, bits) + 1
-                total = terms.add(_shifted(total, 0, size), _shifted(_shifted(limbs, i + j, bits), 0, size), size)
-        total = _shifted(total, 0, max(size, whole))
+                total = terms.add(placed(total, 0, size), placed(placed(limbs, i + j, bits), 0, size), size)
+        total = placed(total, 0, max(size, whole))
         shifted = terms.apply("s>>", whole, [whole, 8], [terms.piece_of(total, 0, whole), unit.shifts[shift]])
         expected = terms.piece_of(shifted, 0, width)
         names: dict[Term, Term] = {}
         facts = [("the product", found[0], expected, width), ("it is held", later, expected, width)]
-        facts += [("whether it fits", flag, _fits(shifted, whole, width), 1) for flag in found[1:]]
-        words = [(name, *(_without_products(word, names) for word in pair), size) for name, *pair, size in facts]
-        self._show([(name, terms.equal(*_with_equal_sums(x, y), size)) for name, x, y, size in words])
+        facts += [("whether it fits", flag, fits_word(shifted, whole, width), 1) for flag in found[1:]]
+        words = [(name, *(without_products(word, names) for word in pair), size) for name, *pair, size in facts]
+        self._show([(name, terms.equal(*with_equal_sums(x, y), size)) for name, x, y, size in words])
 
     # ---------------------------------------------------------------- divider
 
-    def _started(self, which: int) -> tuple[Symbolic, dict[str, Any], dict[str, Word], Term, Term]:
+    def _started(self, unit: Divider, which: int) -> tuple[Symbolic, dict[str, Any], dict[str, Word], Term, Term]:
         """The divider after the start of x / y from any state; its registers, and its flags, which a cycle must hold."""
-        unit, width = self.core.divider, self.w.width
-        hw = Symbolic(unit, _outputs(unit))
+        width = self.w.width
+        hw = Symbolic(unit, unit_outputs(unit))
         registers = {signal.name: signal for signal in hw.netlist.signals if signal.name in _RECURRENCE}
         if len(registers) != len(_RECURRENCE):
             raise Refuted(f"the divider has no register {', '.join(sorted({*_RECURRENCE} - {*registers}))}")
@@ -162,40 +184,40 @@ class UnitProver:
         hw.settle(start=0, x=terms.unknown("x1", width), y=terms.unknown("y1", width), division=terms.unknown("d1", 1))
         return hw, registers, {name: hw.peek(signal) for name, signal in registers.items()}, x, y
 
-    def _digits(self, which: int) -> tuple[int, int]:
+    def _digits(self, unit: Divider, which: int) -> tuple[int, int]:
         """Digits that a cycle finds, and bits that it consumes."""
-        plan, division = self.core.divider.plans[which], self.core.microcode.divisions[which]
+        plan, division = unit.plans[which], unit.divisions[which]
         consumed = self.w.width + division.s + plan.rounded * (2 if plan.root else 1) + plan.zeros
         bits, rest = divmod(consumed, plan.cycles)
         if rest or bits % (2 if plan.root else 1):
             raise Refuted("the cycles of the plan do not consume all bits")
         return bits // (2 if plan.root else 1), bits
 
-    def _most(self, which: int) -> int:
+    def _most(self, unit: Divider, which: int) -> int:
         """The greatest quotient or root: of the magnitude 2^(W − 1), by 1."""
-        plan, division = self.core.divider.plans[which], self.core.microcode.divisions[which]
+        plan, division = unit.plans[which], unit.divisions[which]
         dividend = 1 << self.w.width - 1 + division.s + plan.rounded * (2 if plan.root else 1)
         return isqrt(dividend) if plan.root else dividend
 
-    def _start(self, which: int) -> None:
+    def _start(self, unit: Divider, which: int) -> None:
         """After the start: magnitudes, no digits, all cycles left, and the bits of |x| behind the zeros of the plan."""
-        plan, width = self.core.divider.plans[which], self.w.width
-        _, r, after, x, y = self._started(which)
+        plan, width = unit.plans[which], self.w.width
+        _, r, after, x, y = self._started(unit, which)
         place = len(r["down"]) - width - plan.zeros
-        pieces = [(0, place), (_magnitude(x, width), width), (0, plan.zeros)]
+        pieces = [(0, place), (magnitude(x, width), width), (0, plan.zeros)]
         moved = terms.joined([piece for piece in pieces if piece[1]])
         expected: dict[str, Word] = {
-            "divisor": _magnitude(y, width), "remains": 0, "digits": 0, "left": plan.cycles, "down": moved,
+            "divisor": magnitude(y, width), "remains": 0, "digits": 0, "left": plan.cycles, "down": moved,
         }  # fmt: skip
-        if self._most(which) >= 1 << len(r["digits"]) - 1:
+        if self._most(unit, which) >= 1 << len(r["digits"]) - 1:
             raise Refuted("the digits have no room")
         self._show([(name, terms.equal(after[name], word, len(r[name]))) for name, word in expected.items()])
 
-    def _cycle(self, which: int) -> None:
+    def _cycle(self, unit: Divider, which: int) -> None:
         """One cycle of the induction, from any state of the recurrence with cycles left."""
-        plan, width = self.core.divider.plans[which], self.w.width
-        digits, bits = self._digits(which)
-        hw, r, _, _, _ = self._started(which)
+        plan, width = unit.plans[which], self.w.width
+        digits, bits = self._digits(unit, which)
+        hw, r, _, _, _ = self._started(unit, which)
         before: dict[str, Word] = {name: terms.unknown(name, len(signal)) for name, signal in r.items()}
         for name, word in before.items():
             hw.poke(r[name], word)
@@ -207,7 +229,7 @@ class UnitProver:
         size = max(len(r["digits"]), width) + 2 * bits + 6
 
         def wide(word: Word, by: int = 0) -> Word:
-            return _shifted(word, by, size, signed=False)
+            return placed(word, by, size, signed=False)
 
         value: Word = 0
         for k in range(digits):
@@ -230,32 +252,32 @@ class UnitProver:
             return terms.apply("u<", 1, [size, size], [wide(state["remains"]), wide(state["divisor"])])
 
         # A cycle is left, so the digits so far are at most the first digits of the greatest quotient or root.
-        found = terms.apply("u<=", 1, [size, size], [wide(before["digits"]), self._most(which) >> digits])
+        found = terms.apply("u<=", 1, [size, size], [wide(before["digits"]), self._most(unit, which) >> digits])
         given = [terms.negation(terms.equal(before["left"], 0, left)), in_bounds(before), found]
         facts = [
             ("the invariant", terms.equal(top, terms.add(value, wide(after["remains"]), size), size)),
             ("the bound of the remainder", in_bounds(after)),
-            ("the digits", _same(after["digits"], digits, before["digits"], 0, kept)),
-            ("the rest of the dividend", _same(after["down"], bits, before["down"], 0, rest)),
+            ("the digits", same(after["digits"], digits, before["digits"], 0, kept)),
+            ("the rest of the dividend", same(after["down"], bits, before["down"], 0, rest)),
             ("a cycle less", terms.equal(after["left"], terms.subtract(before["left"], 1, left), left)),
             ("the divisor is held", terms.equal(after["divisor"], before["divisor"], width)),
             ("the flags are held", int(all(hw.words[index] is word or hw.words[index] == word for index, word in flags.items()))),
         ]  # fmt: skip
         self._show(facts, given)
 
-    def _result(self, which: int, shift: int) -> None:
+    def _result(self, unit: Divider, which: int, shift: int) -> None:
         """The result of magnitudes, signs and rounding, once no cycle is left; and it is held."""
-        unit, plan, width = self.core.divider, self.core.divider.plans[which], self.w.width
-        hw, r, _, x, y = self._started(which)
+        plan, width = unit.plans[which], self.w.width
+        hw, r, _, x, y = self._started(unit, which)
         state: dict[str, Word] = {name: terms.unknown(name, len(signal)) for name, signal in r.items()} | {"left": 0}
         for name, word in state.items():
             hw.poke(r[name], word)
         hw.settle(shift=shift)
-        found, words = [hw.peek(output) for output in _outputs(unit)], dict(hw.words)
+        found, words = [hw.peek(output) for output in unit_outputs(unit)], dict(hw.words)
         hw.tick()
         held = int(all(hw.words[index] is word or hw.words[index] == word for index, word in words.items()))
         size = len(r["digits"]) + 2
-        q = _shifted(state["digits"], 0, size, signed=False)
+        q = placed(state["digits"], 0, size, signed=False)
         sign_x, sign_y = terms.piece_of(x, width - 1, 1), terms.piece_of(y, width - 1, 1)
         void = sign_x if plan.root else terms.equal(y, 0, width)
         if not plan.root:
@@ -266,9 +288,9 @@ class UnitProver:
         if plan.rounded:
             q = terms.apply("s>>", size, [size, 8], [terms.add(q, 1, size), 1])
         chosen = terms.apply("s>>", size, [size, 8], [q, min(unit.shifts[shift], size - 1)])
-        result = terms.choice(void, 0, terms.piece_of(_shifted(chosen, 0, max(size, width)), 0, width), width)
+        result = terms.choice(void, 0, terms.piece_of(placed(chosen, 0, max(size, width)), 0, width), width)
         top = terms.piece_of(state["digits"], len(r["digits"]) - 1, 1)
-        fits = terms.disjunction(void, _fits(chosen, size, width))
+        fits = terms.disjunction(void, fits_word(chosen, size, width))
         facts = [("the result", terms.equal(found[0], result, width)), ("it is held", held)]
         facts += [("whether it fits", terms.equal(flag, fits, 1)) for flag in found[1:]]
         self._show(facts, [terms.negation(top)])
@@ -294,30 +316,6 @@ class UnitProver:
         self._show([("the entry", terms.equal(hw.peek(unit.result), expected, width))])
 
 
-def _outputs(unit: Any) -> list[Signal]:
-    """The result, and whether it fits, for a unit that has such a flag."""
-    return [unit.result, unit.fits] if unit.flags else [unit.result]
-
-
-def _fits(number: Word, size: int, width: int) -> Word:
-    """Whether a signed number of `size` bits, at least `width`, is that of its low word."""
-    return terms.equal(number, _shifted(terms.piece_of(number, 0, width), 0, size), size)
-
-
-def _magnitude(x: Term, width: int) -> Word:
-    return terms.choice(terms.piece_of(x, width - 1, 1), terms.subtract(0, x, width), x, width)
-
-
-def _shifted(word: Word, by: int, size: int, signed: bool = True) -> Word:
-    """word · 2^by in a word of `size` bits."""
-    if isinstance(word, int):
-        return word << by & ((1 << size) - 1)
-    if word.width + by > size:
-        word = terms.part(word, 0, size - by)
-    wide = word if isinstance(word, int) else terms.extended(word, size - by, signed)
-    return terms.joined([(0, by), (wide, size - by)]) if by else wide
-
-
 def _limbs(x: Term, i: int, limb: int, y: Term, j: int) -> Word:
     """The product of the limbs at bits i and j, of one bit more and a sign: the top limbs have the sign of their words."""
 
@@ -326,64 +324,5 @@ def _limbs(x: Term, i: int, limb: int, y: Term, j: int) -> Word:
         return terms.extended(terms.term(terms.part(word, at, limb), limb), limb + 1, top)
 
     size = 2 * limb + 2
-    operands = [_shifted(part(word, at), 0, size) for word, at in ((x, i), (y, j))]
+    operands = [placed(part(word, at), 0, size) for word, at in ((x, i), (y, j))]
     return terms.apply("*", size, [size, size], operands)
-
-
-def _without_products(word: Word, names: dict[Term, Term]) -> Word:
-    """The term with each product replaced by a name. Products whose factors are equal for all words have one name."""
-    todo, seen = [word] if isinstance(word, Term) else [], set()
-    while todo:
-        one = todo.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        if one.operator == "*" and one not in names:
-            known = (name for other, name in names.items() if _equal_factors(one, other))
-            names[one] = next(known, terms.unknown(f"product{len(names)}", one.width))
-        elif one.operator != "*":
-            todo += one.terms
-    return terms.substitute(word, names)
-
-
-def _with_equal_sums(x: Word, y: Word) -> tuple[Word, Word]:
-    """Both terms with sums that are proved equal replaced by one name, from the innermost on: each question has one addition on each side."""
-    found: dict[Term, Term] = {}
-    others: dict[Term, Term] = {}
-    for k, (a, b) in enumerate(zip(_sums(x), _sums(y), strict=False)):
-        if a.width == b.width and _equal_words(terms.substitute(a, found), terms.substitute(b, others)):
-            found[a] = others[b] = terms.unknown(f"sum{k}", a.width)
-    return terms.substitute(x, found), terms.substitute(y, others)
-
-
-def _sums(word: Word) -> list[Term]:
-    """The additions in a term, each behind those in its operands."""
-    out: list[Term] = []
-    todo, seen = [(word, False)] if isinstance(word, Term) else [], set()
-    while todo:
-        one, done = todo.pop()
-        if done:
-            if one.operator == "+":
-                out.append(one)
-        elif one not in seen:
-            seen.add(one)
-            todo.append((one, True))
-            todo += [(inner, False) for inner in one.terms]
-    return out
-
-
-def _equal_factors(x: Term, y: Term) -> bool:
-    return all(_equal_words(a, b) for a, b in zip(x.terms, y.terms, strict=True))
-
-
-def _equal_words(x: Term, y: Term) -> bool:
-    """Whether the solver soon proves that two words are equal."""
-    solver = z3.Solver()
-    solver.set("timeout", 2000)
-    solver.add(solved(x) != solved(y))
-    return x is y or bool(solver.check() == z3.unsat)
-
-
-def _same(x: Word, at: int, y: Word, low: int, width: int) -> Word:
-    """Whether x[at : at + width] = y[low : low + width]."""
-    return terms.equal(terms.piece_of(x, at, width), terms.piece_of(y, low, width), width)

@@ -87,6 +87,10 @@ class Units:
     digits: int = 2
     #: besides them: magnitudes before, rounding and sign after
     divider: int = 2
+    #: Digits of a quotient in each cycle, of a divider that first scales x and y with 1/y. None: a quotient is found as a root is.
+    scaled: int | None = None
+    #: cycles of scaling: y is normalised, its reciprocal, partial products, their sums
+    scaling: int = 4
     #: The slots of a microword, each with the units that it controls. A slot issues a micro-operation and writes a result in each cycle.
     slots: tuple[frozenset[Unit], ...] = (frozenset(Unit),)
     #: A unit delivers whether its sum, product or quotient fits beside the word, to the guards. All slots check guards in each cycle, and
@@ -106,12 +110,11 @@ class Units:
             raise ValueError("each slot has a logic unit, and the first has all units")
         if self.chained and (self.multiplier == 1 or self.logic > 1):
             raise ValueError("a product is passed after the cycle of its issue, to an operation of one cycle")
+        if self.scaled is not None and self.scaled not in (2, 4, 8, 16):
+            raise ValueError(f"a scaled division finds 2, 4, 8 or 16 digits a cycle, not {self.scaled}")
 
     def latency(self, operation: str, w: Format, shift: int = 0) -> int:
-        """Cycles to the first result: ⌊x·2^s/y⌋ has W + s digits, ⌊√(x·2^s)⌋ half as many; no fewer than s = 0 gives.
-
-        A result that is rounded to nearest has one digit more; in a quotient, after the place s mod W in which it is rounded.
-        """
+        """Cycles to the first result, for the greatest shift s of the results."""
         match unit_of(operation):
             case Unit.LOGIC:
                 return self.logic
@@ -120,12 +123,29 @@ class Units:
             case Unit.ROM:
                 return self.rom
             case Unit.DIVIDER:
-                digits = w.width + max(shift, 0)
-                if operation == "divround":
-                    digits = w.width + shift % w.width + 1
-                if operation == "sqrtround":
-                    digits = _ceiling(digits, 2) + 1
-                return self.divider + _ceiling(digits, self.digits)
+                scaling = self.scaling if self.scales(operation) else 0
+                return self.divider + scaling + self.rounds(operation, w.width, shift)
+
+    def scales(self, operation: str) -> bool:
+        """Whether the divider scales the operands of this operation."""
+        return self.scaled is not None and operation != "sqrtround"
+
+    def rounds(self, operation: str, width: int, shift: int) -> int:
+        """Cycles in which the divider finds digits: ⌊x·2^s/y⌋ has W + s, ⌊√(x·2^s)⌋ half as many; no fewer than s = 0 gives.
+
+        A result that is rounded to nearest has one digit more; in a quotient, after the place s mod W in which it is rounded. The first
+        digit of a scaled division has a bit more than the others, so that all its quotients have that digit more at no cost.
+        """
+        digits = width + (shift % width if operation == "divround" else max(shift, 0))
+        if operation == "sqrtround":
+            digits = _ceiling(digits, 2)
+        if self.scaled is not None and self.scales(operation):
+            return _ceiling(digits, self.scaled)
+        return _ceiling(digits + (operation != "divshift"), self.digits)
+
+    def able(self, slot: int, operation: str) -> bool:
+        """Whether a slot can issue the operation. Only the divider of the first slot finds roots."""
+        return unit_of(operation) in self.slots[slot] and (slot == 0 or operation != "sqrtround")
 
 
 def _ceiling(n: int, divisor: int) -> int:
@@ -139,6 +159,7 @@ CORES: dict[str, Units] = {
     "small": DEFAULT_UNITS,
     "fast": Units(
         digits=4,
+        scaled=16,
         slots=(frozenset(Unit), frozenset(Unit) - {Unit.ROM}, frozenset({Unit.LOGIC, Unit.MULTIPLIER})),
         flags=True,
         chained=True,

@@ -247,7 +247,7 @@ def _issue(
     def place_for(task: _Task, cycle: int, idle: Collection[int]) -> int | None:
         ready = range(cycle + task.latency, cycle + task.latency + len(task.nodes))
         for slot in slots:
-            able_to = slot in idle and free.get((slot, task.unit), cycle + 1) <= cycle
+            able_to = slot in idle and units.able(slot, task.operation) and free[slot, task.unit] <= cycle
             if able_to and not any(_Ready(at, slot) in written for at in ready):
                 return slot
         return None

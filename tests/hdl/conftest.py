@@ -17,6 +17,7 @@ from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core import core, cores
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.overlapped import core as overlapped_core
+from retrograd.hdl.core.units import scaled_divider
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
@@ -75,9 +76,8 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
         exec(compile(source.replace(old, new), f"{name}, planted", "exec"), changed.__dict__)
         own = {key: value for key, value in vars(unit).items() if getattr(value, "__module__", None) == unit.__name__}
         parts = [key for key, value in own.items() if isinstance(value, type) and issubclass(value, Component)]
-        used = [
-            (module, key) for module in (core, overlapped_core, cores, top) for key in parts if hasattr(module, key)
-        ]
+        users = (core, overlapped_core, cores, top, scaled_divider)
+        used = [(module, key) for module in users for key in parts if hasattr(module, key)]
         for key in parts:
             # The methods that another class inherits are planted there as well.
             if own[key].__subclasses__():

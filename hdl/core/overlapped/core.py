@@ -25,10 +25,10 @@ from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.core.units.branch import BranchUnit
 from retrograd.hdl.core.units.counters import Counters
 from retrograd.hdl.core.units.discarded_cotangents import DiscardedCotangents
-from retrograd.hdl.core.units.divider import Divider
 from retrograd.hdl.core.units.logic import LogicUnit
 from retrograd.hdl.core.units.multiplier import Multiplier
 from retrograd.hdl.core.units.rom import RomUnit
+from retrograd.hdl.core.units.scaled_divider import ScaledDivider
 from retrograd.hdl.microcode import FORBIDDEN
 from retrograd.hdl.microword import Field, Operation, Select, TrapCause, Writer
 from retrograd.isa.microarchitecture.micro_operations import Unit
@@ -77,7 +77,7 @@ class OverlappedCore(Core):
             if Unit.MULTIPLIER in s
         }
         self.dividers = {
-            k: Divider(width, code.divisions, code.quotients, micro.digits, flags=True)
+            k: ScaledDivider(width, code.divisions, code.quotients, micro, roots=k == 0, flags=True)
             for k, s in enumerate(micro.slots)
             if Unit.DIVIDER in s
         }

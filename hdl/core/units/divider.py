@@ -10,7 +10,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.units.multiplier import fits
 from retrograd.hdl.microword import Division
-from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS
+from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, Units
 
 
 class _Plan(NamedTuple):
@@ -26,7 +26,7 @@ def plan(division: Division, width: int, digits: int = DEFAULT_UNITS.digits) -> 
     """A quotient has one digit for each bit of x·2^s, a root one for every two bits. Rounding takes one more digit."""
     bits = digits * (2 if division.root else 1)
     down = _bits(division, width)
-    cycles = -(-down // bits)
+    cycles = Units(digits=digits).rounds(division.operation, width, division.s)
     return _Plan(division.root, division.rounded, cycles, cycles * bits - down)
 
 
@@ -61,6 +61,7 @@ class Divider(wiring.Component):
         self.width = width
         self.digits = digits
         self.flags = flags
+        self.divisions = tuple(divisions)
         self.plans = [plan(division, width, digits) for division in divisions]
         self.shifts = tuple(shifts)
         self.quotient_bits = max(width, *(_bits(d, width) // (2 if d.root else 1) + 1 for d in divisions), 0)
@@ -90,6 +91,10 @@ class Divider(wiring.Component):
         digits = Signal(self.quotient_bits)
         left = Signal(range(width + 1))
         is_root, rounded, negative, void = Signal(), Signal(), Signal(), Signal()
+        kinds = {p.root for p in self.plans}
+        if len(kinds) == 1:
+            # Half of the hardware is for the other kind.
+            m.d.comb += is_root.eq(kinds.pop())
 
         with m.If(self.start):
             m.d.sync += [
@@ -100,8 +105,9 @@ class Divider(wiring.Component):
             with m.Switch(self.division):
                 for index, p in enumerate(self.plans):
                     with m.Case(index):
+                        if len(kinds) > 1:
+                            m.d.sync += is_root.eq(p.root)
                         m.d.sync += [
-                            is_root.eq(p.root),
                             rounded.eq(p.rounded),
                             left.eq(p.cycles),
                             down.eq(_magnitude(self.x) << (most - p.zeros)),

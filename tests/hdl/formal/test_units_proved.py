@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from amaranth.hdl import Signal
 from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.cores import core_of
+from retrograd.hdl.core.units.scaled_divider import ScaledDivider
 from retrograd.hdl.formal.parts import PARTS, part_claims, prove_parts
 from retrograd.hdl.formal.unit_proofs import UnitProver
 from retrograd.hdl.microcode import microcode_for
+from retrograd.hdl.microword import Division
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.reversible.circuit import transposed
 from retrograd.hdl.simulation.bit_netlist import BitNetlist
 from retrograd.isa.expr import apply_operation, half
+from retrograd.isa.microarchitecture.micro_operations import CORES
 from retrograd.isa.words import Format
 
 Q8 = Format(8, 4)
@@ -35,16 +41,20 @@ def test_a_claim_of_each_kind() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["multiplier", "divider"])
 def test_every_claim_on_a_unit_of_the_fast_core(unit: str) -> None:
-    """Four digits a cycle, and whether the word fits."""
+    """Operands that are scaled, roots of four digits a cycle, and whether the word fits."""
     for found in prove_parts(Q8, [unit], 300, "fast"):
         assert found.holds, (found.opcode, found.counterexample)
 
 
 @pytest.mark.parametrize(
-    ("unit", "old", "new"), [("multiplier", "width - 1 :", "width :"), ("divider", "void | fits(", "fits(")]
+    ("unit", "source", "old", "new"),
+    [
+        ("multiplier", "multiplier", "width - 1 :", "width :"),
+        ("divider", "scaled_divider", "void | fits(", "fits("),
+    ],
 )
-def test_a_wrong_flag_is_refuted(planted: Plant, unit: str, old: str, new: str) -> None:
-    planted(f"core.units.{unit}", old, new)
+def test_a_wrong_flag_is_refuted(planted: Plant, unit: str, source: str, old: str, new: str) -> None:
+    planted(f"core.units.{source}", old, new)
     prover = UnitProver(Q8, core="fast")
     results = [
         claim for claim in prover.claims() if claim.unit == unit and ("result" in claim.name or unit == "multiplier")
@@ -65,17 +75,21 @@ def test_every_claim(part: str, width: int) -> None:
         assert proof.holds, (proof.opcode, proof.counterexample)
 
 
+#: all pairs of words of 8 bits: pair k is x = k mod 256, y = k div 256
+PAIRS = [[k & 255, k >> 8] for k in range(65536)]
+
+
 class Lanes:
-    """A unit without memories on all pairs of words of 8 bits at once: pair k is x = k mod 256, y = k div 256."""
+    """A unit on 65536 pairs of words at once. Its memories are tables."""
 
     ones = (1 << 65536) - 1
 
-    def __init__(self, unit: Any) -> None:
+    def __init__(self, unit: Any, pairs: Sequence[Sequence[int]] = PAIRS) -> None:
         self.netlist = BitNetlist(unit)
         self.state = [self.ones * bit for bit in self.netlist.initial]
         self.inputs = [0] * len(self.netlist.inputs)
-        for signal, words in ((unit.x, [k & 255 for k in range(65536)]), (unit.y, [k >> 8 for k in range(65536)])):
-            for line, column in zip(self.netlist.signal(signal), transposed(words, 8), strict=True):
+        for signal, words in zip((unit.x, unit.y), zip(*pairs, strict=True), strict=True):
+            for line, column in zip(self.netlist.signal(signal), transposed(words, len(signal)), strict=True):
                 self.inputs[line - self.netlist.inputs.start] = column
 
     def set(self, signal: Signal, word: int) -> None:
@@ -84,14 +98,16 @@ class Lanes:
 
     def tick(self) -> None:
         v = self.netlist.evaluate(self.inputs, self.state, self.ones)
-        self.state = [v[self.netlist.next[j]] for j in range(len(self.state))]
+        after = {j: v[line] for j, line in self.netlist.next.items()}
+        for port in self.netlist.reads:
+            table = self.netlist.memories[port.memory][2]
+            words = [table[at] for at in transposed([v[line] for line in port.address], 65536)]
+            after |= {port.first + k: column for k, column in enumerate(transposed(words, port.width))}
+        self.state = [after[j] for j in range(len(self.state))]
 
     def get(self, signal: Signal) -> list[int]:
         v = self.netlist.evaluate(self.inputs, self.state, self.ones)
         return transposed([v[line] for line in self.netlist.signal(signal)], 65536)
-
-
-PAIRS = [[k & 255, k >> 8] for k in range(65536)]
 
 
 @pytest.mark.slow
@@ -112,16 +128,17 @@ def test_all_products_of_8_bits() -> None:
 
 
 @pytest.mark.slow
-def test_all_quotients_and_roots_of_8_bits() -> None:
-    core = Core(Parameters(Q8, code_words=8, data_words=4))
-    unit, seen = core.divider, set()
+@pytest.mark.parametrize("name", [*CORES])
+def test_all_quotients_and_roots_of_8_bits(name: str) -> None:
+    core = core_of(Parameters(Q8, code_words=8, data_words=4, core=name))
+    unit, units, seen = core.divider, CORES[name], set()
     for index, division in enumerate(microcode_for(core.parameters).divisions):
         lanes = Lanes(unit)
         lanes.set(unit.start, 1)
         lanes.set(unit.division, index)
         lanes.tick()
         lanes.set(unit.start, 0)
-        for _ in range(unit.plans[index].cycles):
+        for _ in range(units.latency(division.operation, Q8, division.s) - 2):
             lanes.tick()
         for k, shift in enumerate(unit.shifts):
             if shift and division.root:
@@ -137,6 +154,32 @@ def test_all_quotients_and_roots_of_8_bits() -> None:
                 shift,
             )
     assert seen == {"divshift", "divround", "sqrtround"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draw", range(16))
+@pytest.mark.parametrize(("w", "k"), [(Q8, 2), (Q8, 4), (Format(16, 8), 4), (Format(16, 8), 8), (Format(16, 8), 16)])
+def test_quotients_by_every_divisor(w: Format, k: int, draw: int) -> None:
+    """Of 8 bits all pairs, 16 divisions; of 16 bits all y with drawn x, extremes among them."""
+    rng, units = random.Random(draw), replace(CORES["fast"], scaled=k)
+    pairs = PAIRS
+    if w.width == 16:
+        extremes = (0, 1, w.mask, w.sign, w.sign - 1)
+        pairs = [[extremes[draw] if draw < len(extremes) else rng.getrandbits(16), y] for y in range(65536)]
+    rounded = draw % 2 == 1
+    division = Division(False, draw // 2 * w.width // 8, rounded)
+    unit = ScaledDivider(w.width, [division], [0, w.width], units, roots=False, flags=True)
+    lanes = Lanes(unit, pairs)
+    lanes.set(unit.start, 1)
+    lanes.tick()
+    lanes.set(unit.start, 0)
+    for _ in range(units.latency(division.operation, w, division.s) - 2):
+        lanes.tick()
+    whole = [((2 * w.signed(x) << division.s) // w.signed(y) + rounded) // 2 if y else 0 for x, y in pairs]
+    for index, shift in enumerate(unit.shifts):
+        lanes.set(unit.shift, index)
+        assert lanes.get(unit.result) == [word >> shift & w.mask for word in whole]
+        assert lanes.get(unit.fits) == [w.signed(word >> shift & w.mask) == word >> shift for word in whole]
 
 
 #: (unit, its source there, the planted source, a claim that refutes it, the fact that fails)
@@ -177,3 +220,35 @@ def test_planted_faults_are_refuted(planted: Plant, unit: str, old: str, new: st
     refuted = [proof for proof in found if not proof.holds]
     assert refuted
     assert any(proof.counterexample.startswith(fact) for proof in refuted)
+
+
+#: (its source in the scaled divider, the planted source, the fact that fails)
+SCALED_FAULTS = [
+    # reciprocals that are one off
+    ("init=[a | b <<", "init=[a + 16 | b <<", "the bound of the reciprocal"),
+    # an address that is one off
+    ("_leading(top, 1, table.index)", "_leading(top, 1, table.index) ^ 1", "the entry"),
+    # a dividend without its sign
+    ("(scale << k - 1) + negative", "(scale << k - 1)", "the dividend"),
+    # a digit too few
+    ("left.eq(places[whole:] + 1)", "left.eq(places[whole:])", "the digits that are left"),
+    # digits that do not overlap
+    ("(digits << k) + digit", "(digits << k) + digit[:k]", "the digits"),
+    # a correction too few
+    ("over.eq((remains[k:] + error)[point])", "over.eq(0)", "the result"),
+    # a quotient that starts a root
+    ("roots.start.eq(self.start & is_root)", "roots.start.eq(self.start)", "the start of roots"),
+]
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize(("old", "new", "fact"), SCALED_FAULTS, ids=[new for _, new, _ in SCALED_FAULTS])
+def test_faults_of_the_scaled_divider_are_refuted(planted: Plant, old: str, new: str, fact: str) -> None:
+    planted("core.units.scaled_divider", old, new)
+    prover = UnitProver(Format(16, 8), core="fast")
+    claims = [
+        one for one in prover.claims() if one.name.startswith("scaled") and ("table" in one.name) == ("bound" in fact)
+    ]
+    refuted = [proof for proof in map(prover.prove, claims) if not proof.holds]
+    assert refuted
+    assert all(proof.counterexample.startswith(fact) for proof in refuted)

@@ -139,6 +139,10 @@ def _shortest(m: MicroOperation, w: Format, units: Units) -> int:
             return units.multiplier
         case "table":
             return units.rom
+        case "divshift" if units.scaled:
+            return units.divider + units.scaling - (-(w.width + max(0, *shifts)) // units.scaled)
+        case "divround" if units.scaled:
+            return units.divider + units.scaling - (-(w.width + shifts[0] % w.width) // units.scaled)
         case "divshift":
             return units.divider - (-(w.width + max(0, *shifts)) // units.digits)
         case "sqrtround":
