@@ -11,7 +11,7 @@ from math import factorial
 from typing import NamedTuple
 
 from retrograd.isa import constants as exact
-from retrograd.isa.expr import ZERO, Expr, const, div_shift, look_up, mul_shift, select
+from retrograd.isa.expr import ZERO, Expr, const, div_shift, look_up, mul_round, mul_shift, select
 from retrograd.isa.functions import (
     Split,
     elementary,
@@ -199,5 +199,5 @@ def _tan_coefficient(n: int) -> Fraction:
 
 
 def shear(factor: Expr, x: Expr, places: int) -> Expr:
-    """factor·x / 2^places, to nearest with ties up: the product's bit below the last decides."""
-    return mul_shift(factor, x, places) + (mul_shift(factor, x, places - 1) & 1)
+    """factor·x / 2^places, to nearest with ties up."""
+    return mul_round(factor, x, places)

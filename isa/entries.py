@@ -25,6 +25,7 @@ from retrograd.isa.effects import (
     written,
 )
 from retrograd.isa.expr import ZERO, Expr, inputs, nodes, place, substitute
+from retrograd.isa.folds.simplification import replaced
 from retrograd.isa.words import Format
 
 d, a, b = place("d"), place("a"), place("b")
@@ -205,8 +206,11 @@ class Opcode:
 
     @cache  # noqa: B019
     def guard_predicate(self, guard: Guard, w: Format) -> Expr:
-        """The guard as a predicate over the words before, whichever moment it speaks of."""
-        return guard.predicate if guard.when == "before" else substitute(guard.predicate, self.transition(w))
+        """The guard as a predicate over the words before, whichever moment it speaks of.
+
+        An instruction that is undone cancels its inverse, and so a predicate on the words after it is simplified.
+        """
+        return guard.predicate if guard.when == "before" else replaced(guard.predicate, self.transition(w))
 
     @cached_property
     def writes(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import isqrt
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from retrograd.isa.words import Format
 
@@ -36,7 +36,10 @@ OPERATIONS: dict[str, tuple[int, str]] = {
     "select": (3, "y if x != 0 else z"),
     "mulshift": (2, "floor(x * y / 2^s) mod 2^W, signed, exact before the floor; 0 <= s <= 2W"),
     "divshift": (2, "floor(x * 2^s / y) mod 2^W, signed, exact before the floor; 0 if y = 0; |s| <= W"),
-    "mulround": (2, "floor(floor(x * y / 2^p + 1/2) / 2^(s - p)) mod 2^W, signed, p = s mod W; 0 <= s < 2W"),
+    "mulround": (
+        2,
+        "floor(floor(x * y / 2^p + 1/2) / 2^(s - p)) mod 2^W, signed, p = s up to W, s - W beyond; 0 <= s < 2W",
+    ),
     "divround": (
         2,
         "floor(floor(x * 2^p / y + 1/2) / 2^(p - s)) mod 2^W, signed, p = s mod W; 0 if y = 0; -W <= s < W",
@@ -182,8 +185,14 @@ def div_shift(x: Word, y: Word, shift: int) -> Expr:
 
 
 def mul_round(x: Word, y: Word, shift: int) -> Expr:
-    """The integer nearest to x*y / 2^shift, ties up, mod 2^W: its low word. shift + W gives its high word."""
+    """The integer nearest to x*y / 2^shift, ties up, mod 2^W: its low word, for shifts up to W."""
     return Expr("mulround", (as_expr(x), as_expr(y)), shift)
+
+
+def high_word(product: Expr, w: Format) -> Expr:
+    """The word above the low word of a product, which is shifted by less than W; both are rounded in the same place."""
+    shift: Any = product.param
+    return Expr(product.op if shift else "mulshift", product.args, shift + w.width)
 
 
 def div_round(x: Word, y: Word, shift: int) -> Expr:
@@ -197,8 +206,13 @@ def sqrt_round(x: Word, shift: int) -> Expr:
 
 
 def half(shift: int, w: Format) -> int:
-    """The summand that makes the floor of a shifted product the nearest integer: 2^(p - 1), p = shift mod W."""
-    return (1 << shift % w.width) >> 1
+    """The summand that makes the floor of a shifted product the nearest integer: 2^(p - 1), half of the place in which it is rounded."""
+    return (1 << rounded_place(shift, w)) >> 1
+
+
+def rounded_place(shift: int, w: Format) -> int:
+    """The place in which a product is rounded: the shift of its low word, up to W, or of its high word, less W."""
+    return shift if shift <= w.width else shift - w.width
 
 
 def look_up(index: Word, values: Sequence[int]) -> Expr:

@@ -34,6 +34,7 @@ from retrograd.isa.expr import (
     Expr,
     div_round,
     div_shift,
+    high_word,
     mul_round,
     nodes,
     place,
@@ -63,8 +64,8 @@ def _nonzero_divisor(w: Format) -> tuple[Guard, ...]:
 
 
 def _product_fits(x: Expr, y: Expr, w: Format) -> tuple[Guard, ...]:
-    low, high = mul_round(x, y, w.frac), mul_round(x, y, w.frac + w.width)
-    return (Guard(_fits(high, low, w), "RG0404", mode="overflow", culprit=x),)
+    low = mul_round(x, y, w.frac)
+    return (Guard(_fits(high_word(low, w), low, w), "RG0404", mode="overflow", culprit=x),)
 
 
 def _quotient_fits(w: Format) -> tuple[Guard, ...]:

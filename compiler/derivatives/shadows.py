@@ -18,7 +18,7 @@ from retrograd.isa.derivatives.adjoint import NoDerivative, lift
 from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Exchange, Permute, Update, inverse
 from retrograd.isa.entries import BAR, Bijection, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, inputs, nodes, place, substitute
-from retrograd.isa.folds.simplification import simplified
+from retrograd.isa.folds.simplification import replaced
 from retrograd.isa.partials import on_shadows
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -81,15 +81,8 @@ def tangents(opcode: Opcode, w: Format) -> Shadows:
 
 def with_shadows(root: Expr, moved: Mapping[str, Expr]) -> Expr:
     """The tree with shadows replaced and then simplified; subtrees that read no shadow stay unchanged."""
-    linear = {node for node in nodes(root) if any(name.endswith(BAR) for name in inputs(node))}
-    done: dict[Expr, Expr] = {}
-    for node in nodes(root):
-        done[node] = node
-        if node.op == "input":
-            done[node] = moved.get(str(node.param), node)
-        elif node in linear:
-            done[node] = simplified(node.op, tuple(done[arg] for arg in node.args), node.param)
-    return done[root]
+    shadows = {name: place(name) for name in inputs(root) if name.endswith(BAR)}
+    return replaced(root, {**shadows, **moved})
 
 
 def _size(effects: Effects) -> int:

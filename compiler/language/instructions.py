@@ -27,6 +27,7 @@ from retrograd.isa.expr import (
     const,
     div_round,
     evaluate,
+    high_word,
     mul_round,
     nodes,
     place,
@@ -251,7 +252,7 @@ def _overflows(root_: Expr, w: Format) -> Iterator[Guard]:
             case "sub":
                 fits.append(((x ^ y) & (node ^ x)).ge(0))
             case "mulround" if node.param == w.frac:
-                fits.append(mul_round(x, y, w.frac + w.width).eq(node.sar(w.width - 1)))
+                fits.append(high_word(node, w).eq(node.sar(w.width - 1)))
             case "divround" if node.param == w.frac:
                 yield Guard(y.ne(0), "RG0402", culprit=y)
                 fits.append(div_round(x, y, w.frac - w.width).eq(node.sar(w.width - 1)))

@@ -15,7 +15,7 @@ from retrograd.isa import functions
 from retrograd.isa.derivatives.adjoint import NoDerivative, lift
 from retrograd.isa.effects import UPDATE_OPERATORS, Effect, Effects, Erase, Permute, Update, transition
 from retrograd.isa.entries import BAR, Guard, Opcode, a, b, bar
-from retrograd.isa.expr import ONE, Expr, inputs, nodes, place, select, substitute
+from retrograd.isa.expr import ONE, Expr, high_word, inputs, nodes, place, select, substitute
 from retrograd.isa.words import Format
 
 
@@ -140,8 +140,8 @@ def _parts_fit(root: Expr, w: Format) -> Expr:
             case "shl":
                 known[node] = _both(fits, node.sar(node.args[1]).eq(node.args[0]))
             case "mulshift" | "mulround":
-                high = Expr(node.op, node.args, shift + w.width)
-                known[node] = _both(fits, high.eq(sign))
+                # Shifted by W or more, every product fits.
+                known[node] = fits if shift >= w.width else _both(fits, high_word(node, w).eq(sign))
             case "divshift" | "divround":
                 x, y = node.args
                 high = Expr(node.op, node.args, shift - w.width)

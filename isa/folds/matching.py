@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from retrograd.isa.effects import UPDATE_OPERATORS
-from retrograd.isa.expr import Expr, const, place
+from retrograd.isa.expr import Expr, const, high_word, place
 from retrograd.isa.words import Format
 
 #: operation -> the pattern of the test that the sum x + y, or the difference x − y, fits its word
@@ -64,23 +64,24 @@ def sum_tested_by(tree: Expr) -> Expr | None:
 
 def product_tested_by(tree: Expr, w: Format) -> Expr | None:
     """The product for which the tree tests that it fits its word, high = low >> W − 1; None where the tree is no such test."""
-    low = _tested_by(tree, w, ("mulshift", "mulround"), w.width)
-    return low if low is not None and low.param else None
+    low = _tested_word(tree, w, ("mulshift", "mulround"))
+    return low if low is not None and low.param and tree.args[0] is high_word(low, w) else None
 
 
 def quotient_tested_by(tree: Expr, w: Format) -> Expr | None:
     """The rounded quotient for which the tree tests that it fits its word; None where the tree is no such test."""
-    return _tested_by(tree, w, ("divround",), -w.width)
+    low = _tested_word(tree, w, ("divround",))
+    if low is None or not isinstance(low.param, int):
+        return None
+    return low if tree.args[0] is Expr("divround", low.args, low.param - w.width) else None
 
 
-def _tested_by(tree: Expr, w: Format, operations: tuple[str, ...], upper: int) -> Expr | None:
-    """The word of an operation that the tree compares with its upper word, whose shift differs by `upper`."""
+def _tested_word(tree: Expr, w: Format, operations: tuple[str, ...]) -> Expr | None:
+    """The word of an operation with whose sign, in all bits, the tree compares another."""
     if tree.op != "eq":
         return None
-    high, sign = tree.args
-    if high.op not in operations or sign.op != "sar" or sign.args[1] is not const(w.width - 1):
+    sign = tree.args[1]
+    if sign.op != "sar" or sign.args[1] is not const(w.width - 1):
         return None
     low = sign.args[0]
-    if (low.op, low.args) != (high.op, high.args) or not isinstance(low.param, int) or not isinstance(high.param, int):
-        return None
-    return low if 0 <= low.param < w.width and high.param == low.param + upper else None
+    return low if low.op in operations and isinstance(low.param, int) and 0 <= low.param < w.width else None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.expr import Expr, apply_operation, evaluate, half, place
+from retrograd.isa.expr import Expr, apply_operation, evaluate, half, place, rounded_place
 from retrograd.isa.folds.matching import FITTING
 from retrograd.isa.words import Format
 
@@ -66,7 +66,9 @@ def unit_of(operation: str) -> Unit:
 
 def rounding(node: Expr, w: Format) -> int:
     """The places that a product or quotient has when it is rounded, 0 where it is floored."""
-    return node.param % w.width if node.op in ("mulround", "divround") and isinstance(node.param, int) else 0
+    if not isinstance(node.param, int):
+        return 0
+    return {"mulround": rounded_place(node.param, w), "divround": node.param % w.width}.get(node.op, 0)
 
 
 @dataclass(frozen=True)

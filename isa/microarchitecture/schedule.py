@@ -138,11 +138,13 @@ def _tasks(roots: Iterable[Expr], w: Format, units: Units) -> list[_Task]:
     tasks: dict[tuple[object, ...], _Task] = {}
     for node, (operation, operands) in _cover(roots).items():
         key: tuple[object, ...] = (node,)
+        name, place = operation, rounding(node, w)
         if operation in ("mulshift", "mulround"):
-            key = operation, rounding(node, w), frozenset(operands)  # x·y = y·x
+            name = "mulround" if place else "mulshift"
+            key = name, place, frozenset(operands)  # x·y = y·x
         elif operation in ("divshift", "divround"):
-            key = operation, rounding(node, w), operands
-        tasks.setdefault(key, _Task(operation, operands, [])).nodes.append(node)
+            key = operation, place, operands
+        tasks.setdefault(key, _Task(name, operands, [])).nodes.append(node)
     for task in tasks.values():
         # ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋: each word of a quotient is a shift of the one with most digits. Of a rounded product or
         # quotient, only words that were rounded in the same place.

@@ -267,7 +267,8 @@ def golden(op: str, s: Parameter, width: int, v: list[int]) -> int:
         case "divshift":
             return 0 if v[1] == 0 else floor(Fraction(signed(v[0])) * Fraction(2) ** s / signed(v[1])) % modulus
         case "mulround":
-            return nearest(Fraction(signed(v[0]) * signed(v[1]), 2 ** (s % width))) // modulus ** (s // width) % modulus
+            place = s if s <= width else s - width
+            return nearest(Fraction(signed(v[0]) * signed(v[1]), 2**place)) // 2 ** (s - place) % modulus
         case "divround":
             if v[1] == 0:
                 return 0

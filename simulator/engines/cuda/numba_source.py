@@ -200,7 +200,7 @@ class NumbaSource:
             return self.let(self._wrapped(f"{whole} >> {min(s, HELD - 1)}"))
         upper, lower = self._once(("*", x, y), (f"high_word({x}, {y})", f"{x} * {y}"))
         if added:
-            (sum_,) = self._once(("+", x, y, added), (f"{lower} + {added}",))
+            (sum_,) = self._once(("+", x, y, added), (f"{lower} + {literal(added, self._format)}",))
             carried = f"{upper} + S(({sum_} ^ MIN) < {literal(added ^ self._format.sign, self._format)})"
             (upper,), lower = self._once(("carry", x, y, added), (carried,)), sum_
         if s >= HELD:

@@ -237,7 +237,7 @@ def near_root(x: Value, s: int) -> Value:
 
 
 def two_words(a: Value, b: Value, added: int) -> tuple[Value, Value]:
-    """(lower, upper word) of the signed product a·b + added in lanes of 64 bits; `added` is 0 or a power of two below 2^63.
+    """(lower, upper word) of the signed product a·b + added in lanes of 64 bits; `added` is 0 or a power of two up to 2^63.
 
     With x = x₁·2^32 + x₀ in signed halves:   a·b = a₁b₁·2^64 + (a₁b₀ + a₀b₁)·2^32 + a₀b₀
 

@@ -258,7 +258,7 @@ class Trees:
         return self._wide[key]  # type: ignore[no-any-return]
 
     def _product(self, x: Expr, y: Expr, s: int, added: int) -> Value:
-        """⌊(x·y + added) / 2^s⌋, s > 0, added < 2^(W−1)."""
+        """⌊(x·y + added) / 2^s⌋, s > 0, added ≤ 2^(W−1)."""
         if self._lanes > 1:
             low, high = self._once(("words", x, y, added), lambda: self._two_words(x, y, added))
             if s < LANE_WIDTH:
@@ -272,7 +272,7 @@ class Trees:
         return two_words(*factors, added)
 
     def _wide_product(self, x: Expr, y: Expr, added: int) -> Value:
-        """x·y + added, added < 2^(W−1), as a word of 2W bits."""
+        """x·y + added, added ≤ 2^(W−1), as a word of 2W bits."""
         if added:
             plain = self._wide_product(x, y, 0)
             return self._once(("product", x, y, added), lambda: self._code.binary("add nsw", plain, added))

@@ -108,6 +108,8 @@ def numpy_values(roots: list[Expr], w: Format, places: dict[str, NDArray[Any]]) 
                 r = np.where(v[0] != 0, v[1], v[2])
             case "mulshift":
                 r = ((signed(v[0]) * signed(v[1])) >> s) & w.mask
+            case "mulround" if 0 < s <= w.width:
+                r = ((signed(v[0]) * signed(v[1])) + (1 << s - 1) >> s) & w.mask
             case "divshift":
                 top, bottom = signed(v[0]) << max(s, 0), signed(v[1]) << max(-s, 0)
                 r = np.where(v[1] == 0, 0, top // np.where(v[1] == 0, 1, bottom)) & w.mask

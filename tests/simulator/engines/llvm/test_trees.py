@@ -390,7 +390,7 @@ def test_trees_side_by_side(lanes: int, asked: Asked) -> None:
 
 
 @pytest.mark.share(6)
-@pytest.mark.parametrize("places", [1, 32, 33, 63])
+@pytest.mark.parametrize("places", [1, 32, 33, 63, 64])
 @pytest.mark.parametrize("fault", [False, True])
 def test_products_side_by_side(places: int, fault: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both words of a product, at corners of all halves; unsound only for a word from 2^63 − 2^31 on, and wrong without this test."""
