@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from retrograd.isa.microarchitecture.lanes import LANES, MAX_LANES
 from retrograd.isa.microarchitecture.micro_operations import CORES, Unit, Units
 from retrograd.isa.program import MAX_CODE, MAX_DATA
 from retrograd.isa.table import TABLE, Table
@@ -32,8 +33,10 @@ class Parameters:
     data_words: int = 1024
     units: frozenset[Unit] = frozenset(Unit)
     table: Table = field(default=TABLE, repr=False, compare=False)
-    #: the name of the core, one of `CORES`
+    #: the name of the core, one of `CORES`, or "lanes"
     core: str = "small"
+    #: data paths on the sequencer of the core `lanes`; the other cores have one
+    lanes: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "format", format_of(self.format))
@@ -45,13 +48,17 @@ class Parameters:
             raise ValueError(f"room for 2 to {MAX_DATA} words of data, not {self.data_words}")
         if Unit.LOGIC not in self.units:
             raise ValueError("nothing executes without the logic unit")
-        if self.core not in CORES:
-            raise ValueError(f"the cores are {', '.join(CORES)}, not {self.core}")
+        if self.core not in (*CORES, LANES):
+            raise ValueError(f"the cores are {', '.join((*CORES, LANES))}, not {self.core}")
+        if isinstance(self.lanes, bool) or not isinstance(self.lanes, int) or not 1 <= self.lanes <= MAX_LANES:
+            raise ValueError(f"a core has 1 to {MAX_LANES} lanes, not {self.lanes!r:.40}")
+        if self.lanes > 1 and self.core != LANES:
+            raise ValueError(f"the core {self.core} has one lane, not {self.lanes}")
 
     @property
     def microarchitecture(self) -> Units:
-        """The units of the core, and how long they take."""
-        return CORES[self.core]
+        """The units of the core, or of each of its lanes, and how long they take."""
+        return CORES["small" if self.core == LANES else self.core]
 
     @property
     def width(self) -> int:

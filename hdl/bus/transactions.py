@@ -88,3 +88,30 @@ class OrderReport:
     counters: tuple[int, int, int, int]
     #: the words of each block that was read
     blocks: list[list[int]]
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """The outcome of one order for each lane, which the lanes execute together."""
+
+    lanes: list[OrderReport]
+    #: the lanes of each instruction that was issued, a bit each; empty where only last records are kept
+    issues: list[int]
+    #: cycles, and number, of the issued instructions that retired in a lane, since the counters were cleared
+    cycles: int
+    issued: int
+
+
+def need_common(orders: Sequence[Order], lanes: int) -> Order:
+    """The first of the orders for the lanes. Raises ValueError if there is not one for each lane, or if modes or sizes differ."""
+    if len(orders) != lanes:
+        raise ValueError(f"{len(orders)} orders for {lanes} lanes")
+
+    def common(order: Order) -> tuple[int | bool, ...]:
+        return (
+            order.differentiate, order.overflow, order.strict, order.last_only, order.code_size, order.data_size,
+        )  # fmt: skip
+
+    if len({common(order) for order in orders}) > 1:
+        raise ValueError("the lanes have one program and the same modes")
+    return orders[0]

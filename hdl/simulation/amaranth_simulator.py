@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.sim import Simulator
-from retrograd.hdl.bus.transactions import Change, Order, OrderReport, Record
-from retrograd.hdl.core.core import Core
+from retrograd.hdl.bus.transactions import BatchReport, Change, Order, OrderReport, Record, need_common
+from retrograd.hdl.core.core import Core, Lane
+from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.simulation.waves import Watched
@@ -21,19 +22,28 @@ _PATIENCE = 2000
 class Simulation:
     """Carries out orders on one core, from reset. The first use takes seconds to compile the core; later uses take none."""
 
-    def __init__(self, core: Core) -> None:
-        self.core = core
+    def __init__(self, core: Core | LanesCore) -> None:
+        self.core: Any = core
+        self.lanes: Sequence[Lane] = core.lanes if isinstance(core, LanesCore) else [core]
         self._simulator: Simulator | None = None
-        self._orders: Sequence[Order] = ()
-        self._reports: list[OrderReport] = []
+        self._orders: Sequence[Sequence[Order]] = ()
+        self._reports: list[BatchReport] = []
 
     def run(self, orders: Sequence[Order], vcd: str | None = None) -> list[OrderReport]:
-        """Carry out the orders. Raises TimeoutError if the core does not become idle.
+        """Carry out the orders on a core with one lane. Raises TimeoutError if the core does not become idle.
 
         `vcd`: a file for the waveforms, see `waves`.
         """
+        return [report.lanes[0] for report in self.run_batch([[order] for order in orders], vcd)]
+
+    def run_batch(self, orders: Sequence[Sequence[Order]], vcd: str | None = None) -> list[BatchReport]:
+        """Carry out one order for each lane, again and again. Raises as `run`; ValueError for waveforms of the core lanes, see also `need_common`."""
+        for batch in orders:
+            need_common(batch, len(self.lanes))
         self._orders, self._reports = orders, []
         if vcd is not None:
+            if isinstance(self.core, LanesCore):
+                raise ValueError("there are no waveforms of the core lanes")
             watched = Watched(self.core)
             simulator = self._new(watched)
             with (
@@ -60,40 +70,54 @@ class Simulation:
         return simulator
 
     async def _bench(self, ctx: Any) -> None:
-        for order in self._orders:
-            self._reports.append(await self._carry_out(ctx, order))
+        for orders in self._orders:
+            self._reports.append(await self._carry_out(ctx, orders))
 
-    def _memory(self, space: Space) -> Any:
-        core = self.core
+    def _memory(self, lane: Lane, space: Space) -> Any:
         return {
-            Space.REGISTERS: core.registers.words,
-            Space.REGISTER_COTANGENTS: core.registers.cotangents,
-            Space.DATA: core.memory.words,
-            Space.DATA_COTANGENTS: core.memory.cotangents,
-            Space.CODE: core.code,
+            Space.REGISTERS: lane.registers.words,
+            Space.REGISTER_COTANGENTS: lane.registers.cotangents,
+            Space.DATA: lane.memory.words,
+            Space.DATA_COTANGENTS: lane.memory.cotangents,
+            Space.CODE: self.core.code,
         }[space]
 
-    async def _carry_out(self, ctx: Any, order: Order) -> OrderReport:
-        core = self.core
-        for space, address, word in order.writes:
-            ctx.set(self._memory(space)[address], word)
-        if order.code_size:
-            ctx.set(core.code_size, order.code_size)
-        if order.data_size:
-            ctx.set(core.data_size, order.data_size)
-        await self._set(ctx, order)
-        records, halted = await self._execute(ctx, order)
-        blocks = [
-            [ctx.get(self._memory(space)[at]) for at in range(first, first + n)] for space, first, n in order.reads
-        ]
+    async def _carry_out(self, ctx: Any, orders: Sequence[Order]) -> BatchReport:
+        core, common = self.core, orders[0]
+        for size in ("code_size", "data_size"):
+            if getattr(common, size):
+                ctx.set(getattr(core, size), getattr(common, size))
+        for number, (lane, order) in enumerate(zip(self.lanes, orders, strict=True)):
+            for space, address, word in order.writes:
+                ctx.set(self._memory(lane, space)[address], word)
+            await self._set(ctx, number, order)
+        ctx.set(core.modes.differentiate, common.differentiate)
+        ctx.set(core.modes.overflow, common.overflow)
+        ctx.set(core.modes.strict, common.strict)
+        records, halted, issues = await self._execute(ctx, orders)
         await ctx.tick().repeat(4)  # the counters of bits are updated late
-        counters = tuple(ctx.get(core.counters[i]) for i in range(4))
-        assert len(counters) == 4
-        pc, br = _signed(ctx.get(core.pc), core.parameters.pc_bits), _signed(ctx.get(core.br), core.parameters.width)
-        return OrderReport(records, halted, pc, br, bool(ctx.get(core.backward)), counters, blocks)
+        reports = [
+            self._report(ctx, lane, order, records[number], bool(halted >> number & 1))
+            for number, (lane, order) in enumerate(zip(self.lanes, orders, strict=True))
+        ]
+        totals = core.issued if isinstance(core, LanesCore) else core.counters
+        return BatchReport(reports, issues, ctx.get(totals[0]), ctx.get(totals[1]))
 
-    async def _set(self, ctx: Any, order: Order) -> None:
-        settings, modes = self.core.settings, self.core.modes
+    def _report(self, ctx: Any, lane: Lane, order: Order, records: list[Record], halted: bool) -> OrderReport:
+        p = lane.parameters
+        blocks = [
+            [ctx.get(self._memory(lane, space)[at]) for at in range(first, first + n)]
+            for space, first, n in order.reads
+        ]
+        counters = tuple(ctx.get(lane.counters[i]) for i in range(4))
+        assert len(counters) == 4
+        pc, br = _signed(ctx.get(lane.pc), p.pc_bits), _signed(ctx.get(lane.br), p.width)
+        return OrderReport(records, halted, pc, br, bool(ctx.get(lane.backward)), counters, blocks)
+
+    async def _set(self, ctx: Any, lane: int, order: Order) -> None:
+        settings = self.core.settings
+        if isinstance(self.core, LanesCore):
+            ctx.set(self.core.selected, lane)
         given = {"pc": order.pc, "br": order.br, "direction": None if order.backward is None else -order.backward}
         for name, value in given.items():
             if value is not None:
@@ -102,45 +126,50 @@ class Simulation:
         for name in ("turn", "forget", "clear"):
             if getattr(order, name):
                 await self._strobe(ctx, getattr(settings, name))
-        ctx.set(modes.differentiate, order.differentiate)
-        ctx.set(modes.overflow, order.overflow)
-        ctx.set(modes.strict, order.strict)
 
     async def _strobe(self, ctx: Any, signal: Any) -> None:
         ctx.set(signal, 1)
         await ctx.tick()
         ctx.set(signal, 0)
 
-    async def _execute(self, ctx: Any, order: Order) -> tuple[list[Record], bool]:
-        """Run for the order's number of instructions, or to the end of the program."""
-        core, port = self.core, self.core.retirement
-        records: list[Record] = []
-        begun = clock = quiet = 0
-        halted = False
-        if not order.steps:
-            return records, halted
-        ctx.set(core.run, 1)
+    async def _execute(self, ctx: Any, orders: Sequence[Order]) -> tuple[list[list[Record]], int, list[int]]:
+        """Run for each order's number of instructions, or to the end of the program: records, lanes that halted, lanes of each issue."""
+        core, ports = self.core, [lane.retirement for lane in self.lanes]
+        records: list[list[Record]] = [[] for _ in orders]
+        issues: list[int] = []
+        begun, clock, quiet, halted = [0] * len(orders), 0, 0, 0
+        running = sum(1 << i for i, order in enumerate(orders) if order.steps)
+        if not running:
+            return records, halted, issues
+        ctx.set(core.run, running)
         while True:
-            if ctx.get(core.begins):
-                begun += 1
+            begins, halts = ctx.get(core.begins), ctx.get(core.halts)
+            over = ctx.get(core.traps) | halts
+            if begins:
                 quiet = 0
-            over = bool(ctx.get(core.traps) or ctx.get(core.halts))
-            halted = halted or bool(ctx.get(core.halts))
-            if begun == order.steps or over:
-                ctx.set(core.run, 0)
+                if not orders[0].last_only:
+                    issues.append(begins)
+            for i, order in enumerate(orders):
+                begun[i] += begins >> i & 1
+                over |= (begun[i] >= order.steps) << i
+            halted |= halts
+            if running & over:
+                running &= ~over
+                ctx.set(core.run, running)
             await ctx.tick()
             clock, quiet = clock + 1, quiet + 1
-            if ctx.get(port.valid):
-                if order.last_only:
-                    records.clear()
-                records.append(self._record(ctx, clock))
-            if ctx.get(core.idle) and begun:
-                return records, halted
+            for i, port in enumerate(ports):
+                if ctx.get(port.valid):
+                    if orders[i].last_only:
+                        records[i].clear()
+                    records[i].append(self._record(ctx, port, clock))
+            if not running and ctx.get(core.idle) and any(begun):
+                return records, halted, issues
             if quiet > _PATIENCE:
                 raise TimeoutError(f"an instruction at PC = {ctx.get(core.pc)} does not end")
 
-    def _record(self, ctx: Any, clock: int) -> Record:
-        port, p = self.core.retirement, self.core.parameters
+    def _record(self, ctx: Any, port: Any, clock: int) -> Record:
+        p = self.core.parameters
 
         def change(place: str) -> Change:
             return Change(*(ctx.get(getattr(port, f"{place}_{member}")) for member in Change._fields))

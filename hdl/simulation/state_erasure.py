@@ -22,7 +22,7 @@ from typing import Any
 from amaranth.hdl import Value
 from amaranth.lib import wiring
 from retrograd.hdl.bus.transactions import Order, OrderReport
-from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.core import Core, Lane
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.bit_netlist import BitNetlist, ReadPort
@@ -274,11 +274,11 @@ class ErasureMeter(Simulation):
         for order in orders:
             self.found.append(Overwrites())
             self.states.append([])
-            coroutine = self._carry_out(self, order)
+            coroutine = self._carry_out(self, [order])
             try:
                 coroutine.send(None)
             except StopIteration as ended:
-                reports.append(ended.value)
+                reports.append(ended.value.lanes[0])
             self.states[-1].append(self.machine.digest())
         return reports
 
@@ -301,7 +301,7 @@ class ErasureMeter(Simulation):
             entropies.append(sum(n * log2(len(traces) / n) for n in states.values()) / len(traces))
         return entropies
 
-    def _memory(self, space: Space) -> Any:
+    def _memory(self, lane: Lane, space: Space) -> Any:
         return _Words(self.machine.memory(_NAMES[space]))
 
     def get(self, signal: Any) -> int:

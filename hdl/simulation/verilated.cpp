@@ -5,7 +5,6 @@
 
 // More cycles than any instruction takes.
 static const int PATIENCE = 2000;
-enum { RUNNING = 1, BEGINS = 2, HALTS = 4, TRAPS = 8, TOLD = 16 };
 
 struct Machine {
     VerilatedContext context;
@@ -41,61 +40,84 @@ Machine *make() {
 
 void destroy(Machine *m) { delete m; }
 
-// The number of records, or −1 where an instruction does not end.
-int64_t execute(Machine *m, const uint64_t *given, const uint64_t *writes, int64_t write_count, const uint64_t *reads,
-                int64_t read_count, uint64_t *records, uint64_t *words, uint64_t *state) {
+// 0, or 1 where an instruction does not end. A row of `given` for each lane: strobes, PC, BR, DIR, steps, its first record.
+int64_t execute(Machine *m, const uint64_t *given, const uint64_t *common, const uint64_t *writes, int64_t write_count,
+                const uint64_t *reads, int64_t read_count, uint64_t *records, uint64_t *issues, uint64_t *words,
+                uint64_t *state, uint64_t *totals) {
     Vprobe &t = m->top;
     t.write = 1;
-    for (const uint64_t *w = writes; w != writes + 3 * write_count; w += 3) {
-        t.space = w[0];
-        t.address = w[1];
-        t.written = w[2];
+    for (const uint64_t *w = writes; w != writes + 4 * write_count; w += 4) {
+        t.lane = w[0];
+        t.space = w[1];
+        t.address = w[2];
+        t.written = w[3];
         m->tick();
     }
     t.write = 0;
-    for (int i = 0; i < 6; i++) {
-        if (given[0] >> i & 1) {
-            t.strobes = 1 << i;
-            if (i < 3) t.value = given[1 + i];
-            m->tick();
+    for (int lane = 0; lane < LANES; lane++) {
+        const uint64_t *own = given + 6 * lane;
+        t.lane = lane;
+        for (int i = 0; i < 6; i++) {
+            if (own[0] >> i & 1) {
+                t.strobes = 1 << i;
+                if (i < 3) t.value = own[1 + i];
+                m->tick();
+            }
         }
+        t.strobes = 0;
     }
-    t.strobes = 0;
-    t.modes = given[4];
-    t.code_size = given[5];
-    t.data_size = given[6];
+    t.modes = common[0];
+    t.code_size = common[1];
+    t.data_size = common[2];
 
-    const uint64_t steps = given[7], last_only = given[8];
-    uint64_t begun = 0, clock = 0, halted = 0;
-    int64_t count = 0;
+    const uint64_t last_only = common[3];
+    uint64_t begun[LANES] = {}, count[LANES] = {}, clock = 0, halted = 0, running = 0, number = 0, any = 0;
+    for (int lane = 0; lane < LANES; lane++) running |= (uint64_t)(given[6 * lane + 4] != 0) << lane;
     int quiet = 0;
-    t.run = steps != 0;
+    const bool runs = running != 0;
+    t.run = running;
     t.eval();
-    while (steps) {
-        if (t.status & BEGINS) {
-            begun++;
+    while (runs) {
+        const uint64_t begins = t.begins;
+        uint64_t over = t.halts | t.traps;
+        if (begins) {
             quiet = 0;
+            any = 1;
+            if (!last_only) issues[number++] = begins;
         }
-        halted |= (t.status & HALTS) != 0;
-        if (begun == steps || t.status & (HALTS | TRAPS)) t.run = 0;
+        for (int lane = 0; lane < LANES; lane++) {
+            begun[lane] += begins >> lane & 1;
+            over |= (uint64_t)(begun[lane] >= given[6 * lane + 4]) << lane;
+        }
+        halted |= t.halts;
+        running &= ~over;
+        t.run = running;
         m->tick();
         clock++;
-        if (t.status & TOLD) {
-            if (last_only) count = 0;
-            uint64_t *record = records + FIELDS * count++;
-            told(t, [&](int i, uint64_t word) { record[i < 9 ? i : i + 1] = word; });
-            record[9] = clock;
+        if (const uint64_t valid = t.told) {
+            for (int lane = 0; lane < LANES; lane++) {
+                if (!(valid >> lane & 1)) continue;
+                if (LANES > 1) {
+                    t.lane = lane;
+                    t.eval();
+                }
+                if (last_only) count[lane] = 0;
+                uint64_t *record = records + FIELDS * (given[6 * lane + 5] + count[lane]++);
+                told(t, [&](int i, uint64_t word) { record[i < 9 ? i : i + 1] = word; });
+                record[9] = clock;
+            }
         }
-        if (begun && !(t.status & RUNNING)) break;
+        if (any && !running && !t.running) break;
         if (++quiet > PATIENCE) {
             state[0] = t.pc;
-            return -1;
+            return 1;
         }
     }
     t.read = 1;
-    for (const uint64_t *r = reads; r != reads + 3 * read_count; r += 3) {
-        t.space = r[0];
-        for (uint64_t at = r[1]; at != r[1] + r[2]; at++) {
+    for (const uint64_t *r = reads; r != reads + 4 * read_count; r += 4) {
+        t.lane = r[0];
+        t.space = r[1];
+        for (uint64_t at = r[2]; at != r[2] + r[3]; at++) {
             t.address = at;
             m->tick();
             *words++ = t.data;
@@ -103,8 +125,16 @@ int64_t execute(Machine *m, const uint64_t *given, const uint64_t *writes, int64
     }
     t.read = 0;
     for (int i = 0; i < 4; i++) m->tick();
-    const uint64_t found[8] = {t.pc, t.br, t.backward, halted, t.counter_0, t.counter_1, t.counter_2, t.counter_3};
-    for (int i = 0; i < 8; i++) state[i] = found[i];
-    return count;
+    for (int lane = 0; lane < LANES; lane++) {
+        t.lane = lane;
+        t.eval();
+        const uint64_t found[9] = {t.pc, t.br, t.backward, halted >> lane & 1, count[lane],
+                                   t.counter_0, t.counter_1, t.counter_2, t.counter_3};
+        for (int i = 0; i < 9; i++) state[9 * lane + i] = found[i];
+    }
+    totals[0] = number;
+    totals[1] = t.issued_0;
+    totals[2] = t.issued_1;
+    return 0;
 }
 }

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Cat, Module, Value
+from amaranth.hdl import Array, Cat, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
-from retrograd.hdl.bus.transactions import Change, Order, OrderReport, Record
-from retrograd.hdl.core.core import Core
+from retrograd.hdl.bus.transactions import BatchReport, Change, Order, OrderReport, Record, need_common
+from retrograd.hdl.core.core import Core, Lane
+from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.retirement import WRITTEN
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import Parameters
@@ -43,19 +44,28 @@ FIELDS = len(_TOLD) + 1 + len(_TOLD_LATER)
 
 
 class Probe(wiring.Component):
-    """The core behind ports of at most 64 bits, each with a name for the C++ shim."""
+    """The core behind ports of at most 64 bits, each with a name for the C++ shim. `lane` selects the lane that the other ports show and set."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core | LanesCore) -> None:
         self.core = core
+        self.lanes: Sequence[Lane] = core.lanes if isinstance(core, LanesCore) else [core]
+        n = len(self.lanes)
         super().__init__(
             {
-                "run": In(1),
+                "lane": In(8),
+                #: of each lane: run; begins, halts, traps, retired or trapped
+                "run": In(n),
+                "begins": Out(n),
+                "halts": Out(n),
+                "traps": Out(n),
+                "told": Out(n),
+                "running": Out(1),
+                "issued_0": Out(64),
+                "issued_1": Out(64),
                 #: D, overflow, strict
                 "modes": In(3),
                 "code_size": In(32),
                 "data_size": In(32),
-                #: running, begins, halts, traps, retired or trapped
-                "status": Out(5),
                 "pc": Out(64),
                 "br": Out(64),
                 "backward": Out(1),
@@ -76,13 +86,22 @@ class Probe(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.core = core = self.core
-        s, r = core.settings, core.retirement
+        s, lanes = core.settings, self.lanes
+        if isinstance(core, LanesCore):
+            m.d.comb += core.selected.eq(self.lane)
+        totals = core.issued if isinstance(core, LanesCore) else core.counters
         m.d.comb += [
             core.run.eq(self.run),
             Cat(core.modes.differentiate, core.modes.overflow, core.modes.strict).eq(self.modes),
             core.code_size.eq(self.code_size),
             core.data_size.eq(self.data_size),
-            self.status.eq(Cat(~core.idle, core.begins, core.halts, core.traps, r.valid)),
+            self.running.eq(~core.idle),
+            self.begins.eq(core.begins),
+            self.halts.eq(core.halts),
+            self.traps.eq(core.traps),
+            self.told.eq(Cat(lane.retirement.valid for lane in lanes)),
+            self.issued_0.eq(totals[0]),
+            self.issued_1.eq(totals[1]),
             self.pc.eq(core.pc.as_signed()),
             self.br.eq(core.br.as_signed()),
             self.backward.eq(core.backward),
@@ -98,7 +117,8 @@ class Probe(wiring.Component):
         ]
         signed = ("pc_before", "pc_after", "br_before", "br_after")
         for i, name in enumerate((*_TOLD, *_TOLD_LATER)):
-            value = Value.cast(getattr(r, name))
+            found = [Value.cast(getattr(lane.retirement, name)) for lane in lanes]
+            value = Value.cast(Array(found)[self.lane]) if len(found) > 1 else found[0]
             m.d.comb += getattr(self, f"told_{i}").eq(value.as_signed() if name in signed else value)
         return m
 
@@ -109,9 +129,9 @@ class Verilated:
     `text`: the Verilog of the `Probe` of this core, such as its netlist after synthesis; the core's own, unless given. Raises FileNotFoundError without Verilator, subprocess.CalledProcessError if a tool fails.
     """
 
-    def __init__(self, core: Core, folder: Path, text: str | None = None) -> None:
+    def __init__(self, core: Core | LanesCore, folder: Path, text: str | None = None) -> None:
         self.parameters: Parameters = core.parameters
-        self._library = ctypes.CDLL(str(_build(text or convert(Probe(core), "probe"), folder)))
+        self._library = ctypes.CDLL(str(_build(text or convert(Probe(core), "probe"), folder, self.parameters.lanes)))
         self._library.make.restype = ctypes.c_void_p
         self._library.execute.restype = ctypes.c_int64
         self._library.destroy.argtypes = [ctypes.c_void_p]
@@ -122,41 +142,60 @@ class Verilated:
             self._library.destroy(self._machine)
 
     def run(self, orders: Sequence[Order]) -> list[OrderReport]:
-        """Carry out the orders. Raises TimeoutError if the core does not become idle."""
-        return [self._carry_out(order) for order in orders]
+        """Carry out the orders on a core with one lane. Raises TimeoutError if the core does not become idle."""
+        return [self._carry_out([order]).lanes[0] for order in orders]
 
-    def _carry_out(self, order: Order) -> OrderReport:
+    def run_batch(self, orders: Sequence[Sequence[Order]]) -> list[BatchReport]:
+        """Carry out one order for each lane, again and again. Raises as `run`; ValueError, see `need_common`."""
+        return [self._carry_out(batch) for batch in orders]
+
+    def _carry_out(self, orders: Sequence[Order]) -> BatchReport:
         p = self.parameters
-        writes = np.array([(space.value, at, word) for space, at, word in order.writes], np.uint64).reshape(-1, 3)
-        reads = np.array([(space.value, first, n) for space, first, n in order.reads], np.uint64).reshape(-1, 3)
-        values = (order.pc, order.br, None if order.backward is None else -order.backward)
-        strobes = sum(1 << i for i, value in enumerate(values) if value is not None)
-        strobes |= order.turn << 3 | order.forget << 4 | order.clear << 5
-        given = np.array(
-            [
-                strobes, *((value or 0) & _M64 for value in values),
-                order.differentiate | order.overflow << 1 | order.strict << 2,
-                order.code_size or p.code_words, order.data_size or p.data_words, order.steps, order.last_only,
-            ],
-            np.uint64,
+        common, lanes = need_common(orders, p.lanes), list(enumerate(orders))
+        writes = _table([(i, space.value, at, word) for i, order in lanes for space, at, word in order.writes], 4)
+        reads = _table([(i, space.value, first, n) for i, order in lanes for space, first, n in order.reads], 4)
+        # The records of a lane stand in a block, of one record where only the last is kept.
+        rooms = [1 if order.last_only else order.steps + 1 for order in orders]
+        given, firsts = [], 0
+        for order, room in zip(orders, rooms, strict=True):
+            values = (order.pc, order.br, None if order.backward is None else -order.backward)
+            strobes = sum(1 << i for i, value in enumerate(values) if value is not None)
+            strobes |= order.turn << 3 | order.forget << 4 | order.clear << 5
+            given.append((strobes, *((value or 0) & _M64 for value in values), order.steps, firsts))
+            firsts += room
+        modes = common.differentiate | common.overflow << 1 | common.strict << 2
+        sizes = common.code_size or p.code_words, common.data_size or p.data_words
+        records = np.zeros((firsts, FIELDS), np.uint64)
+        issues = np.zeros(1 if common.last_only else firsts, np.uint64)
+        words = np.zeros(int(reads[:, 3].sum()), np.uint64)
+        state = np.zeros((len(orders), 9), np.uint64)
+        totals = np.zeros(3, np.uint64)
+        failed = self._library.execute(
+            self._machine, _pointer(_table(given, 6)), _pointer(np.array([modes, *sizes, common.last_only], np.uint64)),
+            _pointer(writes), ctypes.c_int64(len(writes)), _pointer(reads), ctypes.c_int64(len(reads)), _pointer(records), _pointer(issues),
+            _pointer(words), _pointer(state), _pointer(totals),
         )  # fmt: skip
-        records = np.zeros((1 if order.last_only else order.steps + 1, FIELDS), np.uint64)
-        words = np.zeros(int(reads[:, 2].sum()), np.uint64)
-        state = np.zeros(8, np.uint64)
-        count = self._library.execute(
-            self._machine, _pointer(given), _pointer(writes), ctypes.c_int64(len(writes)), _pointer(reads),
-            ctypes.c_int64(len(reads)), _pointer(records), _pointer(words), _pointer(state),
-        )  # fmt: skip
-        if count < 0:
-            raise TimeoutError(f"an instruction at PC = {_signed(int(state[0]))} does not end")
-        blocks, at = [], 0
-        for _, _, n in order.reads:
-            blocks.append([int(word) for word in words[at : at + n]])
+        if failed:
+            raise TimeoutError(f"an instruction at PC = {_signed(int(state[0, 0]))} does not end")
+        blocks: list[list[list[int]]] = [[] for _ in orders]
+        at = 0
+        for lane, _, _, n in reads.tolist():
+            blocks[lane].append([int(word) for word in words[at : at + n]])
             at += n
-        pc, br, backward, halted, cycles, retired, toggled, erased = (int(word) for word in state)
-        reports = [_record(row) for row in records[:count].tolist()]
-        counters = cycles, retired, toggled, erased
-        return OrderReport(reports, bool(halted), _signed(pc), _signed(br), bool(backward), counters, blocks)
+        reports = []
+        for i, first in enumerate(row[5] for row in given):
+            pc, br, backward, halted, count, cycles, retired, toggled, erased = (int(word) for word in state[i])
+            told = [_record(row) for row in records[first : first + count].tolist()]
+            counters = cycles, retired, toggled, erased
+            reports.append(
+                OrderReport(told, bool(halted), _signed(pc), _signed(br), bool(backward), counters, blocks[i])
+            )
+        number, cycles, issued = totals.tolist()
+        return BatchReport(reports, [] if common.last_only else issues[:number].tolist(), cycles, issued)
+
+
+def _table(rows: Sequence[Sequence[int]], columns: int) -> NDArray[np.uint64]:
+    return np.array(rows, np.uint64).reshape(-1, columns)
 
 
 _OPTIONS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
@@ -181,7 +220,7 @@ def _pointer(array: NDArray[np.uint64]) -> Any:
     return array.ctypes.data_as(ctypes.c_void_p)
 
 
-def _build(text: str, folder: Path) -> Path:
+def _build(text: str, folder: Path, lanes: int = 1) -> Path:
     """The shared library for a Verilog text."""
     shim = _SHIM.read_text(encoding="utf-8")
     digest = hashlib.sha256(f"{text}\0{shim}".encode()).hexdigest()[:16]
@@ -196,7 +235,7 @@ def _build(text: str, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     # A folder for each process: another process may compile the same core.
     with tempfile.TemporaryDirectory(prefix=f"core-{digest}-", dir=folder) as made:
-        _compile(verilator, Path(made), text, f"#define FIELDS {FIELDS}\n{shim}")
+        _compile(verilator, Path(made), text, f"#define FIELDS {FIELDS}\n#define LANES {lanes}\n{shim}")
         os.replace(Path(made) / "core.so", library)
     return library
 
