@@ -53,6 +53,8 @@ PIECES = 16
 FIRST, PROBE = 16, 1 << 18
 #: steps of a portion that ends before a user could press Ctrl-C, if its instances take as many steps as those before them
 QUICK = 1 << 20
+#: steps of an instance up to which a thread of its own costs more than it gains: some milliseconds
+SHORT = 1 << 22
 #: an instance that takes more than this many times the steps of all instances before it is left to a thread
 FAR = 16
 #: words of a line of the cache
@@ -174,6 +176,8 @@ class RowRuns:
         #: the loop for a number of lanes, once it is loaded
         self._wide: dict[int, Any] = {}
         self._summed = 2 * width(layout.summed)
+        #: steps of the longest instance of the last batch that was left to threads
+        self._seen = 0
 
     def __call__(
         self,
@@ -276,6 +280,7 @@ class _RowRun:
                     _compare(key, so_far, ended, alone=True)
                     self._load_lanes()
                 self._in_threads(room, threads or cores(), progress)
+                of._seen = int(self.steps.max())
         took = time.process_time() - began if lanes > 1 else 0.0
         if key is not None and self._wide is None:
             _seconds[key] = spent + took
@@ -348,10 +353,13 @@ class _RowRun:
     def _first_rows(self, room: _Room) -> int:
         """Run instances in portions that grow, for as long as threads would gain nothing. Returns the number that ended.
 
-        Ctrl-C cannot interrupt these instances. An instance that takes far more steps than those before it is left to the threads.
+        Ctrl-C cannot interrupt these instances. An instance that takes far more steps than those before it is left to the threads. What an
+        instance has done until then is lost, so the next batch of the program allows for as many steps, unless that takes too long.
         """
         began, status, count, most = time.perf_counter(), self.status, self.count, self.most
         done, more, steps = 0, FIRST, PROBE
+        if PROBE < self.of._seen <= SHORT:
+            more, steps = max(1, QUICK // self.of._seen), 2 * self.of._seen
         while done < count and time.perf_counter() - began < tiering.policy.costs.threads:
             last = min(done + more, count)
             bound = min(most, max(self.of._longest, steps))

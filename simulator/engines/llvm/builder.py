@@ -327,6 +327,8 @@ class FunctionBuilder:
         self.known: dict[str, Any] = {}
         #: facts about values of this block, for folds: forgotten where the values are
         self.facts: dict[Value, Any] = {}
+        #: word of this block -> the double next to it, where that was computed with the word
+        self.doubles: dict[Value, Value] = {}
         #: LLVM's name for the first block
         self.block_now = Block("0")
         self._open = True
@@ -479,6 +481,7 @@ class FunctionBuilder:
         if not keep:
             self.known.clear()
             self.facts.clear()
+            self.doubles.clear()
 
     def _end(self, text: str) -> None:
         self.do(text)
@@ -521,6 +524,21 @@ class FunctionBuilder:
         self.start(otherwise)
         yield
         self.start(after)
+
+    def likely(
+        self, truth: Value, values: Sequence[Value], otherwise: Callable[[], Sequence[Value]]
+    ) -> Sequence[Value]:
+        """The values where the truth holds, as it nearly always does; elsewhere the values that `otherwise` emits."""
+        here, rare, both = self.block_now, self.block("rare"), self.block("both")
+        self.branch(truth, both, rare, likely=True)
+        self.start(rare, keep=True)
+        # Instructions of that block are not known beyond it.
+        known, doubles = self.known, self.doubles
+        self.known, self.doubles = {}, {}
+        others = otherwise()
+        self.known, self.doubles, there = known, doubles, self.block_now
+        self.start(both, keep=True)
+        return [self.phi((x, here), (y, there), type_=x.type) for x, y in zip(values, others, strict=True)]
 
     @contextmanager
     def loop(self, count: Operand, name: str = "loop") -> Iterator[Value]:

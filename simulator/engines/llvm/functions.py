@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm.builder import PURE, Callee, FunctionBuilder, ModuleBuilder, Value
 from retrograd.simulator.engines.llvm.types import DOUBLE, I1, I64, I128, bits_of, integer, structure
@@ -21,18 +24,106 @@ _DIGIT = 0xFFFFFFFF
 def near_quotient(x: Value, y: Value, s: int) -> tuple[Value, Value]:
     """(⌊x·2^s / y⌋ in 64 bits, whether that is right), by the quotient of doubles; in lanes, too.
 
-    Where the quotient of the doubles is less than 2^50, it is wrong by less than 3/8 (three roundings of 2^−53 each), and the
-    integer next to it by less than 7/8. That integer is the quotient or one more. The remainder, which has fewer than 64
+    Where the quotient of the doubles is less than 2^50, it is wrong by less than 1/2 (three roundings of 2^−53 each, and half a unit of
+    2^−3), and the integer next to it by less than 1. That integer is the quotient or one more. The remainder, which has fewer than 64
     bits, decides which. A quotient of doubles takes a third of the time of a host's division of two words by one.
     """
-    ratio = x.convert("sitofp", DOUBLE) * 2.0**s / y.convert("sitofp", DOUBLE)
+    ratio = _ratio(x, y, s)
     small = x.code.intrinsic("fabs", ratio).lt(2.0**50)
-    # The lower bits of a double between 2^52 and 2^53 are an integer.
-    nearest = (ratio + 1.5 * 2.0**52).convert("bitcast", I64.vector(x.type.lanes)) - bits_of(1.5 * 2.0**52)
+    _, nearest = _nearest(ratio)
     a, b = x.to(I64, "sext"), y.to(I64, "sext")
     rest = (a << s if s < 64 else x.code.constant(a.type, 0)) - nearest * b
     above = (rest ^ b).lt(0) & rest.ne(0)
     return nearest + above.to(I64, "sext"), small
+
+
+class WideQuotient(NamedTuple):
+    """A quotient of 2W bits: its words, and whether the lower word is all of it."""
+
+    low: Value
+    high: Value
+    fits: Value
+
+
+def rounded_quotient(x: Value, y: Value, w: Format, places: int) -> WideQuotient:
+    """⌊x·2^places / y + ½⌋ in line, 0 if y = 0; places < W.
+
+    z = x·2^places / y, and the quotient of doubles has a relative error below 2^−50. The integer n next to it is right if
+    |z̃ − n| + 2^−50 |z̃| < ½. That is false where n has more than 49 bits, and where y is 0.
+    """
+    code, t = x.code, integer(w.width)
+    key = f"rounded quotient {x} {y} {places}"
+    found = code.known.get(key)
+    if found is None:
+        ratio = _ratio(x, y, places)
+        whole, nearest = _nearest(ratio)
+
+        def unsure() -> Sequence[Value]:
+            words = code.call(_unsure_quotient(code.module, w, places), x, y)
+            low = words.part(0)
+            return low, words.part(1), words.part(2), low.convert("sitofp", DOUBLE)
+
+        word = nearest.to(t)
+        if w.width == 64:
+            high, fits = word.sar(63), code.constant(I1, 1)
+        else:
+            high, fits = nearest.sar(w.width).to(t), word.to(I64, "sext").eq(nearest)
+        low, high, fits, double = code.likely(_is_sure(ratio, whole), (word, high, fits, whole), unsure)
+        if w.width == 64:
+            code.doubles[low] = double
+        found = code.known[key] = WideQuotient(low, high, fits)
+    return found
+
+
+def rounded_quotient_in_lanes(x: Value, y: Value, places: int) -> tuple[Value, Value]:
+    """(the same in lanes of 64 bits, whether it is right)"""
+    code = x.code
+    ratio = _ratio(x, y, places)
+    whole, nearest = _nearest(ratio)
+    small = code.intrinsic("fabs", ratio).lt(2.0**49)
+    all_sure = _is_sure(ratio, whole).convert("bitcast", integer(x.type.lanes)).eq(-1)
+
+    def unsure() -> Sequence[Value]:
+        twice, _ = near_quotient(x, y, places + 1)
+        # 0 stays 0: a divisor of 0 gives ⌊2z⌋ = 0.
+        return ((twice + 1).sar(1),)
+
+    (quotient,) = code.likely(all_sure, (nearest,), unsure)
+    return quotient, small
+
+
+def _is_sure(real: Value, whole: Value) -> Value:
+    """Whether a double with a relative error below 2^−50 is certainly closer than ½ to the integer."""
+    code = real.code
+    part, small = code.constant(real.type, 2.0**-50), code.intrinsic("fabs", real - whole)
+    return code.intrinsic("fmuladd", code.intrinsic("fabs", real), part, small).lt(0.5)
+
+
+def _double(x: Value) -> Value:
+    """The double next to the word. Of 0 + y it is that of y: LLVM finds out whether the word to which y is added is zero."""
+    code = x.code
+    found = code.doubles.get(x)
+    if found is None:
+        found = x.convert("sitofp", DOUBLE)
+        how, before, added, _ = code.facts.get(x, ("", x, x, False))
+        if how == "add" and added in code.doubles:
+            found = before.eq(0).select(code.doubles[added], found)
+        code.doubles[x] = found
+    return found
+
+
+def _ratio(x: Value, y: Value, s: int) -> Value:
+    """x·2^s / y in doubles, as a product with 2^s / y: quotients by the same divisor, or by that of a loop, share the division."""
+    divisor = _double(y)
+    return _double(x) * (y.code.constant(divisor.type, 2.0**s) / divisor)
+
+
+def _nearest(ratio: Value) -> tuple[Value, Value]:
+    """The integer next to a double below 2^51, as a double and in 64 bits."""
+    # The lower bits of a double between 2^52 and 2^53 are an integer.
+    shifted = ratio + 1.5 * 2.0**52
+    bits = shifted.convert("bitcast", I64.vector(ratio.type.lanes))
+    return shifted - 1.5 * 2.0**52, bits - bits_of(1.5 * 2.0**52)
 
 
 def integer_quotient(module: ModuleBuilder, w: Format) -> Callee:
@@ -63,32 +154,18 @@ def wide_quotient(module: ModuleBuilder, w: Format, s: int) -> Callee:
     return module.shared(f"quotient{w.width}_{s}", wide, {"x": t, "y": t}, INLINE, build)
 
 
-def rounded_quotient(module: ModuleBuilder, w: Format, places: int) -> Callee:
-    """{lower word, upper word, whether the lower one is all} of ⌊x·2^places / y + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋, 0 if y = 0; places < W.
-
-    A quotient of doubles is below 2^49, so with words of 64 bits no check is made where it is right.
-    """
+def _unsure_quotient(module: ModuleBuilder, w: Format, places: int) -> Callee:
+    """{lower word, upper word, whether the lower one is all} of a rounded quotient: ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋."""
     t = integer(w.width)
 
     def build(f: FunctionBuilder, x: Value, y: Value) -> Value:
         twice, small = near_quotient(x, y, places + 1)
         with f.when(small, "near", likely=True):
-            rounded = (twice + 1).sar(1)
-            word = rounded.to(t)
-            if w.width == 64:
-                f.ret(f.pack(word, word.sar(63), f.constant(I1, 1)))
-            else:
-                f.ret(f.pack(word, rounded.sar(w.width).to(t), word.to(I64, "sext").eq(rounded)))
-        return f.call(_far_rounded_quotient(module, w, places), x, y)
-
-    return module.shared(f"rounded_quotient{w.width}_{places}", structure(t, t, I1), {"x": t, "y": t}, INLINE, build)
-
-
-def _far_rounded_quotient(module: ModuleBuilder, w: Format, places: int) -> Callee:
-    """`rounded_quotient` of any operands."""
-    t = integer(w.width)
-
-    def build(f: FunctionBuilder, x: Value, y: Value) -> Value:
+            near = (twice + 1).sar(1)
+            word = near.to(t)
+            f.ret(
+                f.pack(word, near.sar(w.width).to(t) if w.width < 64 else word.sar(63), word.to(I64, "sext").eq(near))
+            )
         # 0 stays 0: a divisor of 0 gives ⌊2z⌋ = 0.
         rounded = (f.call(_far_quotient(module, w, places + 1), x, y) + 1).sar(1)
         if places + 1 == w.width:
@@ -98,7 +175,7 @@ def _far_rounded_quotient(module: ModuleBuilder, w: Format, places: int) -> Call
         low, high = rounded.to(t), rounded.sar(w.width).to(t)
         return f.pack(low, high, high.eq(low.sar(w.width - 1)))
 
-    name, attributes = f"far_rounded_quotient{w.width}_{places}", f"{PURE} noinline cold"
+    name, attributes = f"unsure_quotient{w.width}_{places}", f"{PURE} noinline cold"
     return module.shared(name, structure(t, t, I1), {"x": t, "y": t}, attributes, build)
 
 
@@ -224,13 +301,31 @@ def integer_root(module: ModuleBuilder, w: Format, s: int) -> Callee:
 def near_root(x: Value, s: int) -> Value:
     """The same for words of 64 bits, s ≤ ROOT_SHIFT; in lanes, too.
 
-    The root of the double is less than one below the root, and less than ½ above, so the remainder fits a word even where
-    intermediate results wrap.
+    The root of the double has a relative error below 2^−50. Where the integer next to it may be wrong: the root is less than one below the
+    right one, and less than ½ above, so the remainder fits a word even where intermediate results wrap.
     """
+    code, key = x.code, f"root {x} {s}"
+    if key in code.known:
+        root: Value = code.known[key]
+        return root
     safe = x.gt(0).select(x, 0)
-    real = safe.convert("sitofp", DOUBLE) * 2.0**s
-    r = x.code.intrinsic("sqrt", real).convert("fptosi", I64)
-    return r + ((safe << s) - r * r).gt(r).to(I64)
+    real = code.intrinsic("sqrt", safe.convert("sitofp", DOUBLE) * 2.0**s)
+
+    def corrected() -> Value:
+        r = real.convert("fptosi", I64)
+        return r + ((safe << s) - r * r).gt(r).to(I64)
+
+    if x.type.lanes > 1:
+        return corrected()
+
+    def unsure() -> Sequence[Value]:
+        r = corrected()
+        return r, r.convert("sitofp", DOUBLE)
+
+    whole, nearest = _nearest(real)
+    root, double = code.likely(_is_sure(real, whole), (nearest, whole), unsure)
+    code.doubles[root], code.known[key] = double, root
+    return root
 
 
 # ---------------------------------------------------------------------- products

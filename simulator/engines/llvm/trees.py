@@ -8,8 +8,7 @@ Overrides, each of which computes the value that the nodes define (tests compare
     words of one product            one product of 2W bits, to which half a unit is added where it is rounded
     quotients of the same operands  one quotient of 2W bits: ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋
     whether a product fits          a comparison of its upper word alone
-    a rounded quotient              ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋
-    a root                          that of a double, corrected by integers
+    a rounded quotient, a root      the integer next to that of doubles, if that is certain
 
 In lanes, words have 64 bits. There are no products and quotients of 128 bits. Products are made of four products of 32 bits, and are
 right only for operands below 2^63 − 2^31; quotients are right only below 2^50. `unsound` gives the lanes whose values must not be used.
@@ -28,11 +27,13 @@ from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm.builder import FunctionBuilder, Value
 from retrograd.simulator.engines.llvm.functions import (
     ROOT_SHIFT,
+    WideQuotient,
     integer_quotient,
     integer_root,
     near_quotient,
     near_root,
     rounded_quotient,
+    rounded_quotient_in_lanes,
     two_words,
     undivided,
     wide_quotient,
@@ -49,7 +50,7 @@ class _Sharing(NamedTuple):
 
     #: sums that need an overflow bit
     checked: set[Expr]
-    #: operands -> the largest shift of their quotients; whether all are without a shift
+    #: operands -> the largest shift of their floored quotients; whether all are without a shift
     shifts: dict[tuple[Expr, Expr], int]
     flat: dict[tuple[Expr, Expr], bool]
 
@@ -61,11 +62,8 @@ def _sharing_of(roots: tuple[Expr, ...], w: Format) -> _Sharing:
         sum_ = sum_tested_by(node)
         if sum_ is not None:
             out.checked.add(sum_)
-        if node.op in ("divround", "divshift"):
+        if node.op == "divshift":
             operands, shift = (node.args[0], node.args[1]), _parameter(node)
-            if node.op == "divround":
-                # From the floor of twice the quotient.
-                shift = shift % w.width + 1
             if shift < w.width:
                 out.shifts[operands] = max(shift, out.shifts.get(operands, 0))
             out.flat[operands] = out.flat.get(operands, True) and shift == 0
@@ -164,7 +162,7 @@ class Trees:
             case "eq" if (product := product_tested_by(node, self._w)) is not None:
                 return self._product_fits(product)
             case "eq" if self._lanes == 1 and (quotient := quotient_tested_by(node, self._w)) is not None:
-                return self._both_words(quotient.args[0], quotient.args[1], _parameter(quotient)).part(2)
+                return self._both_words(quotient.args[0], quotient.args[1], _parameter(quotient)).fits
             case "eq":
                 return self.value(x).eq(self.value(y))
             case "lt":
@@ -324,19 +322,22 @@ class Trees:
         """A word of ⌊x·2^p / y + ½⌋, p = s mod W: the one below 2^(p − s)."""
         places = s % self._w.width
         if self._lanes == 1:
-            return self._both_words(x, y, places).part(int(s < 0)).sar(self._w.width - 1 if s < -self._w.width else 0)
+            words = self._both_words(x, y, places)
+            word = words.high if s < 0 else words.low
+            return word.sar(self._w.width - 1 if s < -self._w.width else 0)
 
         def make() -> Value:
-            twice, top = self._wide_quotient(x, y, places + 1)
-            # 0 stays 0: a divisor of 0 gives ⌊2z⌋ = 0.
-            return (twice.sar(top - places - 1) + 1).sar(1)
+            quotient, sound = rounded_quotient_in_lanes(self.value(x), self.value(y), places)
+            self.unsound_truths.append(~sound)
+            return quotient
 
         return self._shifted(self._once(("rounded", x, y, places), make), places - s)
 
-    def _both_words(self, x: Expr, y: Expr, places: int) -> Value:
-        """{lower word, upper word, whether the lower one is all} of ⌊x·2^places / y + ½⌋."""
-        callee = rounded_quotient(self._code.module, self._w, places)
-        return self._once(("rounded", x, y, places), lambda: self._code.call(callee, self.value(x), self.value(y)))
+    def _both_words(self, x: Expr, y: Expr, places: int) -> WideQuotient:
+        """Of ⌊x·2^places / y + ½⌋."""
+        return self._once(
+            ("rounded", x, y, places), lambda: rounded_quotient(self.value(x), self.value(y), self._w, places)
+        )
 
     def _root(self, x: Value, s: int) -> Value:
         module = self._code.module

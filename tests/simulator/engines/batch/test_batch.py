@@ -395,6 +395,42 @@ def test_an_endless_batch_is_interrupted(threads: int, stopped: Callable[[], Non
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.share(1)
+def test_the_next_batch_allows_for_as_many_steps(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instance longer than those before is begun again in a thread, and the next such instance is not."""
+    program, layout = rg.assemble(COUNTDOWN), BatchLayout.first(2)
+    monkeypatch.setattr(batch, "PROBE", 64)
+    monkeypatch.setattr(batch, "SHORT", 10_000)
+    in_threads: list[int] = []
+    whole = batch._RowRun._in_threads
+
+    def noted(run: Any, room: Any, threads: int, progress: Any) -> None:
+        in_threads.append(run.count)
+        whole(run, room, threads, progress)
+
+    monkeypatch.setattr(batch._RowRun, "_in_threads", noted)
+    runs = batch.RowRuns(program, layout)
+    for passes, threaded in (
+        (5, False),
+        (500, True),
+        (900, False),
+        (5, False),
+        (2000, True),
+        (2000, False),
+        (9000, True),
+        (9000, True),
+    ):
+        rows = np.array([[passes, k] for k in range(lanes)], dtype=np.uint64)
+        kept = [ResultArray(np.zeros((lanes, 2), dtype=np.uint64), None, program.format)]
+        in_threads.clear()
+        counts = runs(lanes, [rows], kept, np.zeros(4, dtype=np.uint64))
+        assert bool(in_threads) == threaded, passes
+        assert kept[0].words is not None
+        assert kept[0].words.tolist() == [[passes, passes * (passes + 1) // 2 + k] for k in range(lanes)]
+        assert len(set(counts.steps.tolist())) == 1
+        assert counts.steps[0] == expected(program, [passes, 0], None)[1]
+
+
 @pytest.mark.share(3)
 def test_an_error_of_who_is_told_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.threads", 0.0)
