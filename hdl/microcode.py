@@ -108,6 +108,17 @@ _PLACES = {register: place for place, register in REGISTER_FIELDS.items()}
 _PAIRS = (("rd", "ra"), ("rd", "rb"), ("ra", "rb"))
 
 Row = dict[str, Any]
+
+
+@dataclass
+class Selections:
+    """The numbers of the words that an operand of a slot is selected from: in first rows, in the rows behind them, and to be written."""
+
+    first: set[int] = field(default_factory=set)
+    later: set[int] = field(default_factory=set)
+    written: set[int] = field(default_factory=set)
+
+
 T = TypeVar("T")
 
 
@@ -140,6 +151,9 @@ class Microcode:
     #: shifts of quotients
     quotients: list[int] = field(default_factory=list)
 
+    #: port and slot, such as "x0" -> its selections, so that the hardware has no others
+    selections: dict[str, Selections] = field(default_factory=dict)
+
     #: layouts of the two memories
     microword: data.StructLayout = MICROWORD
     entry: data.StructLayout = DISPATCH
@@ -151,6 +165,7 @@ class Microcode:
         if units.overlapped:
             self.microword, self.entry = wide_microword(self._slots), wide_dispatch(self._slots)
         prompts = WIDE_PROMPTS if units.overlapped else PROMPTS
+        self.selections = {f"{port}{slot}": Selections() for slot in range(self._slots) for port in "xyz"}
         self.dispatch = [0] * (1 << 11)
         starts: dict[tuple[int, ...], int] = {}
         for opcode in p.table:
@@ -319,6 +334,9 @@ class Microcode:
                 commit["drop"] = bool(drops)
                 row |= _elsewhere(executed, after, commit)
             row["commit"] = commit
+            if commit["last"] and self._units.overlapped:
+                fields = {name: commit[name] for name in ("field", "shadow") if name in commit}
+                rows[found.execute + k - 1]["ending"] = {"last": 1, **fields}
         if after:
             raise ValueError(f"{executed.name}: nothing writes {sorted(after)}")
 
@@ -334,9 +352,12 @@ class Microcode:
                     _slot(row, slot)[port] = {}
                     if source is not None:
                         select, ahead = self._select(source, cycle, ready)
+                        found = self.selections[f"{port}{slot}"]
                         if cycle == 0:
                             first[_first(port, slot)] = select
+                            found.first.add(select)
                         else:
+                            (found.written if "commit" in row else found.later).add(select)
                             _slot(rows[cycle - 1], slot)[port] = {"select": select, "ahead": ahead}
             for slot in range(self._slots):
                 if _slot(row, slot).get("write"):

@@ -184,6 +184,9 @@ SLOT: dict[str, Any] = {
 #: Changes of state of an overlapped core, which writes a cotangent to a register of its own: the field that names it.
 WIDE_COMMIT = data.StructLayout({**{str(name): COMMIT[name].shape for name, _ in COMMIT}, "shadow": Field})
 
+#: Of the row before the last write: whether it is that row, and the fields of the last write that name its registers.
+ENDING = data.StructLayout({"last": 1, "field": Field, "shadow": Field})
+
 MICROWORD = data.StructLayout({**SLOT, "check": CHECK, "commit": COMMIT})
 
 #: the first selection of a constant in an overlapped core, and the number of constants
@@ -200,7 +203,7 @@ WIDE_SLOT: dict[str, Any] = {**SLOT, "chain": 1, "check": WIDE_CHECK}
 def wide_microword(slots: int) -> data.StructLayout:
     """The microword of an overlapped core. The fields of the first slot stand as in MICROWORD, the others in `slot1`, …"""
     others = {f"slot{k}": data.StructLayout(WIDE_SLOT) for k in range(1, slots)}
-    return data.StructLayout({**WIDE_SLOT, "commit": WIDE_COMMIT, **others})
+    return data.StructLayout({**WIDE_SLOT, "commit": WIDE_COMMIT, "ending": ENDING, **others})
 
 
 def wide_select(select: Select, slot: int, slots: int) -> int:

@@ -67,7 +67,7 @@ class OverlappedCore(Core):
         self.memory = MemoryPort(width, p.data_words, transparent=True)
         self.decoder = Decoder(width, code.entry)
         self.branch = BranchUnit(p, tells=True)
-        self.operands = OperandNetwork(width, slots, code.constants, code.prompts)
+        self.operands = OperandNetwork(width, slots, code.constants, code.prompts, code.selections)
         self.rom = RomUnit(width, code.tables)
         self.logics = [LogicUnit(width, flags=True) for _ in micro.slots]
         self.results = [getattr(self.operands, f"result{k}") for k in range(slots)]
@@ -226,10 +226,9 @@ class OverlappedCore(Core):
         A word that an instruction writes goes to the next one past the register file, in the cycle of the write.
         """
         width, operands, registers, memory = self.parameters.width, self.operands, self.registers, self.memory
-        commit, launch, soon = sequencer.commit, sequencer.launch, sequencer.commits
-        #: the registers that are written now, and in the next cycle
+        commit, fresh, closing = sequencer.commit, sequencer.fresh, sequencer.closing
+        #: the registers that are written now
         now = {x: self._number(commit[field], writing.instruction) for x, field in _NAMED.items()}
-        later = {x: self._number(soon[field], running.instruction) for x, field in _NAMED.items()}
         old: dict[str, Signal] = {}
         hits = []
         for select in HITS:
@@ -244,13 +243,17 @@ class OverlappedCore(Core):
             found = Mux(commit[what] & (now[what] == read[field]), written, getattr(registers, f"{place}_{what}"))
             kept = Mux(hit, written, latch)
             m.d.comb += [operands.entering[select.value].eq(found), operands.latches[select.value].eq(kept)]
-            hits.append(soon[what] & (later[what] == read[field]))
-            m.d.sync += [hit.eq(launch & hits[-1]), latch.eq(Mux(launch, found, kept)), held.eq(kept)]
+            # Whether the last write is one to this register. The fields are compared while the microword is read.
+            fields = ((Field.RD, "rd"), (Field.RA, "ra"), (Field.RB, "rb"))
+            hits.append(
+                Cat((closing[_NAMED[what]] == x) & (running.instruction[y] == read[field]) for x, y in fields).any()
+            )
+            m.d.sync += [hit.eq(fresh & hits[-1]), latch.eq(Mux(fresh, found, kept)), held.eq(kept)]
             old[f"{place}_{what}"] = held
-        m.d.comb += [operands.hits.eq(Cat(hits)), operands.launch.eq(launch)]
+        m.d.comb += [operands.hits.eq(Cat(hits)), operands.fresh.eq(fresh)]
         for select, word in ((Select.IMM, decoder.imm), (Select.NEGATED, decoder.negated)):
             latch = Signal(width, name=select.name.lower())
-            with m.If(launch):
+            with m.If(fresh):
                 m.d.sync += latch.eq(word)
             m.d.comb += [operands.entering[select.value].eq(word), operands.latches[select.value].eq(latch)]
         shared = {Select.M: memory.old_word, Select.M_BAR: memory.old_cotangent, Select.BR: self.branch.br}

@@ -7,14 +7,15 @@ Each slot writes its results into a file of its own, from which all operands are
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.operand_file import PORTS, any_of
+from retrograd.hdl.microcode import Selections
 from retrograd.hdl.microword import FILE_BITS, LATCHES, SOURCE, WIDE_PROMPT, WIDE_PROMPTS, Select, wide_select
 from retrograd.isa.microarchitecture.micro_operations import TEMPORARIES
 
@@ -22,22 +23,40 @@ from retrograd.isa.microarchitecture.micro_operations import TEMPORARIES
 HITS = (Select.D, Select.A, Select.B, Select.D_BAR, Select.A_BAR, Select.B_BAR)
 
 
+class _Source(NamedTuple):
+    """An operand of the next cycle: a word that stands ready, or zero, and the lines of results of this cycle, by slot."""
+
+    word: Any
+    late: list[Any]
+
+
 class OperandNetwork(wiring.Component):
     """Operands and their selections stand in registers, so a selection must arrive one cycle before its operand.
 
     The first microword of an instruction is selected in the cycle before it executes, in which the instruction before may select
     the words that it writes. These go through ports of their own. A word that is being written when the next instruction begins
-    replaces the word that was read.
+    takes the place of the word that was read.
+
+    An operand has gates for the words that the microcode selects for it, and no others.
 
     Raises ValueError for more constants than the files have room for.
     """
 
-    def __init__(self, width: int, slots: int, constants: Sequence[int], prompts: Sequence[int]) -> None:
+    def __init__(
+        self,
+        width: int,
+        slots: int,
+        constants: Sequence[int],
+        prompts: Sequence[int],
+        selections: Mapping[str, Selections],
+    ) -> None:
+        """`selections`: port and slot, such as "x0" -> the selections of this operand."""
         if len(constants) > (1 << FILE_BITS) - TEMPORARIES or len(prompts) > WIDE_PROMPTS:
             raise ValueError(f"{len(constants)} constants do not fit")
         self.width = width
         self.slots = slots
-        self.prompts = (*prompts, *[0] * (WIDE_PROMPTS - len(prompts)))
+        self.prompts = tuple(prompts)
+        self.selections = selections
         inits = [[*[0] * TEMPORARIES, *constants], *[[0] * TEMPORARIES] * (slots - 1)]
         depths = [1 << FILE_BITS, *[TEMPORARIES] * (slots - 1)]
         self.files = [MemoryData(shape=width, depth=d, init=init) for d, init in zip(depths, inits, strict=True)]
@@ -46,8 +65,8 @@ class OperandNetwork(wiring.Component):
                 #: selections of the first microword, and of the microword after the next
                 **{f"{port}{k}_first": In(6) for k in range(slots) for port in PORTS},
                 **{f"{port}{k}_source": In(SOURCE) for k in range(slots) for port in PORTS},
-                #: the next microword is the first of an instruction
-                "launch": In(1),
+                #: the next microword is no other than the first of an instruction
+                "fresh": In(1),
                 #: the operands of this microword
                 **{f"{port}{k}": Out(width) for k in range(slots) for port in PORTS},
                 #: the words that this cycle writes: the operands of the first slot in a row that writes
@@ -68,7 +87,6 @@ class OperandNetwork(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        n = self.slots
         banks = []
         for k, words in enumerate(self.files):
             # Block memory: a file has a copy for each operand.
@@ -81,59 +99,85 @@ class OperandNetwork(wiring.Component):
             ]
             m.d.sync += getattr(self, f"last{k}").eq(result)
             banks.append(memory)
-        lasts = [getattr(self, f"last{k}") for k in range(n)]
-        prompts = Array(Const(word, self.width) for word in self.prompts)
-        for k in range(n):
-            for name in PORTS:
-                port = f"{name}{k}"
-                source, first = getattr(self, f"{port}_source"), getattr(self, f"{port}_first")
-                read = []
-                for memory in banks:
-                    found = memory.read_port()
-                    m.d.comb += found.addr.eq(source.ahead)
-                    read.append(found.data)
-                # One line for each word that can be selected: of the row after the next, registered, or of the first row.
-                lines = wide_select(Select.LAST, n, n)
-                told, begins = Signal(lines, name=f"{port}_told"), Signal(LATCHES, name=f"{port}_begins")
-                m.d.sync += told.eq(Cat(source.select == number for number in range(lines)))
-                m.d.comb += begins.eq(Cat(first == number for number in range(LATCHES)))
-                inner = [*read, *lasts]
-                late = told[wide_select(Select.LAST, 0, n) :]
-                chosen = Signal(wide_select(Select.LAST, 0, n), name=f"{port}_lines")
-                m.d.comb += chosen.eq(Mux(self.launch, begins, told))
-                gates = [*chosen, self.launch & (first >= WIDE_PROMPT)]
-                entering = [Mux(self.launch, self.entering[i], self.latches[i]) for i in range(LATCHES)]
-                word = self._selected(
-                    m, port, gates, [*entering, *inner, prompts[first[: (WIDE_PROMPTS - 1).bit_length()]]]
-                )
-                lates = Signal(n, name=f"{port}_late")
-                m.d.sync += lates.eq(Mux(self.launch, 0, late))
-                out = self._forwarded(word, lates, lasts)
-                # The word of a register that is being written was read too early.
-                written: Mapping[str, Sequence[Select]] = {"x": HITS[:3], "y": HITS[3:]}
-                for half, latches in written.items():
-                    hit = Signal(name=f"{port}_hit_{half}")
-                    found = [begins[latch.value] & self.hits[HITS.index(latch)] for latch in latches]
-                    m.d.sync += hit.eq(self.launch & Cat(*found).any())
-                    out = Mux(hit, getattr(self, f"{half}_written"), out)
-                m.d.comb += getattr(self, port).eq(out)
-                if k == 0:
-                    gates = list(told[: wide_select(Select.LAST, 0, n)])
-                    words = [self.latches[i] for i in range(LATCHES)]
-                    word = self._selected(m, f"{name}_writing", gates, [*words, *inner])
-                    lates = Signal(n, name=f"{name}_writing_late")
-                    m.d.sync += lates.eq(late)
-                    m.d.comb += getattr(self, f"{name}_written").eq(self._forwarded(word, lates, lasts))
+        told, words = {}, {}
+        for port in self.selections:
+            told[port], words[port] = self._lines(m, port, banks)
+        #: x, y and z of the next write
+        writes: dict[str, _Source] = {}
+        for name in PORTS:
+            lines, known, used = told[f"{name}0"], words[f"{name}0"], self.selections[f"{name}0"].written
+            gated = _gated((lines[i], known[i]) for i in sorted(used) if i in known)
+            writes[name] = _Source(gated, self._late(lines, used))
+            m.d.comb += getattr(self, f"{name}_written").eq(self._operand(m, f"{name}_writing", writes[name]))
+        for port in self.selections:
+            source = self._next(port, told[port], words[port], writes)
+            m.d.comb += getattr(self, port).eq(self._operand(m, port, source))
         return m
 
-    def _selected(self, m: Module, name: str, gates: Sequence[Any], words: Sequence[Any]) -> Signal:
-        """The register of the selected word."""
-        word = Signal(self.width, name=f"{name}_word")
-        m.d.sync += word.eq(any_of([gate.replicate(self.width) & w for gate, w in zip(gates, words, strict=True)]))
-        return word
+    def _lines(self, m: Module, port: str, banks: Sequence[Memory]) -> tuple[dict[int, Signal], dict[int, Any]]:
+        """A line for each selection that rows behind the first make, and the words of the selections but for results of this cycle."""
+        use, source = self.selections[port], getattr(self, f"{port}_source")
+        words: dict[int, Any] = dict(enumerate(self.latches))
+        for slot, memory in enumerate(banks):
+            words[self._number(Select.PREVIOUS, slot)] = getattr(self, f"last{slot}")
+            number = self._number(Select.FILE, slot)
+            if number in use.later | use.written:
+                read = memory.read_port()
+                m.d.comb += read.addr.eq(source.ahead)
+                words[number] = read.data
+        told = {number: Signal(name=f"{port}_told_{number}") for number in sorted(use.later | use.written)}
+        m.d.sync += [line.eq(source.select == number) for number, line in told.items()]
+        return told, words
 
-    def _forwarded(self, word: Any, lates: Signal, lasts: Sequence[Any]) -> Any:
-        """The word, or the result of the last cycle that arrives too late for the register."""
-        for late, last in zip(lates, lasts, strict=True):
-            word = Mux(late, last, word)
-        return word
+    def _number(self, select: Select, slot: int) -> int:
+        return wide_select(select, slot, self.slots)
+
+    def _late(self, lines: Mapping[int, Any], used: Collection[int]) -> list[Any]:
+        """The lines of results of this cycle, by slot."""
+        numbers = (self._number(Select.LAST, slot) for slot in range(self.slots))
+        return [lines[i] if i in used else Const(0) for i in numbers]
+
+    def _next(
+        self, port: str, told: Mapping[int, Signal], words: Mapping[int, Any], writes: Mapping[str, _Source]
+    ) -> _Source:
+        """The operand of the next cycle."""
+        use, fresh, first = self.selections[port], self.fresh, getattr(self, f"{port}_first")
+        pairs: list[tuple[Any, Any]] = []
+        for i in sorted(use.later | use.first):
+            if i not in use.first:
+                if i in words:
+                    pairs.append((~fresh & told[i], words[i]))
+            elif i >= WIDE_PROMPT:
+                pairs.append((fresh & (first == i), Const(self.prompts[i - WIDE_PROMPT], self.width)))
+            elif i not in use.later:
+                pairs.append((fresh & (first == i), self.entering[i]))
+            else:
+                # The multiplexer of the words is one for all operands.
+                pairs.append((Mux(fresh, first == i, told[i]), Mux(fresh, self.entering[i], self.latches[i])))
+        word, late = _gated(pairs), [~fresh & line for line in self._late(told, use.later)]
+        # A register that is being written was read too early.
+        hits = []
+        for half, latches in {"x": HITS[:3], "y": HITS[3:]}.items():
+            found = [(first == s.value) & self.hits[HITS.index(s)] for s in latches if s.value in use.first]
+            if found:
+                hits.append((fresh & Cat(found).any(), writes[half]))
+        if hits:
+            none = ~Cat(hit for hit, _ in hits).any()
+            word = _gated([(none, word), *((hit, source.word) for hit, source in hits)])
+            late = [
+                any_of([line, *(hit & source.late[slot] for hit, source in hits)]) for slot, line in enumerate(late)
+            ]
+        return _Source(word, late)
+
+    def _operand(self, m: Module, name: str, source: _Source) -> Any:
+        """The operand: the register of the word, which is zero where the operand is a result that arrives too late for it."""
+        word = Signal(self.width, name=f"{name}_word")
+        late = Signal(self.slots, name=f"{name}_late")
+        m.d.sync += [word.eq(source.word), late.eq(Cat(source.late))]
+        return any_of([word, _gated((late[k], getattr(self, f"last{k}")) for k in range(self.slots))])
+
+
+def _gated(pairs: Iterable[tuple[Any, Any]]) -> Any:
+    """The disjunction of the words whose gates are open."""
+    words = [gate.replicate(len(word)) & word for gate, word in pairs]
+    return any_of(words) if words else Const(0)

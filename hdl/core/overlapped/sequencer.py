@@ -14,7 +14,7 @@ from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.microcode import ADDRESS_BITS, Microcode
-from retrograd.hdl.microword import WIDE_COMMIT
+from retrograd.hdl.microword import ENDING, WIDE_COMMIT
 
 
 class OverlappedSequencer(wiring.Component):
@@ -51,8 +51,11 @@ class OverlappedSequencer(wiring.Component):
                 #: the instruction that is read begins in the next cycle; and: it does so in this cycle
                 "launch": Out(1),
                 "begins": Out(1),
-                #: an instruction writes for the last time in the next cycle
+                #: an instruction writes for the last time in the next cycle; and the registers that it then writes
                 "ending": Out(1),
+                "closing": Out(ENDING),
+                #: no row of an instruction that executes follows, so the operands of the next cycle are those of the next instruction
+                "fresh": Out(1),
                 #: the row of the next cycle; the microword of the next cycle, which may be the first of the next instruction; and that of
                 #: this cycle. They are undefined outside of execution.
                 "row": Out(microword),
@@ -83,7 +86,10 @@ class OverlappedSequencer(wiring.Component):
             self.next.eq(Mux(self.launch, Value.cast(self.head.word), row.data)),
             self.commits.eq(Mux(active, Value.cast(self.row.commit), 0)),
             self.commit.eq(Mux(idle, 0, written)),
-            self.ending.eq(active & self.row.commit.last),
+            # From the row that executes, since the next one arrives late.
+            self.closing.eq(Mux(active, Value.cast(self.now.ending), 0)),
+            self.ending.eq(self.closing.last),
+            self.fresh.eq(~active | self.ending),
         ]
         m.d.sync += [
             at.eq(row.addr + 1),

@@ -229,7 +229,10 @@ def test_flags_at_the_ends_of_a_word(lockstep: Any, lifted: bool) -> None:
 _CORE, _SEQUENCER, _NETWORK = "core.overlapped.core", "core.overlapped.sequencer", "core.overlapped.operand_network"
 #: unit, the text there, the planted text: stale operands, instructions that are not dropped, and traps that are not precise
 FAULTS = [
-    (_NETWORK, "out = Mux(hit, getattr(self, f\"{half}_written\"), out)", "pass"),
+    (_NETWORK, "hits.append((fresh & Cat(found).any(), writes[half]))", "pass"),
+    (_NETWORK, "*(hit & source.late[slot] for hit, source in hits)", ""),
+    (_NETWORK, "*((hit, source.word) for hit, source in hits)", ""),
+    (_CORE, "(closing[_NAMED[what]] == x)", "(closing.field == x)"),
     (_CORE, "kept = Mux(hit, written, latch)", "kept = latch"),
     (_CORE, "found = Mux(commit[what] & (now[what] == read[field]), written,", "found = Mux(0, written,"),
     ("core.register_file", "transparent_for=[write] if self.transparent else ()", "transparent_for=()"),
