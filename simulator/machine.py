@@ -276,15 +276,12 @@ class Machine:
         from retrograd.isa.microarchitecture.timing import Execution
 
         out: dict[tuple[int, Execution], int] = {}
-        table, now = self.program.table, self._differentiating
+        now = self._differentiating
         for way, hits in self.executed.items():
-            for pc, (i, n, other) in enumerate(zip(self.program.instructions, hits, self._otherwise[way], strict=True)):
-                if not n:
-                    continue
-                opcode = i.opcode if way > 0 else table.inverse(i.opcode)
+            for pc, (n, other) in enumerate(zip(hits, self._otherwise[way], strict=True)):
                 for lifted, times in ((now, n - other), (not now, other)):
                     if times:
-                        out[pc, Execution(opcode, lifted, i.ra == i.rb, way)] = times
+                        out[pc, Execution.at(self.program, pc, lifted, way)] = times
         return out
 
     @property

@@ -184,9 +184,9 @@ def rows(found: Iterable[Measured], core: str) -> Iterator[list[str]]:
         n, forward, backward = there.instructions, there.cycles[core], back.cycles[core]
         mhz = MHZ.get((core, w))
         cells = [name, str(w), str(n), str(forward), f"{forward / n:.2f}", f"{mhz * n / forward:.1f}" if mhz else ""]
-        # Without cotangents the run back takes the same cycles, except for `start`, before which it stops.
+        # Without cotangents the run back takes the same cycles, except for `start`, before which it stops, and accesses of an overlapped core.
         if not differentiated:
-            assert forward - backward == cycles(TABLE["start"], w, False, False, CORES[core])
+            assert CORES[core].overlapped or forward - backward == cycles(TABLE["start"], w, False, False, CORES[core])
             cells += ["", "", "", ""]
         else:
             cells += [str(backward), f"{backward / back.instructions:.2f}"]
@@ -211,6 +211,9 @@ def tables() -> str:
         "Gradient, µs",
     ]
     found = [*measured()]
+    but = (
+        ", but for accesses to memory, which [may fall into the instruction before](reference/timing.md#the-core-fast)"
+    )
     text = [
         BEGIN,
         "",
@@ -221,7 +224,7 @@ def tables() -> str:
         clocks = " and ".join(f"{mhz} MHz ({w})" for (name, w), mhz in MHZ.items() if name == core)
         text += [
             "", f"### The core {core}", "", markdown(groups, right=range(1, len(groups[0]))), "",
-            f"A run backward with D = 0 takes the cycles of the run forward, less the {start} of `start`. " + (
+            f"A run backward with D = 0 takes the cycles of the run forward, less the {start} of `start`{but if units.overlapped else ''}. " + (
                 f"Times are those at the clocks for which an ECP5-85F is placed and routed, {clocks}. MIPS are millions of instructions a second."
                 if clocks else "No clock of this core is recorded, so the table has no times."
             ), "", markdown([head, *rows(found, core)], right=range(1, len(head))),

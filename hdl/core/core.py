@@ -40,8 +40,10 @@ class Committing(NamedTuple):
     x: Any
     y: Any
     z: Any
-    #: ra of the instruction that addresses memory
+    #: memory is read, with ra of the instruction that addresses it; the address that is written
+    reads: Any
     base: Any
+    target: Any
     #: a trap before execution, and whether the program ends here; an instruction begins
     early: Any
     ends: Any
@@ -209,8 +211,8 @@ class Lane(wiring.Component):
         }
         self._commit(
             m, control, guards, ledger, counters, Committing(
-                control.commit, x, y, z, registers.a_word, early, ends, self.begins, head.turns, head.erases, instruction,
-                instruction, old,
+                control.commit, x, y, z, phase == Phase.ADDRESS, registers.a_word, memory.address, early, ends, self.begins, head.turns,
+                head.erases, instruction, instruction, old,
             )
         )  # fmt: skip
 
@@ -256,10 +258,10 @@ class Lane(wiring.Component):
                 registers.cotangent.eq(c.y),
                 registers.write_word.eq(commit.word & writes),
                 registers.write_cotangent.eq(commit.cotangent & writes),
-                memory.read.eq(self.phase == Phase.ADDRESS),
+                memory.read.eq(c.reads),
                 memory.base.eq(c.base),
                 memory.offset.eq(self.decoder.imm),
-                memory.target.eq(memory.address),
+                memory.target.eq(c.target),
                 memory.word.eq(c.z),
                 memory.cotangent.eq(Mux(commit.memory, c.old["d"][1], c.z)),
                 memory.write_word.eq(commit.memory & writes),
@@ -268,8 +270,8 @@ class Lane(wiring.Component):
         pairs = (
             (commit.word, c.x, old_word),
             (commit.cotangent, c.y, old_cotangent),
-            (commit.memory, c.z, memory.old_word),
-            (commit.memory_cotangent, memory.cotangent, memory.old_cotangent),
+            (commit.memory, c.z, c.old["m"][0]),
+            (commit.memory_cotangent, memory.cotangent, c.old["m"][1]),
         )
         for i, (written, after, before) in enumerate(pairs):
             m.d.comb += counters.changes[i].eq(Mux(written, after ^ before, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
@@ -11,16 +11,19 @@ from amaranth.lib.wiring import In, Out
 class MemoryPort(wiring.Component):
     """Cycle 1: the address base + offset mod 2^W. Cycle 2: the word there, held until the next read.
 
+    With `ahead`, words of earlier instructions are written while a word is read. The word is then that of cycle 2, also where it is written
+    in cycle 1 or 2. In later cycles it is undefined.
+
     An address of `size` or more is invalid, even where the memory is larger. Raises ValueError for a memory without words.
     """
 
-    def __init__(self, width: int, depth: int, transparent: bool = False) -> None:
-        """`transparent`: a read gets the word that is written in the same cycle."""
+    def __init__(self, width: int, depth: int, ahead: bool = False) -> None:
+        """`ahead`: an instruction reads its word while others write theirs."""
         if depth < 1:
             raise ValueError(f"memory of {depth} words")
         self.width = width
         self.depth = depth
-        self.transparent = transparent
+        self.ahead = ahead
         self.words = MemoryData(shape=width, depth=depth, init=[])
         self.cotangents = MemoryData(shape=width, depth=depth, init=[])
         super().__init__(
@@ -34,7 +37,7 @@ class MemoryPort(wiring.Component):
                 #: the address that was read, and whether it is valid
                 "address": Out(width),
                 "valid": Out(1),
-                #: the word and the cotangent at that address
+                #: the word and the cotangent at the address
                 "old_word": Out(width),
                 "old_cotangent": Out(width),
                 #: write at the address `target`
@@ -54,17 +57,22 @@ class MemoryPort(wiring.Component):
             m.d.sync += self.address.eq(address)
         for what, data in (("word", self.words), ("cotangent", self.cotangents)):
             m.submodules[f"{what}s"] = memory = Memory(data)
-            if self.transparent:
-                write = memory.write_port()
-                read = memory.read_port(transparent_for=[write])
-            else:
-                read, write = memory.read_port(), memory.write_port()
+            read, write = memory.read_port(), memory.write_port()
+            word, writes = getattr(self, what), getattr(self, f"write_{what}")
             m.d.comb += [
                 read.addr.eq(address),
                 read.en.eq(self.read),
-                getattr(self, f"old_{what}").eq(read.data),
                 write.addr.eq(self.target),
-                write.data.eq(getattr(self, what)),
-                write.en.eq(getattr(self, f"write_{what}")),
+                write.data.eq(word),
+                write.en.eq(writes),
             ]
+            found = read.data
+            if self.ahead:
+                # Words written in the cycle of the read, and in the next. Comparing them then is later, and not on the way of the address.
+                written, target, wrote = Signal.like(word, name=f"written_{what}"), Signal.like(write.addr), Signal()
+                m.d.sync += [written.eq(word), target.eq(write.addr), wrote.eq(writes)]
+                place = self.address[: len(write.addr)]
+                found = Mux(wrote & (target == place), written, found)
+                found = Mux(writes & (write.addr == place), word, found)
+            m.d.comb += getattr(self, f"old_{what}").eq(found)
         return m

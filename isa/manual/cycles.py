@@ -25,7 +25,9 @@ The core `fast` executes the same instructions with more units ([CORES](../../is
 
 - **The front end is ahead.** An instruction is fetched, decoded and read while the instruction before it executes. It begins to execute in the cycle in which the
   instruction before it writes its last register, and gets that word past the register file. So its cycles are those of execution, and those of all writes but the last.
-- **Instructions on memory** take {address} + {access} cycles more, for address and access.
+- **Instructions on memory** take {access} cycle more, for the access. Their address is computed while the instruction before executes.
+- **The instruction before one on memory**, in the direction of the run, takes {address} cycle more if its last write is that of the address register. It takes {access} less if its last cycle
+  can be that of the access: it has more cycles than one, writes the address register in neither of the last two, and stores no word in the last.
 - **Instructions that set BR, PC or DIR**, or may meet a jump, take {refetch} cycles more: the next instruction is fetched after the last write. This does not depend on whether a jump is taken.
 - **Microwords have {slots} slots.** A slot issues a micro-operation and writes a result in each cycle. The slots have:
 
@@ -68,7 +70,7 @@ schedule, and the simulator counts its cycles.
 - **One instruction is in flight.** The cycles of a run are the sum over its instructions. This holds for the core `fast` as well, in which the front end is ahead.
 - **Operands do not matter.** An instruction takes the same time for all words. The time of a run depends on its path only, not on its data.
 - **A run backward takes as long as the run forward.** An instruction has the cycles of its inverse. Of an instruction and its inverse, such as
-  `goto.lt` and `from.lt`, the one with the shorter microprogram is padded to the longer.
+  `goto.lt` and `from.lt`, the one with the shorter microprogram is padded to the longer. On the core `fast` the two runs differ where memory is accessed, by the instructions on either side.
 - **Checks are always computed.** Switching overflow traps off changes no timing.
 - **A trap stops the machine** before the first write. The instruction does not retire, and its cycles are not counted.
 

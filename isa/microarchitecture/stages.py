@@ -24,7 +24,7 @@ FETCH = 1
 DECODE = 1
 #: Three registers, each word with its cotangent, go into the operand latches; the constant too, with either sign.
 READ = 1
-#: ra + imm.
+#: ra + imm. An overlapped core computes it while the instruction before executes.
 ADDRESS = 1
 #: A memory word with its cotangent goes into its latch.
 ACCESS = 1
@@ -92,11 +92,38 @@ class Microprogram:
         On an overlapped core: the cycles in which no other instruction executes.
         """
         writes = len(self.write_cycles)
-        memory = {"address": ADDRESS, "access": ACCESS} if self.memory else {}
+        access = {"access": ACCESS} if self.memory else {}
         if not self.overlapped:
-            return {"fetch": FETCH, "decode": DECODE, "read": READ, **memory, "execute": self.execute, "write": writes}
+            address = {"address": ADDRESS} if self.memory else {}
+            return {
+                "fetch": FETCH,
+                "decode": DECODE,
+                "read": READ,
+                **address,
+                **access,
+                "execute": self.execute,
+                "write": writes,
+            }
         refetch = {"refetch": REFETCH} if self.redirects else {}
-        return {**memory, "execute": self.execute, "write": writes - 1, **refetch}
+        return {**access, "execute": self.execute, "write": writes - 1, **refetch}
+
+    def stages_before(self, addressing: str | None) -> dict[str, int]:
+        """Stage -> cycles where an instruction on memory follows, if `addressing` is not None; see `Execution.addressing`.
+
+        An overlapped core reads the memory word in the last cycle of this instruction. It does so later if the address or the word is
+        not known then: a cycle after the address register is read, which is in the cycle of its last write at the earliest.
+        """
+        stages = self.stages
+        if not self.overlapped or self.redirects or addressing is None:
+            return stages
+        written = [word for word, _ in self.write_cycles]
+        if addressing and written[-1] == addressing:
+            return {**stages, "address": ADDRESS}
+        stores = len(written) == 1 and bool({"m", bar("m")} & self.schedule.after.keys())
+        if self.execute + len(written) == 2 or stores or (addressing and written[-2:-1] == [addressing]):
+            return stages
+        last = "write" if stages["write"] else "execute"
+        return {**stages, last: stages[last] - ACCESS}
 
     @property
     def cycles(self) -> int:
@@ -105,7 +132,7 @@ class Microprogram:
 
     @property
     def waiting(self) -> int:
-        """Cycles besides those of execution and writes."""
+        """Cycles besides those of execution and writes, whichever instruction follows."""
         return self.cycles - self.stages["execute"] - self.stages["write"]
 
 

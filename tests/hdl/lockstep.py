@@ -177,7 +177,6 @@ class Lockstep:
                 return Step(trap.code, 0, (pc, br, way < 0), (pc, br, way < 0), None, (0, 0, 0), None, [], [])
             raise AssertionError("execution outside the code")
         i = self.program.instructions[pc]
-        executed = i if way > 0 else encoding.inverse(i)
         numbers = i.rd, i.ra, i.rb
         address = None
         if "[ra+imm]" in i.opcode.operands:
@@ -193,7 +192,7 @@ class Lockstep:
             m.step()
         except rg.Trap as error:
             trap = error.code
-        execution = None if trap else Execution(executed.opcode, m.differentiating, i.ra == i.rb, way)
+        execution = None if trap else Execution.at(self.program, pc, m.differentiating, way)
         after = m.pc, m.br, m.direction < 0
         return Step(trap, self.program.code[pc], (pc, br, way < 0), after, execution, numbers, address, old, words())
 
@@ -225,7 +224,7 @@ class Lockstep:
                 _compare(record, step, at)
                 assert record.cycles == total, (at, "cycles", record.cycles, total)
                 if step.trap is None:
-                    clock = record.clock + parts.get("refetch", 0)  # which follows the retirement
+                    clock = record.clock + _follows(step, w, units)
                     offset = clock - total if offset is None else offset
                     assert not alone or clock - total == offset, (at, "clock", clock, total + offset)
                     executed[_name(step)] += 1
@@ -239,6 +238,13 @@ class Lockstep:
             assert report.blocks == expected.blocks, where
         assert total_cycles(self.machine.executions(), w, units) == total
         return executed, traps
+
+
+def _follows(step: Step, w: Format, units: Units) -> int:
+    """Cycles of an overlapped core between the retirement and the beginning of the next instruction, which the step counts."""
+    assert step.execution is not None
+    alone = step.execution._replace(addressing=None)
+    return step.execution.cycles(w, units) - alone.cycles(w, units) + alone.stages(w, units).get("refetch", 0)
 
 
 def _name(step: Step) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from retrograd.hdl.core.core import Committing, Core
@@ -64,7 +64,7 @@ class OverlappedCore(Core):
         width, micro = p.width, p.microarchitecture
         self.slots = slots = len(micro.slots)
         self.registers = RegisterFile(width, transparent=True)
-        self.memory = MemoryPort(width, p.data_words, transparent=True)
+        self.memory = MemoryPort(width, p.data_words, ahead=True)
         self.decoder = Decoder(width, code.entry)
         self.branch = BranchUnit(p, tells=True)
         self.operands = OperandNetwork(width, slots, code.constants, code.prompts, code.selections)
@@ -169,11 +169,21 @@ class OverlappedCore(Core):
         with m.Elif(self.jumping):
             m.d.comb += entering.cause.eq(TrapCause.JUMP)
         with m.Else():
-            m.d.comb += entering.halts.eq(head.halts)
+            m.d.comb += [entering.halts.eq(head.halts), sequencer.accesses.eq(head.memory)]
+            with m.If(sequencer.ready & ~memory.valid):
+                m.d.comb += entering.cause.eq(TrapCause.MEMORY)
         m.d.comb += sequencer.doomed.eq((entering.cause != TrapCause.NONE) | entering.halts)
         with m.If(sequencer.launch):
             m.d.sync += running.eq(entering)
         m.d.sync += writing.eq(running)
+        # Addresses of the words of those instructions. That of the port is of the instruction that is read.
+        running_address, target = Signal(width), Signal(width)
+        with m.If(sequencer.launch):
+            m.d.sync += running_address.eq(memory.address)
+        m.d.sync += target.eq(running_address)
+        # Where an instruction on memory is next, the instruction that executes takes a cycle more or less.
+        waits, ahead = sequencer.ending & ~running.redirects & read_inside & head.memory, Signal(signed(2))
+        m.d.sync += ahead.eq(Mux(waits, Mux(sequencer.unknown, 1, Mux(sequencer.ready, -1, 0)), 0))
 
         old = self._latches(m, decoder, sequencer, read, running, writing)
         last, fits, units_fit = self._slots(m, sequencer)
@@ -198,10 +208,10 @@ class OverlappedCore(Core):
             ledger.forget.eq(self.settings.forget),
         ]
         x, y, z = (getattr(operands, f"{port}_written") for port in PORTS)
-        m.d.comb += counters.waiting.eq(running.waiting)
+        m.d.comb += [counters.waiting.eq(running.waiting), counters.ahead.eq(ahead)]
         self._commit(
             m, sequencer, guards, ledger, counters, Committing(
-                commit, x, y, z, operands.entering[Select.A.value], early_trap, ends, sequencer.begins, writing.turns, writing.erases,
+                commit, x, y, z, sequencer.reads, operands.entering[Select.A.value], target, early_trap, ends, sequencer.begins, writing.turns, writing.erases,
                 writing.instruction, running.instruction, old,
             )
         )  # fmt: skip
@@ -248,6 +258,9 @@ class OverlappedCore(Core):
             hits.append(
                 Cat((closing[_NAMED[what]] == x) & (running.instruction[y] == read[field]) for x, y in fields).any()
             )
+            if select is Select.A:
+                stale = commit[what] & (now[what] == read[field])
+                m.d.comb += [sequencer.stale.eq(stale), sequencer.unknown.eq(hits[-1])]
             m.d.sync += [hit.eq(fresh & hits[-1]), latch.eq(Mux(fresh, found, kept)), held.eq(kept)]
             old[f"{place}_{what}"] = held
         m.d.comb += [operands.hits.eq(Cat(hits)), operands.fresh.eq(fresh)]
@@ -256,10 +269,16 @@ class OverlappedCore(Core):
             with m.If(fresh):
                 m.d.sync += latch.eq(word)
             m.d.comb += [operands.entering[select.value].eq(word), operands.latches[select.value].eq(latch)]
-        shared = {Select.M: memory.old_word, Select.M_BAR: memory.old_cotangent, Select.BR: self.branch.br}
-        for select, word in shared.items():
-            m.d.comb += [operands.entering[select.value].eq(word), operands.latches[select.value].eq(word)]
-        return {place: (old[f"{place}_word"], old[f"{place}_cotangent"]) for place in PLACES}
+        m.d.comb += [
+            operands.entering[Select.BR.value].eq(self.branch.br),
+            operands.latches[Select.BR.value].eq(self.branch.br),
+        ]
+        for select, what in ((Select.M, "word"), (Select.M_BAR, "cotangent")):
+            word, latch = getattr(memory, f"old_{what}"), Signal(width, name=f"m_{what}")
+            held = old[f"m_{what}"] = Signal(width, name=f"old_m_{what}")
+            m.d.sync += [latch.eq(Mux(fresh, word, latch)), held.eq(latch)]
+            m.d.comb += [operands.entering[select.value].eq(word), operands.latches[select.value].eq(latch)]
+        return {place: (old[f"{place}_word"], old[f"{place}_cotangent"]) for place in (*PLACES, "m")}
 
     @staticmethod
     def _slot(word: Any, k: int) -> Any:
@@ -312,14 +331,13 @@ class OverlappedCore(Core):
         return [getattr(operands, f"last{k}") for k in range(self.slots)], Cat(fits), Cat(units_fit)
 
     def _report(self, m: Module, c: Committing, writes: Value) -> None:
-        r, branch, registers, memory, commit = self.retirement, self.branch, self.registers, self.memory, c.commit
+        r, branch, registers, commit = self.retirement, self.branch, self.registers, c.commit
         # An instruction changes PC at its first write. A doomed instruction traps after the last write of its predecessor.
         with m.If(commit.first | self.traps):
             m.d.sync += [
                 r.pc_before.eq(branch.pc), r.br_before.eq(branch.br), r.backward_before.eq(branch.backward),
                 r.instruction.eq(Mux(commit.first, c.instruction, c.trapping)),
-                r.address.eq(memory.address),
-                r.m_word_before.eq(memory.old_word), r.m_cotangent_before.eq(memory.old_cotangent),
+                r.address.eq(c.target),
                 *(getattr(r, f"{place}_written").eq(0) for place in WRITTEN),
             ]  # fmt: skip
             for place, (word, cotangent) in c.old.items():

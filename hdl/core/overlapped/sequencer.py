@@ -1,9 +1,10 @@
 """The sequencer of an overlapped core: three instructions are on their way to execution while one executes.
 
-    fetch → decode → read [→ address → access] → execute … → write …
+    fetch → decode → read [→ access] → execute … → write …
 
-The last write of an instruction falls into the first cycle of execution of the next. Cycles are additive (docs/reference/timing.md):
-they depend on no other instruction.
+The last write of an instruction falls into the first cycle of execution of the next. An instruction on memory is addressed in each cycle in
+which it is read and waits. It waits longer if its address or its word is not known in the cycle before it would begin. Cycles are additive
+(docs/reference/timing.md).
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ class OverlappedSequencer(wiring.Component):
                 "run": In(1),
                 #: all instructions stop here: a trap, or an end of the program
                 "abandon": In(1),
+                #: the instruction that is read is one on memory, and will be executed
+                "accesses": In(1),
+                #: its address register is written in this cycle, and in the next
+                "stale": In(1),
+                "unknown": In(1),
                 #: the instruction that is read has no effect, but traps or halts
                 "doomed": In(1),
                 #: only after the instruction that executes is the next one known
@@ -56,6 +62,9 @@ class OverlappedSequencer(wiring.Component):
                 "closing": Out(ENDING),
                 #: no row of an instruction that executes follows, so the operands of the next cycle are those of the next instruction
                 "fresh": Out(1),
+                #: the memory is read for the instruction that is read; and: a word that was read in the cycle before is right
+                "reads": Out(1),
+                "ready": Out(1),
                 #: the row of the next cycle; the microword of the next cycle, which may be the first of the next instruction; and that of
                 #: this cycle. They are undefined outside of execution.
                 "row": Out(microword),
@@ -115,14 +124,25 @@ class OverlappedSequencer(wiring.Component):
             reading.eq(~idle & ~self.restart & (self.advance | (reading & ~self.launch))),
         ]
 
-        # ------------------------------------------------ phases
-        follows, memory = Signal(), Signal()
+        # ------------------------------------------------ memory
+        accessed = Signal()
+        stores = self.commits.memory | self.commits.memory_cotangent
         m.d.comb += [
-            memory.eq(self.head.memory & ~self.doomed),
+            # for any instruction, since most instructions do not use the word
+            self.reads.eq(reading),
+            self.ready.eq(accessed & ~(self.stale | self.unknown | stores)),
+        ]
+        m.d.sync += accessed.eq(self.reads & ~self.launch)
+
+        # ------------------------------------------------ phases
+        follows, waits = Signal(), Signal()
+        m.d.comb += [
+            waits.eq(self.accesses & ~self.ready),
             # The instruction that is read is the next one.
             follows.eq((phase == Phase.READ) | (self.ending & ~self.redirects)),
-            self.launch.eq(self.run & ((follows & ~memory) | (phase == Phase.ACCESS))),
+            self.launch.eq(self.run & ((follows & ~waits) | (phase == Phase.ACCESS))),
         ]
+        waiting = Mux(self.unknown, Phase.ADDRESS, Phase.ACCESS)
         with m.Switch(phase):
             with m.Case(Phase.IDLE):
                 m.d.sync += phase.eq(Mux(self.run, Phase.FETCH, Phase.IDLE))
@@ -131,14 +151,14 @@ class OverlappedSequencer(wiring.Component):
             with m.Case(Phase.DECODE):
                 m.d.sync += phase.eq(Mux(self.run, Phase.READ, Phase.IDLE))
             with m.Case(Phase.READ):
-                m.d.sync += phase.eq(Mux(self.run, Mux(memory, Phase.ADDRESS, Phase.RUN), Phase.IDLE))
+                m.d.sync += phase.eq(Mux(self.run, Mux(waits, Phase.ACCESS, Phase.RUN), Phase.IDLE))
             with m.Case(Phase.ADDRESS):
                 m.d.sync += phase.eq(Mux(self.run, Phase.ACCESS, Phase.IDLE))
             with m.Case(Phase.ACCESS):
                 m.d.sync += phase.eq(Mux(self.run, Phase.RUN, Phase.IDLE))
             with m.Case(Phase.RUN):
                 with m.If(self.ending & self.run):
-                    m.d.sync += phase.eq(Mux(self.redirects, Phase.FETCH, Mux(memory, Phase.ADDRESS, Phase.RUN)))
+                    m.d.sync += phase.eq(Mux(self.redirects, Phase.FETCH, Mux(waits, waiting, Phase.RUN)))
                 # The last write, or the trap of an instruction that is doomed
                 with m.Elif(~active & ~doom):
                     m.d.sync += phase.eq(Phase.IDLE)

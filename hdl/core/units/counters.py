@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.parameters import COUNTER
@@ -15,7 +15,7 @@ class Counters(wiring.Component):
     """Cycles of a trapping instruction are not counted. Toggled bits are counted three cycles late; no host can read them earlier."""
 
     def __init__(self, width: int, waits: bool = False) -> None:
-        """`waits`: an instruction takes `waiting` cycles more than those from the first to the last."""
+        """`waits`: an instruction takes `waiting` cycles more than those from the first to the last, and in its last cycle `ahead` more."""
         self.width = width
         self.waits = waits
         super().__init__(
@@ -23,7 +23,7 @@ class Counters(wiring.Component):
                 #: the first cycle of an instruction, and the last cycle of an instruction that retires
                 "first": In(1),
                 "last": In(1),
-                **({"waiting": In(3)} if waits else {}),
+                **({"waiting": In(3), "ahead": In(signed(2))} if waits else {}),
                 #: exclusive or of the old and the new words, or zero; and whether the new words are written
                 "changes": In(width).array(4),
                 "writes": In(1),
@@ -48,7 +48,8 @@ class Counters(wiring.Component):
         with m.If(self.first):
             m.d.sync += elapsed.eq(1 + self.waiting if self.waits else 2)
         with m.If(self.last):
-            m.d.sync += [self.cycles.eq(self.cycles + elapsed), self.retired.eq(self.retired + 1)]
+            taken = elapsed + self.ahead if self.waits else elapsed
+            m.d.sync += [self.cycles.eq(self.cycles + taken), self.retired.eq(self.retired + 1)]
 
         # Population count in three cycles: toggled bits, sums of eight bits, the total.
         changed, writes = [Signal(self.width, name=f"changed_{i}") for i in range(4)], Signal(2)

@@ -9,6 +9,7 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import NamedTuple
 
+from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
@@ -38,7 +39,8 @@ def variant_of(
     program: Program, backward: bool, overflow: bool, checks: bool, cycles: bool = False, core: str = "small"
 ) -> Variant:
     """The translation of an instance of a batch."""
-    ghosts = ghosts_of(program)
+    # On an overlapped core an uncompute block takes other cycles than its compute block, so it is executed where they are counted.
+    ghosts = None if cycles and core_units(core).overlapped else ghosts_of(program)
     return Variant(
         backward=backward, overflow=overflow, checks=checks, whole=False, cycles=cycles, core=core, ghosts=ghosts
     )

@@ -168,16 +168,17 @@ def decoded(
     def number(register: int) -> int:
         return registers.setdefault(register, len(registers)) if renumbered else register
 
-    def row(i: Instruction) -> tuple[int, int]:
+    def row(code: Sequence[Instruction], at: int) -> tuple[int, int]:
+        i = code[at]
         same = differentiating and i.ra == i.rb and may_be_same(i.opcode)
         handler = HALT if i.opcode.halts else numbers[i.opcode, same]
         named = [number(getattr(i, f)) if f in i.opcode.fields else 0 for f in ("rd", "ra", "rb")]
         packed = handler | named[0] << 8 | named[1] << 16 | named[2] << 24 | w.signed(i.imm) << 32
-        return packed, _cycles(i, w, differentiating, core) if cycles and not i.opcode.halts else 0
+        return packed, _cycles(code, at, w, differentiating, core) if cycles and not i.opcode.halts else 0
 
     for first, code in ((0, forward), (count + 1, [inverse(i, table) for i in reversed(forward)])):
-        for at, i in enumerate(code):
-            out[first + at] = row(i)
+        for at in range(count):
+            out[first + at] = row(code, at)
     out[-1] = row_of(count, program.finish if backward else program.start, -1 if backward else 1), len(registers) or 1
     return out
 
@@ -187,12 +188,13 @@ def row_of(count: int, pc: int, direction: int) -> int:
     return pc if direction > 0 else 2 * count - pc
 
 
-def _cycles(i: Instruction, w: Format, differentiating: bool, core: str) -> int:
+def _cycles(code: Sequence[Instruction], at: int, w: Format, differentiating: bool, core: str) -> int:
     # Imported here: the schedule is computed only where cycles are counted.
     from retrograd.isa.microarchitecture.micro_operations import core_units
-    from retrograd.isa.microarchitecture.timing import cycles
+    from retrograd.isa.microarchitecture.timing import addressing, cycles
 
-    return cycles(i.opcode, w, differentiating, i.ra == i.rb, core_units(core))
+    i, fact = code[at], addressing(code, at, at + 1)
+    return cycles(i.opcode, w, differentiating, i.ra == i.rb, core_units(core), fact)
 
 
 # ---------------------------------------------------------------- handlers

@@ -14,7 +14,8 @@ that compute reads or writes. Translated code checks this in each run:
 
 Where a condition fails, the function returns before the uncompute block (Exit.UNCOMPUTE), and the interpreter executes it. The
 program then runs without ghosts (`disable_ghosts`). The steps, the cycles and the counts of the skipped block are those of compute, because
-each of its instructions is the inverse of one of compute's.
+each of its instructions is the inverse of one of compute's. Cycles of an overlapped core also depend on the instruction behind, so a batch
+that counts them has no ghosts.
 
 Differentiating code has no ghosts: cotangents are not restored by an uncompute block.
 """

@@ -300,10 +300,16 @@ class Translator:
     def _cycles(self, executed: list[int]) -> int:
         # Imported here: the schedule is computed only where cycles are counted.
         from retrograd.isa.microarchitecture.micro_operations import core_units
-        from retrograd.isa.microarchitecture.timing import cycles
+        from retrograd.isa.microarchitecture.timing import addressing, cycles
 
-        found, units = [self.flow.code[at] for at in executed], core_units(self.variant.core)
-        return sum(cycles(i.opcode, self.w, False, i.ra == i.rb, units) for i in found)
+        code, units = self.flow.code, core_units(self.variant.core)
+        # No instruction is next of the last in either direction, which lie in the middle and at the end of the code.
+        size = len(code) // 2
+        next_of = {at: at + 1 if at + 1 != size else -1 for at in executed}
+        return sum(
+            cycles(code[at].opcode, self.w, False, code[at].ra == code[at].rb, units, addressing(code, at, after))
+            for at, after in next_of.items()
+        )
 
     def _go(self, node: Node | None, at: int) -> None:
         if node is None:

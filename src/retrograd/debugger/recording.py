@@ -55,9 +55,7 @@ class Step(NamedTuple):
 
     def execution(self, program: Program) -> Execution:
         """The executed instruction with its direction and D, on which its cycles and its energy depend."""
-        i = program.instructions[self.pc]
-        opcode = i.opcode if self.direction > 0 else program.table.inverse(i.opcode)
-        return Execution(opcode, self.differentiating, i.ra == i.rb, self.direction)
+        return Execution.at(program, self.pc, self.differentiating, self.direction)
 
     def text(self, program: Program) -> str:
         """The instruction as assembly text; backward, its inverse."""

@@ -130,13 +130,12 @@ class Session:
 
     def counts(self) -> Counts:
         """The counts of the steps between the opening of the session and this one: by line, and to be priced."""
-        machine, table = self.machine, self.machine.program.table
+        machine = self.machine
         executed: dict[tuple[int, Execution], int] = {}
         for way, hits in self.timeline.executed.items():
-            for pc, (i, n) in enumerate(zip(machine.program.instructions, hits, strict=True)):
+            for pc, n in enumerate(hits):
                 if n:
-                    opcode = i.opcode if way > 0 else table.inverse(i.opcode)
-                    executed[pc, Execution(opcode, machine.differentiating, i.ra == i.rb, way)] = n
+                    executed[pc, Execution.at(machine.program, pc, machine.differentiating, way)] = n
         return Counts(machine.program, executed, machine.dropped_bits - self._dropped, core=machine.core)
 
     def resolve(self, where: str) -> frozenset[int]:

@@ -162,6 +162,80 @@ def test_each_instruction_gets_what_the_last_one_wrote(lockstep: Any, lifted: bo
         assert executed.total() > len(body) ** 2
 
 
+def on_memory() -> Iterator[list[Instruction]]:
+    """Instructions on memory behind others that write the address register, or the word. r5 and r6 are 0; memory holds 1, 2, 3, …"""
+    add, mul, load = of("imm.add", rd=4, imm=1), of("mul.add", rd=7, ra=1, rb=2), of("ld.add", rd=1, ra=5)
+    # The register is written last, by one cycle and by several; first of two; and two instructions before.
+    yield [
+        of("imm.add", rd=5, imm=2),
+        load,
+        add,
+        of("ld.xor", rd=2, ra=5, imm=1),
+        of("imm.sub", rd=5, imm=1),
+        of("st.add", rb=1, ra=5),
+    ]
+    yield [of("mul.add", rd=5, ra=1, rb=2), load, of("swap", rd=5, ra=6), load, of("swap", rd=6, ra=5), load]
+    yield [of("imm.add", rd=5, imm=3), add, load, mul, of("imm.sub", rd=5, imm=1), mul, load, add]
+    # A word is stored before it is read, at once and later, and another is.
+    for store in (
+        of("st.add", rb=2, ra=5, imm=1),
+        of("exch", rd=2, ra=5, imm=1),
+        of("fmulst.add", rd=3, ra=5, rb=4, imm=1),
+    ):
+        yield [store, of("ld.add", rd=1, ra=5, imm=1), store, of("ld.add", rd=1, ra=5, imm=2), mul, store, add, load]
+        yield [
+            store,
+            of("exch", rd=1, ra=5, imm=1),
+            mul,
+            of("exch", rd=2, ra=5, imm=1),
+            mul,
+            of("ld.add", rd=2, ra=6, imm=1),
+        ]
+    # The register and the word are written by one instruction.
+    yield [
+        of("exch", rd=5, ra=6),
+        load,
+        of("exch", rd=5, ra=6),
+        of("exch", rd=6, ra=5, imm=1),
+        of("exch", rd=2, ra=6, imm=-1),
+    ]
+    # behind a branch, and outside of memory
+    yield [
+        of("goto.ne", ra=5, rb=6, imm=3),
+        load,
+        of("goto.ne", ra=5, rb=6, imm=1),
+        of("from.ne", ra=5, rb=6, imm=3),
+        load,
+    ]
+    yield [mul, of("ld.add", rd=1, ra=5, imm=9), add]
+    yield [add, of("ld.add", rd=1, ra=5, imm=-1), add]
+
+
+def memory_checked(lockstep: Any, execute: Execute, lifted: bool) -> None:
+    """There and back, at once and in steps."""
+    for body in on_memory():
+        for steps, runs in ((99, 1), (1, 4)):
+            both = lockstep.Lockstep(code(Q32, *body), range(8))
+            both.differentiate(lifted)
+            for r in range(1, 5):
+                both.set(Space.REGISTERS, r, r)
+            for at in range(8):
+                both.set(Space.DATA, at, at + 1)
+                if lifted:
+                    both.set(Space.REGISTER_COTANGENTS, at, 0 if at in (0, 7) else at << 16)
+                    both.set(Space.DATA_COTANGENTS, at, at << 17)
+            for _ in range(2):
+                for _ in range(runs):
+                    both.run(steps)
+                both.turn()
+            both.check(execute)
+
+
+@pytest.mark.parametrize("lifted", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_words_of_memory_are_those_that_were_stored(lockstep: Any, lifted: bool) -> None:
+    memory_checked(lockstep, simulation(Q32).run, lifted)
+
+
 def dropped() -> Iterator[list[Instruction]]:
     """Instructions after which the fetched instructions are not executed: jumps, turns and traps."""
     add, other = of("imm.add", rd=1, imm=1), of("imm.add", rd=2, imm=1)
@@ -227,6 +301,20 @@ def test_flags_at_the_ends_of_a_word(lockstep: Any, lifted: bool) -> None:
 # ---------------------------------------------------------------- the checks can fail
 
 _CORE, _SEQUENCER, _NETWORK = "core.overlapped.core", "core.overlapped.sequencer", "core.overlapped.operand_network"
+_PORT = "core.memory_port"
+#: addresses and memory words that are read too early, in both directions or backward; cycles that are counted for the other instruction
+MEMORY_FAULTS = [
+    (_CORE, "sequencer.unknown.eq(hits[-1])", "sequencer.unknown.eq(0)"),
+    (_CORE, "sequencer.unknown.eq(hits[-1])", "sequencer.unknown.eq(hits[-1] & ~self.branch.backward)"),
+    (_SEQUENCER, "(self.stale | self.unknown | stores)", "(self.stale | self.unknown)"),
+    (_SEQUENCER, "(self.stale | self.unknown | stores)", "(self.unknown | stores)"),
+    (_PORT, "Mux(writes & (write.addr == place), word, found)", "found"),
+    (_PORT, "Mux(wrote & (target == place), written, found)", "found"),
+    (_CORE, "target.eq(running_address)", "target.eq(memory.address)"),
+    (_CORE, "sequencer.ready & ~memory.valid", "sequencer.ready & 0"),
+    (_CORE, "Mux(sequencer.unknown, 1, ", "Mux(sequencer.unknown, 0, "),
+    (_CORE, "sequencer.ending & ~running.redirects & read_inside", "sequencer.ending & read_inside"),
+]  # fmt: skip
 #: unit, the text there, the planted text: stale operands, instructions that are not dropped, and traps that are not precise
 FAULTS = [
     (_NETWORK, "hits.append((fresh & Cat(found).any(), writes[half]))", "pass"),
@@ -236,7 +324,7 @@ FAULTS = [
     (_CORE, "kept = Mux(hit, written, latch)", "kept = latch"),
     (_CORE, "found = Mux(commit[what] & (now[what] == read[field]), written,", "found = Mux(0, written,"),
     ("core.register_file", "transparent_for=[write] if self.transparent else ()", "transparent_for=()"),
-    (_CORE, "MemoryPort(width, p.data_words, transparent=True)", "MemoryPort(width, p.data_words)"),
+    (_CORE, "MemoryPort(width, p.data_words, ahead=True)", "MemoryPort(width, p.data_words)"),
     (_CORE, "commit[_NAMED[what]] == field", "commit.field == field"),
     (_CORE, "self.window.address, numbers[1])", "self.window.address, numbers[0])"),
     (_CORE, "DiscardedCotangents(width, chained=True)", "DiscardedCotangents(width)"),
@@ -256,6 +344,24 @@ FAULTS = [
     (_CORE, "guards.overflow.eq(writing.modes.overflow)", "guards.overflow.eq(~writing.modes.overflow)"),
     (_CORE, "backward.eq(Mux(commit.first, branch.next_backward, branch.backward))", "backward.eq(0)"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("unit", "old", "new_text"),
+    [pytest.param(*fault, marks=[] if k in (0, 1, 4) else pytest.mark.slow) for k, fault in enumerate(MEMORY_FAULTS)],
+)
+def test_a_fault_of_the_memory_is_found(
+    lockstep: Any, planted: Callable[[str, str, str], type], unit: str, old: str, new_text: str
+) -> None:
+    planted(unit, old, new_text)
+    execute = Simulation(new_planted()).run
+
+    def both_checked() -> None:
+        for lifted in (True, False):
+            memory_checked(lockstep, execute, lifted)
+
+    with pytest.raises(AssertionError):
+        both_checked()
 
 
 @pytest.mark.share(0)

@@ -151,7 +151,7 @@ def test_both_ways_of_d_are_told_apart() -> None:
     assert way.cycles > forward.cycles
     last = again - back
     assert {(e.lifted, e.direction) for e in last.executions} == {(False, 1)}
-    start = Execution(rg.TABLE["start"], False, True, 1)
+    start = Execution.at(forward.program, forward.program.start, False, 1)
     assert {**last.executions, start: 1} == forward.executions
 
 

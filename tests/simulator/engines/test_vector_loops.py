@@ -321,12 +321,12 @@ def test_instances_of_a_batch(checks: bool, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(jit_compiler(), "lanes", 1)
     failed = 0
     for seed in range(100, 108):
-        case = generate(seed)
+        case, core = generate(seed), ("small", "fast")[seed % 2]
         rows = np.array([case.memory, case.memory[::-1]], dtype=np.uint64)
-        ran = run_batch(case.program, rows, overflow=case.overflow, checks=checks, cycles=True)
+        ran = run_batch(case.program, rows, overflow=case.overflow, checks=checks, cycles=True, core=core)
         assert ran.cycles is not None
         for i, row in enumerate(rows.tolist()):
-            machine = rg.Machine(case.program, overflow=case.overflow)
+            machine = rg.Machine(case.program, overflow=case.overflow, core=core)
             machine.load(0, row)
             try:
                 machine.run()

@@ -165,12 +165,13 @@ def instance(
     backward: bool = False,
     limit: int = 1 << 40,
     modes: int = Modes.CHECKS | Modes.OVERFLOW,
+    core: str = "small",
 ) -> tuple[list[int], tuple[int, int, int, int]]:
     """(memory after it, results of the function) of the second of three instances."""
     w, n = program.format, len(words)
     memory = np.full((n + 1, 3), 7, np.int64)
     memory[:n, 1] = [w.signed(word) for word in words]
-    code = decoded(program, backward=backward, cycles=bool(modes & Modes.CYCLES))
+    code = decoded(program, backward=backward, cycles=bool(modes & Modes.CYCLES), core=core)
     result = interpret_of(w)(code, memory.reshape(-1), 1, 3, n, limit, int(modes))
     assert (memory[:, ::2] == 7).all()
     assert memory[n, 1] == 7
@@ -185,7 +186,8 @@ def check_instances(seeds: Iterable[int], generator: ModuleType) -> Counter[int]
         program = case.program
         for backward in (False, True):
             for overflow in (True, False):
-                machine = rg.Machine(program, backward=backward, overflow=overflow)
+                core = "small" if overflow else "fast"
+                machine = rg.Machine(program, backward=backward, overflow=overflow, core=core)
                 machine.memory[: len(case.memory)] = case.memory
                 words = list(machine.memory)
                 limit = case.bound if seed % 2 else case.bound // 3
@@ -196,7 +198,7 @@ def check_instances(seeds: Iterable[int], generator: ModuleType) -> Counter[int]
                     trapped = True
                 modes = Modes.CHECKS | Modes.CYCLES | (Modes.OVERFLOW if overflow else 0)
                 after, (why, steps, lost, cycles) = instance(
-                    program, words, backward=backward, limit=limit, modes=modes
+                    program, words, backward=backward, limit=limit, modes=modes, core=core
                 )
                 ends[why] += 1
                 assert after == list(machine.memory), seed
