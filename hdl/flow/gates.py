@@ -13,7 +13,10 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +56,9 @@ class GateCounts:
 
     def __mul__(self, times: int) -> GateCounts:
         return GateCounts(*(times * n for n in self.as_dict().values()))
+
+    def __add__(self, other: GateCounts) -> GateCounts:
+        return self - other * -1
 
     def __sub__(self, other: GateCounts) -> GateCounts:
         return GateCounts(
@@ -101,16 +107,17 @@ def units(parameters: Parameters, microcode: Microcode | None = None) -> tuple[d
     """The gates of each function unit, and of the rest of the core; and the core in levels."""
     code = microcode or microcode_for(parameters)
     core = core_of(parameters, code)
-    parts: dict[str, Any] = {
-        Unit.LOGIC.value: core.logic,
-        Unit.MULTIPLIER.value: core.multiplier,
-        Unit.ROM.value: core.rom,
-        Unit.DIVIDER.value: core.divider,
-        "branch unit": BranchUnit(parameters),
-        "decoder": core.decoder,
+    parts: dict[str, Sequence[Any]] = {
+        Unit.LOGIC.value: [core.logic],
+        Unit.MULTIPLIER.value: [core.multiplier],
+        Unit.ROM.value: [core.rom],
+        # They differ: one finds roots.
+        Unit.DIVIDER.value: [*core.dividers.values()],
+        "branch unit": [BranchUnit(parameters)],
+        "decoder": [core.decoder],
     }
     times = Counter(unit.value for slot in parameters.microarchitecture.slots for unit in slot)
-    found = {name: count(part) * times.get(name, 1) for name, part in parts.items()}
+    found = {name: reduce(add, map(count, each)) * (times.get(name, 1) // len(each)) for name, each in parts.items()}
     rest, levels = synthesise(core_of(parameters, code))
     for gates in found.values():
         rest = rest - gates

@@ -211,7 +211,9 @@ class UnitProver:
         }  # fmt: skip
         if self._most(unit, which) >= 1 << len(r["digits"]) - 1:
             raise Refuted("the digits have no room")
-        self._show([(name, terms.equal(after[name], word, len(r[name]))) for name, word in expected.items()])
+        # A root of a negative number is void, so its digits do not matter.
+        given = [terms.negation(terms.piece_of(x, width - 1, 1))] if plan.root else []
+        self._show([(name, terms.equal(after[name], word, len(r[name]))) for name, word in expected.items()], given)
 
     def _cycle(self, unit: Divider, which: int) -> None:
         """One cycle of the induction, from any state of the recurrence with cycles left."""

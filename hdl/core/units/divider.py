@@ -64,6 +64,10 @@ class Divider(wiring.Component):
         self.divisions = tuple(divisions)
         self.plans = [plan(division, width, digits) for division in divisions]
         self.shifts = tuple(shifts)
+        #: bits of the greatest remainder but for two: less than y for a quotient, at most 2·root for a root
+        self.rest_bits = width
+        if self.plans and all(p.root for p in self.plans):
+            self.rest_bits = max(_bits(d, width) for d in divisions) // 2
         self.quotient_bits = max(width, *(_bits(d, width) // (2 if d.root else 1) + 1 for d in divisions), 0)
         super().__init__(
             {
@@ -87,14 +91,16 @@ class Divider(wiring.Component):
         most = 2 * self.digits - 1
         down = Signal(width + most)
         divisor = Signal(width)
-        remains = Signal(width + 2)
+        remains = Signal(self.rest_bits + 2)
         digits = Signal(self.quotient_bits)
         left = Signal(range(width + 1))
         is_root, rounded, negative, void = Signal(), Signal(), Signal(), Signal()
         kinds = {p.root for p in self.plans}
+        x: Any = _magnitude(self.x)
         if len(kinds) == 1:
-            # Half of the hardware is for the other kind.
-            m.d.comb += is_root.eq(kinds.pop())
+            # Half of the hardware is for the other kind, and a root has no negative operand.
+            m.d.comb += is_root.eq(True in kinds)
+            x = self.x if True in kinds else x
 
         with m.If(self.start):
             m.d.sync += [
@@ -110,7 +116,7 @@ class Divider(wiring.Component):
                         m.d.sync += [
                             rounded.eq(p.rounded),
                             left.eq(p.cycles),
-                            down.eq(_magnitude(self.x) << (most - p.zeros)),
+                            down.eq(x << (most - p.zeros)),
                             negative.eq(0 if p.root else self.x[-1] ^ self.y[-1]),
                             void.eq(self.x[-1] if p.root else self.y == 0),
                         ]
@@ -146,8 +152,7 @@ class Divider(wiring.Component):
         self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int
     ) -> tuple[Any, Any]:
         """The remainder and the digits after one more digit."""
-        width = self.width
-        bits = width + 4
+        bits = self.rest_bits + 4
         top = Signal(bits, name=f"top_{k}")
         taken = Signal(bits, name=f"taken_{k}")
         difference = Signal(bits + 1, name=f"difference_{k}")
@@ -163,7 +168,7 @@ class Divider(wiring.Component):
             difference.eq(top - taken),
         ]
         digit = ~difference[-1]
-        rest = Signal(width + 2, name=f"rest_{k}")
+        rest = Signal(self.rest_bits + 2, name=f"rest_{k}")
         m.d.comb += rest.eq(Mux(digit, difference, top))
         return rest, Cat(digit, digits[:-1])
 
@@ -171,8 +176,8 @@ class Divider(wiring.Component):
         self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int
     ) -> tuple[Any, Any]:
         """The remainder and the digits after two more digits, which are one to the base 4."""
-        width, bits = self.width, self.width + 6
-        top, rest = Signal(bits, name=f"top_{k}"), Signal(width + 2, name=f"rest_{k}")
+        bits = self.rest_bits + 6
+        top, rest = Signal(bits, name=f"top_{k}"), Signal(self.rest_bits + 2, name=f"rest_{k}")
         places = (down[len(down) - 4 * k - 4 : len(down) - 4 * k], down[len(down) - 2 * k - 2 : len(down) - 2 * k])
         m.d.comb += top.eq(Mux(is_root, Cat(places[0], remains), Cat(places[1], remains)))
         # d·y = y, 2y, 2y + y; d·(8·root + d) = 8·root + 1, 16·root + 4, (16·root + 9) + 8·root

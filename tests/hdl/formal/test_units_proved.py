@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from amaranth.hdl import Signal
 from retrograd.hdl.core.core import Core
@@ -17,7 +18,6 @@ from retrograd.hdl.formal.unit_proofs import UnitProver
 from retrograd.hdl.microcode import microcode_for
 from retrograd.hdl.microword import Division
 from retrograd.hdl.parameters import Parameters
-from retrograd.hdl.reversible.circuit import transposed
 from retrograd.hdl.simulation.bit_netlist import BitNetlist
 from retrograd.isa.expr import apply_operation, half
 from retrograd.isa.microarchitecture.micro_operations import CORES
@@ -79,6 +79,22 @@ def test_every_claim(part: str, width: int) -> None:
 PAIRS = [[k & 255, k >> 8] for k in range(65536)]
 
 
+def columns(words: Sequence[int], width: int) -> list[int]:
+    """Bit k of column i is bit i of `words[k]`."""
+    rows = np.array(words, dtype=np.uint64)
+    bits = [np.packbits((rows >> i & 1).astype(np.uint8), bitorder="little") for i in range(width)]
+    return [int.from_bytes(column.tobytes(), "little") for column in bits]
+
+
+def rows(found: Sequence[int]) -> list[int]:
+    """The words of 65536 rows, from their columns."""
+    out = np.zeros(65536, dtype=np.uint64)
+    for i, column in enumerate(found):
+        bits = np.unpackbits(np.frombuffer(column.to_bytes(8192, "little"), np.uint8), bitorder="little")
+        out |= bits.astype(np.uint64) << i
+    return [int(word) for word in out]
+
+
 class Lanes:
     """A unit on 65536 pairs of words at once. Its memories are tables."""
 
@@ -89,7 +105,7 @@ class Lanes:
         self.state = [self.ones * bit for bit in self.netlist.initial]
         self.inputs = [0] * len(self.netlist.inputs)
         for signal, words in zip((unit.x, unit.y), zip(*pairs, strict=True), strict=True):
-            for line, column in zip(self.netlist.signal(signal), transposed(words, len(signal)), strict=True):
+            for line, column in zip(self.netlist.signal(signal), columns(words, len(signal)), strict=True):
                 self.inputs[line - self.netlist.inputs.start] = column
 
     def set(self, signal: Signal, word: int) -> None:
@@ -101,13 +117,13 @@ class Lanes:
         after = {j: v[line] for j, line in self.netlist.next.items()}
         for port in self.netlist.reads:
             table = self.netlist.memories[port.memory][2]
-            words = [table[at] for at in transposed([v[line] for line in port.address], 65536)]
-            after |= {port.first + k: column for k, column in enumerate(transposed(words, port.width))}
+            words = [table[at] for at in rows([v[line] for line in port.address])]
+            after |= {port.first + k: column for k, column in enumerate(columns(words, port.width))}
         self.state = [after[j] for j in range(len(self.state))]
 
     def get(self, signal: Signal) -> list[int]:
         v = self.netlist.evaluate(self.inputs, self.state, self.ones)
-        return transposed([v[line] for line in self.netlist.signal(signal)], 65536)
+        return rows([v[line] for line in self.netlist.signal(signal)])
 
 
 @pytest.mark.slow
@@ -156,7 +172,7 @@ def test_all_quotients_and_roots_of_8_bits(name: str) -> None:
     assert seen == {"divshift", "divround", "sqrtround"}
 
 
-@pytest.mark.slow
+@pytest.mark.share(20)
 @pytest.mark.parametrize("draw", range(16))
 @pytest.mark.parametrize(("w", "k"), [(Q8, 2), (Q8, 4), (Format(16, 8), 4), (Format(16, 8), 8), (Format(16, 8), 16)])
 def test_quotients_by_every_divisor(w: Format, k: int, draw: int) -> None:
