@@ -181,14 +181,12 @@ class ScaledDivider(wiring.Component):
             m.d.sync += [digits.eq((digits << k) + digit), left.eq(left - 1)]
 
         # ------------------------------------------------ the correction, and the place of rounding
-        over = Signal()
-        up = Signal()
+        # The remainder is at least y' = 1 − e if it and e carry into the place of 1. From there the carry goes on into the quotient.
+        rest = remains[k : k + point]
+        carried = Cat(error, Const(0, point - len(error)), remains[k + point], digits[0] & rounded)
+        total = Cat(rest, digits[0] ^ rounded, digits[1:]) + carried
         quotient = Signal(signed(self.quotient_bits - 1))
-        m.d.comb += [
-            over.eq((remains[k:] + error)[point]),
-            up.eq((digits[0] & over) | (rounded & (digits[0] | over))),
-            quotient.eq(digits[1:].as_signed() + up),
-        ]
+        m.d.comb += quotient.eq(total[point + 1 :])
         with m.Switch(self.shift):
             for index, shift in enumerate(self.shifts):
                 with m.Case(index):
@@ -237,9 +235,10 @@ def _leading(word: Any, first: int, count: int) -> Any:
 
 
 def _carried(words: tuple[Any, Any, Any]) -> tuple[Any, Any]:
-    """Two words with the sum of three."""
+    """Two words with the sum of three, of which the last has no bits in the first limb."""
     x, y, z = words
-    return x ^ y ^ z, ((x & y) | (x & z) | (y & z)) << 1
+    carries = (x & y) | (x & z) | (y & z)
+    return Cat(x[:LIMB], (x ^ y ^ z)[LIMB:]), Cat(y[:LIMB], Const(0, 1), carries[LIMB:])
 
 
 def _product(m: Module, x: Any, y: Any, name: str) -> tuple[Any, Any]:

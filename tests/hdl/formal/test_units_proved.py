@@ -251,7 +251,7 @@ SCALED_FAULTS = [
     # digits that do not overlap
     ("(digits << k) + digit", "(digits << k) + digit[:k]", "the digits"),
     # a correction too few
-    ("over.eq((remains[k:] + error)[point])", "over.eq(0)", "the result"),
+    ("carried = Cat(error,", "carried = Cat(error & 0,", "the result"),
     # a quotient that starts a root
     ("roots.start.eq(self.start & is_root)", "roots.start.eq(self.start)", "the start of roots"),
 ]
