@@ -26,6 +26,17 @@ from retrograd.hdl.formal.units.comparisons import (
 )
 from retrograd.hdl.netlist import nir
 
+
+def _at_most(x: Word, y: Word, size: int) -> Word:
+    """x ≤ y, unsigned."""
+    return terms.apply("u<=", 1, [size, size], [x, y])
+
+
+def _wide(word: Word, size: int, by: int = 0) -> Word:
+    """An unsigned word · 2^by in `size` bits."""
+    return placed(word, by, size, signed=False)
+
+
 #: shows that facts follow from given ones, or raises Refuted
 Show = Callable[[Sequence[tuple[str, Word]], Sequence[Word]], None]
 
@@ -122,7 +133,7 @@ class ScaledDividerProver:
         hw, own, words = self._state()
         hw.tick()
         scale, places, size = hw.peek(own["scale"]), hw.peek(own["places"]), len(own["places"])
-        z = terms.subtract(places, placed(words["s"], 0, size, signed=False), size)
+        z = terms.subtract(places, _wide(words["s"], size), size)
         back = terms.apply("u>>", self.width, [self.width, size], [scale, z])
         wide = terms.apply("u<=", 1, [size, size], [z, self.width - 1])
         entry = hw.entry("entries", self._leading(scale, 1, self.table.index))
@@ -162,17 +173,16 @@ class ScaledDividerProver:
         h = terms.joined([(terms.piece_of(words["places"], 0, bits), bits), (0, size - bits)])
         moved = terms.apply("<<", size, [size, size], [placed(words["x"], 0, size), h])
         signed = terms.choice(words["negative"], terms.subtract(0, moved, size), moved, size)
-        total = terms.add(signed, placed(words["scale"], self.k - 1, size, signed=False), size)
+        total = terms.add(signed, _wide(words["scale"], size, self.k - 1), size)
+        dividend = _wide(hw.peek(own["dividend"]), size)
         facts = [
             ("A", terms.equal(hw.peek(own["base"]), terms.piece_of(read, 0, a), a)),
             ("B", terms.equal(hw.peek(own["slope"]), terms.piece_of(read, a, b), b)),
-            ("the dividend", terms.equal(placed(hw.peek(own["dividend"]), 0, size, signed=False), total, size)),
+            ("the dividend", terms.equal(dividend, total, size)),
+            ("the bound of the dividend", _at_most(dividend, _wide(words["scale"], size, self.k), size)),
         ]
-        self.show(facts, [self._at_most_scale(words)])
-
-    def _at_most_scale(self, words: dict[str, Word]) -> Word:
-        """|x| ≤ 2^(W − 1) ≤ scale."""
-        return terms.piece_of(words["scale"], self.width - 1, 1)
+        # |x| ≤ 2^(W − 1) ≤ scale
+        self.show(facts, [terms.piece_of(words["scale"], self.width - 1, 1)])
 
     def _reciprocal(self) -> None:
         """(r − 1)·2^places = (A − ⌊B·δ / 2^(fine − guard)⌋) / 2^guard, for the bits δ of y."""
@@ -183,7 +193,7 @@ class ScaledDividerProver:
         delta = self._leading(words["scale"], 1 + table.index, table.delta)
         product = self._times(words["slope"], table.sizes[1], delta, table.delta)
         cut = table.fine - table.guard
-        line = placed(terms.piece_of(product, cut, size - cut), 0, table.sizes[0], signed=False)
+        line = _wide(terms.piece_of(product, cut, size - cut), table.sizes[0])
         r = terms.piece_of(terms.subtract(words["base"], line, table.sizes[0]), table.guard, table.places)
         self._show_products([("r", hw.peek(own["r"]), r, table.places)])
 
@@ -195,15 +205,15 @@ class ScaledDividerProver:
         bits, left = self.k.bit_length() - 1, len(own["left"])
         products = []
         for word, bits_of in ((words["scale"], self.width), (words["dividend"], self.width + self.k)):
-            total = placed(word, places, size, signed=False)
+            total = _wide(word, size, places)
             for at, limb, length in self._limbs(word, bits_of):
                 one = self._times(words["r"], places, limb, length)
-                total = terms.add(total, placed(one, at, size, signed=False), size)
+                total = terms.add(total, _wide(one, size, at), size)
             products.append(total)
         whole = terms.piece_of(words["places"], bits, len(own["places"]) - bits)
-        count = terms.add(placed(whole, 0, left, signed=False), 1, left)
+        count = terms.add(_wide(whole, left), 1, left)
         error = terms.piece_of(terms.subtract(0, products[0], size), 0, self.unit.error_bits)
-        first = placed(products[1], 1, size, signed=False)
+        first = _wide(products[1], size, 1)
         self._show_products(
             [
                 ("e", hw.peek(own["error"]), error, self.unit.error_bits),
@@ -219,54 +229,32 @@ class ScaledDividerProver:
         """q, R → 2^k·(frac R + q·e), and the remainder is less than 2·y'; without digits left, all is held."""
         hw, own, words = self._state(ready=0)
         k, size = self.k, self.point + self.k + 4
-        q, fraction = (
-            terms.piece_of(words["remains"], self.point, k + 1),
-            terms.piece_of(words["remains"], 0, self.point),
-        )
-        total = placed(fraction, 0, size, signed=False)
-        given = [
-            terms.apply(
-                "u<=",
-                1,
-                [size, size],
-                [placed(words["error"], 0, size, signed=False), (1 << self.point) // ((2 << k) + 1)],
-            )
-        ]
+        remains, error, digits = words["remains"], words["error"], words["digits"]
+        q = terms.piece_of(remains, self.point, k + 1)
+        total = _wide(terms.piece_of(remains, 0, self.point), size)
         names: dict[Term, Term] = {}
-        for at, limb, length in self._limbs(words["error"], self.unit.error_bits):
+        given = [_at_most(_wide(error, size), (1 << self.point) // ((2 << k) + 1), size)]
+        for at, limb, length in self._limbs(error, self.unit.error_bits):
             one = self._times(q, k + 1, limb, length)
-            total = terms.add(total, placed(one, at, size, signed=False), size)
-            most = terms.subtract(placed(limb, k + 1, size, signed=False), placed(limb, 0, size, signed=False), size)
-            given.append(
-                terms.apply("u<=", 1, [size, size], [placed(without_products(one, names), 0, size, signed=False), most])
-            )
-        hw.tick()
-        remains, digits = hw.peek(own["remains"]), hw.peek(own["digits"])
-        error = placed(words["error"], 1, size, signed=False)
-        below = terms.apply("u<", 1, [size, size], [terms.add(total, error, size), 2 << self.point])
+            total = terms.add(total, _wide(one, size, at), size)
+            most = terms.subtract(_wide(limb, size, k + 1), _wide(limb, size), size)
+            given.append(_at_most(_wide(without_products(one, names), size), most, size))
+        below = terms.apply("u<", 1, [size, size], [terms.add(total, _wide(error, size, 1), size), 2 << self.point])
         left, bits = len(own["left"]), len(own["digits"])
         more = terms.negation(terms.equal(words["left"], 0, left))
-        following = terms.add(placed(words["digits"], k, bits, signed=False), placed(q, 0, bits, signed=False), bits)
-        pairs = {
-            "the remainder": (
-                placed(remains, 0, size, signed=False),
-                terms.choice(
-                    more, placed(total, k, size, signed=False), placed(words["remains"], 0, size, signed=False), size
-                ),
-                size,
-            ),
-            "the digits": (digits, terms.choice(more, following, words["digits"], bits), bits),
-            "a digit less": (
-                hw.peek(own["left"]),
-                terms.choice(more, terms.subtract(words["left"], 1, left), 0, left),
-                left,
-            ),
-        }
-        facts = [
-            (name, terms.equal(*(without_products(word, names) for word in (x, y)), n))
-            for name, (x, y, n) in pairs.items()
+        following = terms.add(_wide(digits, bits, k), _wide(q, bits), bits)
+        less = terms.subtract(words["left"], 1, left)
+        hw.tick()
+        pairs = [
+            ("the remainder", "remains", terms.choice(more, _wide(total, size, k), _wide(remains, size), size), size),
+            ("the digits", "digits", terms.choice(more, following, digits, bits), bits),
+            ("a digit less", "left", terms.choice(more, less, 0, left), left),
         ]
-        self.show([("the bound of the remainder", without_products(below, names)), *facts], given)
+        facts = [("the bound of the remainder", without_products(below, names))]
+        for name, register, word, n in pairs:
+            found = _wide(hw.peek(own[register]), n)
+            facts.append((name, terms.equal(without_products(found, names), without_products(word, names), n)))
+        self.show(facts, given)
 
     def _result(self, shift: int) -> None:
         """Q + 1 if y' can be subtracted, else Q; rounded by its last digit, shifted, and whether it fits; it is held."""
@@ -275,15 +263,15 @@ class ScaledDividerProver:
         found = [hw.peek(output) for output in unit_outputs(self.unit)]
         remains, point = words["remains"], self.point
         size, bits = point + 2, len(own["digits"]) + 2
-        rest = placed(terms.piece_of(remains, self.k, point + 1), 0, size, signed=False)
-        error = placed(words["error"], 0, size, signed=False)
+        rest = _wide(terms.piece_of(remains, self.k, point + 1), size)
+        error = _wide(words["error"], size)
         divisor = terms.subtract(1 << point, error, size)
         over = terms.apply("u<=", 1, [size, size], [divisor, rest])
         below = terms.apply(
             "u<",
             1,
             [size + 1, size + 1],
-            [placed(rest, 0, size + 1, signed=False), placed(divisor, 1, size + 1, signed=False)],
+            [_wide(rest, size + 1), _wide(divisor, size + 1, 1)],
         )
         quotient = placed(words["digits"], 0, bits)
         for one in (over, words["rounded"]):
@@ -329,7 +317,7 @@ class ScaledDividerProver:
     def _times(x: Word, bits: int, y: Word, more: int) -> Word:
         """The product of two unsigned words."""
         size = bits + more
-        return terms.apply("*", size, [size, size], [placed(word, 0, size, signed=False) for word in (x, y)])
+        return terms.apply("*", size, [size, size], [_wide(word, size) for word in (x, y)])
 
     @staticmethod
     def _limbs(word: Word, size: int) -> list[tuple[int, Word, int]]:
