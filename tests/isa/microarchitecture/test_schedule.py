@@ -59,6 +59,7 @@ FORMATS = [Format(64, 32), Format(32, 16), Format(8, 4)]
 MODES = [(False, False), (True, False), (True, True)]
 #: what the hardware has room for
 Q = Format(32, 16)
+FAST = CORES["fast"]
 
 
 # ---------------------------------------------------------------- what makes a schedule valid
@@ -79,6 +80,8 @@ def _of_slots(s: Schedule, units: Units) -> Iterator[str]:
     for m in s.operations:
         if m.slot >= len(units.slots) or m.unit not in units.slots[m.slot]:
             yield f"slot {m.slot} has no {m.unit.value}"
+        if m.slot and m.operation == "sqrtround":
+            yield f"slot {m.slot} finds no roots"
         if any(r.register // TEMPORARIES != m.slot for r in m.results if r.register is not None):
             yield f"slot {m.slot} writes temporaries of another"
     computed = Counter(r.node for m in s.operations for r in m.results)
@@ -232,7 +235,7 @@ def test_every_schedule_is_valid_and_computes_the_trees(opcode: Opcode) -> None:
 @pytest.mark.share(8)
 @pytest.mark.parametrize("opcode", OPCODES, ids=lambda o: o.name)
 def test_every_schedule_of_the_fast_core_too(opcode: Opcode) -> None:
-    rng, units = random.Random(opcode.code), CORES["fast"]
+    rng, units = random.Random(opcode.code), FAST
     for lifted, same in MODES:
         after, guards = trees(opcode, Q, lifted, same)
         s = schedule(after, guards, Q, units)
@@ -494,6 +497,28 @@ def test_lives_that_meet_are_found() -> None:
     wrong = replace(s, operations=(first, taken), temporaries=1, after={"d": Temporary(0), "a": Temporary(0)})
     assert violations(wrong, Q) == ["t0 is overwritten in cycle 1 and read in cycle 2"]
     assert not agrees(wrong, {"d": a + b, "a": a - b}, (), Q, {"a": 5, "b": 3})
+
+
+def test_roots_of_the_fast_core_wait_for_each_other() -> None:
+    """Quotients are found in two slots at once, roots in the first only."""
+    roots = schedule({"d": sqrt_round(a, 16), "a": sqrt_round(b, 16)}, (), Q, FAST)
+    assert [m.slot for m in roots.operations] == [0, 0]
+    quotients = schedule({"d": div_shift(a, b, 0), "a": div_shift(b, a, 0)}, (), Q, FAST)
+    assert {m.slot for m in quotients.operations} == {0, 1}
+    moved = tuple(replace(m, slot=1) for m in roots.operations)
+    assert "slot 1 finds no roots" in violations(replace(roots, operations=moved), Q, FAST)
+
+
+def test_cycles_of_scaled_divisions() -> None:
+    """Two and four cycles, and one for each 16 digits; of roots one for each 4."""
+    cases = [("divround", 16, 9), ("divshift", 0, 8), ("divshift", -32, 8), ("divshift", 30, 10), ("sqrtround", 16, 9)]
+    assert [FAST.latency(operation, Q, s) for operation, s, _ in cases] == [cycles for _, _, cycles in cases]
+    large = Format(64, 32)
+    assert [FAST.latency(o, large, s) for o, s in (("divround", 32), ("divshift", 62), ("sqrtround", 32))] == [
+        12,
+        14,
+        15,
+    ]
 
 
 def test_a_busy_divider_is_found() -> None:
