@@ -170,7 +170,7 @@ class OverlappedCore(Core):
             m.d.comb += entering.cause.eq(TrapCause.JUMP)
         with m.Else():
             m.d.comb += [entering.halts.eq(head.halts), sequencer.accesses.eq(head.memory)]
-            with m.If(sequencer.ready & ~memory.valid):
+            with m.If(head.memory & sequencer.ready & ~memory.valid):
                 m.d.comb += entering.cause.eq(TrapCause.MEMORY)
         m.d.comb += sequencer.doomed.eq((entering.cause != TrapCause.NONE) | entering.halts)
         with m.If(sequencer.launch):
