@@ -3,13 +3,14 @@
     device.load(program)          code and data, all registers 0, PC at `start`
     device.run()                  to the end, a trap or a limit
     device.gradient(loss)         run · copy out · clear cotangents, loss̄ := 1 · D = 1, reverse, run · ∂loss/∂word
+    device.load_batch(program, rows), run_batch, gradient_batch        the same on the core lanes, a row of words for each lane
 
 States after a trap and the order of events are those of the reference machine. Source: the register map, docs/reference/registers.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
@@ -66,6 +67,25 @@ class Gradient:
     backward: DeviceRun
 
 
+@dataclass(frozen=True)
+class BatchRun:
+    """The runs of the lanes, which have ended."""
+
+    lanes: list[DeviceRun]
+    #: of all lanes together: clock cycles of the instructions that retired in at least one of them, and their number
+    cycles: int
+    issued: int
+
+
+@dataclass(frozen=True)
+class BatchGradient:
+    """Results of a program and their derivatives, of each row of a batch."""
+
+    lanes: list[Gradient]
+    forward: BatchRun
+    backward: BatchRun
+
+
 def need_steps(steps: int | None) -> int:
     """`steps` as the STEPS slot has it; None is unlimited. Raises InputError RG1009."""
     return UNLIMITED if steps is None else _within("the number of steps", steps, 0, UNLIMITED)
@@ -97,9 +117,15 @@ class CoprocessorDriver:
         self.format = Format(named("width").of(identity), named("fraction").of(identity))
         #: capacity in instructions and in words of data, rounded up to powers of two
         self.code_words, self.data_words = 1 << named("code_room").of(identity), 1 << named("data_room").of(identity)
+        #: data paths; a core of several executes a batch
+        self.lanes = 1 + named("more_lanes").of(identity)
+        #: the lanes that have rows of a batch
+        self._rows = 1
         self._program: Program | None = None
-        #: the registers that the program can change, from r0 on; and the words of others that the host has set
-        self._registers, self._others = REGISTERS, dict[int, int]()
+        #: the lane that is read and written; None: lane 0 is read, and all are written
+        self._lane: int | None = None
+        #: the registers that the program can change, from r0 on; and the words of others that the host has set, of each lane
+        self._registers, self._others = REGISTERS, [dict[int, int]() for _ in range(self.lanes)]
         #: the STEPS that the hardware has, if this driver has set them
         self._steps: int | None = None
 
@@ -122,7 +148,8 @@ class CoprocessorDriver:
         data[: len(memory)] = memory
         # rd, ra and rb are bytes 6, 5 and 4 of an instruction. A program cannot reach a register that it does not name.
         self._registers = 1 + max((max(word.to_bytes(8)[1:4]) for word in program.code), default=0)
-        self._others, self._steps = {}, None
+        self._others, self._steps, self._rows = [{} for _ in range(self.lanes)], None, 1
+        self.select()
         self._write_all(Area.CODE, 0, program.code)
         self._set(HostRegister.CODE_SIZE, len(program.code))
         self._set(HostRegister.DATA_SIZE, words)
@@ -136,6 +163,30 @@ class CoprocessorDriver:
         self._program, self._words, self._backward = program, words, backward
         self._stand_before()
         self.modes()
+
+    def load_batch(self, program: Program, rows: Sequence[Sequence[int]], *, backward: bool = False) -> None:
+        """Load a program with the first words of memory of each lane. A lane without a row repeats the last row, so it costs no cycle.
+
+        Raises as `load`, and InputError RG0505 for no rows or more rows than lanes.
+        """
+        if not 1 <= len(rows) <= self.lanes:
+            _refuse(f"the batch has {len(rows)} rows, and the co-processor {self.lanes} lane{'s' * (self.lanes > 1)}")
+        longest = max(map(len, rows))
+        *others, last = [[*row, *[0] * (longest - len(row))] for row in rows]
+        self.load(program, last, backward=backward)
+        for lane, row in enumerate(others):
+            self.select(lane)
+            self._write_all(Area.DATA, 0, row)
+        self.select()
+        self._rows = len(rows)
+
+    def select(self, lane: int | None = None) -> None:
+        """Read and write this lane; with None, as after `load`, read lane 0 and write all lanes. Raises InputError RG1009."""
+        if lane is not None:
+            _within("the lane", lane, 0, self.lanes - 1)
+        self._lane = lane
+        if self.lanes > 1:
+            self._set(HostRegister.LANE, HostRegister.LANE.field("all").mask if lane is None else lane)
 
     def _stand_before(self) -> None:
         """Set PC, BR and DIR as before the run."""
@@ -153,7 +204,7 @@ class CoprocessorDriver:
     def registers(self) -> list[int]:
         """All registers, as words. Registers that the program does not name are not read: they are as the host has set them."""
         words = self._read_all(Area.REGISTERS, 0, self._registers)
-        return words + [self._others.get(r, 0) for r in range(self._registers, REGISTERS)]
+        return words + [self._others[self._lane or 0].get(r, 0) for r in range(self._registers, REGISTERS)]
 
     def memory(self, first: int = 0, count: int | None = None) -> list[int]:
         """Words of memory; without arguments, all of the program's."""
@@ -177,7 +228,8 @@ class CoprocessorDriver:
         for r, word in words.items():
             self._write(Area.REGISTERS.address(r), word & self.format.mask)
             if r >= self._registers:
-                self._others[r] = word & self.format.mask
+                for lane in range(self.lanes) if self._lane is None else (self._lane,):
+                    self._others[lane][r] = word & self.format.mask
 
     def set_memory(self, first: int, words: Iterable[int]) -> None:
         """M[first…] := words."""
@@ -200,11 +252,23 @@ class CoprocessorDriver:
 
     def run(self, steps: int | None = None) -> DeviceRun:
         """Run to the end, to a trap, or for `steps` ≥ 0 instructions. Raises InputError RG1009."""
+        return self._outcome(self._execute(steps))
+
+    def run_batch(self, steps: int | None = None) -> BatchRun:
+        """Run all lanes, each to its end, to its trap, or for `steps` ≥ 0 instructions of its own. Raises InputError RG1009."""
+        self._execute(steps)
+        lanes = [self._outcome(self.bus.read(_STATUS.address)) for _ in self._each()]
+        return BatchRun(lanes, *self._read_wide(HostRegister.ISSUED_CYCLES.address, 2))
+
+    def _execute(self, steps: int | None) -> int:
+        """Run; the status afterwards."""
         limit = need_steps(steps)
         if limit != self._steps:
             self._set(HostRegister.STEPS, limit)
         self._command("clear", "run")
-        status = self._finished()
+        return self._finished()
+
+    def _outcome(self, status: int) -> DeviceRun:
         trapped, halted = (bool(_STATUS.field(name).of(status)) for name in ("trapped", "halted"))
         ended = Ended.TRAPPED if trapped else Ended.HALTED if halted else Ended.LIMIT
         code = TrapCause(_STATUS.field("trap").of(status)).code if trapped else None
@@ -231,17 +295,56 @@ class CoprocessorDriver:
         forward = self.run(steps)
         self.need(forward, "the run")
         memory, registers = self.memory(), self.registers()
-        self.clear_cotangents()
-        area = Area.REGISTER_COTANGENTS if register else Area.DATA_COTANGENTS
-        self._write(area.address(loss), 1 << (self.format.frac + scale))
-        self.modes(differentiate=True)
-        self.turn()
+        self._seed(loss, register, scale)
         backward = self.run(steps)
         self.need(backward, "the run back")
         found = Gradient(memory, registers, self.memory_cotangents(), self.register_cotangents(), forward, backward)
         self._stand_before()
         self.modes()
         return found
+
+    def gradient_batch(
+        self, loss: int, *, register: bool = False, scale: int = 0, steps: int | None = None
+    ) -> BatchGradient:
+        """`gradient` of each row of the batch. Raises as `gradient`, where a lane traps or takes more than `steps` steps."""
+        _within("the loss", loss, 0, (REGISTERS if register else self._count(0, None)) - 1)
+        need_scale(scale, self.format)
+        forward = self.run_batch(steps)
+        self.need_batch(forward, "the run")
+        results = [(self.memory(), self.registers()) for _ in self._each()]
+        self._seed(loss, register, scale)
+        backward = self.run_batch(steps)
+        self.need_batch(backward, "the run back")
+        cotangents = [(self.memory_cotangents(), self.register_cotangents()) for _ in self._each()]
+        ways = zip(forward.lanes, backward.lanes, strict=True)
+        lanes = [Gradient(*a, *b, *c) for a, b, c in zip(results, cotangents, ways, strict=True)]
+        self._stand_before()
+        self.modes()
+        return BatchGradient(lanes, forward, backward)
+
+    def _each(self) -> Iterator[int]:
+        """The lanes that have rows, each selected in turn; then all."""
+        for lane in range(self._rows):
+            self.select(lane)
+            yield lane
+        self.select()
+
+    def memories(self) -> list[list[int]]:
+        """The memory of each row of a batch."""
+        return [self.memory() for _ in self._each()]
+
+    def _seed(self, loss: int, register: bool, scale: int) -> None:
+        """Cotangents 0, loss̄ := 2^scale, D := 1, and the machine turned round."""
+        self.clear_cotangents()
+        area = Area.REGISTER_COTANGENTS if register else Area.DATA_COTANGENTS
+        self._write(area.address(loss), 1 << (self.format.frac + scale))
+        self.modes(differentiate=True)
+        self.turn()
+
+    def need_batch(self, outcome: BatchRun, what: str) -> None:
+        """Raise UnfinishedRun unless each lane came to the end of the program."""
+        for lane, run in enumerate(outcome.lanes):
+            self.need(run, f"{what} of lane {lane}")
 
     def need(self, outcome: DeviceRun, what: str) -> None:
         """Raise UnfinishedRun unless the run came to the end of the program."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Access, Area, HostRegister
@@ -17,11 +17,13 @@ from retrograd.hdl.bus.wishbone import Wishbone
 from retrograd.hdl.core.ports import Modes, Settings, Space, Window
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import COUNTER, REGISTERS, Parameters
+from retrograd.isa.microarchitecture.lanes import LANES
 
 #: Commands: bits of the control slot. All but STOP are refused while the core is busy.
 COMMANDS = HostRegister.CONTROL.layout
 STATUS = HostRegister.STATUS.layout
 POINTER = HostRegister.POINTER.layout
+LANE = HostRegister.LANE.layout
 EVENTS = HostRegister.INTERRUPT_PENDING.layout
 
 #: the other half of a transfer of 64 bits, and its slot: area and index
@@ -46,6 +48,7 @@ class HostInterface(wiring.Component):
         #: the registers that are set to zero; and whether words are being set to zero
         self.register_size = Signal(range(REGISTERS + 1), init=REGISTERS)
         self.zeroing = Signal()
+        several = p.core == LANES
         super().__init__(
             {
                 "bus": In(Wishbone()),
@@ -54,67 +57,87 @@ class HostInterface(wiring.Component):
                 #: a run goes on, or words are being set to zero
                 "busy": Out(1),
                 # the core's ports, in the opposite direction
-                "run": Out(1),
+                "run": Out(p.lanes),
                 "modes": Out(Modes()),
                 "code_size": Out(range(p.code_words + 1), init=p.code_words),
                 "data_size": Out(range(p.data_words + 1), init=p.data_words),
                 "idle": In(1),
-                "begins": In(1),
-                "halts": In(1),
-                "traps": In(1),
-                "trap": In(TrapCause),
+                "begins": In(p.lanes),
+                "halts": In(p.lanes),
+                "traps": In(p.lanes),
+                "trap": In(TrapCause).array(p.lanes) if several else In(TrapCause),
                 "pc": In(p.pc_bits),
                 "br": In(p.width),
                 "backward": In(1),
                 "counters": In(COUNTER).array(4),
                 "window": Out(Window()),
                 "settings": Out(Settings(p)),
+                # of the core lanes
+                **(
+                    {"selected": Out(range(p.lanes)), "broadcast": Out(1), "issued": In(COUNTER).array(2)}
+                    if several
+                    else {}
+                ),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bus, p = self.bus, self.parameters
-        running, left = Signal(), Signal(64)
+        lanes = range(p.lanes)
+        running, left = Signal(p.lanes), [Signal(64, name=f"left{i}") for i in lanes]
+        halted, trapped, causes = Signal(p.lanes), Signal(p.lanes), [Signal(TrapCause, name=f"cause{i}") for i in lanes]
+        #: the lane that is seen, the lanes that commands go to, and those of the last run
+        lane, commanded, launched_lanes = Signal(LANE), Signal(p.lanes), Signal(p.lanes)
+        seen: Any = lane.index if p.lanes > 1 else Const(0, 0)
         steps, status, busy = Signal(64, init=UNLIMITED), Signal(STATUS), self.busy
         run: Value = running
         if p.microarchitecture.overlapped:
             # Instructions may begin in cycles that follow each other: the last one stops the run at once.
             last = Signal()
-            m.d.sync += last.eq(left == Mux(self.begins, 2, 1))
+            m.d.sync += last.eq(left[0] == Mux(self.begins, 2, 1))
             run = running & ~(self.begins & last)
         zeroes = _Zeroes(m, self)
         pending, enabled = Signal(EVENTS), Signal(EVENTS)
         m.d.comb += [
             self.run.eq(run),
-            busy.eq(running | ~self.idle | self.zeroing),
+            busy.eq(running.any() | ~self.idle | self.zeroing),
             self.interrupt.eq((pending.as_value() & enabled.as_value()).any()),
             status.busy.eq(busy),
             status.zeroing.eq(self.zeroing),
             status.interrupt.eq(self.interrupt),
             status.backward.eq(self.backward),
         ]
-        ended = self.halts | self.traps
-        with m.If(self.begins):
-            m.d.sync += left.eq(left - 1)
-            with m.If(left == 1):
-                m.d.sync += running.eq(0)
-        with m.If(ended):
-            m.d.sync += [
-                running.eq(0),
-                status.halted.eq(self.halts),
-                status.trapped.eq(self.traps),
-                status.trap.eq(self.trap),
-            ]
+        m.d.comb += [
+            status.halted.eq(halted.bit_select(seen, 1)),
+            status.trapped.eq(trapped.bit_select(seen, 1)),
+            status.trap.eq(Array(causes)[seen]),
+            commanded.eq(Mux(lane.all, ~0, 1 << seen)),
+        ]
+        told_causes = self.trap if p.core == LANES else [self.trap]
+        if p.core == LANES:
+            m.d.comb += [self.selected.eq(seen), self.broadcast.eq(lane.all)]
+        for i in lanes:
+            with m.If(self.begins[i]):
+                m.d.sync += left[i].eq(left[i] - 1)
+                with m.If(left[i] == 1):
+                    m.d.sync += running[i].eq(0)
+            with m.If(self.halts[i] | self.traps[i]):
+                m.d.sync += [
+                    running[i].eq(0),
+                    halted[i].eq(self.halts[i]),
+                    trapped[i].eq(self.traps[i]),
+                    causes[i].eq(told_causes[i]),
+                ]
 
         # ------------------------------------------------ events: a new one is not cleared with the old ones
         launched, cleared = Signal(), Signal(EVENTS)
         m.d.sync += pending.eq(pending.as_value() & ~cleared.as_value())
-        with m.If(launched & ~running & self.idle):
+        with m.If(launched & ~running.any() & self.idle):
             m.d.sync += launched.eq(0)
-            with m.If(status.halted):
+            with m.If((halted | ~launched_lanes).all()):
                 m.d.sync += pending.halted.eq(1)
-            with m.Elif(status.trapped):
+            with m.Elif((trapped & launched_lanes).any()):
                 m.d.sync += pending.trapped.eq(1)
             with m.Else():
                 m.d.sync += pending.stopped.eq(1)
@@ -174,6 +197,7 @@ class HostInterface(wiring.Component):
                     m.d.comb += free.eq(1)
             m.d.comb += allowed.eq(bus.sel.all() & (~busy | free) & ~fixed)
 
+        totals = self.issued if p.core == LANES else self.counters
         answers = {
             HostRegister.IDENTITY: self._identity(), HostRegister.STATUS: status,
             HostRegister.MODES: Cat(self.modes.differentiate, self.modes.overflow, self.modes.strict),
@@ -182,7 +206,9 @@ class HostInterface(wiring.Component):
             HostRegister.CYCLES: self.counters[0], HostRegister.RETIRED: self.counters[1],
             HostRegister.TOGGLED: self.counters[2], HostRegister.ERASED: self.counters[3],
             HostRegister.REGISTER_SIZE: self.register_size, HostRegister.INTERRUPT_ENABLE: enabled,
-            HostRegister.INTERRUPT_PENDING: pending, HostRegister.POINTER: pointer,
+            HostRegister.INTERRUPT_PENDING: pending, HostRegister.POINTER: pointer, HostRegister.LANE: lane,
+            HostRegister.RUNNING_LANES: running, HostRegister.HALTED_LANES: halted, HostRegister.TRAPPED_LANES: trapped,
+            HostRegister.ISSUED_CYCLES: totals[0], HostRegister.ISSUED: totals[1],
         }  # fmt: skip
         with m.Switch(slot):
             for asked_for, answer in answers.items():
@@ -234,6 +260,9 @@ class HostInterface(wiring.Component):
                 m.d.sync += self.register_size.eq(_at_most(written, REGISTERS))
             with m.Case(HostRegister.POINTER):
                 m.d.sync += pointer.eq(written & _POINTS)
+            if p.lanes > 1:
+                with m.Case(HostRegister.LANE):
+                    m.d.sync += [lane.index.eq(_at_most(written[:8], p.lanes - 1)), lane.all.eq(written[31])]
             with m.Case(HostRegister.INTERRUPT_ENABLE):
                 m.d.sync += enabled.eq(written)
             with m.Case(HostRegister.INTERRUPT_CLEAR):
@@ -244,9 +273,11 @@ class HostInterface(wiring.Component):
             m.d.comb += zeroes.begin.eq(zero)
             with m.If(commands.run | commands.step):
                 m.d.sync += [
-                    launched.eq(1),
-                    running.eq(commands.step | (steps != 0)), left.eq(Mux(commands.step, 1, steps)),
-                    status.halted.eq(0), status.trapped.eq(0), status.trap.eq(TrapCause.NONE),
+                    launched.eq(1), launched_lanes.eq(commanded),
+                    running.eq(Mux(commands.step | (steps != 0), commanded, 0)),
+                    *(one.eq(Mux(commands.step, 1, steps)) for one in left),
+                    halted.eq(halted & ~commanded), trapped.eq(trapped & ~commanded),
+                    *(cause.eq(Mux(commanded[i], TrapCause.NONE, cause)) for i, cause in enumerate(causes)),
                 ]  # fmt: skip
             with m.If(commands.stop):
                 m.d.sync += running.eq(0)
@@ -281,7 +312,7 @@ class HostInterface(wiring.Component):
         p = self.parameters
         words = {
             "fraction": p.format.frac, "width": p.width, "magic": MAGIC,
-            "code_room": (p.code_words - 1).bit_length(), "data_room": (p.data_words - 1).bit_length(),
+            "more_lanes": p.lanes - 1, "code_room": (p.code_words - 1).bit_length(), "data_room": (p.data_words - 1).bit_length(),
         }  # fmt: skip
         return Const(sum(word << HostRegister.IDENTITY.field(name).low for name, word in words.items()), 64)
 

@@ -99,6 +99,7 @@ class HostRegister(Enum):
             BitField("magic", 16, 16, f"{MAGIC:#06x}"),
             BitField("code_room", 32, 8, "n: there is room for up to 2^n instructions"),
             BitField("data_room", 40, 8, "n: there is room for up to 2^n words of data"),
+            BitField("more_lanes", 48, 8, "lanes, less 1"),
         ),
     )  # fmt: skip
     CONTROL = (
@@ -166,6 +167,19 @@ class HostRegister(Enum):
         ),
     )  # fmt: skip
     STREAM = Access.BOTH, None, "the word at POINTER, which then goes on to the next word"
+
+    LANE = (
+        Access.BOTH, 0, "the lane whose registers, memory, PC, BR, DIR, counters and status are read; a core with one lane keeps 0",
+        (
+            BitField("index", 0, 8, "the number of the lane; too large a number means the last"),
+            BitField("all", 31, 1, "writes and commands go to all lanes, and not to this lane alone"),
+        ),
+    )  # fmt: skip
+    RUNNING_LANES = Access.READ, 0, "the lanes that run, a bit each"
+    HALTED_LANES = Access.READ, 0, "the lanes whose last run came to the end of the program"
+    TRAPPED_LANES = Access.READ, 0, "the lanes whose last run trapped"
+    ISSUED_CYCLES = Access.READ, 0, "clock cycles of the instructions that have retired in at least one lane"
+    ISSUED = Access.READ, 0, "instructions that have retired in at least one lane"
 
     def field(self, name: str) -> BitField:
         """The field of this name. Raises KeyError."""

@@ -9,14 +9,17 @@ from retrograd.hdl.bus.axi_lite import AxiLite, AxiLiteBridge
 from retrograd.hdl.bus.host_interface import HostInterface
 from retrograd.hdl.bus.serial_interface import SerialHost
 from retrograd.hdl.bus.wishbone import Wishbone
-from retrograd.hdl.core.cores import core_of
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.cores import core_of, lanes_of
+from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.retirement import Retirement
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
+from retrograd.isa.microarchitecture.lanes import LANES
 
 #: ports that core and host interface share
 _SHARED = (
-    "run", "code_size", "data_size", "idle", "begins", "halts", "traps", "trap", "pc", "br", "backward",
+    "run", "code_size", "data_size", "idle", "begins", "halts", "traps", "pc", "br", "backward",
 )  # fmt: skip
 _FROM_HOST = ("run", "code_size", "data_size")
 
@@ -25,7 +28,9 @@ class Coprocessor(wiring.Component):
     """A core with its host interface."""
 
     def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
-        self.core = core_of(parameters, microcode)
+        several = parameters.core == LANES
+        self.core: Core | LanesCore = lanes_of(parameters, microcode) if several else core_of(parameters, microcode)
+        retirement = Retirement(parameters)
         super().__init__(
             {
                 "bus": In(Wishbone()),
@@ -33,8 +38,8 @@ class Coprocessor(wiring.Component):
                 "interrupt": Out(1),
                 #: a run goes on, or words are being set to zero
                 "busy": Out(1),
-                #: the retirement port
-                "retirement": Out(Retirement(parameters)),
+                #: the retirement port, of each lane
+                "retirement": Out(retirement).array(parameters.lanes) if several else Out(retirement),
             }
         )
 
@@ -43,7 +48,15 @@ class Coprocessor(wiring.Component):
         m.submodules.core = core = self.core
         m.submodules.host = host = HostInterface(core.parameters)
         connect(m, flipped(self.bus), host.bus)
-        connect(m, core.retirement, flipped(self.retirement))
+        if isinstance(core, LanesCore):
+            m.d.comb += [core.selected.eq(host.selected), core.broadcast.eq(host.broadcast)]
+            m.d.comb += [host.issued[i].eq(core.issued[i]) for i in range(2)]
+            for i, lane in enumerate(core.lanes):
+                connect(m, lane.retirement, flipped(self.retirement[i]))
+                m.d.comb += host.trap[i].eq(lane.trap)
+        else:
+            connect(m, core.retirement, flipped(self.retirement))
+            m.d.comb += host.trap.eq(core.trap)
         for name in ("modes", "window", "settings"):
             connect(m, getattr(host, name), getattr(core, name))
         for name in _SHARED:

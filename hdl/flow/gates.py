@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.back import rtlil
-from retrograd.hdl.core.cores import core_of
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.cores import core_of, lanes_of
+from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.units.branch import BranchUnit
 from retrograd.hdl.flow.tools import YOSYS, run
 from retrograd.hdl.irreversible.levels import Levels
@@ -29,6 +31,7 @@ from retrograd.hdl.irreversible.synthesised import synthesised_levels
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.files import write_file
+from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import Unit
 
 SCHEMA = "retrograd.gates/1"
@@ -106,19 +109,25 @@ def _read(document: dict[str, Any]) -> GateCounts:
 def units(parameters: Parameters, microcode: Microcode | None = None) -> tuple[dict[str, GateCounts], Levels]:
     """The gates of each function unit, and of the rest of the core; and the core in levels."""
     code = microcode or microcode_for(parameters)
-    core = core_of(parameters, code)
+    several = parameters.core == LANES
+    core: Core | LanesCore = lanes_of(parameters, code) if several else core_of(parameters, code)
+    lane = core.lanes[0] if isinstance(core, LanesCore) else core
     parts: dict[str, Sequence[Any]] = {
-        Unit.LOGIC.value: [core.logic],
-        Unit.MULTIPLIER.value: [core.multiplier],
-        Unit.ROM.value: [core.rom],
+        Unit.LOGIC.value: [lane.logic],
+        Unit.MULTIPLIER.value: [lane.multiplier],
+        Unit.ROM.value: [lane.rom],
         # They differ: one finds roots.
-        Unit.DIVIDER.value: [*core.dividers.values()],
+        Unit.DIVIDER.value: [*lane.dividers.values()],
         "branch unit": [BranchUnit(parameters)],
         "decoder": [core.decoder],
     }
     times = Counter(unit.value for slot in parameters.microarchitecture.slots for unit in slot)
-    found = {name: reduce(add, map(count, each)) * (times.get(name, 1) // len(each)) for name, each in parts.items()}
-    rest, levels = synthesise(core_of(parameters, code))
+    found = {
+        name: reduce(add, map(count, each))
+        * (times.get(name, 1) // len(each) * (1 if name == "decoder" else parameters.lanes))
+        for name, each in parts.items()
+    }
+    rest, levels = synthesise(lanes_of(parameters, code) if several else core_of(parameters, code))
     for gates in found.values():
         rest = rest - gates
     return {**found, "rest of the core": rest}, levels
@@ -130,6 +139,7 @@ def as_dict(parameters: Parameters, found: dict[str, GateCounts], levels: Levels
         "schema": SCHEMA,
         "format": {"width": parameters.format.width, "frac": parameters.format.frac},
         "core": parameters.core,
+        **({"lanes": parameters.lanes} if parameters.core == LANES else {}),
         "units": {name: gates.as_dict() for name, gates in found.items()},
         "in levels": levels.as_dict(),
     }

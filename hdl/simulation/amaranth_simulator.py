@@ -14,6 +14,7 @@ from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.simulation.waves import Watched
 from retrograd.isa.files import replacing_text
+from retrograd.isa.microarchitecture.lanes import LANES
 
 #: more cycles than any instruction takes
 _PATIENCE = 2000
@@ -24,7 +25,8 @@ class Simulation:
 
     def __init__(self, core: Core | LanesCore) -> None:
         self.core: Any = core
-        self.lanes: Sequence[Lane] = core.lanes if isinstance(core, LanesCore) else [core]
+        self._several = core.parameters.core == LANES
+        self.lanes: Sequence[Lane] = self.core.lanes if self._several else [self.core]
         self._simulator: Simulator | None = None
         self._orders: Sequence[Sequence[Order]] = ()
         self._reports: list[BatchReport] = []
@@ -42,7 +44,7 @@ class Simulation:
             need_common(batch, len(self.lanes))
         self._orders, self._reports = orders, []
         if vcd is not None:
-            if isinstance(self.core, LanesCore):
+            if self._several:
                 raise ValueError("there are no waveforms of the core lanes")
             watched = Watched(self.core)
             simulator = self._new(watched)
@@ -100,7 +102,7 @@ class Simulation:
             self._report(ctx, lane, order, records[number], bool(halted >> number & 1))
             for number, (lane, order) in enumerate(zip(self.lanes, orders, strict=True))
         ]
-        totals = core.issued if isinstance(core, LanesCore) else core.counters
+        totals = core.issued if self._several else core.counters
         return BatchReport(reports, issues, ctx.get(totals[0]), ctx.get(totals[1]))
 
     def _report(self, ctx: Any, lane: Lane, order: Order, records: list[Record], halted: bool) -> OrderReport:
@@ -116,7 +118,7 @@ class Simulation:
 
     async def _set(self, ctx: Any, lane: int, order: Order) -> None:
         settings = self.core.settings
-        if isinstance(self.core, LanesCore):
+        if self._several:
             ctx.set(self.core.selected, lane)
         given = {"pc": order.pc, "br": order.br, "direction": None if order.backward is None else -order.backward}
         for name, value in given.items():

@@ -15,13 +15,14 @@ from typing import Protocol
 
 from retrograd.hdl.bus.device import need_scale, need_steps
 from retrograd.hdl.bus.transactions import Order, OrderReport
-from retrograd.hdl.core.cores import core_of
+from retrograd.hdl.core.cores import core_of, lanes_of
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS, Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.state_erasure import ErasureMeter, Overwrites
 from retrograd.hdl.simulation.verilated import Verilated
+from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.program import Program
 
 #: default limit of instructions: some minutes in Amaranth's simulator
@@ -122,6 +123,58 @@ def run(
     else:
         reports = Simulation(built).run(orders, vcd)
     return [_run(report) for report in reports]
+
+
+@dataclass(frozen=True)
+class SimulatedBatch:
+    """The runs of a batch, which have ended, a row each."""
+
+    runs: list[SimulatedRun]
+    #: of the core: clock cycles of the instructions that retired in at least one lane, and their number
+    cycles: int
+    issued: int
+
+
+def run_batch(
+    program: Program,
+    memories: Sequence[Mapping[int, int]],
+    lanes: int,
+    *,
+    backward: bool = False,
+    overflow: bool = True,
+    strict: bool = False,
+    steps: int | None = STEPS,
+    loss: Place | None = None,
+    scale: int = 0,
+    folder: Path | None = None,
+) -> list[SimulatedBatch]:
+    """`run` on the core lanes, for rows of memory words: `lanes` rows at a time, the next ones afterwards. The batch forward and, with a loss, back.
+
+    A lane without a row repeats the last row. Raises as `run`.
+    """
+    p = replace(parameters_for(program), core=LANES, lanes=lanes)
+    built = lanes_of(p)
+    simulation = Simulation(built) if folder is None else None
+    ways: list[SimulatedBatch] = []
+    for first in range(0, len(memories), lanes):
+        rows = memories[first : first + lanes]
+        given = [*rows, *[rows[-1]] * (lanes - len(rows))]
+        orders = [
+            orders_for(
+                program, memory=row, backward=backward, overflow=overflow, strict=strict, steps=steps, loss=loss, scale=scale,
+            )
+            for row in given
+        ]  # fmt: skip
+        # Each part of the batch begins on a core after reset.
+        execute = simulation.run_batch if simulation is not None else Verilated(built, folder or Path()).run_batch
+        reports = execute([*zip(*orders, strict=True)])
+        parts = [SimulatedBatch([_run(one) for one in r.lanes[: len(rows)]], r.cycles, r.issued) for r in reports]
+        ways = parts if not ways else [_joined(*pair) for pair in zip(ways, parts, strict=True)]
+    return ways
+
+
+def _joined(a: SimulatedBatch, b: SimulatedBatch) -> SimulatedBatch:
+    return SimulatedBatch([*a.runs, *b.runs], a.cycles + b.cycles, a.issued + b.issued)
 
 
 def orders_for(

@@ -46,6 +46,11 @@ _MOVING = {
     HostRegister.RETIRED,
     HostRegister.TOGGLED,
     HostRegister.ERASED,
+    HostRegister.RUNNING_LANES,
+    HostRegister.HALTED_LANES,
+    HostRegister.TRAPPED_LANES,
+    HostRegister.ISSUED_CYCLES,
+    HostRegister.ISSUED,
 }
 #: what the code is made of: no instruction that drops a cotangent
 MNEMONICS = (
@@ -164,8 +169,19 @@ class Model:
             case HostRegister.IDENTITY:
                 room = (p.data_words - 1).bit_length() << 8 | (p.code_words - 1).bit_length()
                 return room << 32 | MAGIC << 16 | p.width << 8 | p.format.frac
-            case HostRegister.CONTROL | HostRegister.ERASED | HostRegister.INTERRUPT_CLEAR:
+            case (
+                HostRegister.CONTROL | HostRegister.ERASED | HostRegister.INTERRUPT_CLEAR | HostRegister.LANE
+                | HostRegister.RUNNING_LANES
+            ):  # fmt: skip
                 return 0
+            case HostRegister.HALTED_LANES:
+                return int(bool(self.status & _HALTED))
+            case HostRegister.TRAPPED_LANES:
+                return int(bool(self.status & _TRAPPED))
+            case HostRegister.ISSUED_CYCLES:
+                return self.cycles
+            case HostRegister.ISSUED:
+                return self.retired
             case HostRegister.STATUS:
                 raised = self.interrupt_pending & self.interrupt_enable
                 return self.status | (_BACKWARD if self.direction < 0 else 0) | (_INTERRUPT if raised else 0)
@@ -207,6 +223,8 @@ class Model:
                     self.interrupt_pending &= ~word
                 case HostRegister.POINTER:
                     self.pointer = word & _POINTS
+                case HostRegister.LANE:
+                    pass
                 case _:
                     raise AssertionError(index)
 

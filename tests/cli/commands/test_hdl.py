@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from retrograd.hdl.formal.proofs import ProofResult
 
@@ -147,6 +148,17 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["run", "f.py:square", "0", "1", "--grad", "z"], "RG0603", "no argument 'z'"),
         (["run", "f.py:square", "0", "1", "--format", "4,2"], "RG1007", "8 to 64 bits"),
         (["run", "f.py:cube", "0"], "RG0509", "cube"),
+        (["run", "f.py:square", "0", "1", "--core", "lanes"], "RG0512", "the elements of a batch"),
+        (["run", "p.rga", "--core", "lanes", "--batch", "b.npz"], "RG0512", "--batch is for functions"),
+        (["run", "f.py:square", "--batch", "b.npz"], "RG0512", "--batch is for the core lanes"),
+        (["run", "f.py:square", "0", "1", "--shared", "x"], "RG0512", "--shared is for the core lanes"),
+        (["run", "f.py:square", "0", "1", "--lanes", "2"], "RG0512", "--lanes is for the core lanes"),
+        (["run", "f.py:square", "--core", "lanes", "--batch", "b.npz", "--vcd", "b.vcd"], "RG0512", "--vcd is not for"),
+        (["run", "f.py:square", "--core", "lanes", "--batch", "b.npz"], "RG0501", "b.npz"),
+        (["verilog", "--core", "lanes", "--lanes", "65"], "RG0507", "a core has 1 to 64 lanes"),
+        (["verilog", "--core", "lanes", "--lanes", "two"], "RG0507", "`two` is no integer"),
+        (["verilog", "--lanes", "2"], "RG0512", "--lanes is for the core lanes, and not for small"),
+        (["formal", "neg", "--core", "lanes"], "RG1125", "there is no core `lanes`"),
         (["verilog", "--format", "3,1"], "RG0604", "not 3"),
         (["verilog", "--format", "4,2"], "RG0507", "8 to 64 bits"),
         (["verilog", "--code", "1"], "RG0507", "less than 2"),
@@ -174,6 +186,39 @@ def test_what_is_refused(cli: Cli, arguments: list[str], code: str, said: str) -
     assert (status, out) == (BAD_INPUT, "")
     assert f"error[{code}]" in err
     assert said in err.split("\n")[0]
+
+
+@pytest.mark.slow
+def test_a_batch_on_lanes(cli: Cli) -> None:
+    np.savez("b.npz", x=np.array([1.5, -2.0, 3.0]))
+    arguments = (
+        "hdl",
+        "run",
+        "f.py:square",
+        "0.0",
+        "--core",
+        "lanes",
+        "--lanes",
+        "2",
+        "--batch",
+        "b.npz",
+        "--grad",
+        "y",
+    )
+    code, out, err = cli(*arguments, "--format", "Q16.16")
+    assert (code, err) == (OK, "")
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0] == ["element", "y", "x", "∂y/∂x", "instructions"]
+    assert [row[:4] for row in rows[1:4]] == [
+        ["0", "2.25", "1.5", "3.0"], ["1", "4.0", "-2.0", "-4.0"], ["2", "9.0", "3.0", "6.0"],
+    ]  # fmt: skip
+    found = json.loads(cli(*arguments, "--format", "Q16.16", "--json")[1])
+    assert found["gradients"] == {"x": [3.0, -4.0, 6.0]}
+    # Two parts of the batch, each of which issues the instructions of an element.
+    assert found["issued"] == 2 * found["steps"][0]
+    code, out, err = cli(*arguments, "--format", "Q16.16", "--max-steps", "2")
+    assert (code, out) == (LIMIT, "")
+    assert "element 0" in err
 
 
 @pytest.mark.slow

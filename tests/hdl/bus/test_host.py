@@ -734,7 +734,7 @@ FAULTS = [
     ("waiting.valid & (waiting.slot == here)", "waiting.valid"),
     ("kept.valid & (kept.slot == here)", "kept.valid"),
     ("waiting.valid.eq(0)", "waiting.valid.eq(waiting.valid)"),
-    ("running.eq(commands.step | (steps != 0))", "running.eq(1)"),
+    ("running.eq(Mux(commands.step | (steps != 0), commanded, 0))", "running.eq(1)"),
     ("place.eq(Mux(self._inside, place + 1, 0))", "place.eq(Mux(self._inside, place + 2, 0))"),
     ("pointer.index.eq(pointer.index + 1)", "pointer.index.eq(pointer.index)"),
     ("pending.as_value() & ~cleared.as_value()", "pending.as_value()"),

@@ -198,14 +198,14 @@ def looped(y: float, n: int, x: float) -> None:
 ROWS = [(0.0, 3, 0.5), (0.0, 1, 2.0), (0.5, 2, 1.5), (1.0, 0, -1.0), (0.0, 3, 4.0)]
 
 
-def compiled(lockstep: Any, rows: Sequence[Sequence[float]], level: int = 0) -> list[Any]:
+def compiled(lockstep: Any, rows: Sequence[Sequence[float]], level: int = 0, w: Format = Q32) -> list[Any]:
     """A lockstep for each row of arguments. At level 0 calls are not inlined."""
-    made = request_of(looped, format=Q32, options=rg.Options(level=level)).compiled(list(rows[0]))
+    made = request_of(looped, format=w, options=rg.Options(level=level)).compiled(list(rows[0]))
     machines = []
     for row in rows:
         both = lockstep.Lockstep(made.program, range(16))
         for at, word in enumerate(row):
-            both.set(Space.DATA, at, int(word if at == 1 else word * (1 << 16)) & Q32.mask)
+            both.set(Space.DATA, at, int(word if at == 1 else word * (1 << w.frac)) & w.mask)
         machines.append(both)
     return machines
 
@@ -217,7 +217,8 @@ def least_issues(machines: Sequence[Any], number: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("lanes", "level"), [(2, 0), *(pytest.param(n, k, marks=pytest.mark.slow) for n in (2, 3, 5) for k in (0, 2))]
+    ("lanes", "level"),
+    [(2, 0), *(pytest.param(n, k, marks=pytest.mark.slow) for n, k in ((2, 1), (3, 0), (5, 0), (5, 1)))],
 )
 def test_lanes_meet_again_behind_loops_conditionals_and_calls(lockstep: Any, lanes: int, level: int) -> None:
     """Forward, back with cotangents, and back forward: with the fewest instructions that can be issued."""
@@ -245,7 +246,7 @@ def test_gradients_of_a_batch(lockstep: Any) -> None:
         both.run(500)
     check(simulation(Q32, 5), machines)
     for both, row in zip(machines, ROWS, strict=True):
-        assert both.machine.memory_cotangents[2] / 65536 == pytest.approx(rg.grad(looped, "y")(*row), abs=1e-3)
+        assert both.machine.memory_cotangents[2] / 65536 == pytest.approx(rg.grad(looped, "x")(*row), abs=1e-3)
 
 
 def test_a_lane_that_never_ends_does_not_stop_the_others_for_ever(lockstep: Any) -> None:
@@ -279,7 +280,6 @@ FAULTS = [
     (_LANES, "lane.backward.replicate(bits), lane.backward, ~depths", "lane.backward.replicate(bits), 0, ~depths"),
     (_LANES, "winner.eq(Mux(b < a, b, a))", "winner.eq(a)"),
     (_LANES, "chosen.eq(able & Cat(rank == first for rank in ranks))", "chosen.eq(able & Cat(rank == first for rank in ranks) & ~1)"),
-    (_LANES, "goes_on = (live & ~stops).any(), self.run & ~stops", "goes_on = (live & ~stops).any(), self.run"),
     (_LANES, "Mux(lane.br == 0, depth + 1, depth - 1)", "depth + 1"),
 ]  # fmt: skip
 
@@ -291,11 +291,17 @@ def test_a_planted_fault_is_found(
     lockstep: Any, planted: Callable[[str, str, str], type], unit: str, old: str, planted_text: str
 ) -> None:
     planted(unit, old, planted_text)
-    hardware = Simulation(new(Q8, 2)).run_batch
+    hardware = Simulation(new(Q16, 2)).run_batch
 
     def all_checked() -> None:
-        sequences(lockstep, hardware, Q8, 2, 3, states=30, programs=3, entries=("assertz", "swap"), strict=False)
-        sequences(lockstep, hardware, Q8, 2, 4, states=20, programs=6)
+        machines = compiled(lockstep, ROWS[:2], w=Q16)
+        for both in machines:
+            for _ in range(2):
+                both.run(500)
+                both.turn()
+        check(hardware, machines)
+        sequences(lockstep, hardware, Q16, 2, 3, states=30, programs=3, entries=("assertz", "swap"), strict=False)
+        sequences(lockstep, hardware, Q16, 2, 4, states=20, programs=6)
 
     with pytest.raises((AssertionError, TimeoutError)):
         all_checked()

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from retrograd.cli.commands.hdl.hardware import format_option, frequency, memory_options, parameters
+from retrograd.cli.commands.hdl.hardware import SOME_LANES, format_option, frequency, memory_options, parameters
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.isa.files import check_output, write_file
@@ -18,7 +18,7 @@ def arguments(p: Parser) -> None:
     p.add_argument("--board", choices=("ulx3s",), default="ulx3s", help="the board (default: ulx3s, with an ECP5-85F)")
     format_option(p)
     memory_options(p)
-    p.core_option()
+    p.core_option(str(SOME_LANES))
     p.add_argument("--mhz", metavar="MHZ", default="25", help="the clock of the co-processor (default: 25)")
     p.add_argument("--seed", metavar="N", default="1", help="of the placement (default: 1)")
     p.add_argument("--folder", metavar="DIR", help="keep the files of the tools here")

@@ -6,8 +6,12 @@ import argparse
 
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.hdl.parameters import Parameters
+from retrograd.isa.microarchitecture.lanes import LANES, MAX_LANES
 from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.words import format_of
+
+#: the lanes of a core that is written or placed, unless --lanes is given
+SOME_LANES = 4
 
 
 def format_option(p: Parser, default: str = "32,16") -> None:
@@ -32,13 +36,26 @@ def frequency(text: str) -> float:
     return mhz
 
 
+def lanes_given(options: argparse.Namespace) -> int | None:
+    """The value of --lanes, None where it is not given. Raises InputError RG0502, RG0512, RG1125."""
+    lanes: str | None = getattr(options, "lanes", None)
+    if options.core != LANES:
+        core_units(options.core)
+        if lanes is not None:
+            raise fail("RG0512", f"--lanes is for the core lanes, and not for {options.core}", "--core lanes")
+    number = None if lanes is None else integer(lanes, "--lanes", 1)
+    if number is not None and number > MAX_LANES:
+        raise fail("RG0507", f"--lanes {lanes}: a core has 1 to {MAX_LANES} lanes")
+    return number
+
+
 def parameters(options: argparse.Namespace) -> Parameters:
     """The co-processor that the options describe. Raises InputError RG0507, RG0604, RG1125."""
     w = format_of(options.format)
     code = integer(getattr(options, "code", "1024"), "--code", 2)
     data = integer(getattr(options, "data", "1024"), "--data", 2)
-    core_units(options.core)
+    lanes = lanes_given(options) or (SOME_LANES if options.core == LANES else 1)
     try:
-        return Parameters(w, code, data, core=options.core)
+        return Parameters(w, code, data, core=options.core, lanes=lanes)
     except ValueError as error:
         raise fail("RG0507", str(error)) from None

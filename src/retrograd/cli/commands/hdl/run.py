@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments, plain, shown
+from retrograd.cli.commands.hdl.hardware import lanes_given
 from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
 from retrograd.cli.files import cached_folder, constant, load_program
-from retrograd.cli.functions import is_function, load_function
+from retrograd.cli.functions import function_and_inverse, is_function, load_function
 from retrograd.cli.options import (
     Parser,
     fail,
+    given_option,
     integer,
     refuse_options_of_functions,
     refuse_options_of_programs,
@@ -22,7 +24,7 @@ from retrograd.cli.options import (
 from retrograd.cli.report import print_json, show_errors
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output
-from retrograd.isa.microarchitecture.micro_operations import core_units
+from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
 from retrograd.presentation.tables import columns
@@ -41,6 +43,8 @@ def arguments(p: Parser) -> None:
         "--format",
         "--dialect",
         "--entry",
+        "--batch",
+        "--shared",
         "--backward",
         "--max-steps",
         "--no-overflow",
@@ -53,7 +57,7 @@ def arguments(p: Parser) -> None:
         help="then run back with cotangents: of a function's argument, a register, a data label or an address",
     )
     p.add_argument("--scale", metavar="K", default="0", help="the loss's cotangent is 2^K, and divided by it")
-    p.core_option()
+    p.core_option("the number of elements of the batch, at most 8")
     p.add_argument(
         "--verilator",
         action="store_true",
@@ -72,9 +76,22 @@ def execute(options: argparse.Namespace) -> int:
     if options.erasure and (options.verilator or options.vcd is not None):
         other = "--verilator" if options.verilator else "--vcd"
         raise fail("RG0512", f"--erasure counts by a simulator of its own, without {other}", f"leave out {other}")
-    if options.erasure and options.core == "fast":
-        raise fail("RG0512", "--erasure is counted on the core small only", "leave out --core fast, or --erasure")
-    core_units(options.core)
+    if options.erasure and options.core != "small":
+        raise fail(
+            "RG0512", "--erasure is counted on the core small only", f"leave out --core {options.core}, or --erasure"
+        )
+    lanes_given(options)
+    if options.core == LANES:
+        if options.vcd is not None:
+            raise fail("RG0512", "--vcd is not for the core lanes", "leave out --vcd, or --core lanes")
+        if options.batch is None:
+            raise fail("RG0512", "the core lanes executes the elements of a batch", "name the arrays: --batch FILE.npz")
+        if not is_function(options.program):
+            raise fail("RG0512", f"--batch is for functions, and `{options.program}` is a program", "FILE.py:FUNCTION")
+        return _run_batch(options)
+    option = given_option(options, ("--batch", "--shared"))
+    if option is not None:
+        raise fail("RG0512", f"{option} is for the core lanes", "--core lanes")
     if options.vcd is not None:
         if options.verilator:
             raise fail("RG0512", "--vcd is for Amaranth's simulator", "leave out --verilator")
@@ -263,4 +280,54 @@ def _run_function(options: argparse.Namespace) -> int:
     back = f", {found.backward_cycles} back with cotangents" if gradients else ""
     print(f"\n{found.steps} instructions in {found.cycles} cycles{back}; {found.toggled_bits} bits toggled")
     _show_overwrites(found.overwrites, found.format)
+    return OK
+
+
+def _run_batch(options: argparse.Namespace) -> int:
+    """Each element of a batch on a lane of its own."""
+    from retrograd.cli.batches import batch_values
+    from retrograd.hardware import run_batch_on_hardware
+    from retrograd.hdl.bus.links import UnfinishedRun
+
+    refuse_options_of_programs(options, "--no-overflow")
+    function, inverse = function_and_inverse(options.program, options)
+    values, in_axes = batch_values(function, options)
+    try:
+        found = run_batch_on_hardware(
+            ~function if inverse != options.backward else function,
+            *values,
+            in_axes=in_axes,
+            lanes=lanes_given(options),
+            format=None if options.format is None else format_of(options.format),
+            loss=options.grad,
+            scale=integer(options.scale, "--scale", 0),
+            verilator=_folder(options),
+            max_steps=step_limit(options),
+        )
+    except UnfinishedRun as error:
+        show_errors(error, as_json=options.json)
+        return TRAPPED if error.trapped else LIMIT
+    named = found.values._asdict()
+    gradients = {} if found.gradients is None else found.gradients._asdict()
+    if options.json:
+        out = {
+            "function": function.__name__,
+            "values": {name: plain(value) for name, value in named.items()},
+            "gradients": {name: plain(value) for name, value in gradients.items()} or None,
+            "steps": found.steps.tolist(), "cycles": found.cycles, "issued": found.issued,
+            "backward_steps": found.backward_steps.tolist(), "backward_cycles": found.backward_cycles,
+            "backward_issued": found.backward_issued, "toggled_bits": found.toggled_bits.tolist(),
+            "erased_bits": found.erased_bits.tolist(),
+        }  # fmt: skip
+        print_json("retrograd.hdl-run/1", out)
+        return OK
+    shown_values = {**named, **{f"∂{options.grad}/∂{name}": value for name, value in gradients.items()}}
+    rows = [["element", *shown_values, "instructions"]]
+    rows += [
+        [str(i), *(shown(plain(value[i])) for value in shown_values.values()), str(n)]
+        for i, n in enumerate(found.steps)
+    ]
+    print(columns(rows, right=range(len(rows[0]))) + "\n")
+    back = f", {found.backward_issued} in {found.backward_cycles} back with cotangents" if gradients else ""
+    print(f"{found.steps.sum()} instructions, issued as {found.issued} in {found.cycles} cycles{back}")
     return OK

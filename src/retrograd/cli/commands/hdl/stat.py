@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from retrograd.cli.commands.hdl.hardware import format_option, parameters
+from retrograd.cli.commands.hdl.hardware import SOME_LANES, format_option, parameters
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser
 from retrograd.isa.files import check_output, write_file
@@ -15,7 +15,7 @@ from retrograd.presentation.tables import columns
 def arguments(p: Parser) -> None:
     """Options of `retrograd hdl stat`."""
     format_option(p)
-    p.core_option()
+    p.core_option(str(SOME_LANES))
     p.add_argument("-o", "--output", metavar="FILE", help="write them as JSON (schema retrograd.gates/1)")
     p.json_option("retrograd.gates/1")
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from retrograd.cli.commands.hdl.hardware import format_option, frequency, memory_options, parameters
+from retrograd.cli.commands.hdl.hardware import SOME_LANES, format_option, frequency, memory_options, parameters
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, integer
 from retrograd.cli.report import print_json
@@ -17,7 +17,7 @@ def arguments(p: Parser) -> None:
     """Options of `retrograd hdl synth`."""
     format_option(p)
     memory_options(p)
-    p.core_option()
+    p.core_option(str(SOME_LANES))
     p.add_argument("--mhz", metavar="MHZ", default="60", help="the clock to aim for (default: 60)")
     p.add_argument("--seed", metavar="N", default="1", help="of the placement (default: 1)")
     p.add_argument(
@@ -43,7 +43,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.json:
         out = {
             "format": {"width": p.format.width, "frac": p.format.frac}, "device": "ECP5-85F",
-            "core": p.core, "code_words": p.code_words, "data_words": p.data_words, "luts": best.luts, "registers": best.registers,
+            "core": p.core, "lanes": p.lanes, "code_words": p.code_words, "data_words": p.data_words, "luts": best.luts, "registers": best.registers,
             "multipliers": best.multipliers, "memories": best.memories, "mhz": best.mhz, "aim_mhz": mhz, "seed": best.seed,
             "seeds": [{"seed": placed.seed, "mhz": placed.mhz} for placed in found], "tools": versions,
         }  # fmt: skip

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from retrograd.cli.commands.hdl.hardware import format_option, memory_options, parameters
+from retrograd.cli.commands.hdl.hardware import SOME_LANES, format_option, memory_options, parameters
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.isa.files import check_output, write_file
+from retrograd.isa.microarchitecture.lanes import LANES
 
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd hdl verilog`."""
     format_option(p)
     memory_options(p)
-    p.core_option()
+    p.core_option(str(SOME_LANES))
     p.add_argument(
         "--serial", metavar="N", help="with a serial line in place of the Wishbone bus, N clock cycles for each bit"
     )
@@ -39,5 +40,6 @@ def execute(options: argparse.Namespace) -> int:
         print(text)
         return OK
     write_file(options.output, text)
-    print(f"{options.output}: the co-processor for {p.format}, core {p.core}, {len(text)} bytes of Verilog")
+    lanes = f" with {p.lanes} lane{'s' * (p.lanes > 1)}" if p.core == LANES else ""
+    print(f"{options.output}: the co-processor for {p.format}, core {p.core}{lanes}, {len(text)} bytes of Verilog")
     return OK
