@@ -21,8 +21,9 @@ from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import REGISTER_FIELDS
 from retrograd.isa.expr import inputs
 from retrograd.isa.program import Program
+from retrograd.simulator.engines.batch.if_conversion import Hammock, find_hammocks
 from retrograd.simulator.engines.batch.lane_memory import BYTES, VectorTranslator, check_lanes
-from retrograd.simulator.engines.llvm.builder import ModuleBuilder, Pointer, Value
+from retrograd.simulator.engines.llvm.builder import ModuleBuilder, Operand, Pointer, Value
 from retrograd.simulator.engines.llvm.instructions import Step
 from retrograd.simulator.engines.llvm.types import I64
 from retrograd.simulator.engines.state.control_block import Exit
@@ -49,14 +50,17 @@ class ConvergedTranslator(VectorTranslator):
         super().__init__(flow, variant, module, lanes, name)
         self.scalar = self.word.element
         self.width = lanes
+        self.hammocks = find_hammocks(flow)
         self.uniformity = Uniformity(flow, self.steps, self.zeros, variant.tables)
 
     def _begin(self) -> None:
         super()._begin()
         self._begin_memory()
         code = self.code
-        self.every = code.constant(self.truth, -1)
+        self.every = self.active = code.constant(self.truth, -1)
         self.bad_lanes = code.variable(self.truth, "bad.lanes", 0)
+        #: variable -> the part of it that counts runs which a lane did not execute
+        self.skipped = {v: code.variable(self.word, "skipped", 0) for v in (self.left, self.erased, self.cycles)}
 
     def _register_slots(self) -> dict[str, Pointer]:
         """A scalar and a vector for each register; LLVM removes the unused ones."""
@@ -66,7 +70,7 @@ class ConvergedTranslator(VectorTranslator):
         return slots
 
     def _mask(self) -> Value:
-        return self.every
+        return self.active
 
     # ------------------------------------------------------------------ blocks
 
@@ -94,9 +98,62 @@ class ConvergedTranslator(VectorTranslator):
     def _follow(self, jump: Value, at: int) -> None:
         if jump.type.lanes > 1:
             first = jump.lane(0)
-            self._require(jump.eq(first.splat(self.lanes)), at)
+            same = jump.eq(first.splat(self.lanes))
+            if at in self.hammocks:
+                with self.code.unless(self._in_all(same), "both", likely=None):
+                    self._follow_both(jump, self.hammocks[at])
+            else:
+                self._require(same, at)
             jump = first
         super()._follow(jump, at)
+
+    def _follow_both(self, jump: Value, hammock: Hammock) -> None:
+        """Execute the run for the lanes that do not jump, then the join for all lanes."""
+        code, after = self.code, self.uniformity.at[hammock.after]
+        outside = self.cached, self.apart, self.loaded
+        self.cached, self.loaded, self.apart = {}, {}, self.uniformity.at[hammock.run[0], False]
+        active = self.active = jump.eq(0)
+        self._count(0, hammock.run)
+        for place in hammock.run:
+            self._execute(place)
+        same: list[Value] = []
+        for slot in sorted(self.dirty):
+            value = self.cached[slot]
+            if slot not in after and value.type.lanes == 1:
+                # Behind the join it is a scalar, which has one word for all lanes.
+                same.append(value.eq(self.slots[slot].load()))
+                continue
+            wide = self.wide_slots[slot]
+            wide.store(active.select(value if value.type.lanes > 1 else value.splat(self.width), wide.load()))
+        self.dirty.clear()
+        self._test_gathered()
+        self.failed = [truth if truth.type.lanes == 1 else truth & active for truth in self.failed]
+        self._flush()
+        self._require(code.all(same), hammock.join)
+        self.active, self.cached, self.apart = self.every, {}, after
+        self._join(jump, hammock)
+        self.cached, self.apart, self.loaded = outside
+
+    def _join(self, jump: Value, hammock: Hammock) -> None:
+        """The branch at which lanes meet that come with BR = `jump`."""
+        at = hammock.join
+        found = self.steps[at]
+        self._as_kind(Kind.VARYING)
+        words = self._words(self.flow.code[at], found) | {"br": jump}
+        trees = self._trees(self.code, words, found)
+        holds = [trees.truth(tree) for tree in found.guards["always"]]
+        self._require(self.code.all([*holds, trees.value(found.after["br"]).eq(0)]), at)
+        self._count(0, [at])
+        for unsound in trees.unsound():
+            self._check(~unsound)
+        self._flush()
+        self.code.jump(self.blocks[hammock.after])
+
+    def _add(self, variable: Pointer, amount: Operand) -> None:
+        variable.add(amount)
+        if self.active is not self.every:
+            words = amount if isinstance(amount, Value) else self.code.constant(self.scalar, amount)
+            self.skipped[variable].add(self.active.select(0, words.splat(self.width)))
 
     def _in_all(self, truth: Value) -> Value:
         """Whether the truth holds in every lane."""
@@ -104,11 +161,15 @@ class ConvergedTranslator(VectorTranslator):
 
     def _end(self) -> None:
         code, report = self.code, self.given["report"].of(self.scalar.vector(self.width))
-        left = self.given["limit"] - self.left.load()
-        for row, number in enumerate((left, self.erased.load(), self.cycles.load())):
-            report[row].store(number.splat(self.width), BYTES)
+        limit, (left, erased, cycles) = self.given["limit"].splat(self.width), map(self._counted, self.skipped)
+        for row, number in enumerate((limit - left, erased, cycles)):
+            report[row].store(number, BYTES)
         failed = self.bad.load() | self._bits(self.bad_lanes.load()).ne(0) | self.why.load().ne(Exit.HALTED)
         code.ret(failed.select(0, code.constant(I64, (1 << self.width) - 1)))
+
+    def _counted(self, variable: Pointer) -> Value:
+        """The number in each lane."""
+        return variable.load().splat(self.width) - self.skipped[variable].load()
 
     # ------------------------------------------------------------------ words
 

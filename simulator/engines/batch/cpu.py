@@ -353,8 +353,8 @@ class _RowRun:
     def _first_rows(self, room: _Room) -> int:
         """Run instances in portions that grow, for as long as threads would gain nothing. Returns the number that ended.
 
-        Ctrl-C cannot interrupt these instances. An instance that takes far more steps than those before it is left to the threads. What an
-        instance has done until then is lost, so the next batch of the program allows for as many steps, unless that takes too long.
+        Ctrl-C cannot interrupt these instances. An instance that takes far more steps than those before it is left to the threads. Its
+        work until then is lost, so the next batch of the program allows for as many steps, unless that takes too long.
         """
         began, status, count, most = time.perf_counter(), self.status, self.count, self.most
         done, more, steps = 0, FIRST, PROBE
