@@ -91,7 +91,7 @@ class Units:
     divider: int = 2
     #: Digits of a quotient in each cycle, of a divider that first scales x and y with 1/y. None: a quotient is found as a root is.
     scaled: int | None = None
-    #: cycles of scaling: y is normalised, its reciprocal, partial products, their sums
+    #: cycles of scaling: y is normalised, its reciprocal is read and computed, x and y are multiplied by it
     scaling: int = 4
     #: The slots of a microword, each with the units that it controls. A slot issues a micro-operation and writes a result in each cycle.
     slots: tuple[frozenset[Unit], ...] = (frozenset(Unit),)

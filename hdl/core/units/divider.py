@@ -64,7 +64,7 @@ class Divider(wiring.Component):
         self.divisions = tuple(divisions)
         self.plans = [plan(division, width, digits) for division in divisions]
         self.shifts = tuple(shifts)
-        #: bits of the greatest remainder but for two: less than y for a quotient, at most 2·root for a root
+        #: The remainder has two bits more. It is less than y, and at most twice the root.
         self.rest_bits = width
         if self.plans and all(p.root for p in self.plans):
             self.rest_bits = max(_bits(d, width) for d in divisions) // 2

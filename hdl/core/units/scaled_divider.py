@@ -50,8 +50,8 @@ class _Plan(NamedTuple):
 class ScaledDivider(wiring.Component):
     """The ports and results of `Divider`, with fewer cycles; roots, if it has them, are those of a `Divider`.
 
-    Cycles: magnitude of y; normalise it; read the reciprocal, shift x; partial products; their sums; digits; the correction.
-    Raises ValueError for a shift out of range, and for operands of fewer bits than a digit has.
+    Cycles: magnitude of y; normalise it; read A and B, and shift x; the reciprocal; its products; some for digits; the correction.
+    The result is held until the next start. Raises ValueError for a shift out of range, and for units without a scaled divider.
     """
 
     def __init__(
