@@ -8,6 +8,7 @@ Each slot writes its results into a file of its own, from which all operands are
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
@@ -126,7 +127,7 @@ class OperandNetwork(wiring.Component):
                 m.d.comb += read.addr.eq(source.ahead)
                 words[number] = read.data
         told = {number: Signal(name=f"{port}_told_{number}") for number in sorted(use.later | use.written)}
-        m.d.sync += [line.eq(source.select == number) for number, line in told.items()]
+        m.d.sync += [line.eq(_is(source.select, number, told)) for number, line in told.items()]
         return told, words
 
     def _number(self, select: Select, slot: int) -> int:
@@ -141,24 +142,25 @@ class OperandNetwork(wiring.Component):
         self, port: str, told: Mapping[int, Signal], words: Mapping[int, Any], writes: Mapping[str, _Source]
     ) -> _Source:
         """The operand of the next cycle."""
-        use, fresh, first = self.selections[port], self.fresh, getattr(self, f"{port}_first")
+        use, fresh = self.selections[port], self.fresh
+        first = {i: _is(getattr(self, f"{port}_first"), i, use.first) for i in use.first}
         pairs: list[tuple[Any, Any]] = []
         for i in sorted(use.later | use.first):
             if i not in use.first:
                 if i in words:
                     pairs.append((~fresh & told[i], words[i]))
             elif i >= WIDE_PROMPT:
-                pairs.append((fresh & (first == i), Const(self.prompts[i - WIDE_PROMPT], self.width)))
+                pairs.append((fresh & first[i], Const(self.prompts[i - WIDE_PROMPT], self.width)))
             elif i not in use.later:
-                pairs.append((fresh & (first == i), self.entering[i]))
+                pairs.append((fresh & first[i], self.entering[i]))
             else:
                 # The multiplexer of the words is one for all operands.
-                pairs.append((Mux(fresh, first == i, told[i]), Mux(fresh, self.entering[i], self.latches[i])))
+                pairs.append((Mux(fresh, first[i], told[i]), Mux(fresh, self.entering[i], self.latches[i])))
         word, late = _gated(pairs), [~fresh & line for line in self._late(told, use.later)]
         # A register that is being written was read too early.
         hits = []
         for half, latches in {"x": HITS[:3], "y": HITS[3:]}.items():
-            found = [(first == s.value) & self.hits[HITS.index(s)] for s in latches if s.value in use.first]
+            found = [first[s.value] & self.hits[HITS.index(s)] for s in latches if s.value in use.first]
             if found:
                 hits.append((fresh & Cat(found).any(), writes[half]))
         if hits:
@@ -175,6 +177,17 @@ class OperandNetwork(wiring.Component):
         late = Signal(self.slots, name=f"{name}_late")
         m.d.sync += [word.eq(source.word), late.eq(Cat(source.late))]
         return any_of([word, _gated((late[k], getattr(self, f"last{k}")) for k in range(self.slots))])
+
+
+def _is(selection: Any, number: int, used: Collection[int]) -> Any:
+    """Whether the selection, which is zero or one of those used, is the number: a comparison of the fewest bits in which it differs from each other one."""
+    others = {0, *used} - {number}
+    for size in range(len(selection) + 1):
+        for places in combinations(range(len(selection)), size):
+            mask = sum(1 << place for place in places)
+            if all((number ^ other) & mask for other in others):
+                return Cat(~(selection[place] ^ (number >> place & 1)) for place in places).all()
+    raise ValueError(f"selection {number} has no place in {len(selection)} bits")
 
 
 def _gated(pairs: Iterable[tuple[Any, Any]]) -> Any:
