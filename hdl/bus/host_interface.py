@@ -109,8 +109,8 @@ class HostInterface(wiring.Component):
             status.backward.eq(self.backward),
         ]
         m.d.comb += [
-            status.halted.eq(halted.bit_select(seen, 1)),
-            status.trapped.eq(trapped.bit_select(seen, 1)),
+            status.halted.eq(Array(halted)[seen]),
+            status.trapped.eq(Array(trapped)[seen]),
             status.trap.eq(Array(causes)[seen]),
             commanded.eq(Mux(lane.all, ~0, 1 << seen)),
         ]

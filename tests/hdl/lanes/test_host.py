@@ -92,6 +92,35 @@ def test_each_lane_has_a_row_an_end_and_a_status() -> None:
         d.select(3)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("transfers", [1, 5, 12])
+def test_lanes_that_the_host_stops_go_on_later(transfers: int) -> None:
+    """Stopped after some transfers, in the middle of a batch, and started again: each lane is the reference machine."""
+    d = device(3)
+    rows = [[20, 256, 0], [7, 128, 0], [33, 512, 0]]
+    d.load_batch(PROGRAM, rows)
+    d._command("run")
+    for _ in range(transfers):
+        assert d._read(HostRegister.RUNNING_LANES) == 0b111
+    d._command("stop")
+    d._finished()
+    assert masks(d) == (0, 0, 0)
+    machines = []
+    for lane, row in enumerate(rows):
+        d.select(lane)
+        machine = rg.Machine(PROGRAM)
+        machine.load(0, row)
+        assert machine.run(d._read(HostRegister.RETIRED)).steps > 0
+        assert d._signed(d._read(HostRegister.PC)) == machine.pc
+        assert d.registers() == machine.registers
+        machines.append(machine)
+    d.select()
+    assert [run.ended for run in d.run_batch().lanes] == [Ended.HALTED] * 3
+    for machine, memory in zip(machines, d.memories(), strict=True):
+        machine.run()
+        assert memory == machine.memory
+
+
 def norm() -> rg.functions.reversible.Reversible:
     @rg.reversible
     def counted(y: float, x: float, n: int) -> None:
