@@ -262,6 +262,29 @@ def test_a_lane_that_never_ends_does_not_stop_the_others_for_ever(lockstep: Any)
     assert not any(both.expected[0].halted for both in machines)
 
 
+def dropped_cotangents(lockstep: Any, execute: ExecuteBatch, w: Format) -> Counter[str]:
+    """Lane 1 drops a cotangent, and then waits while lane 0 drops one; it may not go back across its own."""
+    program = rg.assemble(
+        f".format {w.width}, {w.frac}\nstart\nassertz r4\na: goto.eq r1, r2, e\nassertz r3\ne: from.eq r1, r2, a\nfinish"
+    )
+    machines = [lockstep.Lockstep(program, range(8)) for _ in range(2)]
+    for lane, both in enumerate(machines):
+        both.differentiate(True)
+        both.set(Space.REGISTERS, 1, 1 - lane)
+        both.set(Space.REGISTER_COTANGENTS, 3, 5 * (1 - lane))
+        both.set(Space.REGISTER_COTANGENTS, 4, 7 * lane)
+        both.run(9)
+        both.turn()
+        both.run(9 * lane)
+    _, traps, masks = check(execute, machines)
+    assert 0b01 in masks
+    return traps
+
+
+def test_a_lane_that_waits_drops_no_cotangent(lockstep: Any) -> None:
+    assert dropped_cotangents(lockstep, simulation(Q32, 2), Q32) == {"RG0409": 1}
+
+
 # ---------------------------------------------------------------- the checks can fail
 
 _CORE, _LANES = "core.core", "core.lanes"
@@ -294,6 +317,7 @@ def test_a_planted_fault_is_found(
     hardware = Simulation(new(Q16, 2)).run_batch
 
     def all_checked() -> None:
+        dropped_cotangents(lockstep, hardware, Q16)
         machines = compiled(lockstep, ROWS[:2], w=Q16)
         for both in machines:
             for _ in range(2):
