@@ -27,18 +27,22 @@ from retrograd.isa.words import Format
 #: uses of a word, for each time that it is brought in and put back, up to which their accesses take no more cycles than that
 _MOST = 7
 
+#: body -> its statements, each an object of its own, and the words that they bring in
+Surveys = dict[int, "tuple[ir.Block, Chooser]"]
 
-def use_memory_operands(module: ir.Module, *, erased: bool = False) -> ir.Module:
+
+def use_memory_operands(module: ir.Module, *, erased: bool = False, surveys: Surveys | None = None) -> ir.Module:
     """Let instructions access memory where that saves bringing a word into a register.
 
-    `erased`: also where the copy of the word, or the zero behind it, is then erased.
+    `erased`: also where the copy of the word, or the zero behind it, is then erased. `surveys`: as found before for the same module, and of
+    new bodies found here.
     """
     accesses = AccessAnalysis(module)
+    known: Surveys = {} if surveys is None else surveys
 
     def rewrite(body: ir.Block) -> ir.Block:
-        body = distinct_statements(body, set())
-        chooser = Chooser(body, accesses, module.format, erased)
-        return chooser.rewritten(body) if chooser.replaced else body
+        own, chooser = surveyed(body, known, accesses, module.format, erased)
+        return chooser.rewritten(own) if chooser.replaced else own
 
     return map_bodies(module, rewrite)
 
@@ -55,6 +59,16 @@ def distinct_statements(block: ir.Block, seen: set[int]) -> ir.Block:
         seen.add(id(own))
         out.append(own)
     return rebuilt(block, out)
+
+
+def surveyed(
+    body: ir.Block, known: Surveys, accesses: AccessAnalysis, w: Format, erased: bool
+) -> tuple[ir.Block, Chooser]:
+    """The survey of a body, which is made once."""
+    if id(body) not in known:
+        distinct = distinct_statements(body, set())
+        known[id(body)] = distinct, Chooser(distinct, accesses, w, erased)
+    return known[id(body)]
 
 
 class _Use(NamedTuple):

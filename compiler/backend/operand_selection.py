@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from retrograd.compiler.backend.memory_operands import use_memory_operands
-from retrograd.compiler.backend.register_promotion import Surveys, promote_to_registers
+from retrograd.compiler.backend.memory_operands import Surveys, use_memory_operands
+from retrograd.compiler.backend.register_promotion import promote_to_registers
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.cost_model import executed
 from retrograd.compiler.passes.forward_substitution import forward_substitute, substitute_erased
@@ -26,10 +26,10 @@ def select_operands(module: ir.Module, *, derived: bool = False) -> ir.Module:
         module = substitute_erased(module)
     surveys: Surveys = {}
     promoted = [promote_to_registers(module, erased=derived, eager=x, surveys=surveys) for x in (False, True)]
-    first = _selected(module, promoted[0], derived)
+    first = _selected(module, promoted[0], derived, surveys)
     if promoted[1] is module:
         return first
-    second = _selected(module, promoted[1], derived)
+    second = _selected(module, promoted[1], derived, surveys)
     w = module.format
 
     def better(one: ir.Block, other: ir.Block) -> ir.Block:
@@ -42,8 +42,9 @@ def select_operands(module: ir.Module, *, derived: bool = False) -> ir.Module:
     return replace(module, entry=entry, procedures=procedures, discarded=discarded)
 
 
-def _selected(module: ir.Module, promoted: ir.Module, derived: bool) -> ir.Module:
+def _selected(module: ir.Module, promoted: ir.Module, derived: bool, surveys: Surveys) -> ir.Module:
     """The promoted version with operands in memory; where no word was promoted, no temporary has become superfluous."""
-    if promoted is not module:
-        promoted = forward_substitute(substitute_erased(promoted) if derived else promoted)
+    if promoted is module:
+        return use_memory_operands(module, erased=derived, surveys=surveys)
+    promoted = forward_substitute(substitute_erased(promoted) if derived else promoted)
     return use_memory_operands(promoted, erased=derived)

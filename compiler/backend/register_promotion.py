@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from retrograd.compiler.backend.memory_operands import Chooser, Fetch, distinct_statements
+from retrograd.compiler.backend.memory_operands import Chooser, Fetch, Surveys, surveyed
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.cost_model import expected_trips, trip_values
 from retrograd.compiler.ir.effects import AccessAnalysis
@@ -32,10 +32,6 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 _LOAD, _UNLOAD, _EXCHANGE, _SWAP = TABLE["ld.add"], TABLE["ld.sub"], TABLE["exch"], TABLE["swap"]
-
-
-#: body -> its statements, each an object of its own, and the words that they bring in
-Surveys = dict[int, tuple[ir.Block, Chooser]]
 
 
 def promote_to_registers(
@@ -60,10 +56,7 @@ def promote_to_registers(
         nonlocal changed
         if not any(map(_brings_in, walk(body))):
             return body
-        if id(body) not in known:
-            distinct = distinct_statements(body, set())
-            known[id(body)] = distinct, Chooser(distinct, accesses, module.format, erased)
-        own, chooser = known[id(body)]
+        own, chooser = surveyed(body, known, accesses, module.format, erased)
         promoter = _Promoter(chooser, chooser.accesses, module.format, eager)
         promoter.choose(own, 1, max_live)
         if not promoter.registers:
