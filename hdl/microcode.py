@@ -144,6 +144,8 @@ class Microcode:
     tables: list[tuple[int, ...]] = field(default_factory=list)
     #: shifts of products
     products: list[int] = field(default_factory=list)
+    #: the shifts of products for which a guard tests whether the word fits
+    tested: set[int] = field(default_factory=set)
     #: rounding constants of products; the first is 0, which floors
     halves: list[int] = field(default_factory=lambda: [0])
     #: operations of the divider
@@ -238,6 +240,7 @@ class Microcode:
         """The selections of the first row, and the rows: one for each cycle of execution, then one for each write."""
         w = self.parameters.format
         rows: list[Row] = [{} for _ in range(found.execute + len(found.write_cycles))]
+        flagged = {(c.predicate.slot, c.cycle) for c in found.schedule.checks if isinstance(c.predicate, Flag)}
         for operation in found.schedule.operations:
             _slot(rows[operation.cycle], operation.slot).update(self._issue(operation))
             for result, shift in self._results(operation):
@@ -246,7 +249,11 @@ class Microcode:
                     row["shift"] = shift
                 if result.register is not None:
                     temporary = result.register % TEMPORARIES
-                    row |= {"write": 1, "writer": WRITERS[operation.unit], "temporary": temporary}
+                    # A chained sum leaves with the product.
+                    unit = Unit.MULTIPLIER if Passing() in operation.operands else operation.unit
+                    row |= {"write": 1, "writer": WRITERS[unit], "temporary": temporary}
+                if operation.unit is Unit.MULTIPLIER and (operation.slot, result.ready) in flagged:
+                    self.tested.add(self.products[shift])
         of = guards(executed, w, lifted, same)
         for check in found.schedule.checks:
             match check.predicate:

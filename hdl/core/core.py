@@ -131,7 +131,7 @@ class Lane(wiring.Component):
         self.branch = BranchUnit(p)
         self.operands = OperandFile(width, code.constants, code.prompts)
         self.logic = LogicUnit(width)
-        self.multiplier = Multiplier(width, code.products, code.halves)
+        self.multiplier = Multiplier(width, code.products, code.halves, p.microarchitecture.multiplier)
         self.rom = RomUnit(width, code.tables)
         self.divider = Divider(width, code.divisions, code.quotients)
         #: the units and results by slot, of which there is one

@@ -39,7 +39,7 @@ class UnitFunctions:
 
     def begin(self) -> None:
         """No operation is in flight."""
-        self._products: dict[int, Products] = {k: [None, None] for k in self._core.multipliers}
+        self._products: dict[int, Products] = {k: [None] * (m.cycles - 1) for k, m in self._core.multipliers.items()}
         self._divisions: dict[int, Quotients] = dict.fromkeys(self._core.dividers)
 
     @property
@@ -60,10 +60,12 @@ class UnitFunctions:
         runs = hw.peek(core.phase) == Phase.RUN.value
         products, divisions = {}, {}
         for k, multiplier in core.multipliers.items():
-            asked, first, second = None, *self._products[k]
+            asked = None
             if runs and hw.peek(multiplier.start):
                 asked = hw.peek(multiplier.half), hw.peek(multiplier.x), hw.peek(multiplier.y)
-            products[k] = [asked, first or second]
+            *moving, held = self._products[k]
+            *moving, arriving = [asked, *moving]
+            products[k] = [*moving, arriving or held]
         for k, divider in core.dividers.items():
             divisions[k] = self._divisions[k]
             if runs and hw.peek(divider.start):
@@ -73,7 +75,7 @@ class UnitFunctions:
 
     def _product(self, slot: int, fits: bool = False) -> Word:
         """The output of a multiplier."""
-        unit, asked = self._core.multipliers[slot], self._products[slot][1]
+        unit, asked = self._core.multipliers[slot], self._products[slot][-1]
         shift = self.hardware.peek(unit.shift)
         if asked is None or not isinstance(shift, int):
             return self._any(fits)

@@ -1,7 +1,7 @@
 # amaranth: UnusedElaboratable=no
 """Proofs that multiplier, divider and ROM compute the functions that stand for them in the proofs of the core, for all words and states.
 
-    multiplier   ⌊(x·y + h) / 2^s⌋ from the third cycle on, with x·y = Σ xᵢ·yⱼ·2^(16(i + j)) over limbs of 16 bits
+    multiplier   ⌊(x·y + h) / 2^s⌋ from the last cycle on, with x·y = Σ xᵢ·yⱼ·2^(16(i + j)) over limbs of 16 bits
     divider      a quotient of magnitudes by induction over its cycles:  prefix of |x|·2^s = digits·|y| + remains,  0 ≤ remains < |y|
                  a root likewise:                                        prefix of x·2^s   = digits² + remains,     0 ≤ remains ≤ 2·digits
     ROM          the entry of the table that is asked for
@@ -135,21 +135,28 @@ class UnitProver:
     # ---------------------------------------------------------------- multiplier
 
     def _multiplier(self, half: int, shift: int) -> None:
-        """The result in the third cycle, for any operands in the second, and one cycle later."""
+        """The result in the last cycle, for any operands in the cycles before, and one cycle later."""
         unit, width = self.core.multiplier, self.w.width
         hw = Symbolic(unit, unit_outputs(unit))
         hw.forget([])
         x, y = terms.unknown("x", width), terms.unknown("y", width)
         hw.settle(start=1, x=x, y=y, half=half, shift=shift)
         hw.tick()
-        hw.settle(start=0, x=terms.unknown("x1", width), y=terms.unknown("y1", width), half=terms.unknown("h1", 1))
-        hw.tick()
-        hw.settle()
+        hw.settle(
+            start=0,
+            x=terms.unknown("x1", width),
+            y=terms.unknown("y1", width),
+            half=terms.unknown("h1", len(unit.half)),
+        )
+        for _ in range(unit.cycles - 2):
+            hw.tick()
+            hw.settle()
         found = [hw.peek(output) for output in unit_outputs(unit)]
         hw.tick()
         hw.settle()
         later = hw.peek(unit.result)
         limb, whole = min(LIMB, width), 2 * width
+        names: dict[Term, Term] = {}
         # Each sum has one bit more than its operands, so it is exact; the product is its low half.
         total: Word = unit.halves[half]
         size = width + 1
@@ -157,14 +164,19 @@ class UnitProver:
             for j in range(0, width, limb):
                 # A shift is as wide as the greatest amount of as many bits needs.
                 limbs, bits = _limbs(x, i, limb, y, j), 2 * limb + 1 + (1 << (i + j).bit_length())
+                # A product of two limbs of 16 bits has 32 bits.
+                name, top = terms.unknown(f"product{i}_{j}", 2 * limb), width - limb in (i, j)
+                names[terms.term(limbs, 2 * limb + 2)] = terms.term(
+                    terms.extended(name, 2 * limb + 2, top), 2 * limb + 2
+                )
                 size = max(size, bits) + 1
                 total = terms.add(placed(total, 0, size), placed(placed(limbs, i + j, bits), 0, size), size)
         total = placed(total, 0, max(size, whole))
         shifted = terms.apply("s>>", whole, [whole, 8], [terms.piece_of(total, 0, whole), unit.shifts[shift]])
         expected = terms.piece_of(shifted, 0, width)
-        names: dict[Term, Term] = {}
         facts = [("the product", found[0], expected, width), ("it is held", later, expected, width)]
-        facts += [("whether it fits", flag, fits_word(shifted, whole, width), 1) for flag in found[1:]]
+        if unit.shifts[shift] in unit.tested:
+            facts += [("whether it fits", flag, fits_word(shifted, whole, width), 1) for flag in found[1:]]
         words = [(name, *(without_products(word, names) for word in pair), size) for name, *pair, size in facts]
         self._show([(name, terms.equal(*with_equal_sums(x, y), size)) for name, x, y, size in words])
 

@@ -36,7 +36,7 @@ The core `fast` executes the same instructions with more units ([CORES](../../is
 {units}
 
 - **Overflow flags are free.** Where a sum, product or quotient is computed, its unit also delivers whether the word fits. A predicate that is a conjunction is checked part by part.
-- **Products are passed on.** An operation that is the only reader of a product takes it from the multiplier of its slot, in the last cycle of the multiplication.
+- **Products** take {multiplier} cycles. They are passed on: a sum or difference that is the only reader of a product is formed behind the multiplier, in the last cycle of the multiplication.
 - **The dividers scale.** They multiply x and y by a reciprocal of y from a table, and then find {scaled} digits of the quotient in each cycle. A quotient of W + s digits,
   rounded or not, takes {before} + ⌈(W + s) / {scaled}⌉ cycles. Only the divider of slot 0 finds roots, {digits} digits in each cycle.
 
@@ -144,7 +144,7 @@ def page(table: Table = TABLE) -> str:
     fast = CORES["fast"]
     more = _FAST.format(
         address=ADDRESS, access=ACCESS, refetch=REFETCH, slots=len(fast.slots), digits=fast.digits,
-        scaled=fast.scaled, before=fast.divider + fast.scaling, temporaries=TEMPORARIES,
+        scaled=fast.scaled, before=fast.divider + fast.scaling, temporaries=TEMPORARIES, multiplier=fast.multiplier,
         units="\n".join(
             f"| {k} | {', '.join(unit.value for unit in Unit if unit in slot)} |" for k, slot in enumerate(fast.slots)
         ),

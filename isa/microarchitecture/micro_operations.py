@@ -98,7 +98,7 @@ class Units:
     #: A unit delivers whether its sum, product or quotient fits beside the word, to the guards. All slots check guards in each cycle, and
     #: of a predicate that is a conjunction each part on its own.
     flags: bool = False
-    #: a logic unit takes the product of its slot as an operand in the cycle in which the multiplier delivers it
+    #: a product is added to a word, or subtracted from it, in the cycle in which the multiplier delivers it
     chained: bool = False
     #: an instruction is fetched, decoded and read while the instruction before it executes
     overlapped: bool = False
@@ -160,6 +160,7 @@ DEFAULT_UNITS = Units()
 CORES: dict[str, Units] = {
     "small": DEFAULT_UNITS,
     "fast": Units(
+        multiplier=2,
         digits=4,
         scaled=16,
         slots=(frozenset(Unit), frozenset(Unit) - {Unit.ROM}, frozenset({Unit.LOGIC, Unit.MULTIPLIER})),

@@ -49,16 +49,15 @@ _NEGATED = ZERO - place("imm")
 
 
 class _Chain(NamedTuple):
-    """A product that a logic unit takes from the multiplier of its slot."""
+    """A product that a sum of its slot takes from the multiplier."""
 
     product: Expr
     operation: str
     other: Expr
 
 
-#: operations that take a product from the multiplier as their second operand; and those whose operands may change places
-_CHAINED = ("add", "sub", "and", "or", "xor")
-_COMMUTATIVE = ("add", "and", "or", "xor")
+#: operations that take a product from the multiplier as their second operand
+_CHAINED = ("add", "sub")
 
 
 @dataclass(eq=False)
@@ -161,7 +160,7 @@ def _chained(tasks: Sequence[_Task], kept: Collection[Expr]) -> list[_Task]:
     for task in tasks:
         if task.operation not in _CHAINED:
             continue
-        pairs = [task.operands, task.operands[::-1]] if task.operation in _COMMUTATIVE else [task.operands]
+        pairs = [task.operands, task.operands[::-1]] if task.operation == "add" else [task.operands]
         for other, x in pairs:
             product = products.get(x)
             if product and not product.chain and uses[x] == 1 and x not in kept and other is not x:

@@ -26,7 +26,7 @@ from retrograd.hdl.core.units.branch import BranchUnit
 from retrograd.hdl.core.units.counters import Counters
 from retrograd.hdl.core.units.discarded_cotangents import DiscardedCotangents
 from retrograd.hdl.core.units.logic import LogicUnit
-from retrograd.hdl.core.units.multiplier import Multiplier
+from retrograd.hdl.core.units.multiplier import ChainedSum, Multiplier
 from retrograd.hdl.core.units.rom import RomUnit
 from retrograd.hdl.core.units.scaled_divider import ScaledDivider
 from retrograd.hdl.microcode import FORBIDDEN
@@ -72,7 +72,7 @@ class OverlappedCore(Core):
         self.logics = [LogicUnit(width, flags=True) for _ in micro.slots]
         self.results = [getattr(self.operands, f"result{k}") for k in range(slots)]
         self.multipliers = {
-            k: Multiplier(width, code.products, code.halves, flags=True)
+            k: Multiplier(width, code.products, code.halves, micro.multiplier, code.tested)
             for k, s in enumerate(micro.slots)
             if Unit.MULTIPLIER in s
         }
@@ -298,15 +298,13 @@ class OverlappedCore(Core):
                 m.d.comb += getattr(operands, f"{port}{k}_first").eq(head[f"{port}{k or ''}"])
             result = getattr(operands, f"result{k}")
             m.submodules[f"logic{k or ''}"] = logic
-            chained = Mux(slot.chain, self.multipliers[k].result, y) if k in self.multipliers else y
-            m.d.comb += [logic.operation.eq(slot.operation), logic.x.eq(x), logic.y.eq(chained), logic.z.eq(z)]
+            m.d.comb += [logic.operation.eq(slot.operation), logic.x.eq(x), logic.y.eq(y), logic.z.eq(z)]
             m.d.comb += [
                 getattr(operands, f"write{k}").eq(slot.write),
                 getattr(operands, f"temporary{k}").eq(slot.temporary),
                 result.eq(logic.result),
             ]
-            fits.append(logic.fits)
-            unit_fits: Any = Const(1)
+            sum_fits, unit_fits = logic.fits, Const(1)
             if k == 0:
                 m.d.comb += [rom.table.eq(slot.parameter), rom.x.eq(x)]
                 with m.If(slot.writer == Writer.ROM):
@@ -316,9 +314,12 @@ class OverlappedCore(Core):
                 multiplies = (slot.operation == Operation.MULSHIFT) | (slot.operation == Operation.MULROUND)
                 m.d.comb += [multiplier.start.eq(multiplies), multiplier.half.eq(slot.parameter)]
                 m.d.comb += [multiplier.x.eq(x), multiplier.y.eq(y), multiplier.shift.eq(slot.shift)]
-                unit_fits = multiplier.fits
+                m.submodules[f"chained{k or ''}"] = chained = ChainedSum(self.parameters.width)
+                m.d.comb += [chained.chain.eq(slot.chain), chained.subtract.eq(slot.operation == Operation.SUB)]
+                m.d.comb += [chained.x.eq(x), chained.product.eq(multiplier.result)]
+                sum_fits, unit_fits = Mux(slot.chain, chained.fits, logic.fits), multiplier.fits
                 with m.If(slot.writer == Writer.MULTIPLIER):
-                    m.d.comb += result.eq(multiplier.result)
+                    m.d.comb += result.eq(chained.result)
             if k in self.dividers:
                 m.submodules[f"divider{k or ''}"] = divider = self.dividers[k]
                 divides = slot.operation.matches(Operation.DIVSHIFT, Operation.DIVROUND, Operation.SQRTROUND)
@@ -327,6 +328,7 @@ class OverlappedCore(Core):
                 unit_fits = Mux(slot.writer == Writer.DIVIDER, divider.fits, unit_fits)
                 with m.If(slot.writer == Writer.DIVIDER):
                     m.d.comb += result.eq(divider.result)
+            fits.append(sum_fits)
             units_fit.append(unit_fits)
         return [getattr(operands, f"last{k}") for k in range(self.slots)], Cat(fits), Cat(units_fit)
 

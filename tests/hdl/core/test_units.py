@@ -21,7 +21,7 @@ from retrograd.hdl.core.units.rom import RomUnit
 from retrograd.hdl.microword import Operation
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.expr import apply_operation, evaluate, half
-from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, FUSED, Unit, Units, unit_of
+from retrograd.isa.microarchitecture.micro_operations import CORES, FUSED, Unit, Units, unit_of
 from retrograd.isa.program import MAX_CODE
 from retrograd.isa.words import Format
 
@@ -75,14 +75,16 @@ def test_the_logic_unit(w: Format) -> None:
 
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
-def test_the_multiplier(w: Format) -> None:
+@pytest.mark.parametrize("core", CORES)
+def test_the_multiplier(w: Format, core: str) -> None:
     shifts = (0, w.frac, w.width, w.width + w.frac, 2 * w.width, 5)
     halves = (0, 1, half(w.frac, w), half(w.width - 1, w))
-    unit, rng = Multiplier(w.width, shifts, halves), random.Random(w.width)
-    assert DEFAULT_UNITS.multiplier == 3
+    cycles = CORES[core].multiplier
+    unit, rng = Multiplier(w.width, shifts, halves, cycles, shifts[1:3]), random.Random(w.width)
+    assert cycles == {"small": 3, "fast": 2}[core]
 
     async def bench(ctx: Any) -> None:
-        # A product begins in each cycle, and its word is there in the third: issued in cycle c, written at the end of c + 2.
+        # A product begins in each cycle. Issued in cycle c, its word is written at the end of c + 1 or c + 2.
         asked: list[int] = []
         for _ in range(100):
             x, y, which = some_word(w, rng), some_word(w, rng), rng.randrange(len(halves))
@@ -91,10 +93,12 @@ def test_the_multiplier(w: Format) -> None:
             ctx.set(unit.y, y)
             ctx.set(unit.half, which)
             ctx.set(unit.start, 1)
-            if len(asked) > 2:
+            if len(asked) >= cycles:
                 index = rng.randrange(len(shifts))
+                whole = asked[-cycles] >> shifts[index]
                 ctx.set(unit.shift, index)
-                assert ctx.get(unit.result) == (asked[-3] >> shifts[index]) & w.mask
+                assert ctx.get(unit.result) == whole & w.mask
+                assert shifts[index] not in unit.tested or ctx.get(unit.fits) == (w.signed(whole & w.mask) == whole)
             await ctx.tick()
         # The last stays.
         ctx.set(unit.start, 0)
@@ -191,6 +195,7 @@ def test_a_serial_line_loses_nothing() -> None:
         (lambda: LogicUnit(24), "power of two"),
         (lambda: Multiplier(8, [17]), "shifts of a product"),
         (lambda: Multiplier(8, [0], [256]), "at most 8 bits"),
+        (lambda: Multiplier(8, [0], cycles=4), "takes 2 or 3 cycles, not 4"),
         (lambda: Divider(8, [Division(False, 9)], [0]), "x is shifted"),
         (lambda: Divider(8, [Division(False, 1)], [17]), "shifts of a quotient"),
         (lambda: Divider(8, [], [], 3), "no pairs"),

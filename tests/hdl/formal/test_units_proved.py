@@ -46,6 +46,26 @@ def test_every_claim_on_a_unit_of_the_fast_core(unit: str) -> None:
         assert found.holds, (found.opcode, found.counterexample)
 
 
+#: a row without its sign; a product of limbs that is not among the sum; a product that the next operands change
+@pytest.mark.parametrize(
+    ("old", "new", "fact"),
+    [
+        ("for pair in row).as_signed()", "for pair in row)", "whether it fits"),
+        ("- {0}, key=abs)", "- {0, 1}, key=abs)", "the product"),
+        ("with m.If(self.start):", "if True:", "it is held"),
+        ("", "", ""),
+    ],
+)
+def test_products_of_several_limbs_in_two_cycles(planted: Plant, old: str, new: str, fact: str) -> None:
+    if old:
+        planted("core.units.multiplier", old, new)
+    prover = UnitProver(Format(32, 16), core="fast")
+    (claim,) = (claim for claim in prover.claims() if claim.name == "multiplier: (x·y + 32768) >> 16")
+    found = prover.prove(claim)
+    assert found.holds == (not fact), found.counterexample
+    assert found.counterexample.startswith(fact)
+
+
 @pytest.mark.parametrize(
     ("unit", "source", "old", "new"),
     [
