@@ -21,6 +21,7 @@ from retrograd.functions.execution import argument_words
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.words import Format
 from retrograd.simulator.stores import limit_of
@@ -91,6 +92,8 @@ def run_on_hardware(
     if erasure and core == "fast":
         raise InputError(Diagnostic("RG1009", "erasure is counted on the core small only", hint='Write core="small".'))
     limit = need_steps(limit_of(max_steps))
+    if core == LANES:
+        raise InputError(Diagnostic("RG1125", "the core lanes executes batches", hint="Call run_batch_on_hardware."))
     core_units(core)
     request = request_of(f, format=device.format if device is not None and format is None else format)
     backward = request.backward

@@ -14,7 +14,7 @@ from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
 
 import retrograd as rg
-from retrograd.hardware import run_batch_on_hardware
+from retrograd.hardware import run_batch_on_hardware, run_on_hardware
 
 Q16, Q32 = Format(16, 8), Format(32, 16)
 #: y += n + … + 1, then 1 / d
@@ -90,6 +90,8 @@ def test_each_lane_has_a_row_an_end_and_a_status() -> None:
             d.load_batch(PROGRAM, rows)
     with pytest.raises(InputError, match="the lane is 3"):
         d.select(3)
+    with pytest.raises(InputError, match="the core lanes executes batches"):
+        run_on_hardware(norm(), 0.0, 1.0, 1, core="lanes")
 
 
 @pytest.mark.slow

@@ -7,7 +7,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from retrograd.cli.commands.hdl.hardware import SOME_LANES, format_option, frequency, memory_options, parameters
+from retrograd.cli.commands.hdl.hardware import (
+    SOME_LANES,
+    core_name,
+    format_option,
+    frequency,
+    memory_options,
+    parameters,
+)
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.isa.files import check_output, write_file
@@ -48,6 +55,6 @@ def execute(options: argparse.Namespace) -> int:
             f"--mhz {int(built.placed.mhz)}, or another --seed",
         )
     write_file(options.output, built.bitstream)
-    print(f"{options.output}: {board.title}, {p.format}, core {p.core}: {built.placed}")
+    print(f"{options.output}: {board.title}, {p.format}, core {core_name(p)}: {built.placed}")
     print(f"clock {built.mhz:.1f} MHz, seed {seed}, {version(YOSYS)}, {version(NEXTPNR)}")
     return OK

@@ -49,6 +49,11 @@ def lanes_given(options: argparse.Namespace) -> int | None:
     return number
 
 
+def core_name(p: Parameters) -> str:
+    """The core as text: small, or lanes with 4 lanes."""
+    return f"{p.core} with {p.lanes} lane{'s' * (p.lanes > 1)}" if p.core == LANES else p.core
+
+
 def parameters(options: argparse.Namespace) -> Parameters:
     """The co-processor that the options describe. Raises InputError RG0507, RG0604, RG1125."""
     w = format_of(options.format)

@@ -6,7 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from retrograd.cli.commands.hdl.hardware import SOME_LANES, format_option, frequency, memory_options, parameters
+from retrograd.cli.commands.hdl.hardware import (
+    SOME_LANES,
+    core_name,
+    format_option,
+    frequency,
+    memory_options,
+    parameters,
+)
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, integer
 from retrograd.cli.report import print_json
@@ -53,7 +60,7 @@ def execute(options: argparse.Namespace) -> int:
         ["format", "core", "LUTs", "registers", "multipliers", "block RAMs", "MHz", "seed"],
         [
             str(p.format),
-            p.core,
+            core_name(p),
             *map(str, (best.luts, best.registers, best.multipliers, best.memories)),
             f"{best.mhz:.1f}",
             str(best.seed),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from retrograd.cli.commands.hdl.hardware import SOME_LANES, format_option, memory_options, parameters
+from retrograd.cli.commands.hdl.hardware import SOME_LANES, core_name, format_option, memory_options, parameters
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.isa.files import check_output, write_file
-from retrograd.isa.microarchitecture.lanes import LANES
 
 
 def arguments(p: Parser) -> None:
@@ -40,6 +39,5 @@ def execute(options: argparse.Namespace) -> int:
         print(text)
         return OK
     write_file(options.output, text)
-    lanes = f" with {p.lanes} lane{'s' * (p.lanes > 1)}" if p.core == LANES else ""
-    print(f"{options.output}: the co-processor for {p.format}, core {p.core}{lanes}, {len(text)} bytes of Verilog")
+    print(f"{options.output}: the co-processor for {p.format}, core {core_name(p)}, {len(text)} bytes of Verilog")
     return OK
