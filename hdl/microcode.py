@@ -240,7 +240,8 @@ class Microcode:
         """The selections of the first row, and the rows: one for each cycle of execution, then one for each write."""
         w = self.parameters.format
         rows: list[Row] = [{} for _ in range(found.execute + len(found.write_cycles))]
-        flagged = {(c.predicate.slot, c.cycle) for c in found.schedule.checks if isinstance(c.predicate, Flag)}
+        flags = [(c.predicate, c.cycle) for c in found.schedule.checks if isinstance(c.predicate, Flag)]
+        flagged = {(flag.slot, cycle) for flag, cycle in flags if flag.unit}
         for operation in found.schedule.operations:
             _slot(rows[operation.cycle], operation.slot).update(self._issue(operation))
             for result, shift in self._results(operation):

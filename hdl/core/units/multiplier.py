@@ -74,7 +74,7 @@ class Multiplier(wiring.Component):
             return found
 
         first = m.d.sync if self.cycles == 3 else m.d.comb
-        partials = {}
+        partials: dict[tuple[int, int], Signal] = {}
         for i, a in enumerate(limbs(self.x)):
             for j, b in enumerate(limbs(self.y)):
                 partial = partials[i, j] = Signal(signed(2 * limb + 2), name=f"partial_{i}_{j}")
