@@ -90,9 +90,10 @@ class OverlappedSequencer(wiring.Component):
         m.d.comb += [
             # The row at the memory's output belongs to an instruction.
             active.eq(executes & (phase == Phase.RUN)),
-            row.addr.eq(Mux(self.launch, self.head.start, at)),
+            # Where nothing begins after all, no row is needed; whether it begins is known late.
+            row.addr.eq(Mux(self.fresh, self.head.start, at)),
             self.row.eq(row.data),
-            self.next.eq(Mux(self.launch, Value.cast(self.head.word), row.data)),
+            self.next.eq(Mux(self.fresh, Value.cast(self.head.word), row.data)),
             self.commits.eq(Mux(active, Value.cast(self.row.commit), 0)),
             self.commit.eq(Mux(idle, 0, written)),
             # From the row that executes, since the next one arrives late.
