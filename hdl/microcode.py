@@ -90,8 +90,9 @@ DISPATCH = data.StructLayout(
 def wide_dispatch(slots: int) -> data.StructLayout:
     """The entry of an overlapped core: the selections of all slots, and the facts that the front end needs."""
     fields = {str(name): DISPATCH[name].shape for name, _ in DISPATCH if name not in ("x", "y", "z", "word")}
-    # only after it is the next instruction known; cycles besides execution and writes
-    fields |= {"redirects": 1, "waiting": 3}
+    # only after it is the next instruction known; BR is 0 behind it; BR is the constant, or the last slot chooses that in the last cycle
+    # of execution; cycles besides execution and writes
+    fields |= {"redirects": 1, "lands": 1, "leaps": 1, "chooses": 1, "waiting": 3}
     fields |= {_first(port, k): 6 for k in range(slots) for port in "xyz"}
     return data.StructLayout({**fields, "word": wide_microword(slots)})
 
@@ -187,7 +188,10 @@ class Microcode:
                         "negates": backward and opcode.negates_immediate
                     }
                     if units.overlapped:
-                        head |= {"redirects": found.redirects, "waiting": found.waiting}
+                        head |= {"redirects": found.redirects, "lands": found.lands, "waiting": found.waiting}
+                        head |= {"leaps": found.leaps is not None, "chooses": found.leaps not in (None, -1)}
+                        if found.leaps not in (None, -1, self._slots - 1):
+                            raise ValueError(f"{executed.name}: a jump that is not chosen in the last slot")
                     self.dispatch[at] = pack(self.entry, head | selections | {"start": starts[body], "word": first})
         if len(self.rows) > 1 << ADDRESS_BITS:
             raise ValueError(f"{len(self.rows)} rows of microcode do not fit")

@@ -184,7 +184,7 @@ def rows(found: Iterable[Measured], core: str) -> Iterator[list[str]]:
         n, forward, backward = there.instructions, there.cycles[core], back.cycles[core]
         mhz = MHZ.get((core, w))
         cells = [name, str(w), str(n), str(forward), f"{forward / n:.2f}", f"{mhz * n / forward:.1f}" if mhz else ""]
-        # Without cotangents the run back takes the same cycles, except for `start`, before which it stops, and accesses of an overlapped core.
+        # Without cotangents the run back takes the same cycles, except for `start`, before which it stops, and branches and accesses of an overlapped core.
         if not differentiated:
             assert CORES[core].overlapped or forward - backward == cycles(TABLE["start"], w, False, False, CORES[core])
             cells += ["", "", "", ""]
@@ -212,7 +212,7 @@ def tables() -> str:
     ]
     found = [*measured()]
     but = (
-        ", but for accesses to memory, which [may fall into the instruction before](reference/timing.md#the-core-fast)"
+        ", but for branches and accesses to memory, which [depend on the direction](reference/timing.md#the-core-fast)"
     )
     text = [
         BEGIN,

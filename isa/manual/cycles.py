@@ -28,7 +28,9 @@ The core `fast` executes the same instructions with more units ([CORES](../../is
 - **Instructions on memory** take {access} cycle more, for the access. Their address is computed while the instruction before executes.
 - **The instruction before one on memory**, in the direction of the run, takes {address} cycle more if its last write is that of the address register. It takes {access} less if its last cycle
   can be that of the access: it has more cycles than one, writes the address register in neither of the last two, and stores no word in the last.
-- **Instructions that set BR, PC or DIR**, or may meet a jump, take {refetch} cycles more: the next instruction is fetched after the last write. This does not depend on whether a jump is taken.
+- **Instructions that set BR, PC or DIR**, or may meet a jump, take {refetch} cycles more: the next instruction is fetched in the cycle of the last write. This does not depend on whether a jump is taken.
+- **A `goto`** takes one of these cycles less. BR is 0 before it, so both addresses of the next instruction are known early, and it is fetched in the last cycle of execution.
+- **A `from`** takes none of these cycles. It traps unless BR is 0 behind it, so the next instruction of the code follows. Its inverse is a `goto`: here an instruction and its inverse differ.
 - **Microwords have {slots} slots.** A slot issues a micro-operation and writes a result in each cycle. The slots have:
 
 | Slot | Units |
@@ -70,7 +72,7 @@ schedule, and the simulator counts its cycles.
 - **One instruction is in flight.** The cycles of a run are the sum over its instructions. This holds for the core `fast` as well, in which the front end is ahead.
 - **Operands do not matter.** An instruction takes the same time for all words. The time of a run depends on its path only, not on its data.
 - **A run backward takes as long as the run forward.** An instruction has the cycles of its inverse. Of an instruction and its inverse, such as
-  `goto.lt` and `from.lt`, the one with the shorter microprogram is padded to the longer. On the core `fast` the two runs differ where memory is accessed, by the instructions on either side.
+  `goto.lt` and `from.lt`, the one with the shorter microprogram is padded to the longer. On the core `fast` the two runs differ by jumps, and where memory is accessed, by the instructions on either side.
 - **Checks are always computed.** Switching overflow traps off changes no timing.
 - **A trap stops the machine** before the first write. The instruction does not retire, and its cycles are not counted.
 

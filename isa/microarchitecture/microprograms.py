@@ -5,17 +5,20 @@ from __future__ import annotations
 from functools import cache
 
 from retrograd.isa.derivatives.cotangent_steps import cotangent_step
-from retrograd.isa.entries import Entry, Guards, Opcode, bar, opcodes_of
+from retrograd.isa.entries import NOT_JUMPING, Entry, Guards, Opcode, bar, opcodes_of
 from retrograd.isa.expr import ZERO, place, substitute
+from retrograd.isa.microarchitecture.branches import shortened
 from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, Units
 from retrograd.isa.microarchitecture.schedule import schedule
 from retrograd.isa.microarchitecture.stages import InstructionTrees, Microprogram, computed, microprogram, plain
 from retrograd.isa.words import Format
 
 
-def trees(opcode: Opcode, w: Format, lifted: bool, same: bool) -> InstructionTrees:
-    """The trees of an opcode; with `lifted`, those of cotangents too. `same`: ra and rb are one register."""
+def trees(opcode: Opcode, w: Format, lifted: bool, same: bool, units: Units = DEFAULT_UNITS) -> InstructionTrees:
+    """The trees of an opcode; with `lifted`, those of cotangents too. `same`: ra and rb are one register; `units`: those of the core."""
     values = plain(opcode, w)
+    if units.overlapped:
+        values = shortened(values, NOT_JUMPING in opcode.guards(w))
     if not lifted:
         return values
     same = same and distinguishes(opcode, w)
@@ -48,5 +51,5 @@ def microprograms(
 ) -> dict[str, Microprogram]:
     """name -> microprogram with D = `lifted`, for all opcodes of an entry: inverses are made together."""
     opcodes = opcodes_of(entry)
-    schedules = {o.name: schedule(*trees(o, w, lifted, same), w, units) for o in opcodes}
+    schedules = {o.name: schedule(*trees(o, w, lifted, same, units), w, units) for o in opcodes}
     return {o.name: microprogram(o, schedules[o.name], schedules[o.inverse_name], units.overlapped) for o in opcodes}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from retrograd.isa.entries import BAR, NOT_JUMPING, REGISTER_FIELDS, Guards, Opcode, bar
 from retrograd.isa.expr import Expr
-from retrograd.isa.microarchitecture.micro_operations import Schedule
+from retrograd.isa.microarchitecture.micro_operations import Input, Literal, Schedule, Temporary
 from retrograd.isa.words import Format
 
 #: The word of code, read at PC.
@@ -74,6 +74,27 @@ class Microprogram:
     redirects: bool = False
 
     @property
+    def lands(self) -> bool:
+        """A guard demands that BR be 0 behind this instruction."""
+        return self.schedule.after.get("br") == Literal(0)
+
+    @property
+    def leaps(self) -> int | None:
+        """The slot that chooses, in the last cycle of execution, between the constant and 0 as the new BR; −1: BR is the constant.
+
+        None: neither. Else both addresses of the next instruction are known before, and it is fetched in this cycle.
+        """
+        new = self.schedule.after.get("br")
+        if self.redirects and new == Input("imm"):
+            return -1
+        for o in self.schedule.operations if self.redirects else ():
+            register = o.results[0].register
+            chooses = o.operation == "select" and o.operands[1:] == (Input("imm"), Literal(0))
+            if chooses and register is not None and new == Temporary(register) and o.cycle == self.execute - 1:
+                return o.slot
+        return None
+
+    @property
     def write_cycles(self) -> tuple[tuple[str | None, str | None], ...]:
         """The field of the register whose word is written, and of the one whose cotangent is, in each cycle of writing; at least one.
 
@@ -104,7 +125,7 @@ class Microprogram:
                 "execute": self.execute,
                 "write": writes,
             }
-        refetch = {"refetch": REFETCH} if self.redirects else {}
+        refetch = {"refetch": REFETCH - FETCH * (self.leaps is not None)} if self.redirects else {}
         return {**access, "execute": self.execute, "write": writes - 1, **refetch}
 
     def stages_before(self, addressing: str | None) -> dict[str, int]:
@@ -145,7 +166,7 @@ def microprogram(opcode: Opcode, own: Schedule, inverse: Schedule, overlapped: b
         "m" in opcode.reads or "m" in opcode.writes,
         tuple(field for name, field in REGISTER_FIELDS.items() if name in changed),
         overlapped,
-        overlapped and redirects(opcode),
+        overlapped and redirects(opcode) and own.after.get("br") != Literal(0),
     )
 
 

@@ -47,6 +47,9 @@ _FACTS = data.StructLayout(
         "turns": 1,
         "erases": 1,
         "redirects": 1,
+        "lands": 1,
+        "leaps": 1,
+        "chooses": 1,
         "waiting": 3,
         "forbidden": FORBIDDEN,
         # it traps for this cause, or halts
@@ -105,11 +108,13 @@ class OverlappedCore(Core):
 
         # ------------------------------------------------ fetch: at PC, or behind the instruction that is decoded
         at, here, behind = Signal(p.pc_bits), Signal(p.pc_bits), Signal(p.pc_bits)
-        backward = Signal()
+        backward, leap = Signal(), Signal(p.pc_bits)
         given, modes, read_modes = self.modes, Signal(_MODES), Signal(_MODES)
         m.d.comb += [
-            # An instruction that sets PC writes it in this cycle.
-            at.eq(Mux(sequencer.restart, Mux(commit.first, branch.next_pc, self.pc), behind)),
+            # An instruction that sets PC writes it in this cycle, or in the next.
+            at.eq(
+                Mux(sequencer.leap, leap, Mux(sequencer.restart, Mux(commit.first, branch.next_pc, self.pc), behind))
+            ),
             backward.eq(Mux(commit.first, branch.next_backward, branch.backward)),
         ]
         # Whether PC is in the code is known in the cycle of the fetch after a start, and else in the next.
@@ -148,17 +153,23 @@ class OverlappedCore(Core):
         self._window(m, fetched, code_memory.write_port(), instruction)
 
         # ------------------------------------------------ the instruction that is read, that executes, that writes
-        entering, running, writing = Signal(_FACTS), Signal(_FACTS), Signal(_FACTS)
+        entering, running, writing, landing = Signal(_FACTS), Signal(_FACTS), Signal(_FACTS), Signal()
         m.d.comb += [
-            self.jumping.eq(head.settled & (branch.br != 0)),
+            # BR is written in the first cycle of execution of the next instruction, which may be its last.
+            landing.eq(sequencer.begins & writing.lands),
+            self.jumping.eq(head.settled & ~running.lands & ~landing & (branch.br != 0)),
             entering.instruction.eq(read),
             entering.modes.eq(read_modes),
             entering.turns.eq(head.turns),
             entering.erases.eq(head.erases),
             entering.redirects.eq(head.redirects),
+            entering.lands.eq(head.lands),
+            entering.leaps.eq(head.leaps),
+            entering.chooses.eq(head.chooses),
             entering.waiting.eq(head.waiting),
             entering.forbidden.eq(head.forbidden),
             sequencer.redirects.eq(running.redirects),
+            sequencer.leaps.eq(running.leaps),
         ]
         with m.If(phase == Phase.ACCESS):
             m.d.comb += entering.cause.eq(Mux(memory.valid, TrapCause.NONE, TrapCause.MEMORY))
@@ -175,17 +186,33 @@ class OverlappedCore(Core):
         m.d.comb += sequencer.doomed.eq((entering.cause != TrapCause.NONE) | entering.halts)
         with m.If(sequencer.launch):
             m.d.sync += running.eq(entering)
+        with m.If(sequencer.restart):
+            m.d.sync += running.lands.eq(0)
         m.d.sync += writing.eq(running)
+        # The addresses of the next instruction, if the one that executes jumps and if not. Where the constant is 0, it does not.
+        read_at, target, beyond, jumps = Signal(p.pc_bits), Signal(p.pc_bits), Signal(p.pc_bits), Signal()
+        step = Signal(signed(p.pc_bits))
+        m.d.comb += step.eq(decoder.imm.as_signed())
+        with m.If(sequencer.advance):
+            m.d.sync += read_at.eq(here)
+        with m.If(sequencer.launch):
+            m.d.sync += [
+                target.eq(Mux(branch.backward, read_at - step, read_at + step)),
+                beyond.eq(here),
+                jumps.eq(decoder.imm != 0),
+            ]
+        chosen = getattr(operands, f"x{self.slots - 1}")[0]
+        m.d.comb += leap.eq(Mux(jumps & (chosen | ~running.chooses), target, beyond))
         # Addresses of the words of those instructions. That of the port is of the instruction that is read.
-        running_address, target = Signal(width), Signal(width)
+        running_address, stored_at = Signal(width), Signal(width)
         with m.If(sequencer.launch):
             m.d.sync += running_address.eq(memory.address)
-        m.d.sync += target.eq(running_address)
+        m.d.sync += stored_at.eq(running_address)
         # Where an instruction on memory is next, the instruction that executes takes a cycle more or less.
         waits, ahead = sequencer.ending & ~running.redirects & read_inside & head.memory, Signal(signed(2))
         m.d.sync += ahead.eq(Mux(waits, Mux(sequencer.unknown, 1, Mux(sequencer.ready, -1, 0)), 0))
 
-        old = self._latches(m, decoder, sequencer, read, running, writing)
+        old = self._latches(m, decoder, sequencer, read, running, writing, landing)
         last, fits, units_fit = self._slots(m, sequencer)
 
         # ------------------------------------------------ guards
@@ -211,7 +238,7 @@ class OverlappedCore(Core):
         m.d.comb += [counters.waiting.eq(running.waiting), counters.ahead.eq(ahead)]
         self._commit(
             m, sequencer, guards, ledger, counters, Committing(
-                commit, x, y, z, sequencer.reads, operands.entering[Select.A.value], target, early_trap, ends, sequencer.begins, writing.turns, writing.erases,
+                commit, x, y, z, sequencer.reads, operands.entering[Select.A.value], stored_at, early_trap, ends, sequencer.begins, writing.turns, writing.erases,
                 writing.instruction, running.instruction, old,
             )
         )  # fmt: skip
@@ -229,7 +256,14 @@ class OverlappedCore(Core):
         return Array([0, instruction.rd, instruction.ra, instruction.rb])[field]
 
     def _latches(
-        self, m: Module, decoder: Decoder, sequencer: OverlappedSequencer, read: Any, running: Any, writing: Any
+        self,
+        m: Module,
+        decoder: Decoder,
+        sequencer: OverlappedSequencer,
+        read: Any,
+        running: Any,
+        writing: Any,
+        landing: Signal,
     ) -> dict[str, tuple[Any, Any]]:
         """The operand latches of the instruction that executes, and the words for the one that begins; by place, those of the one that writes.
 
@@ -269,10 +303,8 @@ class OverlappedCore(Core):
             with m.If(fresh):
                 m.d.sync += latch.eq(word)
             m.d.comb += [operands.entering[select.value].eq(word), operands.latches[select.value].eq(latch)]
-        m.d.comb += [
-            operands.entering[Select.BR.value].eq(self.branch.br),
-            operands.latches[Select.BR.value].eq(self.branch.br),
-        ]
+        for words, landed in ((operands.entering, running.lands | landing), (operands.latches, landing)):
+            m.d.comb += words[Select.BR.value].eq(Mux(landed, 0, self.branch.br))
         for select, what in ((Select.M, "word"), (Select.M_BAR, "cotangent")):
             word, latch = getattr(memory, f"old_{what}"), Signal(width, name=f"m_{what}")
             held = old[f"m_{what}"] = Signal(width, name=f"old_m_{what}")

@@ -44,12 +44,15 @@ class OverlappedSequencer(wiring.Component):
                 "doomed": In(1),
                 #: only after the instruction that executes is the next one known
                 "redirects": In(1),
+                #: and it is known in the last cycle of execution
+                "leaps": In(1),
                 #: address in the dispatch memory of the instruction that is decoded
                 "opcode": In(range(depth)),
                 "phase": Out(Phase),
-                #: the code memory is read, at PC if `restart`, else behind the instruction that is decoded
+                #: the code memory is read, at PC if `restart`, at the next PC if also `leap`, else behind the instruction that is decoded
                 "fetch": Out(1),
                 "restart": Out(1),
+                "leap": Out(1),
                 #: the instruction that is decoded will be read in the next cycle
                 "advance": Out(1),
                 #: the entry of the instruction that is read
@@ -116,7 +119,8 @@ class OverlappedSequencer(wiring.Component):
             head.addr.eq(self.opcode),
             head.en.eq(self.advance),
             self.head.eq(head.data),
-            self.restart.eq(phase == Phase.FETCH),
+            self.leap.eq(self.ending & self.leaps),
+            self.restart.eq((phase == Phase.FETCH) | self.leap),
             self.advance.eq(~idle & decoding & ~self.restart & (~reading | self.launch)),
             self.fetch.eq(self.restart | (~idle & (~decoding | self.advance))),
         ]
@@ -143,6 +147,7 @@ class OverlappedSequencer(wiring.Component):
             follows.eq((phase == Phase.READ) | (self.ending & ~self.redirects)),
             self.launch.eq(self.run & ((follows & ~waits) | (phase == Phase.ACCESS))),
         ]
+        again = Mux(self.leaps, Phase.DECODE, Phase.FETCH)
         waiting = Mux(self.unknown, Phase.ADDRESS, Phase.ACCESS)
         with m.Switch(phase):
             with m.Case(Phase.IDLE):
@@ -159,7 +164,7 @@ class OverlappedSequencer(wiring.Component):
                 m.d.sync += phase.eq(Mux(self.run, Phase.RUN, Phase.IDLE))
             with m.Case(Phase.RUN):
                 with m.If(self.ending & self.run):
-                    m.d.sync += phase.eq(Mux(self.redirects, Phase.FETCH, Mux(waits, waiting, Phase.RUN)))
+                    m.d.sync += phase.eq(Mux(self.redirects, again, Mux(waits, waiting, Phase.RUN)))
                 # The last write, or the trap of an instruction that is doomed
                 with m.Elif(~active & ~doom):
                     m.d.sync += phase.eq(Phase.IDLE)

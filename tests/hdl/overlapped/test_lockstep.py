@@ -211,9 +211,39 @@ def on_memory() -> Iterator[list[Instruction]]:
     yield [add, of("ld.add", rd=1, ra=5, imm=-1), add]
 
 
-def memory_checked(lockstep: Any, execute: Execute, lifted: bool) -> None:
-    """There and back, at once and in steps."""
-    for body in on_memory():
+def branching() -> Iterator[list[Instruction]]:
+    """Jumps that are taken and that are not, and the instructions at their targets: BR is written while these begin. r5, r6 and r7 are 0."""
+    add, load, other = of("imm.add", rd=4, imm=1), of("ld.add", rd=1, ra=5), of("imm.add", rd=2, imm=1)
+    yield [
+        of("goto", imm=2),
+        add,
+        of("from", imm=-2),
+        other,
+        add,
+        of("goto", imm=3),
+        add,
+        add,
+        of("from", imm=-3),
+        load,
+    ]
+    yield [
+        of("goto", imm=2),
+        add,
+        of("from", imm=-2),
+        of("from.ne", ra=5, rb=6, imm=-2),
+        of("swapbr", rd=7),
+        of("goto", imm=0),
+        other,
+    ]
+    yield [of("goto", imm=2), add, of("from", imm=-2), of("swapbr", rd=7), other]
+    for name in ("eq", "ne", "lt", "geu"):
+        yield [of(f"goto.{name}", ra=5, rb=6, imm=3), add, load, of(f"from.{name}", ra=5, rb=6, imm=-3), load, other]
+    yield [of("from.ne", ra=3, rb=4, imm=-1), add, of("goto.lt", ra=4, rb=3, imm=0), other]
+
+
+def run_through(lockstep: Any, execute: Execute, bodies: Iterator[list[Instruction]], lifted: bool) -> None:
+    """There and back, at once and in steps; and from each place with a jump under way."""
+    for body in bodies:
         for steps, runs in ((99, 1), (1, 4)):
             both = lockstep.Lockstep(code(Q32, *body), range(8))
             both.differentiate(lifted)
@@ -228,12 +258,22 @@ def memory_checked(lockstep: Any, execute: Execute, lifted: bool) -> None:
                 for _ in range(runs):
                     both.run(steps)
                 both.turn()
+            jumps = any("br" in i.opcode.writes for i in body)
+            for pc, i in enumerate(both.program.instructions if jumps and steps == 1 else ()):
+                both.run(0)
+                for br in {0, i.imm & Q32.mask}:
+                    both.place(pc, br, +1)
+                    both.run(1)
             both.check(execute)
 
 
 @pytest.mark.parametrize("lifted", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_words_of_memory_are_those_that_were_stored(lockstep: Any, lifted: bool) -> None:
-    memory_checked(lockstep, simulation(Q32).run, lifted)
+@pytest.mark.parametrize("bodies", [on_memory, branching])
+def test_each_instruction_gets_the_words_of_memory_and_br(
+    lockstep: Any, bodies: Callable[[], Iterator[list[Instruction]]], lifted: bool
+) -> None:
+    """The word that is stored, the address that is written, and BR behind a jump, in the instructions behind."""
+    run_through(lockstep, simulation(Q32).run, bodies(), lifted)
 
 
 def dropped() -> Iterator[list[Instruction]]:
@@ -302,18 +342,27 @@ def test_flags_at_the_ends_of_a_word(lockstep: Any, lifted: bool) -> None:
 
 _CORE, _SEQUENCER, _NETWORK = "core.overlapped.core", "core.overlapped.sequencer", "core.overlapped.operand_network"
 _PORT = "core.memory_port"
-#: addresses and memory words that are read too early, in both directions or backward; cycles that are counted for the other instruction
-MEMORY_FAULTS = [
+#: addresses and memory words that are read too early, in both directions or backward; cycles that are counted for the other instruction;
+#: BR before it is written, and the wrong of two targets
+EARLY_FAULTS = [
     (_CORE, "sequencer.unknown.eq(hits[-1])", "sequencer.unknown.eq(0)"),
     (_CORE, "sequencer.unknown.eq(hits[-1])", "sequencer.unknown.eq(hits[-1] & ~self.branch.backward)"),
     (_SEQUENCER, "(self.stale | self.unknown | stores)", "(self.stale | self.unknown)"),
     (_SEQUENCER, "(self.stale | self.unknown | stores)", "(self.unknown | stores)"),
     (_PORT, "Mux(writes & (write.addr == place), word, found)", "found"),
     (_PORT, "Mux(wrote & (target == place), written, found)", "found"),
-    (_CORE, "target.eq(running_address)", "target.eq(memory.address)"),
+    (_CORE, "stored_at.eq(running_address)", "stored_at.eq(memory.address)"),
     (_CORE, "sequencer.ready & ~memory.valid", "sequencer.ready & 0"),
     (_CORE, "Mux(sequencer.unknown, 1, ", "Mux(sequencer.unknown, 0, "),
     (_CORE, "sequencer.ending & ~running.redirects & read_inside", "sequencer.ending & read_inside"),
+    (_CORE, "~running.lands & ~landing &", "~running.lands &"),
+    (_CORE, "(operands.entering, running.lands | landing)", "(operands.entering, 0)"),
+    (_CORE, "(operands.latches, landing)", "(operands.latches, 0)"),
+    (_CORE, "m.d.sync += running.lands.eq(0)", "pass"),
+    (_CORE, "jumps & (chosen | ~running.chooses)", "(chosen | ~running.chooses)"),
+    (_CORE, "(chosen | ~running.chooses)", "chosen"),
+    (_CORE, "(chosen | ~running.chooses)", "1"),
+    (_CORE, "Mux(branch.backward, read_at - step, read_at + step)", "read_at + step"),
 ]  # fmt: skip
 #: unit, the text there, the planted text: stale operands, instructions that are not dropped, and traps that are not precise
 FAULTS = [
@@ -340,7 +389,7 @@ FAULTS = [
     (_CORE, "unit_fits = Mux(slot.writer == Writer.DIVIDER, divider.fits, unit_fits)", "pass"),
     (_CORE, "logic.fits), multiplier.fits", "logic.fits), Const(1)"),
     ("core.units.multiplier", "above = word[width - 1 :]", "above = word[width:]"),
-    (_SEQUENCER, "Mux(self.redirects, Phase.FETCH, Mux(memory,", "Mux(0, Phase.FETCH, Mux(memory,"),
+    (_SEQUENCER, "Mux(self.redirects, again, Mux(waits,", "Mux(0, again, Mux(waits,"),
     (_SEQUENCER, "(self.ending & ~self.redirects)", "self.ending"),
     (_SEQUENCER, "with m.If(self.abandon):", "with m.If(0):"),
     (_SEQUENCER, "self.launch.eq(self.run & (", "self.launch.eq(("),
@@ -351,9 +400,12 @@ FAULTS = [
 
 @pytest.mark.parametrize(
     ("unit", "old", "new_text"),
-    [pytest.param(*fault, marks=[] if k in (0, 1, 4) else pytest.mark.slow) for k, fault in enumerate(MEMORY_FAULTS)],
+    [
+        pytest.param(*fault, marks=[] if k in (0, 1, 4, 10) else pytest.mark.slow)
+        for k, fault in enumerate(EARLY_FAULTS)
+    ],
 )
-def test_a_fault_of_the_memory_is_found(
+def test_a_fault_of_what_is_early_is_found(
     lockstep: Any, planted: Callable[[str, str, str], type], unit: str, old: str, new_text: str
 ) -> None:
     planted(unit, old, new_text)
@@ -361,7 +413,10 @@ def test_a_fault_of_the_memory_is_found(
 
     def both_checked() -> None:
         for lifted in (True, False):
-            memory_checked(lockstep, execute, lifted)
+            for bodies in (
+                (branching, on_memory) if "chosen" in old or "land" in old or "step" in old else (on_memory, branching)
+            ):
+                run_through(lockstep, execute, bodies(), lifted)
 
     with pytest.raises(AssertionError):
         both_checked()

@@ -143,7 +143,8 @@ def test_an_instruction_takes_as_long_as_its_inverse(w: Format) -> None:
     for opcode in OPCODES:
         for mode in MODES:
             for units in CORES.values():
-                assert cycles(opcode, w, *mode, units) == cycles(TABLE.inverse(opcode), w, *mode, units), opcode
+                if not (units.overlapped and opcode.entry.name.startswith("goto")):
+                    assert cycles(opcode, w, *mode, units) == cycles(TABLE.inverse(opcode), w, *mode, units), opcode
 
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
@@ -167,10 +168,19 @@ def test_an_overlapped_instruction_has_the_cycles_in_which_it_is_alone(w: Format
             found = microprograms(opcode.entry, w, *mode, fast)[opcode.name]
             changed = found.schedule.after.keys()
             writes = max(1, len(changed & {"d", "a", "b"}), len(changed & {bar("d"), bar("a"), bar("b")}))
-            # Branches, and `swapbr`: the opcodes that execute while BR is not 0
-            alone = "br" in opcode.writes
+            # Branches, and `swapbr`: the opcodes that execute while BR is not 0. Behind a `from` it is 0.
+            lands = opcode.name.startswith("from")
+            alone = "br" in opcode.writes and not lands
+            assert found.lands == lands
             assert opcode.turns <= alone
-            expected = found.execute + writes - 1 + ("[ra+imm]" in opcode.operands) + 3 * alone
+            expected = (
+                found.execute
+                + writes
+                - 1
+                + ("[ra+imm]" in opcode.operands)
+                + 3 * alone
+                - opcode.name.startswith("goto")
+            )
             assert found.redirects == alone, opcode.name
             assert cycles(opcode, w, *mode, fast) == expected
             assert cycles(opcode, w, *mode, fast) < cycles(opcode, w, *mode), opcode.name
@@ -193,7 +203,7 @@ def test_an_overlapped_instruction_has_the_cycles_in_which_it_is_alone(w: Format
         ("fmulst.add [r2 + 1], r5, r6\nld.add r1, [r2]", False, 4 + 2, 2 + 4),
         ("fmulst.add [r2 + 1], r5, r6\nld.add r1, [r2]", True, 5 - 1 + 2, 2 + 5),
         # No instruction is next of a branch in the code.
-        ("top: goto.ne r2, r2, end\nld.add r1, [r2]\nend: from.ne r2, r2, top", False, 7 + 2, 2 + 7),
+        ("top: goto.ne r2, r2, end\nld.add r1, [r2]\nend: from.ne r2, r2, top", False, 4 + 2, 2 + 2),
     ],
 )
 def test_the_cycles_of_two_depend_on_the_address_and_the_word(
