@@ -174,7 +174,8 @@ def rotation(x: Expr, w: Format) -> Rotation:
     secant = look_up(index, [to_places((1 << exact.PLACES) + (v * v >> exact.PLACES), width - 2) for v in tangents])
     numerator = mul_shift(secant, tan_b, width - 2)
     denominator = const(1 << (width - 2)) - mul_shift(tangent.high, tan_b, places + unit + 1 - (width - 2))
-    t = tangent.high + round_off(tangent.low + div_shift(numerator, denominator, width - 2), unit + 1 - places)
+    rest = div_shift(numerator, denominator, width - 2)
+    t = tangent.high + round_off(rest, unit + 1 - places, early=tangent.low)
     return Rotation(quadrant & 1, (quadrant + 1).shr(1) & 1, quadrant.shr(1) & 1, t, s)
 
 

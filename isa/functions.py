@@ -109,9 +109,12 @@ def split(index: Expr, values: list[int], places: int, unit: int) -> Split:
     return Split(look_up(index, highs), look_up(index, lows))
 
 
-def round_off(x: Expr, bits: int) -> Expr:
-    """x / 2^bits to nearest, ties up; x + half must not overflow."""
-    return x if bits == 0 else (x + (1 << (bits - 1))).sar(bits)
+def round_off(x: Expr, bits: int, early: Expr | None = None) -> Expr:
+    """(x + early) / 2^bits to nearest, ties up; x + early + half must not overflow. `early` is computed before x: half is added to it."""
+    if bits == 0:
+        return x if early is None else early + x
+    half = 1 << (bits - 1)
+    return (x + half if early is None else early + half + x).sar(bits)
 
 
 def horner(coefficients: list[Fraction], x: Expr, unit: int, places: int) -> Expr:
