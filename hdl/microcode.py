@@ -255,8 +255,8 @@ class Microcode:
                 if result.register is not None:
                     temporary = result.register % TEMPORARIES
                     # A chained sum leaves with the product.
-                    unit = Unit.MULTIPLIER if Passing() in operation.operands else operation.unit
-                    row |= {"write": 1, "writer": WRITERS[unit], "temporary": temporary}
+                    writer = Unit.MULTIPLIER if Passing() in operation.operands else operation.unit
+                    row |= {"write": 1, "writer": WRITERS[writer], "temporary": temporary}
                 if operation.unit is Unit.MULTIPLIER and (operation.slot, result.ready) in flagged:
                     self.tested.add(self.products[shift])
         of = guards(executed, w, lifted, same)
