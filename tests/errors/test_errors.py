@@ -508,7 +508,8 @@ def tool_that_is_not_installed() -> None:
 def placement_that_is_too_slow() -> None:
     """A placement that reaches 40 MHz; the tools are not run."""
     placed = Placed(7000, 2400, 4, 63, 40.2, (), 1)
-    with patch("retrograd.hdl.flow.boards.build", return_value=Built(placed, 50.0, b"")):
+    builds = patch("retrograd.hdl.flow.boards.build", return_value=Built(placed, 50.0, b""))
+    with patch("retrograd.hdl.flow.tools.need"), builds:
         options = parser().parse_args(["hdl", "build", "--mhz", "50", "-o", "core.bit"])
         options.execute(options)
 

@@ -192,16 +192,16 @@ def test_an_overlapped_instruction_has_the_cycles_in_which_it_is_alone(w: Format
         # a sum, and a word from memory: its access is a cycle of its own, and the address waits for the sum; back, it comes first
         ("imm.add r2, 3\nld.add r1, [r2]", False, 1 + 1 + 2, 2 + 1),
         ("imm.add r3, 3\nld.add r1, [r2]", False, 1 + 2, 2 + 1),
-        # three cycles, the last of which is also that of the access
-        ("mul.add r3, r4, r4\nld.add r1, [r2]", False, 3 - 1 + 2, 2 + 3),
-        ("mul.add r2, r4, r4\nld.add r1, [r2]", False, 3 + 1 + 2, 2 + 3),
+        # two cycles, the last of which is also that of the access
+        ("mul.add r3, r4, r4\nld.add r1, [r2]", False, 2 - 1 + 2, 2 + 2),
+        ("mul.add r2, r4, r4\nld.add r1, [r2]", False, 2 + 1 + 2, 2 + 2),
         # r2 is written in the first or in the last of two cycles
         ("swap r2, r3\nld.add r1, [r2]", False, 2 + 2, 2 + 2),
         ("swap r3, r2\nld.add r1, [r2]", False, 2 + 1 + 2, 2 + 2),
         ("swap r3, r4\nld.add r1, [r2]", False, 2 - 1 + 2, 2 + 2),
         # A word that is written last is not read before.
-        ("fmulst.add [r2 + 1], r5, r6\nld.add r1, [r2]", False, 4 + 2, 2 + 4),
-        ("fmulst.add [r2 + 1], r5, r6\nld.add r1, [r2]", True, 5 - 1 + 2, 2 + 5),
+        ("fmulst.add [r2 + 1], r5, r6\nld.add r1, [r2]", False, 3 + 2, 2 + 3),
+        ("fmulst.add [r2 + 1], r5, r6\nld.add r1, [r2]", True, 4 - 1 + 2, 2 + 4),
         # No instruction is next of a branch in the code.
         ("top: goto.ne r2, r2, end\nld.add r1, [r2]\nend: from.ne r2, r2, top", False, 4 + 2, 2 + 2),
     ],
