@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,39 @@ pytestmark = pytest.mark.slow
 Q8 = Format(8, 4)
 
 
-def test_the_gates_are_the_machine(lockstep: Any, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def text() -> str:
+    """The netlist of the core in the simulator's frame."""
+    return netlist(Probe(core_of(Parameters(Q8, 64, 16))), "probe")
+
+
+def _in_lockstep(lockstep: Any, text: str, folder: Path) -> tuple[Counter[str], Counter[str]]:
+    """Instructions and traps of random programs, on the gates as on the machine. Raises AssertionError, TimeoutError."""
+    gates = Verilated(core_of(Parameters(Q8, 64, 16)), folder, text)
+    executed, traps = Counter[str](), Counter[str]()
+    for lifted in (False, True):
+        found = lockstep.sequences(gates.run, Q8, lifted, 5, states=60, programs=3)
+        executed, traps = executed + found[0], traps + found[1]
+    return executed, traps
+
+
+def test_the_gates_are_the_machine(lockstep: Any, tmp_path: Path, text: str) -> None:
     """All opcodes but a few that chance leaves out, from random states, in both directions, without cotangents and with them."""
-    core = core_of(Parameters(Q8, 64, 16))
-    text = netlist(Probe(core), "probe")
     # All logic is gates: no operator on words is left.
     assert not re.search(r"\s(\+|-|\*|<<|>>|<|>)\s", text)
-    gates = Verilated(core, tmp_path, text)
-    for lifted in (False, True):
-        executed, traps = lockstep.sequences(gates.run, Q8, lifted, 5, states=60, programs=3)
-        assert executed.total() > 700
-        assert len(executed) > 80
-        assert len(traps) > 5
+    executed, traps = _in_lockstep(lockstep, text, tmp_path)
+    assert executed.total() > 1400
+    assert len(executed) > 80
+    assert len(traps) > 5
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_wrong_gate_is_found(lockstep: Any, tmp_path: Path, text: str, seed: int) -> None:
+    """One AND of the netlist is an OR."""
+    lines = text.splitlines()
+    gates = [k for k, line in enumerate(lines) if re.fullmatch(r"\s*assign \S+ = ~?\S+ & ~?\S+;.*", line)]
+    assert len(gates) > 1000
+    chosen = random.Random(seed).choice(gates)
+    lines[chosen] = lines[chosen].replace(" & ", " | ")
+    with pytest.raises((AssertionError, TimeoutError)):
+        _in_lockstep(lockstep, "\n".join(lines), tmp_path)
