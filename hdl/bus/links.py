@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from typing import Any, Protocol
 
 from amaranth.sim import Simulator
+from retrograd.hdl.bus.register_map import AREA_BITS, Area, HostRegister
 from retrograd.hdl.bus.top import Coprocessor
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.diagnostics import DeviceError, Diagnostic
@@ -59,6 +60,52 @@ class Bus(ABC):
         """A burst: write the words to address, address + step, …. Raises BusError, after some or all of them."""
         for i, word in enumerate(words):
             self.write(address + i * step, word)
+
+
+class StreamedBus(Bus):
+    """The whole co-processor over a bus that has room for its slots only: the words of the areas pass through STREAM, at POINTER."""
+
+    def __init__(self, slots: Bus) -> None:
+        self._slots = slots
+        #: the address of the word at POINTER; None if it is not known
+        self._pointer: int | None = None
+
+    def read(self, address: int) -> int:
+        """The word at a byte address; of a word of 64 bits, the low half first. Raises BusError."""
+        # A read of the low half takes the whole word, and POINTER goes on.
+        reached = self._at(address) if address % 8 == 0 else self._slot(address)
+        word = self._slots.read(reached)
+        if address % 8 == 0:
+            self._pointer = None
+        return word
+
+    def write(self, address: int, word: int) -> None:
+        """Write a word; of a word of 64 bits, the high half first. Raises BusError."""
+        # The high half is held until the low half writes both, at POINTER.
+        self._slots.write(self._at(address), word)
+        if address % 8 == 0:
+            self._pointer = None
+
+    def idle(self) -> None:
+        """Let some time pass for the hardware."""
+        self._slots.idle()
+
+    def _slot(self, address: int) -> int:
+        """The address of the slot through which a word passes."""
+        return address if _in_control(address) else HostRegister.STREAM.address + address % 8
+
+    def _at(self, address: int) -> int:
+        """The same, once POINTER is at the word."""
+        word = address & ~7
+        if not _in_control(address) and self._pointer != word:
+            self._pointer = None
+            self._slots.write(HostRegister.POINTER.address, word)
+            self._pointer = word
+        return self._slot(address)
+
+
+def _in_control(address: int) -> bool:
+    return address >> AREA_BITS == Area.CONTROL.value
 
 
 class SimulatedBus(Bus):
