@@ -34,7 +34,8 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "assembler": frozenset(),
     # numba, cuda, nvtx: the engine on GPUs, where its extra is installed
     "simulator": frozenset({"numpy", "llvmlite", "numba", "cuda", "nvtx"}),
-    "hdl": frozenset({"amaranth", "amaranth_boards", "numpy", "z3"}),
+    # litex, migen: a module of LiteX, where its extra is installed
+    "hdl": frozenset({"amaranth", "amaranth_boards", "litex", "migen", "numpy", "z3"}),
     "compiler": frozenset({"numpy", "lark"}),
     # jax, torch: adapters; scipy: a sparse Jacobian as its users want it; pytest and hypothesis: the laws in users' own tests; vcd: traces of runs; pygments: highlighting; pygls, lsprotocol: a language server; anywidget, traitlets: the explorer in notebooks.
     FACE: frozenset(
