@@ -105,7 +105,7 @@ class StreamedBus(Bus):
 
 
 def _in_control(address: int) -> bool:
-    return address >> AREA_BITS == Area.CONTROL.value
+    return address >> AREA_BITS == int(Area.CONTROL.value)
 
 
 class SimulatedBus(Bus):

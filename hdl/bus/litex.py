@@ -29,7 +29,7 @@ from retrograd.isa.files import write_file
 SIZE = 1 << (8 * len(HostRegister) - 1).bit_length()
 
 
-class LitexCoprocessor(LiteXModule):  # type: ignore[misc]
+class LitexCoprocessor(LiteXModule):
     """`bus` is the Wishbone slave, addressed in words of 32 bits. `ev.event` is pending while an enabled event of the co-processor is."""
 
     def __init__(self, platform: Any, folder: Path, parameters: Parameters | None = None) -> None:
