@@ -15,6 +15,7 @@ import struct
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -333,7 +334,8 @@ def document(name: str, chance: random.Random) -> bytes:
             case 2 if isinstance(container, dict):
                 container[chance.choice(["", "name", "x", str(key) + "s"])] = container.pop(key)
             case _:
-                container[key] = chance.choice(ODD)
+                # A copy: later changes go into this document alone.
+                container[key] = deepcopy(chance.choice(ODD))
     return json.dumps(value).encode()
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from amaranth.hdl import Assert, Assume, Cat, ClockDomain, Const, Cover, Elaboratable, Module, Mux, Signal, signed
 from retrograd.hdl.core.cores import core_of
+from retrograd.hdl.core.decoder import FIELDS
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.formal.claims import Claim, distinguishes
 from retrograd.hdl.microcode import Microcode, dispatch_address, microcode_for
@@ -32,8 +33,6 @@ from retrograd.isa.words import Format
 
 #: operations of trees that have a value here
 OPERATIONS = frozenset(("input", "const", "add", "sub", "and", "or", "xor", "shl", "shr", "sar", "eq", "lt", "ltu", "select"))  # fmt: skip
-#: field of the encoding -> its lowest bit and its width
-_FIELDS = {"imm": (0, 32), "rb": (32, 8), "ra": (40, 8), "rd": (48, 8)}
 
 
 class Step(NamedTuple):
@@ -119,7 +118,7 @@ class TransitionBench(Elaboratable):
         m.d.comb += [
             core.run.eq(cycle == 1), core.code_size.eq(before["code_size"]), core.data_size.eq(before["data_size"]),
             core.modes.differentiate.eq(claim.lifted), core.modes.overflow.eq(before["overflow"]), core.modes.strict.eq(before["strict"]),
-            Assume(instruction[56:] == claim.opcode.code),
+            Assume(_field(instruction, "op") == claim.opcode.code),
             Assume(before["code_size"] <= self.parameters.code_words), Assume(before["data_size"] <= self.parameters.data_words),
         ]  # fmt: skip
         if distinguishes(claim.opcode, self.format, claim.lifted):
@@ -143,7 +142,7 @@ class TransitionBench(Elaboratable):
             words[place] = held = Signal(width, name=f"before_{number}")
             with m.If(self.core.phase == phase):
                 m.d.sync += held.eq(word)
-        constant = _field(instruction, "imm").as_signed()
+        constant = _field(instruction, "imm")
         imm = Signal(width, name="constant")
         m.d.comb += imm.eq(-constant if self.claim.backward and self.claim.opcode.negates_immediate else constant)
         address = Signal(width, name="address")
@@ -160,9 +159,9 @@ class TransitionBench(Elaboratable):
     ) -> Signal:
         """The cause of the trap by the table: of the first condition that fails."""
         opcode, executed, low = self.claim.opcode, self.executed, min(self.format.width, 32) - 1
-        constant = _field(instruction, "imm").as_signed()
+        constant = _field(instruction, "imm")
         legal = [constant >= -(1 << low) + opcode.negates_immediate, constant < 1 << low]
-        legal += [_field(instruction, name) == 0 for name in _FIELDS if name not in opcode.fields]
+        legal += [_field(instruction, name) == 0 for name in ("rd", "ra", "rb", "imm") if name not in opcode.fields]
         legal += [_field(instruction, x) != _field(instruction, y) for x, y in opcode.distinct]
         pc = before["PC"].as_signed()
         found = [((pc >= 0) & (pc < before["code_size"]), TrapCause.CODE), (Cat(*legal).all(), TrapCause.ILLEGAL)]
@@ -258,8 +257,7 @@ class _Log:
 
 
 def _field(instruction: Signal, name: str) -> Any:
-    low, bits = _FIELDS[name]
-    return instruction[low : low + bits]
+    return FIELDS(instruction)[name]
 
 
 def _values(m: Module, w: Format, words: Mapping[str, Any]) -> Callable[[Expr], Any]:

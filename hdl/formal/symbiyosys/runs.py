@@ -93,7 +93,12 @@ def check(chosen: Sequence[Claim], w: Format, folder: Path, seconds: int = 600) 
     """
     need(TOOLS)
     for claim in chosen:
-        yield check_bench(TransitionBench(claim, w), folder / re.sub(r"\W+", "-", claim.name), seconds)
+        yield check_bench(TransitionBench(claim, w), folder / folder_name(claim), seconds)
+
+
+def folder_name(claim: Claim) -> str:
+    """The folder of a claim, such as "mov.add-table-D=0-DIR=-1"."""
+    return re.sub(r"[^\w.=-]+", "-", claim.name)
 
 
 def check_bench(bench: TransitionBench, folder: Path, seconds: int) -> ProofResult:

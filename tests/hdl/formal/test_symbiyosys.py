@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 from retrograd.hdl.flow.tools import found
 from retrograd.hdl.formal.claims import Claim, ClaimKind
 from retrograd.hdl.formal.symbiyosys.bench import OPERATIONS, TransitionBench, _values, executed_opcode, step_of
-from retrograd.hdl.formal.symbiyosys.runs import TOOLS, check, check_bench, supported
+from retrograd.hdl.formal.symbiyosys.runs import TOOLS, check, check_bench, folder_name, supported
 from retrograd.isa.expr import evaluate, nodes
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -39,6 +39,10 @@ def test_the_claims_are_those_of_the_logic_unit() -> None:
     for claim in SHORT:
         step = step_of(executed_opcode(claim), W, claim.lifted, claim.same)
         assert {node.op for tree in step.after.values() for node in nodes(tree)} <= OPERATIONS
+
+
+def test_each_claim_has_a_folder_of_its_own() -> None:
+    assert len({folder_name(claim) for claim in SHORT}) == len(SHORT) > 400
 
 
 def test_values_are_those_of_the_trees() -> None:

@@ -154,8 +154,11 @@ class ExpressionLowering:
 
     def stored(self, value: Value, node: ast.AST) -> Value:
         """The value; a constant array lies in memory."""
-        if isinstance(value, Constant) and isinstance(value.value, np.ndarray | tuple | list) and np.ndim(value.value):
-            return self.constant_array(value.value, node)
+        match value:
+            case Constant(tuple() | list()):
+                return self.constant_array(value.value, node)
+            case Constant(np.ndarray(ndim=dimensions)) if dimensions:
+                return self.constant_array(value.value, node)
         return value
 
     def together(self, values: Sequence[Value], nodes: Sequence[ast.AST]) -> list[Value]:
