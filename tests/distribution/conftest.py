@@ -48,21 +48,19 @@ class Losing(Executor):
             self._end(*task)
 
     def _end(self, future: Future[Any], fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        if self._random.random() < self._share:
-            self.lost += 1
-            match self._random.randrange(3):
-                case 0:
-                    future.set_exception(BrokenProcessPool("lost"))
-                case 1:
-                    future.set_exception(CancelledError())
-                case _:
-                    future.cancel()
-                    future.set_running_or_notify_cancel()
-        elif future.set_running_or_notify_cancel():
-            try:
-                future.set_result(fn(*args))
-            except BaseException as error:
-                future.set_exception(error)
+        way = self._random.randrange(3) if self._random.random() < self._share else None
+        self.lost += way is not None
+        if way == 2:
+            future.cancel()
+        # The caller may have cancelled the task, too; no result may follow then.
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            if way is not None:
+                raise (BrokenProcessPool("lost"), CancelledError())[way]
+            future.set_result(fn(*args))
+        except BaseException as error:
+            future.set_exception(error)
 
 
 @pytest.fixture
