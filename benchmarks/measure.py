@@ -45,12 +45,20 @@ class Spent(NamedTuple):
 
 
 def seconds(
-    tasks: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float] | None = None
+    tasks: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] | None = None,
+    warm: Mapping[str, Callable[[], object]] | None = None,
 ) -> dict[str, Spent]:
-    """Seconds of each task, by the wall's clock or another. The tasks take turns, so that a slow spell of the machine affects all of them."""
+    """Seconds of each task, by the wall's clock or another. The tasks take turns, so that a slow spell of the machine affects all of them.
+
+    `warm`: name -> a call before each turn of the task, which is not timed.
+    """
     spent: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(repeats):
         for name, task in tasks.items():
+            if warm and name in warm:
+                warm[name]()
             spent[name].append(_taken(task, clock))
     return {name: Spent(statistics.median(times), min(times)) for name, times in spent.items()}
 
@@ -70,6 +78,8 @@ def timed(
     clock: Callable[[], float] | None = None,
 ) -> dict[str, Spent]:
     """`seconds` of tasks of any length: a short task is repeated within a spell, a task beyond the budget is timed once only.
+
+    The first call of a spell is not timed if others follow: it finds caches that other tasks have filled.
 
     `budget`: seconds for all repeats of one task. Each task runs once before it is timed, or twice unless the first run shows that
     it is beyond the budget; a run that alone takes longer than the budget is the only run.
@@ -94,7 +104,7 @@ def timed(
             task()
 
     spells = {n: functools.partial(repeated, task, rounds[n]) for n, task in tasks.items() if n not in once}
-    found = seconds(spells, repeats, clock)
+    found = seconds(spells, repeats, clock, {name: tasks[name] for name in spells if rounds[name] > 1})
     many = {name: Spent(s.median / rounds[name], s.minimum / rounds[name]) for name, s in found.items()}
     return {name: once.get(name) or many[name] for name in tasks}
 

@@ -55,7 +55,7 @@ retrograd bench --quick --check docs/benchmarks/quick.json      # ratios and cou
 ```
 
 Each workload is written in the language, and checked against goldens and a reference in float64. Other systems run on the same data and are checked too, to 10⁻¹⁰ of the largest number. A wrong result is not timed.
-All systems run in one process on one core, in turn, and times are those of the processor; *least* is the least of {repeats} repeats. Read times as ratios. Retrograd computes in fixed point with 32 binary places, with every check on, and gives the same bits on every machine; floating point does neither.
+All systems run in one process on one core, in turn, and times are those of the processor; *least* is the least of {repeats} repeats. A short task is repeated within its turn, after a call that is not timed. Read times as ratios. Retrograd computes in fixed point with 32 binary places, with every check on, and gives the same bits on every machine; floating point does neither.
 
 This run: {head}
 

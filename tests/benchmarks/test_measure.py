@@ -51,11 +51,20 @@ def test_tasks_are_taken_in_turn(clock: Clock) -> None:
 def test_short_tasks_fill_a_spell_and_are_told_each(clock: Clock) -> None:
     tasks = {"short": clock.task("short", 9.0, 1e-5), "long": clock.task("long", 4e-3)}
     found = measure.timed(tasks, 2, spell=2e-3)
-    # Once before anything, once to see how long it takes, and then in each repeat.
+    # Once before anything, once to see how long it takes, and then in each repeat; a spell begins with a call that is not timed.
     assert clock.calls.count("long") == 2 + 2
-    assert clock.calls.count("short") == 2 + 2 * 200
+    assert clock.calls.count("short") == 2 + 2 * (1 + 200)
     assert found["short"] == pytest.approx((1e-5, 1e-5))
     assert found["long"] == pytest.approx((4e-3, 4e-3))
+
+
+def test_the_first_call_after_other_tasks_is_not_timed(clock: Clock) -> None:
+    # Two calls before the spells; then the first of four calls finds caches that the other task has filled.
+    slow = clock.task("slow", 1.0, 1.0, 7.0, 1.0, 1.0, 1.0, 7.0, 1.0, 1.0, 1.0)
+    found = measure.timed({"slow": slow, "other": clock.task("other", 3.0)}, 2, spell=3.0)
+    assert clock.calls == ["slow"] * 2 + ["other"] * 2 + (["slow"] * 4 + ["other"]) * 2
+    assert found["slow"] == pytest.approx((1.0, 1.0))
+    assert found["other"] == pytest.approx((3.0, 3.0))
 
 
 def test_what_takes_too_long_is_not_repeated(clock: Clock) -> None:
