@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -55,6 +56,7 @@ from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import InputError, api_boundary
 from retrograd.isa.words import Format
+from retrograd.simulator.engines.batch.layout import Range, split_columns
 
 T = TypeVar("T")
 Words = Sequence[int] | NDArray[np.uint64]
@@ -186,6 +188,23 @@ def hessian(
     return Derived("hessian", f, whole, (hessian, *requested.given))
 
 
+@dataclass(frozen=True)
+class _UnitRuns:
+    """Runs of a second-order program for all unit vectors: unit u is vector u mod `copies` of run ⌊u / copies⌋."""
+
+    program: DerivedProgram
+    copies: int
+    #: (argument, element that is 1)
+    units: list[tuple[Argument, int]]
+    #: the words of each run besides those that all share, and their number
+    ranges: dict[str, Range]
+    #: the words that are kept: ḡ of each argument, and then dḡ of each argument for each vector
+    kept: list[Range]
+    width: int
+    #: the column in which each unit vector is not zero
+    places: NDArray[np.int64]
+
+
 class _SecondOrder:
     """The second derivatives at some arguments."""
 
@@ -199,18 +218,42 @@ class _SecondOrder:
         self.wanted = choose(of.f, self.compiled.arguments, of.chosen, of.loss)
         self._loss = loss
         self.program = self._program(1)
-        words = argument_words(self.compiled, self.values)
+        #: the words of all arguments
+        self.memory = words = argument_words(self.compiled, self.values)
         self.words = {a.name: words[a.address : a.address + a.type.size] for a in self.wanted}
         self.sizes = {a.name: sizes(a.type, self.words[a.name], self.format) for a in self.wanted}
         self.vector: dict[str, Reals] = {}
         self.machine: Finished
 
+    def _kept(self, what: str, make: Callable[[], T], *more: Any) -> T:
+        """The object that was made for such a request of the function, made once."""
+        scale = None if self.of.scale == "auto" else self.scale
+        key = (what, self.of.run.backward, self._loss.name, tuple(a.name for a in self.wanted), scale, *more)
+        return kept(self.compiled, key, make)
+
     def _program(self, copies: int) -> DerivedProgram:
         """The second-order program for that many vectors at once, made once."""
-        of, backward = self.compiled, self.of.run.backward
-        scale = None if self.of.scale == "auto" else self.scale
-        key = ("hvp", backward, self._loss.name, tuple(a.name for a in self.wanted), scale, copies)
-        return kept(of, key, lambda: second_order_program(of, backward, self.wanted, self._loss, scale, copies))
+        of, backward, scale = self.compiled, self.of.run.backward, None if self.of.scale == "auto" else self.scale
+        return self._kept(
+            "hvp", lambda: second_order_program(of, backward, self.wanted, self._loss, scale, copies), copies
+        )
+
+    def _unit_runs(self) -> _UnitRuns:
+        """The runs for all unit vectors of the chosen arguments."""
+        units = [(z, i) for z in self.wanted for i in range(z.type.size)]
+        p, copies = most_copies(self._program, len(units))
+        away = [(k + 1) * p.tangents for k in range(copies)]
+        ranges = {(z.name, k): (z.address + away[k], z.type.size) for k in range(copies) for z in self.wanted}
+        firsts = dict(zip(ranges, accumulate((n for _, n in ranges.values()), initial=0), strict=False))
+        return _UnitRuns(
+            p,
+            copies,
+            units,
+            {f"{name}.{k}": found for (name, k), found in ranges.items()},
+            [(a.address + p.cotangents + offset, a.type.size) for offset in (0, *away) for a in self.wanted],
+            sum(n for _, n in ranges.values()),
+            np.array([firsts[z.name, u % copies] + i for u, (z, i) in enumerate(units)], dtype=np.int64),
+        )
 
     def at_scale(self, run: Callable[[], T]) -> T:
         """The result of a run at the scale that is asked for."""
@@ -278,26 +321,19 @@ class _SecondOrder:
 
         A run takes several vectors, which share the words and the cotangents of the function.
         """
-        memory = np.array(argument_words(self.compiled, self.values), dtype=np.uint64)
-        units = [(z, i) for z in self.wanted for i in range(z.type.size)]
-        p, copies = most_copies(self._program, len(units))
-        away = [(k + 1) * p.tangents for k in range(copies)]
-        ranges = {(z.name, k): (z.address + away[k], z.type.size) for k in range(copies) for z in self.wanted}
-        kept = [(a.address + p.cotangents + offset, a.type.size) for offset in (0, *away) for a in self.wanted]
-        width = sum(n for _, n in ranges.values())
-        firsts = dict(zip(ranges, accumulate((n for _, n in ranges.values()), initial=0), strict=False))
-        named = {f"{name}.{k}": found for (name, k), found in ranges.items()}
+        memory = np.array(self.memory, dtype=np.uint64)
+        plan = self._kept("hvp columns", self._unit_runs)
+        units, copies, kept = plan.units, plan.copies, plan.kept
         words = np.concatenate([np.zeros(0, dtype=np.uint64), *map(self._unit_words, self.wanted)])
-        places = np.array([firsts[z.name, u % copies] + i for u, (z, i) in enumerate(units)], dtype=np.int64)
         out = {a.name: np.empty((len(units), a.type.size)) for a in self.wanted}
-        size = copies * max(1, PIECE // max(1, width))
+        size = copies * max(1, PIECE // max(1, plan.width))
         for first in range(0, len(units), size):
             some = units[first : first + size]
             numbers, here = np.arange(len(some)) // copies, slice(first, first + len(some))
-            rows = np.zeros((-(-len(some) // copies), width), dtype=np.uint64)
-            rows[numbers, places[here]] = words[here]
-            begin = Loaded(named, rows, memory).with_words(self._seed(p))
-            ran = p.run_rows(begin, kept, (), RunSettings(engine=self.of.run.engine))
+            rows = np.zeros((-(-len(some) // copies), plan.width), dtype=np.uint64)
+            rows[numbers, plan.places[here]] = words[here]
+            begin = Loaded(plan.ranges, rows, memory).with_words(self._seed(plan.program))
+            ran = plan.program.run_rows(begin, kept, (), RunSettings(engine=self.of.run.engine))
             if ran.traps:
                 if self.scale and self.of.scale == "auto":
                     raise ran.traps[min(ran.traps)]
@@ -307,7 +343,7 @@ class _SecondOrder:
                     with self.traps():
                         self.run({z.name: _unit(z, i)})
                 raise ran.traps[trap]
-            found = np.split(ran.after, np.cumsum([n for _, n in kept])[:-1], axis=1)
+            found = split_columns(ran.after, kept)
             for at, a in enumerate(self.wanted):
                 slopes, *changes = found[at :: len(self.wanted)]
                 together = np.stack(changes, axis=1).reshape(-1, a.type.size)[: len(some)]
@@ -323,6 +359,12 @@ class _SecondOrder:
 
     def _unit_words(self, z: Argument) -> NDArray[np.uint64]:
         """The word of each unit vector of the argument that is not zero."""
+        if all_fixed(z.type):
+            return self._kept("unit words", lambda: self._units_at(z), z.name)
+        return self._units_at(z)
+
+    def _units_at(self, z: Argument) -> NDArray[np.uint64]:
+        """The same, for the argument's words."""
         by_size = _by_size(self.compiled, z, self.words[z.name])
         try:
             words = to_words(np.ones(z.type.size), by_size, 0, self.format, z.name, "vector")
