@@ -50,7 +50,9 @@ class Symbolic:
         #: combinational cell -> its word in this cycle, once it has been computed
         self._found: dict[int, Word] = {}
         self.inputs: dict[str, Word] = {}
-        self._hooks = {self._cell(signal): replace for signal, replace in hooks}
+        self._hooks: dict[int, Hook] = {}
+        for signal, hook in hooks:
+            self.replace(signal, hook)
         self._given = {self._cell(signal): word for signal, word in given}
         #: memory -> list of its words; an array term, if an unknown address was written
         self.memories: dict[int, Any] = {}
@@ -142,6 +144,11 @@ class Symbolic:
     def memory(self, name: str) -> Any:
         """A memory by its path, such as "registers.words": a list of words, or an array term if it is unknown."""
         return self.memories[self._names[name]]
+
+    def replace(self, signal: Signal, hook: Hook) -> None:
+        """From now on the function replaces the computed word of the cell that drives the signal."""
+        self._hooks[self._cell(signal)] = hook
+        self._found.clear()
 
     # ---------------------------------------------------------------- cycles
 

@@ -228,56 +228,75 @@ class UnitProver:
         self._show([(name, terms.equal(after[name], word, len(r[name]))) for name, word in expected.items()], given)
 
     def _cycle(self, unit: Divider, which: int) -> None:
-        """One cycle of the induction, from any state of the recurrence with cycles left."""
-        plan, width = unit.plans[which], self.w.width
+        """One cycle of the induction, from any state of the recurrence with cycles left.
+
+        A cycle is a chain of steps, of one digit each or of one pair. Each step keeps the invariant, from any remainder and digits
+        within the bounds that the step before has proved: the words between two steps are cut, and become unknown.
+        """
         digits, bits = self._digits(unit, which)
+        each, chain = (2, digits // 2) if unit.digits > 2 else (1, digits)
+        before, after, held, _ = self._ticked(unit, which)
+        sizes = {name: word.width for name, word in before.items()}
+        total, left = sizes["down"], sizes["left"]
+        going = terms.negation(terms.equal(before["left"], 0, left))
+        # With any number of cycles left the same happens as with one, of which words no longer depend on it.
+        _, last, _, _ = self._ticked(unit, which, left=1)
+        facts = [
+            ("the digits", same(after["digits"], digits, before["digits"], 0, sizes["digits"] - digits)),
+            ("the rest of the dividend", same(after["down"], bits, before["down"], 0, total - bits)),
+            ("a cycle less", terms.equal(after["left"], terms.subtract(before["left"], 1, left), left)),
+            ("the divisor is held", terms.equal(after["divisor"], before["divisor"], self.w.width)),
+            ("the flags are held", int(held)),
+            *((f"{name} of the last cycle", terms.equal(after[name], last[name], sizes[name])) for name in ("digits", "remains")),
+        ]  # fmt: skip
+        self._show(facts, [going])
+        _, last, _, computed = self._ticked(unit, which, left=1, cuts=chain - 1)
+        step = _Step(unit.plans[which].root, each, max(sizes["digits"], self.w.width) + 2 * bits + 6, before["divisor"])
+        remains, found = before["remains"], step.wide(before["digits"])
+        unknown: dict[Term, Term] = {}
+        for k in range(chain):
+            low, taken = digits - each * (k + 1), bits // chain
+            new = [terms.piece_of(last["digits"], low + i, 1) for i in range(each)]
+            behind = terms.piece_of(computed[k] if k < chain - 1 else last["remains"], 0, sizes["remains"])
+            ours = [terms.substitute(word, unknown) for word in (behind, *new)]
+            # Digits are left, so those so far are at most the first digits of the greatest quotient or root.
+            most = terms.apply("u<=", 1, [step.size] * 2, [found, self._most(unit, which) >> low + each])
+            dividend = terms.piece_of(before["down"], total - (k + 1) * taken, taken)
+            self._show(step.facts(remains, dividend, found, ours[1:], ours[0]), [step.in_bounds(remains, found), most])
+            unknown |= {bit: terms.unknown(f"digit_{low + i}", 1) for i, bit in enumerate(new) if isinstance(bit, Term)}
+            remains = terms.unknown(f"remains_{k}", sizes["remains"])
+            found = step.with_digits(found, [terms.substitute(bit, unknown) for bit in new])
+
+    def _ticked(
+        self, unit: Divider, which: int, left: int | None = None, cuts: int = 0
+    ) -> tuple[dict[str, Term], dict[str, Word], bool, list[Word]]:
+        """(the registers of the recurrence before a cycle, and after it, whether the flags are held, the remainders that were cut).
+
+        The registers are unknown before, and so is the number of cycles that are left, unless it is given. Behind each of the first
+        `cuts` steps an unknown word, remains_0, remains_1, …, takes the place of the remainder.
+        """
         hw, r, _, _, _ = self._started(unit, which)
-        before: dict[str, Word] = {name: terms.unknown(name, len(signal)) for name, signal in r.items()}
+        before = {name: terms.unknown(name, len(signal)) for name, signal in r.items()}
         for name, word in before.items():
             hw.poke(r[name], word)
         flags = {index: word for index, word in hw.words.items() if word not in before.values()}
+        if left is not None:
+            hw.poke(r["left"], left)
+        computed: list[Word] = [0] * cuts
+
+        def cut(k: int, size: int, word: Word) -> Word:
+            computed[k] = word
+            width = word.width if isinstance(word, Term) else size
+            return terms.extended(terms.unknown(f"remains_{k}", size), width)
+
+        for k in range(cuts):
+            (signal,) = (signal for signal in hw.netlist.signals if signal.name == f"rest_{k}")
+            hw.replace(signal, partial(cut, k, len(signal)))
         hw.settle()
         hw.tick()
         hw.settle(start=0)
-        after = {name: hw.peek(signal) for name, signal in r.items()}
-        size = max(len(r["digits"]), width) + 2 * bits + 6
-
-        def wide(word: Word, by: int = 0) -> Word:
-            return placed(word, by, size, signed=False)
-
-        value: Word = 0
-        for k in range(digits):
-            bit = terms.piece_of(after["digits"], k, 1)
-            if plan.root:
-                # 2ⁿ⁺¹·digits·d + d², with d² as the sum over the pairs of its bits
-                value = terms.add(value, terms.choice(bit, wide(before["digits"], digits + 1 + k), 0, size), size)
-                for j in range(digits):
-                    both = terms.conjunction(bit, terms.piece_of(after["digits"], j, 1))
-                    value = terms.add(value, terms.choice(both, 1 << k + j, 0, size), size)
-            else:
-                value = terms.add(value, terms.choice(bit, wide(before["divisor"], k), 0, size), size)
-        total, kept, left = len(r["down"]), len(r["digits"]) - digits, len(r["left"])
-        rest = total - bits
-        top = terms.add(wide(before["remains"], bits), wide(terms.piece_of(before["down"], rest, bits)), size)
-
-        def in_bounds(state: dict[str, Word]) -> Word:
-            if plan.root:
-                return terms.apply("u<=", 1, [size, size], [wide(state["remains"]), wide(state["digits"], 1)])
-            return terms.apply("u<", 1, [size, size], [wide(state["remains"]), wide(state["divisor"])])
-
-        # A cycle is left, so the digits so far are at most the first digits of the greatest quotient or root.
-        found = terms.apply("u<=", 1, [size, size], [wide(before["digits"]), self._most(unit, which) >> digits])
-        given = [terms.negation(terms.equal(before["left"], 0, left)), in_bounds(before), found]
-        facts = [
-            ("the invariant", terms.equal(top, terms.add(value, wide(after["remains"]), size), size)),
-            ("the bound of the remainder", in_bounds(after)),
-            ("the digits", same(after["digits"], digits, before["digits"], 0, kept)),
-            ("the rest of the dividend", same(after["down"], bits, before["down"], 0, rest)),
-            ("a cycle less", terms.equal(after["left"], terms.subtract(before["left"], 1, left), left)),
-            ("the divisor is held", terms.equal(after["divisor"], before["divisor"], width)),
-            ("the flags are held", int(all(hw.words[index] is word or hw.words[index] == word for index, word in flags.items()))),
-        ]  # fmt: skip
-        self._show(facts, given)
+        held = all(hw.words[index] is word or hw.words[index] == word for index, word in flags.items())
+        return before, {name: hw.peek(signal) for name, signal in r.items()}, held, computed
 
     def _result(self, unit: Divider, which: int, shift: int) -> None:
         """The result of magnitudes, signs and rounding, once no cycle is left; and it is held."""
@@ -328,6 +347,52 @@ class UnitProver:
         if stored != [entry & mask for entry in table] or base % len(table):
             raise Refuted("the entries are not those of the table")
         self._show([("the entry", terms.equal(hw.peek(unit.result), expected, width))])
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step of the recurrence by n digits, in words of `size` bits."""
+
+    root: bool
+    n: int
+    size: int
+    divisor: Word
+
+    def wide(self, word: Word, by: int = 0) -> Word:
+        return placed(word, by, self.size, signed=False)
+
+    def with_digits(self, found: Word, bits: Sequence[Word]) -> Word:
+        """2ⁿ·found + d, from the bits of d."""
+        out = placed(found, self.n, self.size, signed=False)
+        for k, bit in enumerate(bits):
+            out = terms.add(out, self.wide(bit, k), self.size)
+        return out
+
+    def in_bounds(self, remains: Word, found: Word) -> Word:
+        """0 ≤ remains < |y|, or of a root 0 ≤ remains ≤ 2·digits."""
+        if self.root:
+            return terms.apply("u<=", 1, [self.size] * 2, [self.wide(remains), self.wide(found, 1)])
+        return terms.apply("u<", 1, [self.size] * 2, [self.wide(remains), self.wide(self.divisor)])
+
+    def facts(
+        self, remains: Word, dividend: Word, found: Word, bits: Sequence[Word], behind: Word
+    ) -> list[tuple[str, Word]]:
+        """The invariant and the bound, for the next bits of the dividend, the bits of the new digits and the remainder behind the step."""
+        n, size = self.n, self.size
+        value: Word = 0
+        for k, bit in enumerate(bits):
+            if self.root:
+                # 2ⁿ⁺¹·digits·d + d², with d² as the sum over the pairs of its bits
+                value = terms.add(value, terms.choice(bit, self.wide(found, n + 1 + k), 0, size), size)
+                for j, other in enumerate(bits):
+                    value = terms.add(value, terms.choice(terms.conjunction(bit, other), 1 << k + j, 0, size), size)
+            else:
+                value = terms.add(value, terms.choice(bit, self.wide(self.divisor, k), 0, size), size)
+        top = terms.add(self.wide(remains, n * (2 if self.root else 1)), self.wide(dividend), size)
+        return [
+            ("the invariant", terms.equal(top, terms.add(value, self.wide(behind), size), size)),
+            ("the bound of the remainder", self.in_bounds(behind, self.with_digits(found, bits))),
+        ]
 
 
 def _limbs(x: Term, i: int, limb: int, y: Term, j: int) -> Word:

@@ -258,6 +258,28 @@ def test_planted_faults_are_refuted(planted: Plant, unit: str, old: str, new: st
     assert any(proof.counterexample.startswith(fact) for proof in refuted)
 
 
+#: in the steps of two digits: a wrong square, a subtraction too few, and a remainder of which a step takes the wrong bits
+PAIRS = [
+    ("Cat(Const(9, 4), digits)", "Cat(Const(8, 4), digits)", "the invariant"),
+    ("Mux(three, left[2], Mux(two", "Mux(three & 0, left[2], Mux(two", "the invariant"),
+    ("len(down) - 4 * k - 4 : len(down) - 4 * k]", "len(down) - 4 : len(down)]", "the invariant"),
+    ("three | (one & ~two), two", "one & ~two, two", "the invariant"),
+    ("", "", ""),
+]
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize(("old", "new", "fact"), PAIRS)
+def test_a_cycle_of_two_pairs_of_digits(planted: Plant, old: str, new: str, fact: str) -> None:
+    if old:
+        planted("core.units.divider", old, new)
+    prover = UnitProver(Q8, core="fast")
+    (claim,) = (claim for claim in prover.claims() if claim.name == "divider 0, root: a cycle")
+    found = prover.prove(claim)
+    assert found.holds == (not fact), found.counterexample
+    assert found.counterexample.startswith(fact)
+
+
 #: (its source in the scaled divider, the planted source, the fact that fails)
 SCALED_FAULTS = [
     # reciprocals that are one off
