@@ -196,7 +196,7 @@ class _UnitRuns:
     copies: int
     #: (argument, element that is 1)
     units: list[tuple[Argument, int]]
-    #: the words of each run besides those that all share, and their number
+    #: the words of each run, without the words that are equal in all runs, and their number
     ranges: dict[str, Range]
     #: the words that are kept: ḡ of each argument, and then dḡ of each argument for each vector
     kept: list[Range]
