@@ -46,7 +46,7 @@ def module_at(path: str) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def module() -> Callable[[str], ModuleType]:
-    """module("tools/mutants.py"): see `module_at`."""
+    """module("tools/long_runs/mutants.py"): see `module_at`."""
     return module_at
 
 

@@ -6,7 +6,7 @@ A seed chooses the program, and the transformations that are left out, each abou
     gradient      the words of the gradient program without any transformation, where both end
     engine        on a few short modules: translated code and a batch as the reference machine
 
-`check(seed)` is one program; `tools/random_programs.py` runs any number of them.
+`check(seed)` is one program; `tools/long_runs/random_programs.py` runs any number of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every transformation, on and off, on random programs: see switches.py. `tools/random_programs.py` runs more of them."""
+"""Every transformation, on and off, on random programs: see switches.py. `tools/long_runs/random_programs.py` runs more of them."""
 
 from __future__ import annotations
 

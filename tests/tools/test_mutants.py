@@ -1,4 +1,4 @@
-"""Mutation testing (tools/mutants.py): what counts as held, and that no verdict outlives its line."""
+"""Mutation testing (tools/long_runs/mutants.py): what counts as held, and that no verdict outlives its line."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def mutants(module: Callable[[str], ModuleType]) -> ModuleType:
-    """tools/mutants.py"""
-    return module("tools/mutants.py")
+    """tools/long_runs/mutants.py"""
+    return module("tools/long_runs/mutants.py")
 
 
 def result(before: str, outcome: str) -> dict[str, object]:

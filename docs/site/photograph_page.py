@@ -1,7 +1,7 @@
 """A picture of an explorer's page at one step, for the documentation. Needs Playwright and Chromium.
 
 retrograd explore examples/bessel.py:bessel 0.0 2.5 --loss out --tech cmos45 -o bessel.html
-python tools/photograph_page.py bessel.html 700 docs/explorer.png
+python docs/site/photograph_page.py bessel.html 700 docs/explorer.png
 """
 
 from __future__ import annotations

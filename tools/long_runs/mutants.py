@@ -1,6 +1,6 @@
 """Mutation testing: plant small faults in the product, and run the default tests that execute the faulty line.
 
-    python tools/mutants.py --count 100 --seed 0      (make mutants)
+    python tools/long_runs/mutants.py --count 100 --seed 0      (make mutants)
 
 Cosmic Ray (https://cosmic-ray.readthedocs.io) proposes the faults: another operator, comparison, number or exception, a
 loop of no pass. A seeded sample of them is planted, one at a time, in copies of the tree. Coverage.py records once which
@@ -35,7 +35,7 @@ from queue import SimpleQueue
 
 from retrograd.isa.files import write_file
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "build" / "mutants"
 VERDICTS = ROOT / "tests" / "mutants.toml"
 FOLDERS = ("isa", "assembler", "compiler", "simulator", "hdl", "src/retrograd")

@@ -1,6 +1,6 @@
 """Run random programs with each transformation on and off, by shares that can be continued.
 
-    python tools/random_programs.py --count 100000 --store build/random-programs.txt
+    python tools/long_runs/random_programs.py --count 100000 --store build/random-programs.txt
 
 A share is 500 seeds. When it has ended, its line is added to the store, with a digest of the sources; a later run of the same sources leaves
 such shares out. A seed that fails is printed with its error, and the command ends with 1. See tests/programs/switches.py.
@@ -9,34 +9,26 @@ such shares out. A seed that fails is printed with its error, and the command en
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+from shares import ROOT, Store, tests_module
+
 SHARE = 500
 #: folders whose files decide the outcome
 SOURCES = ("isa", "compiler", "simulator", "tests/programs", "tests/compiler")
 
 
-@cache
-def modules() -> tuple[ModuleType, ...]:
+def modules() -> tuple[Any, ...]:
     """The module of the checks, and the modules that it is given."""
-    spec = importlib.util.spec_from_file_location("conftest_of_random_programs", ROOT / "tests" / "conftest.py")
-    assert spec is not None
-    assert spec.loader is not None
-    conftest: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(conftest)
     names = ("programs/switches", "compiler/random_ir", "compiler/random_sums", "compiler/interpreter")
-    return tuple(conftest.module_at(f"tests/{name}.py") for name in names)
+    return tuple(map(tests_module, names))
 
 
 def run(first: int) -> tuple[int, Counter[str], list[str]]:
@@ -70,14 +62,8 @@ def main() -> int:
     options = p.parse_args()
     if options.count < 1 or options.seed < 0 or options.jobs < 1:
         p.error("--count and --jobs are at least 1, and --seed at least 0")
-    mark, total = digest(), Counter[str]()
-    done = {}
-    if options.store is not None and options.store.exists():
-        for line in options.store.read_text().splitlines():
-            # An interrupted line does not end in a dot.
-            if line.startswith(mark) and line.endswith(" ."):
-                _, first, *counts, _ = line.split()
-                done[int(first)] = Counter({name: int(n) for name, n in (item.rsplit("=", 1) for item in counts)})
+    mark, total, store = digest(), Counter[str](), Store(options.store)
+    done = store.finished(mark)
     shares = range(options.seed, options.seed + options.count, SHARE)
     for first in shares:
         total += done.get(first, Counter())
@@ -88,10 +74,8 @@ def main() -> int:
             total += went
             failed += len(failures)
             print(f"{first} to {first + SHARE - 1}: {went['ended']} ended", *failures, sep="\n", flush=True)
-            if options.store is not None and not failures:
-                options.store.parent.mkdir(parents=True, exist_ok=True)
-                with options.store.open("a") as file:
-                    file.write(" ".join([mark, str(first), *(f"{name}={n}" for name, n in went.items()), "."]) + "\n")
+            if not failures:
+                store.add(mark, first, went)
     names = sorted(name for name in total if name[0] in "+-")
     print(
         f"{total['ended']} programs ended, {total['trapped']} trapped, {total['engines']} ran on engines, {failed} failed"
