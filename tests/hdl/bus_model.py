@@ -11,7 +11,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from retrograd.hdl.bus.host_interface import COMMANDS, STATUS
 from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Area, HostRegister
 from retrograd.hdl.microword import TRAPS
 from retrograd.hdl.parameters import Parameters
@@ -20,9 +19,13 @@ from retrograd.isa.table import TABLE
 
 import retrograd as rg
 
-RUN, STEP, STOP, TURN, FORGET, CLEAR, ZERO_WORDS, ZERO_COTANGENTS = (1 << i for i in range(COMMANDS.size))
-_BUSY, _HALTED, _TRAPPED, _BACKWARD = (1 << STATUS[name].offset for name in ("busy", "halted", "trapped", "backward"))
-_TRAP, _INTERRUPT = STATUS["trap"].offset, 1 << STATUS["interrupt"].offset
+RUN, STEP, STOP, TURN, FORGET, CLEAR, ZERO_WORDS, ZERO_COTANGENTS = (
+    field.mask for field in HostRegister.CONTROL.fields[:8]
+)
+_BUSY, _HALTED, _TRAPPED, _BACKWARD = (
+    HostRegister.STATUS.field(name).mask for name in ("busy", "halted", "trapped", "backward")
+)
+_TRAP, _INTERRUPT = HostRegister.STATUS.field("trap").low, HostRegister.STATUS.field("interrupt").mask
 _EVENTS = {field.name: field.mask for field in HostRegister.INTERRUPT_PENDING.fields}
 _POINTS = sum(field.mask for field in HostRegister.POINTER.fields)
 _LOW, _WORD = (1 << 32) - 1, (1 << 64) - 1
@@ -138,7 +141,7 @@ class Model:
         if sel != 15:
             return False
         if kind is Area.CONTROL and HostRegister(index) is HostRegister.CONTROL:
-            known = word < 1 << COMMANDS.size
+            known = word <= ZERO_COTANGENTS | ZERO_COTANGENTS - 1
             starts = (bool(word & RUN), bool(word & STEP), bool(word & (ZERO_WORDS | ZERO_COTANGENTS)))
             return known and not (busy and word & ~STOP) and sum(starts) < 2
         slot = HostRegister(index) if kind is Area.CONTROL else None
@@ -391,7 +394,7 @@ class Random:
             Transfer(address(Area.DATA, self.p.data_words + rng.randrange(9)), rng.choice((None, 1))),
             Transfer(address(Area.REGISTERS, rng.randrange(8)), rng.getrandbits(32), sel=rng.randrange(15)),
             Transfer(address(Area.CONTROL, rng.choice([s.value for s in _READ_ONLY])), 1),
-            Transfer(address(Area.CONTROL, HostRegister.CONTROL.value), rng.choice((RUN | STEP, RUN | ZERO_WORDS, 1 << COMMANDS.size))),
+            Transfer(address(Area.CONTROL, HostRegister.CONTROL.value), rng.choice((RUN | STEP, RUN | ZERO_WORDS, 2 * ZERO_COTANGENTS))),
         ))  # fmt: skip
 
     def slot(self) -> Iterator[Transfer]:

@@ -7,6 +7,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +38,6 @@ pytestmark = [
 ]
 SMALL = Parameters(Format(32, 16), code_words=16, data_words=16)
 ORIGIN = 0x8000_0100
-PROGRAM = """
-        .format 32, 16
-        .data
-x:      .word 1.5q
-y:      .word 0
-        .text
-        start
-        ld.add  r1, [r0 + x]
-        fmul.add r2, r1, r1
-        st.add  [r0 + y], r2
-        finish
-"""
 SHIM = """
 #include "Vsystem.h"
 static Vsystem *top;
@@ -191,11 +180,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, int]:
     return ctypes.CDLL(str(folder / "system.so")), events
 
 
-def test_a_gradient_over_the_interconnect(built: tuple[Any, int]) -> None:
+def test_a_gradient_over_the_interconnect(
+    built: tuple[Any, int], square_program: Callable[[Format], rg.Program]
+) -> None:
     library, events = built
     library.reset()
     device = CoprocessorDriver(StreamedBus(_Host(library, ORIGIN)))
-    program = rg.assemble(PROGRAM)
+    program = square_program(SMALL.format)
     device.load(program)
     found = device.gradient(program.data_labels["y"])
     assert [word / 2**16 for word in found.memory] == [1.5, 2.25]

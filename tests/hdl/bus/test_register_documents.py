@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import subprocess
+from collections.abc import Callable
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -71,18 +72,6 @@ int gradient(const uint64_t *code, uint32_t n, uint32_t words, uint64_t *x, uint
 
 uint64_t overflow(void) { return RETROGRAD_STATUS_TRAP_OVERFLOW; }
 """
-SQUARE = """
-        .format 16, 8
-        .data
-x:      .word 0
-y:      .word 0
-        .text
-        start
-        ld.add  r1, [r0 + x]
-        fmul.add r2, r1, r1
-        st.add  [r0 + y], r2
-        finish
-"""
 
 
 def library(folder: Path, name: str, text: str) -> ctypes.CDLL:
@@ -93,8 +82,8 @@ def library(folder: Path, name: str, text: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / f"{name}.so"))
 
 
-def test_a_driver_in_c(tmp_path: Path) -> None:
-    bus, program = SimulatedBus(SMALL), rg.assemble(SQUARE)
+def test_a_driver_in_c(tmp_path: Path, square_program: Callable[[Format], rg.Program]) -> None:
+    bus, program = SimulatedBus(SMALL), square_program(SMALL.format)
     driver = library(tmp_path, "driver", DRIVER)
     refused: list[Exception] = []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import Bus, BusError, SimulatedBus, StreamedBus
@@ -10,18 +12,6 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
 import retrograd as rg
-
-PROGRAM = """
-        .data
-x:      .word 1.5q
-y:      .word 0
-        .text
-        start
-        ld.add  r1, [r0 + x]
-        fmul.add r2, r1, r1
-        st.add  [r0 + y], r2
-        finish
-"""
 
 
 class Slots(Bus):
@@ -44,8 +34,8 @@ class Slots(Bus):
 
 
 @pytest.mark.parametrize("w", [Format(8, 4), Format(64, 32)], ids=str)
-def test_a_gradient_through_the_slots(w: Format) -> None:
-    program = rg.assemble(f".format {w.width}, {w.frac}\n{PROGRAM}")
+def test_a_gradient_through_the_slots(square_program: Callable[[Format], rg.Program], w: Format) -> None:
+    program = square_program(w)
     parameters = Parameters(w, code_words=16, data_words=16)
     with SimulatedBus(parameters) as whole, SimulatedBus(parameters) as narrow:
         slots = Slots(narrow)

@@ -1,0 +1,133 @@
+"""Random transfers of a host against a model of the co-processor, and planted faults that they find."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from retrograd.hdl.bus.register_map import Area, HostRegister
+from retrograd.isa.words import Format
+
+Q32, Q64 = Format(32, 16), Format(64, 32)
+
+
+def random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int, fresh: bool = False) -> Counter[str]:
+    """Random transfers against the model. How often runs ended in each way, and transfers were refused."""
+    p, rng, seen = bench.parameters(w), random.Random(seed), Counter[str]()
+    model, host = bus_model.Model(p), bus_model.Random(rng, p)
+    sent = 0
+
+    async def script(bus: Any) -> None:
+        nonlocal sent
+        ctx, made = bus.ctx, bus.made
+
+        def busy() -> bool:
+            return bool(ctx.get(made.busy))
+
+        async def settle() -> None:
+            """Let the run end, and words become zero; a run that may not end is stopped."""
+            if model.limit is not None and model.limit > 100 and busy():
+                await do(bus_model.Transfer(HostRegister.CONTROL.value << 3, STOP))
+            for _ in range(1000):
+                if not busy():
+                    break
+                await ctx.tick().repeat(20)
+            else:
+                raise AssertionError("the core does not end")
+            if model.limit is not None:
+                # These reads keep their high halves, in the model too.
+                retired = await bus.get(HostRegister.RETIRED)
+                model.kept = {HostRegister.RETIRED.value: retired >> 32}
+                seen[model.ended(await status_now(), retired)] += 1
+
+        async def status_now() -> int:
+            found = await bus.transfer(HostRegister.STATUS.value << 3)
+            model.kept = {HostRegister.STATUS.value: 0}
+            return found
+
+        async def do(transfer: Any) -> bool:
+            """Whether it was carried out, or lost."""
+            if transfer.lost:
+                return True
+            now = busy()
+            if not now:
+                await settle()
+            expected = model.transfer(transfer.address, transfer.word, transfer.sel, now, transfer.cut)
+            what = f"{transfer} number {sent}, seed {seed}"
+            if transfer.cut:
+                await bus.give_up(transfer.address, transfer.word, transfer.sel)
+                return expected is not None
+            try:
+                found = await bus.transfer(transfer.address, transfer.word, transfer.sel)
+            except bench.Refused:
+                assert expected is None, what
+                seen["refused"] += 1
+                return False
+            assert expected is not None, what
+            if transfer.word is None and expected >= 0:
+                assert found == expected, (what, hex(found), hex(expected))
+            return True
+
+        # Words that an earlier script has left.
+        await bus.set(HostRegister.CONTROL, ZERO_WORDS | ZERO_COTANGENTS)
+        await bus.finished()
+        model.interrupt_pending, model.kept = 8, {HostRegister.STATUS.value: 0}
+        for transfer in host.load():
+            await do(transfer)
+        for _ in range(transfers):
+            # Of a run that goes on some transfers are refused; then it ends.
+            if rng.random() < (0.3 if model.limit is not None else 0.8):
+                await settle()
+            for transfer in host.any():
+                sent += 1
+                # After a refused half the other is not sent: half an instruction is illegal.
+                if not await do(transfer) and transfer.word is not None:
+                    break
+        await settle()
+        for area, size in (
+            (Area.REGISTERS, 8),
+            (Area.DATA, bench.DATA_WORDS),
+            (Area.DATA_COTANGENTS, bench.DATA_WORDS),
+        ):
+            for at in range(size):
+                await do(bus_model.Transfer(bus_model.address(area, at)))
+
+    bench.on_bus(p, script, fresh=fresh)
+    return seen
+
+
+@pytest.mark.share(0)
+@pytest.mark.parametrize(("w", "seed", "transfers"), [
+    (Q32, 1, 200), *(pytest.param(w, seed, 2000, marks=pytest.mark.slow) for w in (Q32, Q64) for seed in range(2, 6)),
+])  # fmt: skip
+def test_a_random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int) -> None:
+    seen = random_host(bench, bus_model, w, seed, transfers)
+    assert min(seen[how] for how in ("refused", "limit", "halted", "trapped")) > 0, seen
+
+
+#: what stands in host.py, and what is planted there
+FAULTS = [
+    ("waiting.valid & (waiting.slot == here)", "waiting.valid"),
+    ("kept.valid & (kept.slot == here)", "kept.valid"),
+    ("waiting.valid.eq(0)", "waiting.valid.eq(waiting.valid)"),
+    ("running.eq(Mux(commands.step | (steps != 0), commanded, 0))", "running.eq(1)"),
+    ("place.eq(Mux(self._inside, place + 1, 0))", "place.eq(Mux(self._inside, place + 2, 0))"),
+    ("pointer.index.eq(pointer.index + 1)", "pointer.index.eq(pointer.index)"),
+    ("pending.as_value() & ~cleared.as_value()", "pending.as_value()"),
+    ("~busy & (bus.sel.all() | ~bus.we)", "(bus.sel.all() | ~bus.we)"),
+    ("allowed.eq(bus.sel.all() & (~busy | free) & ~fixed)", "allowed.eq(bus.sel.all() & ~fixed)"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("old", "new"), FAULTS)
+def test_a_random_host_finds_planted_faults(
+    bench: Any, bus_model: Any, planted: Callable[[str, str, str], type], old: str, new: str
+) -> None:
+    planted("bus.host_interface", old, new)
+    w = Format(16, 8)
+    with pytest.raises(AssertionError):
+        random_host(bench, bus_model, w, 2, 2000, fresh=True)
