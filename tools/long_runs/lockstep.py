@@ -106,14 +106,14 @@ class Hardware:
 
     def run(self, orders: Sequence[Order]) -> list[OrderReport]:
         """Carry out the orders. Raises TimeoutError."""
-        reports = self._verilated.run(orders)
+        reports: list[OrderReport] = self._verilated.run(orders)
         for order, report in zip(orders, reports, strict=True):
             self._count(order, report)
         return reports
 
     def run_batch(self, orders: Sequence[Sequence[Order]]) -> list[BatchReport]:
         """Carry out an order for each lane, again and again. Raises TimeoutError."""
-        reports = self._verilated.run_batch(orders)
+        reports: list[BatchReport] = self._verilated.run_batch(orders)
         for batch, report in zip(orders, reports, strict=True):
             for order, lane in zip(batch, report.lanes, strict=True):
                 self._count(order, lane)
@@ -203,7 +203,7 @@ COLUMNS = ("D0-forward", "D0-back", "D1-forward", "D1-back", "traps")
 
 def table(found: dict[str, tuple[Counter[str], list[int]]]) -> str:
     """A row for each set, and their sum."""
-    rows = [("parameter set", "instructions", *COLUMNS, "differences")]
+    rows: list[tuple[str, ...]] = [("parameter set", "instructions", *COLUMNS, "differences")]
     whole = Counter[str]()
     for name, (counts, failed) in found.items():
         rows.append((name, f"{instructions(counts):,}", *(f"{counts[c]:,}" for c in COLUMNS), str(len(failed))))
