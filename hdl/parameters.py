@@ -37,6 +37,8 @@ class Parameters:
     core: str = "small"
     #: data paths on the sequencer of the core `lanes`; the other cores have one
     lanes: int = 1
+    #: direct memory access: the co-processor copies words of a memory of the host's
+    dma: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "format", format_of(self.format))

@@ -7,11 +7,14 @@ belongs to its slot: a write to the low word of another slot discards it, and a 
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
+from retrograd.hdl.bus.dma import DirectMemoryAccess
 from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Access, Area, HostRegister
 from retrograd.hdl.bus.wishbone import Wishbone
 from retrograd.hdl.core.ports import Modes, Settings, Space, Window
@@ -19,12 +22,8 @@ from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import COUNTER, REGISTERS, Parameters
 from retrograd.isa.microarchitecture.lanes import LANES
 
-#: Commands: bits of the control slot. All but STOP are refused while the core is busy.
-COMMANDS = HostRegister.CONTROL.layout
-STATUS = HostRegister.STATUS.layout
-POINTER = HostRegister.POINTER.layout
-LANE = HostRegister.LANE.layout
-EVENTS = HostRegister.INTERRUPT_PENDING.layout
+POINTER = HostRegister.POINTER.layout(False)
+LANE = HostRegister.LANE.layout(False)
 
 #: the other half of a transfer of 64 bits, and its slot: area and index
 _HALF = data.StructLayout({"valid": 1, "slot": 29, "word": 32})
@@ -34,6 +33,8 @@ _FIXED = tuple(slot for slot in HostRegister if slot.access is Access.READ)
 _ALWAYS = tuple(slot for slot in HostRegister if slot.while_busy)
 #: the bits of POINTER that exist
 _POINTS = sum(field.mask for field in HostRegister.POINTER.fields)
+#: the commands that copy words: in, and out
+_COPIES = ("copy_in", "copy_out")
 #: the areas that are set to zero, by the command that does it
 _ZEROED = {
     "zero_words": (Area.REGISTERS, Area.DATA), "zero_cotangents": (Area.REGISTER_COTANGENTS, Area.DATA_COTANGENTS),
@@ -48,13 +49,17 @@ class HostInterface(wiring.Component):
         #: the registers that are set to zero; and whether words are being set to zero
         self.register_size = Signal(range(REGISTERS + 1), init=REGISTERS)
         self.zeroing = Signal()
+        #: it copies words to and from the host's memory
+        self.dma = DirectMemoryAccess(p) if p.dma else None
         several = p.core == LANES
         super().__init__(
             {
                 "bus": In(Wishbone()),
                 #: high while an enabled event is pending
                 "interrupt": Out(1),
-                #: a run goes on, or words are being set to zero
+                #: the host's memory
+                **({"memory": Out(Wishbone(bursts=True))} if p.dma else {}),
+                #: a run or a copy goes on, or words are being set to zero
                 "busy": Out(1),
                 # the core's ports, in the opposite direction
                 "run": Out(p.lanes),
@@ -83,14 +88,16 @@ class HostInterface(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        bus, p = self.bus, self.parameters
+        bus, p, dma = self.bus, self.parameters, self.dma
+        # Words are being copied; without direct memory access there is no such signal, and no logic for it.
+        copying = [dma.busy] if dma else []
         lanes = range(p.lanes)
         running, left = Signal(p.lanes), [Signal(64, name=f"left{i}") for i in lanes]
         halted, trapped, causes = Signal(p.lanes), Signal(p.lanes), [Signal(TrapCause, name=f"cause{i}") for i in lanes]
         #: the lane that is seen, the lanes that commands go to, and those of the last run
         lane, commanded, launched_lanes = Signal(LANE), Signal(p.lanes), Signal(p.lanes)
         seen: Any = lane.index if p.lanes > 1 else Const(0, 0)
-        steps, status, busy = Signal(64, init=UNLIMITED), Signal(STATUS), self.busy
+        steps, status, busy = Signal(64, init=UNLIMITED), Signal(HostRegister.STATUS.layout(p.dma)), self.busy
         run: Value = running
         if p.microarchitecture.overlapped:
             # Instructions may begin in cycles that follow each other: the last one stops the run at once.
@@ -98,10 +105,11 @@ class HostInterface(wiring.Component):
             m.d.sync += last.eq(left[0] == Mux(self.begins, 2, 1))
             run = running & ~(self.begins & last)
         zeroes = _Zeroes(m, self)
-        pending, enabled = Signal(EVENTS), Signal(EVENTS)
+        events = HostRegister.INTERRUPT_PENDING.layout(p.dma)
+        pending, enabled = Signal(events), Signal(events)
         m.d.comb += [
             self.run.eq(run),
-            busy.eq(running.any() | ~self.idle | self.zeroing),
+            busy.eq(reduce(or_, copying, running.any() | ~self.idle | self.zeroing)),
             self.interrupt.eq((pending.as_value() & enabled.as_value()).any()),
             status.busy.eq(busy),
             status.zeroing.eq(self.zeroing),
@@ -131,7 +139,7 @@ class HostInterface(wiring.Component):
                 ]
 
         # ------------------------------------------------ events: a new one is not cleared with the old ones
-        launched, cleared = Signal(), Signal(EVENTS)
+        launched, cleared = Signal(), Signal(events)
         m.d.sync += pending.eq(pending.as_value() & ~cleared.as_value())
         with m.If(launched & ~running.any() & self.idle):
             m.d.sync += launched.eq(0)
@@ -143,36 +151,51 @@ class HostInterface(wiring.Component):
                 m.d.sync += pending.stopped.eq(1)
         with m.If(zeroes.done):
             m.d.sync += pending.zeroed.eq(1)
+        if dma:
+            m.submodules.dma = dma
+            connect(m, dma.memory, flipped(self.memory))
+            m.d.comb += [status.copying.eq(dma.busy), status.copy_failed.eq(dma.failed)]
+            with m.If(dma.done):
+                m.d.sync += pending.copied.eq(1)
+            with m.If(dma.fails):
+                m.d.sync += pending.copy_failed.eq(1)
 
         # ------------------------------------------------ address decoding
         addressed, number, high = Signal(4), Signal(25), Signal()
         slot, pointer = Signal(HostRegister), Signal(POINTER)
         m.d.comb += [Cat(high, number, addressed).eq(bus.adr), slot.eq(number)]
-        # The word of the slot STREAM is the one at the pointer.
+        # The word of the slot STREAM is the one at the pointer, and so are the words that are copied.
         area, index, exists, streams = Signal(4), Signal(25), Signal(), Signal()
         m.d.comb += [
             streams.eq((addressed == Area.CONTROL.value) & (number == HostRegister.STREAM.value)),
-            area.eq(Mux(streams, pointer.area, addressed)),
-            index.eq(Mux(streams, pointer.index, number)),
+            area.eq(Mux(reduce(or_, copying, streams), pointer.area, addressed)),
+            index.eq(Mux(reduce(or_, copying, streams), pointer.index, number)),
         ]
+        slots = sum(p.dma or not slot.dma for slot in HostRegister)
         sizes = {
-            Area.CONTROL: len(HostRegister), Area.REGISTERS: REGISTERS, Area.REGISTER_COTANGENTS: REGISTERS,
+            Area.CONTROL: slots, Area.REGISTERS: REGISTERS, Area.REGISTER_COTANGENTS: REGISTERS,
             Area.DATA: p.data_words, Area.DATA_COTANGENTS: p.data_words, Area.CODE: p.code_words,
         }  # fmt: skip
         with m.Switch(area):
             for which, size in sizes.items():
                 with m.Case(which.value):
                     m.d.comb += exists.eq((index < size) & (~streams if which is Area.CONTROL else 1))
+        in_window = area != Area.CONTROL.value
+        if dma:
+            # While words are copied, a host reaches slots only.
+            in_window = in_window & ~dma.busy
+            with m.If(dma.busy):
+                m.d.comb += exists.eq((addressed == Area.CONTROL.value) & (number < slots) & ~streams)
 
         # ------------------------------------------------ reads and writes
         told, kept, waiting = Signal(64), Signal(_HALF), Signal(_HALF)
         here = bus.adr[1:]
         kept_is_this, waits_for_this = kept.valid & (kept.slot == here), waiting.valid & (waiting.slot == here)
         written = Cat(bus.dat_w, Mux(waits_for_this, waiting.word, 0))
-        commands = Signal(COMMANDS)
+        commands = Signal(HostRegister.CONTROL.layout(p.dma))
         m.d.comb += commands.eq(bus.dat_w)
-        in_window = area != Area.CONTROL.value
         zero = Cat(commands[name] for name in _ZEROED)
+        starts: Value = commands.run | commands.step | zero.any()
         allowed = Signal()
         with m.If(~exists):
             m.d.comb += allowed.eq(0)
@@ -185,7 +208,7 @@ class HostInterface(wiring.Component):
         with m.Elif(slot == HostRegister.CONTROL):
             others = (bus.dat_w & ~HostRegister.CONTROL.field("stop").mask).any()
             m.d.comb += allowed.eq(
-                bus.sel.all() & ~(busy & others) & (bus.dat_w >> COMMANDS.size == 0)
+                bus.sel.all() & ~(busy & others) & (bus.dat_w >> len(commands.as_value()) == 0)
                 & ~(commands.run & commands.step) & ~((commands.run | commands.step) & zero.any())
             )  # fmt: skip
         with m.Else():
@@ -196,6 +219,23 @@ class HostInterface(wiring.Component):
                 with m.Case(*_ALWAYS):
                     m.d.comb += free.eq(1)
             m.d.comb += allowed.eq(bus.sel.all() & (~busy | free) & ~fixed)
+
+        if dma:
+            copies = Cat(commands[name] for name in _COPIES)
+            refused, fits = Signal(), Signal()
+            with m.Switch(pointer.area):
+                for which, size in sizes.items():
+                    if which is not Area.CONTROL:
+                        with m.Case(which.value):
+                            m.d.comb += fits.eq(pointer.index + dma.length <= size)
+            with m.If(bus.we & ~high & (addressed == Area.CONTROL.value)):
+                with m.If(slot == HostRegister.CONTROL):
+                    m.d.comb += refused.eq(copies.any() & (copies.all() | starts | ~fits))
+                with m.If(slot == HostRegister.DMA_ADDRESS):
+                    m.d.comb += refused.eq(bus.dat_w[:2].any())
+            with m.If(refused):
+                m.d.comb += allowed.eq(0)
+            starts = starts | copies.any()
 
         totals = self.issued if p.core == LANES else self.counters
         answers = {
@@ -210,6 +250,8 @@ class HostInterface(wiring.Component):
             HostRegister.RUNNING_LANES: running, HostRegister.HALTED_LANES: halted, HostRegister.TRAPPED_LANES: trapped,
             HostRegister.ISSUED_CYCLES: totals[0], HostRegister.ISSUED: totals[1],
         }  # fmt: skip
+        if dma:
+            answers |= {HostRegister.DMA_ADDRESS: Cat(Const(0, 2), dma.address), HostRegister.DMA_LENGTH: dma.length}
         with m.Switch(slot):
             for asked_for, answer in answers.items():
                 with m.Case(asked_for):
@@ -249,7 +291,15 @@ class HostInterface(wiring.Component):
                 m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(found[:32])]
                 m.d.sync += [kept.valid.eq(1), kept.slot.eq(here), kept.word.eq(found[32:])]
                 m.d.comb += moves.eq(1)
-        with m.If(streams & (moves | acts)):
+        goes_on: Value = streams & (moves | acts)
+        if dma:
+            goes_on = goes_on | dma.read | dma.write
+            m.d.comb += [
+                dma.found.eq(window.data), dma.wide.eq((area == Area.CODE.value) | (p.width > 32)), dma.value.eq(written),
+            ]  # fmt: skip
+            with m.If(dma.busy):
+                m.d.comb += [window.written.eq(dma.written), window.read.eq(dma.read), window.write.eq(dma.write)]
+        with m.If(goes_on):
             m.d.sync += pointer.index.eq(pointer.index + 1)
 
         self._act(m, acts & ~in_window, slot, commands, written)
@@ -267,9 +317,16 @@ class HostInterface(wiring.Component):
                 m.d.sync += enabled.eq(written)
             with m.Case(HostRegister.INTERRUPT_CLEAR):
                 m.d.comb += cleared.eq(written)
+            if dma:
+                with m.Case(HostRegister.DMA_ADDRESS):
+                    m.d.comb += dma.set_address.eq(1)
+                with m.Case(HostRegister.DMA_LENGTH):
+                    m.d.comb += dma.set_length.eq(1)
         with m.If(acts & ~in_window & (slot == HostRegister.CONTROL)):
-            with m.If(commands.run | commands.step | zero.any()):
+            with m.If(starts):
                 m.d.sync += pending.eq(0)
+            if dma:
+                m.d.comb += [dma.begin.eq(copies.any()), dma.out.eq(copies[1:]), dma.stop.eq(commands.stop)]
             m.d.comb += zeroes.begin.eq(zero)
             with m.If(commands.run | commands.step):
                 m.d.sync += [
@@ -312,7 +369,7 @@ class HostInterface(wiring.Component):
         p = self.parameters
         words = {
             "fraction": p.format.frac, "width": p.width, "magic": MAGIC,
-            "more_lanes": p.lanes - 1, "code_room": (p.code_words - 1).bit_length(), "data_room": (p.data_words - 1).bit_length(),
+            "more_lanes": p.lanes - 1, "code_room": (p.code_words - 1).bit_length(), "data_room": (p.data_words - 1).bit_length(), "dma": p.dma,
         }  # fmt: skip
         return Const(sum(word << HostRegister.IDENTITY.field(name).low for name, word in words.items()), 64)
 

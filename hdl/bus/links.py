@@ -14,9 +14,10 @@ from contextlib import ExitStack
 from typing import Any, Protocol
 
 from amaranth.sim import Simulator
+from retrograd.hdl.bus.host_memory import HostMemory, serve
 from retrograd.hdl.bus.register_map import AREA_BITS, Area, HostRegister
 from retrograd.hdl.bus.top import Coprocessor
-from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.parameters import REGISTERS, Parameters
 from retrograd.isa.diagnostics import DeviceError, Diagnostic
 from retrograd.isa.files import replacing_text
 
@@ -38,7 +39,10 @@ class UnfinishedRun(BusError):
 
 
 class Bus(ABC):
-    """The bus as a driver uses it. A link of your own has `read`, `write` and `idle`; it may have faster bursts, too."""
+    """The bus as a driver uses it. A link of your own has `read`, `write` and `idle`; it may have faster bursts and a memory, too."""
+
+    #: a memory that the co-processor reaches, for its direct memory access
+    memory: HostMemory | None = None
 
     @abstractmethod
     def read(self, address: int) -> int:
@@ -67,6 +71,7 @@ class StreamedBus(Bus):
 
     def __init__(self, slots: Bus) -> None:
         self._slots = slots
+        self.memory = slots.memory
         #: the address of the word at POINTER; None if it is not known
         self._pointer: int | None = None
 
@@ -111,13 +116,14 @@ def _in_control(address: int) -> bool:
 class SimulatedBus(Bus):
     """A co-processor in Amaranth's simulator, whose time passes only during transfers and waits. Slow; needs no other tool.
 
-    `vcd`: a file for the waveforms, complete once the bus is closed.
+    `memory`: the memory of the host's for a co-processor with direct memory access; by default it has room for each area. `vcd`: a file for
+    the waveforms, complete once the bus is closed.
     """
 
     #: the longest wait for the interrupt, in cycles
     PATIENCE = 50
 
-    def __init__(self, parameters: Parameters, *, vcd: str | None = None) -> None:
+    def __init__(self, parameters: Parameters, *, memory: HostMemory | None = None, vcd: str | None = None) -> None:
         self.parameters = parameters
         #: clock cycles so far
         self.clock = 0
@@ -127,6 +133,14 @@ class SimulatedBus(Bus):
         self._simulator = Simulator(self._coprocessor)
         self._simulator.add_clock(1e-6)
         self._simulator.add_testbench(self._bench)
+        if parameters.dma:
+            room = 2 * max(parameters.code_words, parameters.data_words, REGISTERS)
+            self.memory = shared = memory or HostMemory([0] * room)
+
+            async def served(ctx: Any) -> None:
+                await serve(ctx, self._coprocessor.memory, shared)
+
+            self._simulator.add_testbench(served, background=True)
         self._waveforms = ExitStack()
         if vcd is not None:
             file = self._waveforms.enter_context(replacing_text(vcd))

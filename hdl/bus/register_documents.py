@@ -37,6 +37,11 @@ def bits_of(field: BitField) -> str:
     return str(field.low) if field.width == 1 else f"{field.low}–{field.low + field.width - 1}"
 
 
+def described(part: HostRegister | BitField) -> str:
+    """The description of a slot or a field, with the parameter of the hardware on which it depends."""
+    return part.description + " (with direct memory access)" * part.dma
+
+
 def wide(slot: HostRegister) -> bool:
     """Whether the high word of the slot has a meaning."""
     return not slot.fields or any(field.mask > _LOW for field in slot.fields)
@@ -47,10 +52,10 @@ def as_dict() -> dict[str, Any]:
     slots = [
         {
             "name": slot.name, "slot": slot.value, "address": slot.address, "access": slot.access.value, "reset": slot.reset,
-            "while_busy": slot.while_busy or slot is HostRegister.CONTROL, "description": slot.description,
+            "while_busy": slot.while_busy or slot is HostRegister.CONTROL, "dma": slot.dma, "description": slot.description,
             "fields": [
                 {
-                    "name": field.name, "low": field.low, "width": field.width, "description": field.description,
+                    "name": field.name, "low": field.low, "width": field.width, "dma": field.dma, "description": field.description,
                     "values": {value.name: value.value for value in field.values or ()},
                 }
                 for field in slot.fields
@@ -114,10 +119,10 @@ def header() -> str:
         yield "\n/* The slots: byte addresses. */"
         for slot in HostRegister:
             name = f"RETROGRAD_{slot.name}"
-            yield f"\n/* {slot.description} ({slot.access.value}) */"
+            yield f"\n/* {described(slot)} ({slot.access.value}) */"
             yield f"#define {name} UINT32_C({slot.address:#010x})"
             for field in slot.fields:
-                yield f"/* {field.description} */"
+                yield f"/* {described(field)} */"
                 yield f"#define {name}_{field.name.upper()}_SHIFT {field.low}"
                 yield f"#define {name}_{field.name.upper()}_MASK UINT64_C({field.mask:#x})"
                 for value in field.values or ():
@@ -167,7 +172,7 @@ def svd(p: Parameters, base: int = 0) -> str:
             _texts(
                 register,
                 name=slot.name + "_HIGH" * high,
-                description=slot.description + ": the high half" * high,
+                description=described(slot) + ": the high half" * high,
                 addressOffset=f"{slot.address + 4 * high:#x}",
                 access=slot.access.value,
                 resetValue=f"{((reset or 0) >> 32 * high) & _LOW:#x}",
@@ -209,7 +214,7 @@ def _fields(parent: ElementTree.Element, fields: Iterable[BitField], first: int)
         _texts(
             element,
             name=field.name.upper(),
-            description=field.description,
+            description=described(field),
             bitOffset=field.low - first,
             bitWidth=field.width,
         )
@@ -262,7 +267,7 @@ def markdown() -> str:
                             s.name,
                             s.access.value + ", also busy" * s.while_busy,
                             _reset(s),
-                            s.description,
+                            described(s),
                         ]
                         for s in HostRegister
                     ),
@@ -274,7 +279,7 @@ def markdown() -> str:
             *_table(
                 [
                     ["Slot", "Bits", "Field", "Meaning"],
-                    *([s.name, bits_of(f), f.name, f.description] for s in HostRegister for f in s.fields),
+                    *([s.name, bits_of(f), f.name, described(f)] for s in HostRegister for f in s.fields),
                 ]
             ),
             "",

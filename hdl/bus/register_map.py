@@ -41,6 +41,8 @@ class BitField(NamedTuple):
     description: str
     #: names of values, if they have names
     values: type[Enum] | None = None
+    #: only with direct memory access
+    dma: bool = False
 
     @property
     def mask(self) -> int:
@@ -52,12 +54,20 @@ class BitField(NamedTuple):
         return (word & self.mask) >> self.low
 
 
+def _with_dma(low: int, **descriptions: str) -> tuple[BitField, ...]:
+    """Fields of one bit each, from bit `low` on, of hardware with direct memory access."""
+    return tuple(BitField(name, low + i, 1, text, dma=True) for i, (name, text) in enumerate(descriptions.items()))
+
+
 def _bits(*more: BitField, **descriptions: str) -> tuple[BitField, ...]:
     """Fields of one bit each, from bit 0 on, and then more fields."""
     return *(BitField(name, i, 1, text) for i, (name, text) in enumerate(descriptions.items())), *more
 
 
 _EVENTS = _bits(
+    *_with_dma(
+        4, copied="a copy is done, or was stopped", copy_failed="a copy ended since the host's memory refused a word"
+    ),
     halted="a run came to the end of the program",
     trapped="a run trapped",
     stopped="a run ended by the command stop, or after STEPS instructions",
@@ -76,6 +86,8 @@ class HostRegister(Enum):
     fields: tuple[BitField, ...]
     #: writes are accepted while the core is busy
     while_busy: bool
+    #: only with direct memory access
+    dma: bool
 
     def __new__(
         cls,
@@ -84,11 +96,12 @@ class HostRegister(Enum):
         description: str,
         bits: tuple[BitField, ...] = (),
         while_busy: bool = False,
+        dma: bool = False,
     ) -> HostRegister:
         made = object.__new__(cls)
         made._value_ = len(cls.__members__)
         made.access, made.reset, made.description = access, reset, description
-        made.fields, made.while_busy = bits, while_busy
+        made.fields, made.while_busy, made.dma = bits, while_busy, dma
         return made
 
     IDENTITY = (
@@ -100,14 +113,20 @@ class HostRegister(Enum):
             BitField("code_room", 32, 8, "n: there is room for up to 2^n instructions"),
             BitField("data_room", 40, 8, "n: there is room for up to 2^n words of data"),
             BitField("more_lanes", 48, 8, "lanes, less 1"),
+            BitField("dma", 56, 1, "direct memory access: copy_in, copy_out, DMA_ADDRESS and DMA_LENGTH exist"),
         ),
     )  # fmt: skip
     CONTROL = (
         Access.WRITE, 0, "commands; several at once are allowed, and turn, forget and clear come before run and step",
         _bits(
+            *_with_dma(
+                8,
+                copy_in="copy DMA_LENGTH words from the host's memory, from DMA_ADDRESS on, to the words from POINTER on",
+                copy_out="copy DMA_LENGTH words from POINTER on to the host's memory, from DMA_ADDRESS on",
+            ),
             run="execute STEPS instructions",
             step="execute one instruction",
-            stop="stop after the current instruction; also accepted while the core is busy",
+            stop="stop after the current instruction, or the current word of a copy; also accepted while the core is busy",
             turn="reverse DIR: the next step undoes the last",
             forget="forget discarded cotangents",
             clear="set the counters to zero",
@@ -118,8 +137,9 @@ class HostRegister(Enum):
     STATUS = (
         Access.READ, 0, "the state of the core, and the reason why the last run ended",
         _bits(
+            *_with_dma(6, copying="a copy goes on", copy_failed="the host's memory refused a word of the last copy"),
             BitField("trap", 8, 4, "the cause of the trap: n for RG04n, 12 for RG0306", TrapCause),
-            busy="a run goes on, or words are being set to zero",
+            busy="a run or a copy goes on, or words are being set to zero",
             halted="the last run came to the end of the program",
             trapped="the last run trapped",
             backward="DIR = −1",
@@ -156,7 +176,7 @@ class HostRegister(Enum):
     )
     INTERRUPT_ENABLE = Access.BOTH, 0, "the events that raise the interrupt line", _EVENTS, True
     INTERRUPT_PENDING = (
-        Access.READ, 0, "events that have happened; run, step, zero_words and zero_cotangents clear all", _EVENTS
+        Access.READ, 0, "events that have happened; commands that start something clear all", _EVENTS
     )  # fmt: skip
     INTERRUPT_CLEAR = Access.WRITE, 0, "each 1 clears a pending event", _EVENTS, True
     POINTER = (
@@ -180,6 +200,13 @@ class HostRegister(Enum):
     TRAPPED_LANES = Access.READ, 0, "the lanes whose last run trapped"
     ISSUED_CYCLES = Access.READ, 0, "clock cycles of the instructions that have retired in at least one lane"
     ISSUED = Access.READ, 0, "instructions that have retired in at least one lane"
+    DMA_ADDRESS = (
+        Access.BOTH, 0, "the byte address in the host's memory of the next word of a copy; a multiple of 4, others are refused",
+        (BitField("address", 2, 30, "the address in words of four bytes"),), False, True,
+    )  # fmt: skip
+    DMA_LENGTH = (
+        Access.BOTH, 0, "the words that are still to be copied; too large a number means more than an area has", (), False, True,
+    )  # fmt: skip
 
     def field(self, name: str) -> BitField:
         """The field of this name. Raises KeyError."""
@@ -190,11 +217,11 @@ class HostRegister(Enum):
         """The byte address of the low word."""
         return int(self.value) << 3
 
-    @property
-    def layout(self) -> data.Layout:
-        """The fields as a layout of the hardware's signals."""
-        members = {f.name: data.Field(f.values or f.width, f.low) for f in self.fields}
-        return data.FlexibleLayout(max(f.low + f.width for f in self.fields), members)
+    def layout(self, dma: bool) -> data.Layout:
+        """The fields as a layout of the signals of hardware with or without direct memory access."""
+        fields = [f for f in self.fields if dma or not f.dma]
+        members = {f.name: data.Field(f.values or f.width, f.low) for f in fields}
+        return data.FlexibleLayout(max(f.low + f.width for f in fields), members)
 
 
 class Area(Enum):

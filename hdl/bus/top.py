@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -24,11 +26,16 @@ _SHARED = (
 _FROM_HOST = ("run", "code_size", "data_size")
 
 
+def _memory_of(parameters: Parameters) -> dict[str, Any]:
+    """The bus to a memory of the host's, of a co-processor that copies words by itself: it is the master."""
+    return {"memory": Out(Wishbone(bursts=True))} if parameters.dma else {}
+
+
 class Coprocessor(wiring.Component):
     """A core with its host interface."""
 
     def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
-        several = parameters.core == LANES
+        several, self.dma = parameters.core == LANES, parameters.dma
         self.core: Core | LanesCore = lanes_of(parameters, microcode) if several else core_of(parameters, microcode)
         retirement = Retirement(parameters)
         super().__init__(
@@ -36,7 +43,8 @@ class Coprocessor(wiring.Component):
                 "bus": In(Wishbone()),
                 #: high while an enabled event is pending
                 "interrupt": Out(1),
-                #: a run goes on, or words are being set to zero
+                **_memory_of(parameters),
+                #: a run or a copy goes on, or words are being set to zero
                 "busy": Out(1),
                 #: the retirement port, of each lane
                 "retirement": Out(retirement).array(parameters.lanes) if several else Out(retirement),
@@ -48,6 +56,8 @@ class Coprocessor(wiring.Component):
         m.submodules.core = core = self.core
         m.submodules.host = host = HostInterface(core.parameters)
         connect(m, flipped(self.bus), host.bus)
+        if self.dma:
+            connect(m, host.memory, flipped(self.memory))
         if isinstance(core, LanesCore):
             m.d.comb += [core.selected.eq(host.selected), core.broadcast.eq(host.broadcast)]
             m.d.comb += [host.issued[i].eq(core.issued[i]) for i in range(2)]
@@ -72,7 +82,7 @@ class AxiLiteCoprocessor(wiring.Component):
 
     def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
         self.coprocessor = Coprocessor(parameters, microcode)
-        super().__init__({"bus": In(AxiLite()), "interrupt": Out(1)})
+        super().__init__({"bus": In(AxiLite()), "interrupt": Out(1), **_memory_of(parameters)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -80,6 +90,8 @@ class AxiLiteCoprocessor(wiring.Component):
         m.submodules.bridge = bridge = AxiLiteBridge()
         connect(m, flipped(self.bus), bridge.axi)
         connect(m, bridge.bus, coprocessor.bus)
+        if coprocessor.dma:
+            connect(m, coprocessor.memory, flipped(self.memory))
         m.d.comb += self.interrupt.eq(coprocessor.interrupt)
         return m
 
@@ -90,13 +102,17 @@ class SerialCoprocessor(wiring.Component):
     def __init__(self, parameters: Parameters, cycles_per_bit: int, microcode: Microcode | None = None) -> None:
         self.coprocessor = Coprocessor(parameters, microcode)
         self.cycles_per_bit = cycles_per_bit
-        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1), "interrupt": Out(1), "busy": Out(1)})
+        super().__init__(
+            {"rx": In(1, init=1), "tx": Out(1, init=1), "interrupt": Out(1), "busy": Out(1), **_memory_of(parameters)}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.coprocessor = coprocessor = self.coprocessor
         m.submodules.serial = serial = SerialHost(self.cycles_per_bit)
         connect(m, serial.bus, coprocessor.bus)
+        if coprocessor.dma:
+            connect(m, coprocessor.memory, flipped(self.memory))
         m.d.comb += [serial.rx.eq(self.rx), self.tx.eq(serial.tx)]
         m.d.comb += [self.interrupt.eq(coprocessor.interrupt), self.busy.eq(coprocessor.busy)]
         return m

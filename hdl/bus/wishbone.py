@@ -1,4 +1,4 @@
-"""The Wishbone classic bus, 32 bits wide, seen from its master."""
+"""The Wishbone bus, 32 bits wide, seen from its master: classic transfers, with the signals of bursts where a master has them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from amaranth.lib.wiring import In, Out
 
 
 class Wishbone(wiring.Signature):
-    """A transfer lasts from `cyc` and `stb` to `ack` or `err`: it was carried out, or refused."""
+    """A transfer lasts from `cyc` and `stb` to `ack` or `err`: it was carried out, or refused.
 
-    def __init__(self) -> None:
+    `bursts`: the master announces the transfer that follows, so that a slave may answer it in the next cycle.
+    """
+
+    def __init__(self, bursts: bool = False) -> None:
         super().__init__(
             {
                 "cyc": Out(1),
@@ -24,5 +27,7 @@ class Wishbone(wiring.Signature):
                 "dat_r": In(32),
                 "ack": In(1),
                 "err": In(1),
+                #: the kind of the transfer, and of the addresses that follow: 0, one after the other
+                **({"cti": Out(3), "bte": Out(2)} if bursts else {}),
             }
         )

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 from amaranth.lib.wiring import Component
-from retrograd.hdl.bus import top
+from retrograd.hdl.bus import host_interface, top
 from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core import core, cores
 from retrograd.hdl.core.core import Core
@@ -76,7 +76,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
         exec(compile(source.replace(old, new), f"{name}, planted", "exec"), changed.__dict__)
         own = {key: value for key, value in vars(unit).items() if getattr(value, "__module__", None) == unit.__name__}
         parts = [key for key, value in own.items() if isinstance(value, type) and issubclass(value, Component)]
-        users = (core, overlapped_core, cores, top, scaled_divider)
+        users = (core, overlapped_core, cores, host_interface, top, scaled_divider)
         used = [(module, key) for module in users for key in parts if hasattr(module, key)]
         for key in parts:
             # The methods that another class inherits are planted there as well.

@@ -5,7 +5,8 @@ on_bus(Format(32, 16), script)      the script, against a co-processor that was 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import random
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ class Refused(Exception):
 
 
 class Bus:
-    """A master of the bus, and what it knows of the register map."""
+    """A master of the bus, with the register map."""
 
     def __init__(self, ctx: Any, made: Coprocessor, reset: Signal) -> None:
         self.ctx, self.made, self.bus = ctx, made, made.bus
@@ -124,8 +125,72 @@ class Bus:
             await self.write(area, index, word)
 
 
-def parameters(w: Format) -> Parameters:
-    return Parameters(w, CODE_WORDS, DATA_WORDS)
+class Memory:
+    """The host's memory, as a slave: it answers after a random time, and checks that the master keeps the rules of the bus.
+
+    It has words at the byte addresses from `first` on, and refuses other words and `refused` ones.
+    """
+
+    def __init__(self, words: list[int], first: int = 0, refused: Iterable[int] = (), seed: int | None = None) -> None:
+        self.words, self.first, self.refused = words, first, set(refused)
+        #: None: it has no pauses
+        self._rng = None if seed is None else random.Random(seed)
+        #: byte address, and whether it was written, of each transfer that was answered; and the cycles of transfers
+        self.seen: list[tuple[int, bool]] = []
+        self.cycles = 0
+
+    def has(self, address: int) -> bool:
+        """Whether a transfer to the byte address is carried out."""
+        return 0 <= address - self.first < 4 * len(self.words) and address not in self.refused
+
+    def _pauses(self) -> int:
+        return 0 if self._rng is None else self._rng.choice((0, 0, 0, 1, 2, 5))
+
+    async def serve(self, ctx: Any, bus: Any, reset: Signal) -> None:
+        """Answer without end."""
+        names = ("cyc", "stb", "we", "adr", "sel", "cti", "bte", "dat_w")
+        held: dict[str, int] | None = None
+        announced: tuple[int, int] | None = None
+        pauses = self._pauses()
+        while True:
+            now = {name: ctx.get(getattr(bus, name)) for name in names}
+            if not now["we"]:
+                del now["dat_w"]
+            assert held is None or now == held, f"a transfer changed before its answer: {held} to {now}"
+            assert announced is None or (now["cyc"], now["stb"], now["adr"], now["we"]) == (1, 1, *announced)
+            assert now["cyc"] == now["stb"]
+            held = announced = None
+            if now["stb"]:
+                self.cycles += 1
+                assert now["sel"] == 15
+                assert now["cti"] in (2, 7)
+                assert now["bte"] == 0
+                held, pauses = now, pauses - 1
+            if held and pauses < 0:
+                held, pauses = None, self._pauses()
+                at, writes = 4 * now["adr"], bool(now["we"])
+                self.seen.append((at, writes))
+                if self.has(at):
+                    place = (at - self.first) // 4
+                    if writes:
+                        self.words[place] = now["dat_w"]
+                    else:
+                        ctx.set(bus.dat_r, self.words[place])
+                    announced = (now["adr"] + 1, now["we"]) if now["cti"] == 2 else None
+                    ctx.set(bus.ack, 1)
+                else:
+                    ctx.set(bus.err, 1)
+            if ctx.get(reset):
+                held = announced = None
+            await ctx.tick()
+            ctx.set(bus.ack, 0)
+            ctx.set(bus.err, 0)
+            # The wires between two words have no meaning.
+            ctx.set(bus.dat_r, 0xDEADBEEF)
+
+
+def parameters(w: Format, *, dma: bool = False) -> Parameters:
+    return Parameters(w, CODE_WORDS, DATA_WORDS, dma=dma)
 
 
 class Bench:
@@ -137,12 +202,20 @@ class Bench:
         self._simulator = Simulator(ResetInserter(self._reset)(self._made))
         self._simulator.add_clock(1e-6)
         self._simulator.add_testbench(self._run)
+        #: the host's memory, if the co-processor has a way to it
+        self.memory = Memory([])
+        if p.dma:
+            self._simulator.add_testbench(self._serve, background=True)
 
     async def _run(self, ctx: Any) -> None:
         assert self._script is not None
         await self._script(Bus(ctx, self._made, self._reset))
 
-    def run(self, script: Callable[[Bus], Awaitable[None]]) -> None:
+    async def _serve(self, ctx: Any) -> None:
+        await self.memory.serve(ctx, self._made.memory, self._reset)
+
+    def run(self, script: Callable[[Bus], Awaitable[None]], memory: Memory | None) -> None:
+        self.memory = memory or Memory([])
         if self._script is not None:
             self._simulator.reset()
         self._script = script
@@ -152,13 +225,19 @@ class Bench:
 _BENCHES: dict[Parameters, Bench] = {}
 
 
-def on_bus(p: Format | Parameters, script: Callable[[Bus], Awaitable[None]], *, fresh: bool = False) -> None:
-    """Run a script against a co-processor that was reset. One whose script failed is not used again; `fresh`: nor is an earlier one."""
+def on_bus(
+    p: Format | Parameters,
+    script: Callable[[Bus], Awaitable[None]],
+    *,
+    memory: Memory | None = None,
+    fresh: bool = False,
+) -> None:
+    """Run a script against a co-processor that was reset. A co-processor whose script failed is not used again; `fresh`: nor is an earlier co-processor."""
     p = parameters(p) if isinstance(p, Format) else p
     used = _BENCHES.pop(p, None)
     if used is None or fresh:
         used = Bench(p)
-    used.run(script)
+    used.run(script, memory)
     _BENCHES[p] = used
 
 

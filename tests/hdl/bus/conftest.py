@@ -1,4 +1,4 @@
-"""What the tests of the bus share: the module bench.py, and the square of a word, which is the smallest program with a gradient."""
+"""Shared by the tests of the bus: the module bench.py, and the square of a word, which is the smallest program with a gradient."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int
         async def settle() -> None:
             """Let the run end, and words become zero; a run that may not end is stopped."""
             if model.limit is not None and model.limit > 100 and busy():
-                await do(bus_model.Transfer(HostRegister.CONTROL.value << 3, STOP))
+                await do(bus_model.Transfer(HostRegister.CONTROL.value << 3, bus_model.STOP))
             for _ in range(1000):
                 if not busy():
                     break

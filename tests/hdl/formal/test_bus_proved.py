@@ -42,7 +42,7 @@ FAULTS = [
     # words are set to zero beyond the size, while the core runs, or while a transfer reads them
     ("window.write.eq(self._inside & self.host.idle)", "window.write.eq(self.host.idle)", "zeroes", "the place"),
     ("window.write.eq(self._inside & self.host.idle)", "window.write.eq(self._inside)", "zeroes", "an idle core"),
-    ("busy.eq(running.any() | ~self.idle | self.zeroing)", "busy.eq(running.any() | ~self.idle)", "zeroes", "transfers are refused"),
+    ("running.any() | ~self.idle | self.zeroing)", "running.any() | ~self.idle)", "zeroes", "transfers are refused"),
     ("steps, status, busy = Signal(64, init=UNLIMITED)", "steps, status, busy = Signal(64, init=UNLIMITED - 1)", "reset", "steps"),
 ]  # fmt: skip
 

@@ -25,6 +25,11 @@ def memory_options(p: Parser) -> None:
     p.add_argument("--data", metavar="N", default="1024", help="words of data that fit (default: 1024)")
 
 
+def dma_option(p: Parser) -> None:
+    """--dma."""
+    p.add_argument("--dma", action="store_true", help="with direct memory access: a bus to a memory of the host's")
+
+
 def frequency(text: str) -> float:
     """The value of --mhz. Raises InputError RG0507."""
     try:
@@ -61,6 +66,6 @@ def parameters(options: argparse.Namespace) -> Parameters:
     data = integer(getattr(options, "data", "1024"), "--data", 2)
     lanes = lanes_given(options) or (SOME_LANES if options.core == LANES else 1)
     try:
-        return Parameters(w, code, data, core=options.core, lanes=lanes)
+        return Parameters(w, code, data, core=options.core, lanes=lanes, dma=getattr(options, "dma", False))
     except ValueError as error:
         raise fail("RG0507", str(error)) from None

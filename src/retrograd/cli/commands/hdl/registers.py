@@ -55,11 +55,11 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _table() -> str:
-    from retrograd.hdl.bus.register_documents import bits_of
+    from retrograd.hdl.bus.register_documents import bits_of, described
     from retrograd.hdl.bus.register_map import HostRegister
 
     rows = [["address", "name", "access", "bits", "meaning"]]
     for slot in HostRegister:
-        rows.append([f"{slot.address:#06x}", slot.name, slot.access.value, "", slot.description])
-        rows += [["", f"  {field.name}", "", bits_of(field), field.description] for field in slot.fields]
+        rows.append([f"{slot.address:#06x}", slot.name, slot.access.value, "", described(slot)])
+        rows += [["", f"  {field.name}", "", bits_of(field), described(field)] for field in slot.fields]
     return columns(rows) + "\n"

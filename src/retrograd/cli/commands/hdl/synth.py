@@ -9,6 +9,7 @@ from pathlib import Path
 from retrograd.cli.commands.hdl.hardware import (
     SOME_LANES,
     core_name,
+    dma_option,
     format_option,
     frequency,
     memory_options,
@@ -25,6 +26,7 @@ def arguments(p: Parser) -> None:
     format_option(p)
     memory_options(p)
     p.core_option(str(SOME_LANES))
+    dma_option(p)
     p.add_argument("--mhz", metavar="MHZ", default="60", help="the clock to aim for (default: 60)")
     p.add_argument("--seed", metavar="N", default="1", help="of the placement (default: 1)")
     p.add_argument(
@@ -50,7 +52,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.json:
         out = {
             "format": {"width": p.format.width, "frac": p.format.frac}, "device": "ECP5-85F",
-            "core": p.core, "lanes": p.lanes, "code_words": p.code_words, "data_words": p.data_words, "luts": best.luts, "registers": best.registers,
+            "core": p.core, "lanes": p.lanes, "code_words": p.code_words, "data_words": p.data_words, "dma": p.dma, "luts": best.luts, "registers": best.registers,
             "multipliers": best.multipliers, "memories": best.memories, "mhz": best.mhz, "aim_mhz": mhz, "seed": best.seed,
             "seeds": [{"seed": placed.seed, "mhz": placed.mhz} for placed in found], "tools": versions,
         }  # fmt: skip

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from retrograd.cli.commands.hdl.hardware import SOME_LANES, core_name, format_option, memory_options, parameters
+from retrograd.cli.commands.hdl.hardware import (
+    SOME_LANES,
+    core_name,
+    dma_option,
+    format_option,
+    memory_options,
+    parameters,
+)
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.isa.files import check_output, write_file
@@ -18,6 +25,7 @@ def arguments(p: Parser) -> None:
     p.add_argument(
         "--serial", metavar="N", help="with a serial line in place of the Wishbone bus, N clock cycles for each bit"
     )
+    dma_option(p)
     p.add_argument("--axi-lite", action="store_true", help="with AXI4-Lite in place of the Wishbone bus")
     p.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
 
