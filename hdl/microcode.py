@@ -1,8 +1,8 @@
-"""The contents of the microcode memories, from the schedules of the instruction table.
+"""The microcode, from the schedules of the instruction table.
 
 An opcode's microprogram has one row for each cycle of its execution and of its writes. The dispatch memory holds the first row
-and the facts that are needed before execution. Its address is made of the opcode, DIR, D, and whether ra and rb are one
-register. The microcode memory holds the other rows; equal microprograms are stored once.
+and the facts that are needed before execution. The other rows are in a list; equal microprograms are there once. The hardware
+stores both in fewer bits (`control_store`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from amaranth.lib import data
+from retrograd.hdl.dispatch import (
+    ADDRESS_BITS,
+    DISPATCH,
+    DISPATCH_BITS,
+    HEAD,
+    dispatch_address,
+    entry_of,
+    first_selection,
+    wide_head,
+)
 from retrograd.hdl.microword import (
     MICROWORD,
     PROMPT,
@@ -24,7 +34,6 @@ from retrograd.hdl.microword import (
     Field,
     Operation,
     Select,
-    TrapCause,
     pack,
     wide_microword,
     wide_select,
@@ -50,58 +59,6 @@ from retrograd.isa.microarchitecture.microprograms import guards, microprograms
 from retrograd.isa.microarchitecture.stages import Microprogram
 from retrograd.isa.words import Format
 
-#: bits of an address in the microcode memory
-ADDRESS_BITS = 14
-
-#: A trap that is known before execution: of an instruction that always traps, or that always traps on a strict machine.
-FORBIDDEN = data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause, "overflow": 1, "strict": 1})
-
-DISPATCH = data.StructLayout(
-    {
-        # the opcode exists, and the machine has the units for it
-        "legal": 1,
-        "halts": 1,
-        "turns": 1,
-        # the instruction addresses a memory word
-        "memory": 1,
-        # BR must be 0
-        "settled": 1,
-        # the inverse has the opposite constant; and the inverse is executed here
-        "negatable": 1,
-        "negates": 1,
-        # the instruction erases a word
-        "erases": 1,
-        # the fields of the encoding that the opcode uses: rd, ra, rb, imm
-        "used": 4,
-        # pairs of registers that must differ: rd and ra, rd and rb, ra and rb
-        "distinct": 3,
-        "forbidden": FORBIDDEN,
-        # address of the second row
-        "start": ADDRESS_BITS,
-        # selections of the operands of the first row
-        "x": 5,
-        "y": 5,
-        "z": 5,
-        "word": MICROWORD,
-    }
-)
-
-
-def wide_dispatch(slots: int) -> data.StructLayout:
-    """The entry of an overlapped core: the selections of all slots, and the facts that the front end needs."""
-    fields = {str(name): DISPATCH[name].shape for name, _ in DISPATCH if name not in ("x", "y", "z", "word")}
-    # only after it is the next instruction known; BR is 0 behind it; BR is the constant, or the last slot chooses that in the last cycle
-    # of execution; cycles besides execution and writes
-    fields |= {"redirects": 1, "lands": 1, "leaps": 1, "chooses": 1, "waiting": 3}
-    fields |= {_first(port, k): 6 for k in range(slots) for port in "xyz"}
-    return data.StructLayout({**fields, "word": wide_microword(slots)})
-
-
-def _first(port: str, slot: int) -> str:
-    """The field of the selection of a slot's operand in the first row."""
-    return f"{port}{slot or ''}"
-
-
 _LATCHES = {"d": Select.D, "a": Select.A, "b": Select.B, "m": Select.M, "br": Select.BR, "imm": Select.IMM}
 _LATCHES |= {bar("d"): Select.D_BAR, bar("a"): Select.A_BAR, bar("b"): Select.B_BAR, bar("m"): Select.M_BAR}
 _FIELDS = {"rd": Field.RD, "ra": Field.RA, "rb": Field.RB}
@@ -121,11 +78,6 @@ class Selections:
 
 
 T = TypeVar("T")
-
-
-def dispatch_address(code: int, backward: bool, lifted: bool, same: bool) -> int:
-    """Address of an opcode's entry in the dispatch memory: 8 bits of opcode, then DIR, D, and ra = rb."""
-    return code | backward << 8 | lifted << 9 | same << 10
 
 
 @dataclass
@@ -160,16 +112,19 @@ class Microcode:
     #: layouts of the two memories
     microword: data.StructLayout = MICROWORD
     entry: data.StructLayout = DISPATCH
+    #: the entry without the address of its rows
+    head: data.StructLayout = HEAD
 
     def __post_init__(self) -> None:
         p = self.parameters
         self._units = units = p.microarchitecture
         self._slots = len(units.slots)
         if units.overlapped:
-            self.microword, self.entry = wide_microword(self._slots), wide_dispatch(self._slots)
+            self.microword, self.head = wide_microword(self._slots), wide_head(self._slots)
+            self.entry = entry_of(self.head)
         prompts = WIDE_PROMPTS if units.overlapped else PROMPTS
         self.selections = {f"{port}{slot}": Selections() for slot in range(self._slots) for port in "xyz"}
-        self.dispatch = [0] * (1 << 11)
+        self.dispatch = [0] * (1 << DISPATCH_BITS)
         starts: dict[tuple[int, ...], int] = {}
         for opcode in p.table:
             for backward in (False, True):
@@ -366,7 +321,7 @@ class Microcode:
                         select, ahead = self._select(source, cycle, ready)
                         found = self.selections[f"{port}{slot}"]
                         if cycle == 0:
-                            first[_first(port, slot)] = select
+                            first[first_selection(port, slot)] = select
                             found.first.add(select)
                         else:
                             (found.written if "commit" in row else found.later).add(select)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode import DISPATCH
+from retrograd.hdl.dispatch import DISPATCH_BITS, HEAD
 
 #: `isa.encoding`: op:8 rd:8 ra:8 rb:8 imm:32
 FIELDS = data.StructLayout({"imm": signed(32), "rb": 8, "ra": 8, "rd": 8, "op": 8})
@@ -14,8 +14,8 @@ FIELDS = data.StructLayout({"imm": signed(32), "rb": 8, "ra": 8, "rd": 8, "op": 
 class Decoder(wiring.Component):
     """Legality is tested one cycle after the fields, when the dispatch memory has delivered the opcode's entry."""
 
-    def __init__(self, width: int, entry: data.StructLayout = DISPATCH) -> None:
-        """`entry`: the layout of the dispatch memory."""
+    def __init__(self, width: int, head: data.StructLayout = HEAD) -> None:
+        """`head`: the layout of the head of an entry of the dispatch memory."""
         self.width = width
         super().__init__(
             {
@@ -27,9 +27,9 @@ class Decoder(wiring.Component):
                 #: high in the decode phase
                 "decode": In(1),
                 #: address of the opcode's entry in the dispatch memory
-                "opcode": Out(11),
+                "opcode": Out(DISPATCH_BITS),
                 #: the entry, in the next cycle
-                "head": In(entry),
+                "head": In(head),
                 #: the encoding is legal
                 "legal": Out(1),
                 #: the constant with the sign of the executed instruction, and with the opposite sign; in the next cycle

@@ -6,9 +6,10 @@ from enum import Enum
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, Microcode
+from retrograd.hdl.core.control_memory import ControlMemory
+from retrograd.hdl.dispatch import HEAD
+from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.microword import COMMIT, MICROWORD
 
 
@@ -25,12 +26,10 @@ class Phase(Enum):
 
 
 class Sequencer(wiring.Component):
-    """Two memories: the dispatch memory has the entry of each opcode with its first microword, the microcode memory the other rows."""
+    """The entry of each opcode has its first microword, and the control memory delivers the others."""
 
     def __init__(self, microcode: Microcode) -> None:
-        depth = len(microcode.dispatch)
-        self.dispatch = MemoryData(shape=DISPATCH.size, depth=depth, init=microcode.dispatch)
-        self.rows = MemoryData(shape=MICROWORD.size, depth=max(2, len(microcode.rows)), init=microcode.rows)
+        self.memory = ControlMemory(microcode)
         super().__init__(
             {
                 #: begin instructions
@@ -38,10 +37,10 @@ class Sequencer(wiring.Component):
                 #: the instruction stops here: a trap, or an end of the program
                 "abandon": In(1),
                 #: address of the instruction's entry in the dispatch memory; valid in the decode phase
-                "opcode": In(range(depth)),
+                "opcode": In(range(len(microcode.dispatch))),
                 "phase": Out(Phase),
                 #: the entry of the instruction, from the read phase on
-                "head": Out(DISPATCH),
+                "head": Out(HEAD),
                 #: the last cycle before execution
                 "launch": Out(1),
                 #: the microwords of the next cycle and of this cycle; undefined outside of execution
@@ -54,21 +53,17 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.dispatch = dispatch = Memory(self.dispatch)
-        m.submodules.rows = rows = Memory(self.rows)
-        head, row = dispatch.read_port(), rows.read_port()
-        at, runs = Signal(ADDRESS_BITS), Signal()
-        m.d.comb += runs.eq(self.phase == Phase.RUN)
+        m.submodules.memory = memory = self.memory
+        runs = Signal()
         m.d.comb += [
-            head.addr.eq(self.opcode),
-            head.en.eq(self.phase == Phase.DECODE),
-            self.head.eq(head.data),
+            runs.eq(self.phase == Phase.RUN),
+            memory.opcode.eq(self.opcode),
+            memory.read.eq(self.phase == Phase.DECODE),
+            self.head.eq(memory.head),
             # The first row is selected before the instruction is launched, too. The selection has no effect in those cycles.
-            row.addr.eq(Mux(runs, at, self.head.start)),
-            self.next.eq(Mux(runs, row.data, Value.cast(self.head.word))),
+            memory.first.eq(~runs),
+            self.next.eq(Mux(runs, Value.cast(memory.row), Value.cast(self.head.word))),
         ]
-        m.d.sync += at.eq(row.addr + 1)
-
         m.d.sync += self.now.eq(self.next)
         m.d.comb += self.commit.eq(Mux(runs, Value.cast(self.now.commit), 0))
         with m.Switch(self.phase):

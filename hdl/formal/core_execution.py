@@ -13,8 +13,10 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import z3
+from retrograd.hdl.control_store import DispatchPart, control_store
 from retrograd.hdl.core.cores import core_of
 from retrograd.hdl.core.sequencer import Phase
+from retrograd.hdl.dispatch import dispatch_address
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.claims import distinguishes
 from retrograd.hdl.formal.lazy_definitions import Definitions
@@ -22,7 +24,7 @@ from retrograd.hdl.formal.obligations import Obligations, Stuck
 from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Term, Word
 from retrograd.hdl.formal.unit_functions import UnitFunctions
-from retrograd.hdl.microcode import Microcode, dispatch_address
+from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.microword import Operation, TrapCause
 from retrograd.hdl.parameters import INSTRUCTION, Parameters
 from retrograd.isa.entries import Opcode
@@ -214,13 +216,13 @@ class CoreExecution:
     def put(self, opcode: Opcode, instruction: Term, lifted: bool, same: bool) -> Callable[[], None]:
         """Put the instruction at PC; the function that is returned does so again.
 
-        The entry of the dispatch memory is known once its address is proved. A core that is ahead reads other instructions in other phases:
-        these are arbitrary, and have no effect, since the core stops after the step.
+        The entry is known once its address in each part of the dispatch memory is proved. A core that is ahead reads other instructions in
+        other phases: these are arbitrary, and have no effect, since the core stops after the step.
         """
         hw, core = self.hardware, self.core
         width = (core.parameters.code_words - 1).bit_length()
         pc = terms.piece_of(hw.peek(core.pc), 0, width)
-        rows = core.microcode.dispatch
+        parts = control_store(core.microcode).dispatch
         if distinguishes(opcode, self.w, lifted):
             one = terms.equal(terms.piece_of(instruction, 40, 8), terms.piece_of(instruction, 32, 8), 8)
             self.run.assume(one if same else terms.negation(one))
@@ -231,20 +233,21 @@ class CoreExecution:
             self.run.oblige("the address", terms.equal(at, pc, width))
             return instruction
 
-        def dispatch(at: Word) -> Word:
+        def dispatch(part: DispatchPart, at: Word) -> Word:
             if hw.peek(core.phase) != Phase.DECODE.value:
-                return self._any_ahead(core.microcode.entry.size)
-            backward = bool(hw.peek(core.backward))
-            expected = dispatch_address(opcode.code, backward, lifted, same)
-            other = dispatch_address(opcode.code, backward, lifted, not same)
-            agreeing = {n for n in (expected, other) if rows[n] == rows[expected]}
-            size = (len(rows) - 1).bit_length()
-            self.run.oblige("the microprogram", reduce(terms.disjunction, (terms.equal(at, n, size) for n in agreeing)))
-            return rows[expected]
+                return self._any_ahead(part.columns.width)
+            backward, words = bool(hw.peek(core.backward)), part.columns.words
+            expected = dispatch_address(opcode.code, backward, lifted, same) % len(words)
+            other = dispatch_address(opcode.code, backward, lifted, not same) % len(words)
+            agreeing = {n for n in (expected, other) if words[n] == words[expected]}
+            right = (terms.equal(at, n, part.address) for n in agreeing)
+            self.run.oblige("the microprogram", reduce(terms.disjunction, right))
+            return words[expected]
 
         def put() -> None:
             hw.answer("code", fetch)
-            hw.answer("sequencer.dispatch", dispatch)
+            for k, part in enumerate(parts):
+                hw.answer(f"sequencer.memory.dispatch{k}", partial(dispatch, part))
 
         put()
         return put

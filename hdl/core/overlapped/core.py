@@ -29,7 +29,7 @@ from retrograd.hdl.core.units.logic import LogicUnit
 from retrograd.hdl.core.units.multiplier import ChainedSum, Multiplier
 from retrograd.hdl.core.units.rom import RomUnit
 from retrograd.hdl.core.units.scaled_divider import ScaledDivider
-from retrograd.hdl.microcode import FORBIDDEN
+from retrograd.hdl.dispatch import FORBIDDEN
 from retrograd.hdl.microword import Field, Operation, Select, TrapCause, Writer
 from retrograd.isa.microarchitecture.micro_operations import Unit
 
@@ -68,7 +68,7 @@ class OverlappedCore(Core):
         self.slots = slots = len(micro.slots)
         self.registers = RegisterFile(width, transparent=True)
         self.memory = MemoryPort(width, p.data_words, ahead=True)
-        self.decoder = Decoder(width, code.entry)
+        self.decoder = Decoder(width, code.head)
         self.branch = BranchUnit(p, tells=True)
         self.operands = OperandNetwork(width, slots, code.constants, code.prompts, code.selections)
         self.rom = RomUnit(width, code.tables)

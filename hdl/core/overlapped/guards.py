@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode import FORBIDDEN
+from retrograd.hdl.dispatch import FORBIDDEN
 from retrograd.hdl.microword import WIDE_CHECK, TrapCause
 
 #: a guard that failed

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
+from retrograd.hdl.core.control_memory import ControlMemory
 from retrograd.hdl.core.sequencer import Phase
-from retrograd.hdl.microcode import ADDRESS_BITS, Microcode
+from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.microword import ENDING, WIDE_COMMIT
 
 
@@ -25,10 +25,8 @@ class OverlappedSequencer(wiring.Component):
     """
 
     def __init__(self, microcode: Microcode) -> None:
-        depth = len(microcode.dispatch)
-        entry, microword = microcode.entry, microcode.microword
-        self.dispatch = MemoryData(shape=entry.size, depth=depth, init=microcode.dispatch)
-        self.rows = MemoryData(shape=microword.size, depth=max(2, len(microcode.rows)), init=microcode.rows)
+        microword = microcode.microword
+        self.memory = ControlMemory(microcode)
         super().__init__(
             {
                 #: begin instructions
@@ -47,7 +45,7 @@ class OverlappedSequencer(wiring.Component):
                 #: and it is known in the last cycle of execution
                 "leaps": In(1),
                 #: address in the dispatch memory of the instruction that is decoded
-                "opcode": In(range(depth)),
+                "opcode": In(range(len(microcode.dispatch))),
                 "phase": Out(Phase),
                 #: the code memory is read, at PC if `restart`, at the next PC if also `leap`, else behind the instruction that is decoded
                 "fetch": Out(1),
@@ -56,7 +54,7 @@ class OverlappedSequencer(wiring.Component):
                 #: the instruction that is decoded will be read in the next cycle
                 "advance": Out(1),
                 #: the entry of the instruction that is read
-                "head": Out(entry),
+                "head": Out(microcode.head),
                 #: the instruction that is read begins in the next cycle; and: it does so in this cycle
                 "launch": Out(1),
                 "begins": Out(1),
@@ -81,22 +79,20 @@ class OverlappedSequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.dispatch = dispatch = Memory(self.dispatch)
-        m.submodules.rows = rows = Memory(self.rows)
-        head, row = dispatch.read_port(), rows.read_port()
+        m.submodules.memory = memory = self.memory
         phase = self.phase
         idle = phase == Phase.IDLE
 
         # ------------------------------------------------ rows
-        at, executes, active, doom = Signal(ADDRESS_BITS), Signal(), Signal(), Signal()
+        executes, active, doom = Signal(), Signal(), Signal()
         written = Signal(WIDE_COMMIT)
         m.d.comb += [
             # The row at the memory's output belongs to an instruction.
             active.eq(executes & (phase == Phase.RUN)),
             # Where nothing begins after all, no row is needed; whether it begins is known late.
-            row.addr.eq(Mux(self.fresh, self.head.start, at)),
-            self.row.eq(row.data),
-            self.next.eq(Mux(self.fresh, Value.cast(self.head.word), row.data)),
+            memory.first.eq(self.fresh),
+            self.row.eq(memory.row),
+            self.next.eq(Mux(self.fresh, Value.cast(self.head.word), Value.cast(memory.row))),
             self.commits.eq(Mux(active, Value.cast(self.row.commit), 0)),
             self.commit.eq(Mux(idle, 0, written)),
             # From the row that executes, since the next one arrives late.
@@ -105,7 +101,6 @@ class OverlappedSequencer(wiring.Component):
             self.fresh.eq(~active | self.ending),
         ]
         m.d.sync += [
-            at.eq(row.addr + 1),
             self.now.eq(self.next),
             written.eq(self.commits),
             executes.eq((active & ~self.ending) | (self.launch & ~self.doomed)),
@@ -116,9 +111,9 @@ class OverlappedSequencer(wiring.Component):
         # ------------------------------------------------ decode and read
         decoding, reading = Signal(), Signal()
         m.d.comb += [
-            head.addr.eq(self.opcode),
-            head.en.eq(self.advance),
-            self.head.eq(head.data),
+            memory.opcode.eq(self.opcode),
+            memory.read.eq(self.advance),
+            self.head.eq(memory.head),
             self.leap.eq(self.ending & self.leaps),
             self.restart.eq((phase == Phase.FETCH) | self.leap),
             self.advance.eq(~idle & decoding & ~self.restart & (~reading | self.launch)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.microcode import FORBIDDEN
+from retrograd.hdl.dispatch import FORBIDDEN
 from retrograd.hdl.microword import CHECK, TrapCause
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from retrograd.hdl.dispatch import ADDRESS_BITS, DISPATCH, FORBIDDEN, dispatch_address
 from retrograd.hdl.formal import proofs
 from retrograd.hdl.formal.claims import (
     Claim,
@@ -20,14 +21,7 @@ from retrograd.hdl.formal.claims import (
     trap_codes,
 )
 from retrograd.hdl.formal.proofs import Prover, prove_all, prove_with
-from retrograd.hdl.microcode import (
-    ADDRESS_BITS,
-    DISPATCH,
-    FORBIDDEN,
-    Microcode,
-    dispatch_address,
-    microcode_for,
-)
+from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.microword import COMMIT, MICROWORD, Field, Operation, TrapCause
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa import functions

@@ -8,10 +8,11 @@ from functools import cache
 from itertools import product
 
 import pytest
+from retrograd.hdl.dispatch import dispatch_address
 from retrograd.hdl.formal.claims import Claim, ClaimKind, claims
 from retrograd.hdl.formal.meaning import Meaning, legal, next_pc
 from retrograd.hdl.formal.proofs import Prover
-from retrograd.hdl.microcode import Microcode, dispatch_address
+from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.microword import TRAPS
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.encoding import IMMEDIATE_MIN
