@@ -259,7 +259,7 @@ def test_planted_faults_are_refuted(planted: Plant, unit: str, old: str, new: st
 
 
 #: in the steps of two digits: a wrong square, a subtraction too few, and a remainder of which a step takes the wrong bits
-PAIRS = [
+PAIR_FAULTS = [
     ("Cat(Const(9, 4), digits)", "Cat(Const(8, 4), digits)", "the invariant"),
     ("Mux(three, left[2], Mux(two", "Mux(three & 0, left[2], Mux(two", "the invariant"),
     ("len(down) - 4 * k - 4 : len(down) - 4 * k]", "len(down) - 4 : len(down)]", "the invariant"),
@@ -269,7 +269,7 @@ PAIRS = [
 
 
 @pytest.mark.share(4)
-@pytest.mark.parametrize(("old", "new", "fact"), PAIRS)
+@pytest.mark.parametrize(("old", "new", "fact"), PAIR_FAULTS)
 def test_a_cycle_of_two_pairs_of_digits(planted: Plant, old: str, new: str, fact: str) -> None:
     if old:
         planted("core.units.divider", old, new)
