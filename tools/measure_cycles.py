@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,24 +146,27 @@ def whole_tasks() -> Iterator[str]:
     """A gradient on a simulated bus, in clock cycles: from the first transfer of `load` to the last cotangent that is read."""
     yield (
         "A task is to load a program, to run it, and to read its results and the cotangents of all words and registers. Each cycle of the clock counts, on a "
-        "Wishbone bus whose host has no pauses. The driver is that of Python, `CoprocessorDriver`."
+        "Wishbone bus whose host has no pauses. The driver is that of Python, `CoprocessorDriver`. With [direct memory access](#direct-memory-access) it has the words "
+        "of a block copied to or from a memory of the host's, whose first answer of a burst takes a cycle more."
     )
     yield ""
-    head = ["Task", "Format", "Core", "Computing, cycles", "Transfers, cycles", "All"]
+    head = ["Task", "Format", "Core", "Direct memory access", "Computing, cycles", "Transfers, cycles", "All"]
     rows = []
     for name, made in ((title, made) for title, made, formats in WORKLOADS if SMALL in formats):
         workload = made(SMALL)
         if workload.loss is None:
             continue
-        for core in CORES:
-            with SimulatedBus(Parameters(SMALL, core=core)) as bus:
+        for core, dma in product(CORES, (False, True)):
+            with SimulatedBus(Parameters(SMALL, core=core, dma=dma)) as bus:
                 device = CoprocessorDriver(bus)
                 begun = bus.clock
                 device.load(workload.program, workload.words)
                 found = device.gradient(workload.loss)
                 computing, whole = found.forward.cycles + found.backward.cycles, bus.clock - begun
-            rows.append([name, str(SMALL), core, str(computing), str(whole - computing), str(whole)])
-    yield markdown([head, *rows], right=range(3, len(head)))
+            rows.append(
+                [name, str(SMALL), core, "yes" if dma else "no", str(computing), str(whole - computing), str(whole)]
+            )
+    yield markdown([head, *rows], right=range(4, len(head)))
 
 
 #: title, format, the runs forward and back, and whether the latter has cotangents

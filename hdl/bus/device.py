@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
 
+from retrograd.hdl.bus.host_memory import HostMemory
 from retrograd.hdl.bus.links import Bus, BusError, UnfinishedRun
 from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Area, HostRegister
 from retrograd.hdl.microword import TrapCause
@@ -24,6 +25,8 @@ from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
 _LOW, _WORD = (1 << 32) - 1, (1 << 64) - 1
+#: transfers of a block that take as long as a copy, with the transfers that begin it and wait for its end
+_COPY = 8
 _STATUS = HostRegister.STATUS
 
 
@@ -119,6 +122,8 @@ class CoprocessorDriver:
         self.code_words, self.data_words = 1 << named("code_room").of(identity), 1 << named("data_room").of(identity)
         #: data paths; a core of several executes a batch
         self.lanes = 1 + named("more_lanes").of(identity)
+        #: the host's memory, if the hardware copies its words by itself
+        self._memory = bus.memory if named("dma").of(identity) else None
         #: the lanes that have rows of a batch
         self._rows = 1
         self._program: Program | None = None
@@ -150,11 +155,15 @@ class CoprocessorDriver:
         self._registers = 1 + max((max(word.to_bytes(8)[1:4]) for word in program.code), default=0)
         self._others, self._steps, self._rows = [{} for _ in range(self.lanes)], None, 1
         self.select()
+        # A copy ends with an event. Otherwise the first write is one of two halves: code.
+        if self._memory:
+            self._enable_events()
         self._write_all(Area.CODE, 0, program.code)
         self._set(HostRegister.CODE_SIZE, len(program.code))
         self._set(HostRegister.DATA_SIZE, words)
         self._set(HostRegister.REGISTER_SIZE, self._registers)
-        self._set(HostRegister.INTERRUPT_ENABLE, sum(event.mask for event in HostRegister.INTERRUPT_ENABLE.fields))
+        if not self._memory:
+            self._enable_events()
         self._command("zero_words", "zero_cotangents", "clear")
         self._finished()
         while data and not data[-1]:
@@ -187,6 +196,10 @@ class CoprocessorDriver:
         self._lane = lane
         if self.lanes > 1:
             self._set(HostRegister.LANE, HostRegister.LANE.field("all").mask if lane is None else lane)
+
+    def _enable_events(self) -> None:
+        """Each event raises the interrupt line, which ends a wait."""
+        self._set(HostRegister.INTERRUPT_ENABLE, sum(event.mask for event in HostRegister.INTERRUPT_ENABLE.fields))
 
     def _stand_before(self) -> None:
         """Set PC, BR and DIR as before the run."""
@@ -379,12 +392,20 @@ class CoprocessorDriver:
 
     def _read_all(self, area: Area, first: int, count: int) -> list[int]:
         at, mask = area.address(first), self.format.mask
+        if self._memory and count * self._halves(area) > _COPY:
+            return [word & mask for word in self._copied_out(self._memory, area, first, count)]
         words = self.bus.read_words(at, count, 8) if self.format.width <= 32 else self._read_wide(at, count)
         return [word & mask for word in words]
 
     def _write_all(self, area: Area, first: int, words: Iterable[int]) -> None:
-        """Write a block: the low words alone, if the high ones are 0; else from the last word down, the high half of each first."""
+        """Write a block: the low words alone, if the high ones are 0; else from the last word down, the high half of each first.
+
+        A long block is copied from the host's memory, if the hardware does so.
+        """
         block = [word & _WORD for word in words]
+        if self._memory and len(block) * self._halves(area) > _COPY:
+            self._copy_in(self._memory, area, first, block)
+            return
         if block and self._half_may_wait:
             self._write(area.address(first), block.pop(0))
             first += 1
@@ -397,6 +418,44 @@ class CoprocessorDriver:
         else:
             self.bus.write_words(area.address(first), block, 8)
         self._half_may_wait = False
+
+    def _halves(self, area: Area) -> int:
+        """The words of the host's memory for a word of the area."""
+        return 2 if area is Area.CODE or self.format.width > 32 else 1
+
+    def _parts(self, memory: HostMemory, area: Area, first: int, count: int) -> Iterator[tuple[int, int]]:
+        """(first word, number of words) of each part of a block for which the host's memory has room."""
+        room = len(memory.words) // self._halves(area)
+        if not room:
+            raise BusError("the host's memory has no room for a word")
+        for at in range(first, first + count, room):
+            yield at, min(room, first + count - at)
+
+    def _copy(self, memory: HostMemory, command: str, at: int, count: int) -> None:
+        """Copy `count` words, from the byte address on, with the beginning of the host's memory."""
+        self._set(HostRegister.DMA_ADDRESS, memory.address)
+        self._set(HostRegister.POINTER, at)
+        self._set(HostRegister.DMA_LENGTH, count)
+        self._command(command)
+        if _STATUS.field("copy_failed").of(self._finished()):
+            raise BusError(f"the host's memory refused the word at {self._read(HostRegister.DMA_ADDRESS):#010x}")
+
+    def _copy_in(self, memory: HostMemory, area: Area, first: int, block: Sequence[int]) -> None:
+        halves = self._halves(area)
+        for at, n in self._parts(memory, area, first, len(block)):
+            for i, word in enumerate(block[at - first : at - first + n]):
+                for half in range(halves):
+                    memory.words[halves * i + half] = word >> 32 * half & _LOW
+            self._copy(memory, "copy_in", area.address(at), n)
+
+    def _copied_out(self, memory: HostMemory, area: Area, first: int, count: int) -> list[int]:
+        halves, found = self._halves(area), list[int]()
+        for at, n in self._parts(memory, area, first, count):
+            self._copy(memory, "copy_out", area.address(at), n)
+            found += [
+                sum(int(memory.words[halves * i + half]) << 32 * half for half in range(halves)) for i in range(n)
+            ]
+        return found
 
     def _set(self, slot: HostRegister, word: int) -> None:
         if slot is HostRegister.STEPS:
