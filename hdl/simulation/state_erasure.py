@@ -22,7 +22,8 @@ from typing import Any
 from amaranth.hdl import Value
 from amaranth.lib import wiring
 from retrograd.hdl.bus.transactions import Order, OrderReport
-from retrograd.hdl.core.core import Core, Lane
+from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.data_path import Lane
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.bit_netlist import BitNetlist, ReadPort
