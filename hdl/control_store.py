@@ -1,4 +1,4 @@
-"""The control store: the microcode as block memories hold it, in two levels.
+"""The control store: the microcode as block memories hold it.
 
     entry of the dispatch memory ─► block of rows ─► references of a row ─► words of the clusters = microword
 
