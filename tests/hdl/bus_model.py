@@ -27,6 +27,8 @@ _BUSY, _HALTED, _TRAPPED, _BACKWARD = (
 )
 _TRAP, _INTERRUPT = HostRegister.STATUS.field("trap").low, HostRegister.STATUS.field("interrupt").mask
 _EVENTS = {field.name: field.mask for field in HostRegister.INTERRUPT_PENDING.fields}
+COPY_IN, COPY_OUT = (HostRegister.CONTROL.field(name).mask for name in ("copy_in", "copy_out"))
+_COPY_FAILED = HostRegister.STATUS.field("copy_failed").mask
 _POINTS = sum(field.mask for field in HostRegister.POINTER.fields)
 _LOW, _WORD = (1 << 32) - 1, (1 << 64) - 1
 _READ_ONLY = {
@@ -55,6 +57,8 @@ _MOVING = {
     HostRegister.ISSUED_CYCLES,
     HostRegister.ISSUED,
 }
+#: slots that go on during a copy
+_COPIED = {HostRegister.POINTER, HostRegister.DMA_ADDRESS, HostRegister.DMA_LENGTH}
 #: what the code is made of: no instruction that drops a cotangent
 MNEMONICS = (
     "imm.add", "mov.add", "mov.xor", "mul.add", "fmul.add", "div.add", "neg", "swap", "exch", "ld.add", "st.xor", "roli",
@@ -79,6 +83,15 @@ class Model:
     interrupt_enable: int = 0
     interrupt_pending: int = 0
     pointer: int = 0
+    #: the host's memory, from a byte address on, and addresses that it refuses
+    host: list[int] = field(default_factory=list)
+    first: int = 0
+    refused: set[int] = field(default_factory=set)
+    dma_address: int = 0
+    dma_length: int = 0
+    copy_failed: bool = False
+    #: the command of a copy that goes on
+    copying: int = 0
     #: words are being set to zero, or have been since the last transfer
     zeroing: bool = False
     #: area and index, 29 bits -> the half that waits to be written, or was kept for a read (None: not known to the model)
@@ -134,17 +147,22 @@ class Model:
         if area > Area.CODE.value:
             return False
         kind = Area(area)
-        if index >= (len(HostRegister) if kind is Area.CONTROL else len(self.areas[kind])):
+        slots = sum(self.parameters.dma or not slot.dma for slot in HostRegister)
+        if index >= (slots if kind is Area.CONTROL else len(self.areas[kind])):
             return False
         if word is None:
             return (kind is Area.CONTROL or not busy) and (not high or number in self.kept)
         if sel != 15:
             return False
         if kind is Area.CONTROL and HostRegister(index) is HostRegister.CONTROL:
-            known = word <= ZERO_COTANGENTS | ZERO_COTANGENTS - 1
-            starts = (bool(word & RUN), bool(word & STEP), bool(word & (ZERO_WORDS | ZERO_COTANGENTS)))
+            known = word < (2 * COPY_OUT if self.parameters.dma else 2 * ZERO_COTANGENTS)
+            starts = [bool(word & bits) for bits in (RUN, STEP, ZERO_WORDS | ZERO_COTANGENTS, COPY_IN, COPY_OUT)]
+            if word & (COPY_IN | COPY_OUT) and not self._fits():
+                return False
             return known and not (busy and word & ~STOP) and sum(starts) < 2
         slot = HostRegister(index) if kind is Area.CONTROL else None
+        if slot is HostRegister.DMA_ADDRESS and word % 4 and not high:
+            return False
         return (not busy or slot in _ALWAYS) and slot not in _READ_ONLY
 
     def _read(self, area: Area, index: int, number: int, high: bool, busy: bool, cut: bool) -> int | None:
@@ -155,7 +173,8 @@ class Model:
         if area is not Area.CONTROL and cut:
             return -1
         slot = None if area is not Area.CONTROL else HostRegister(index)
-        if (slot in _MOVING and busy) or slot is HostRegister.TOGGLED:
+        moving = _MOVING | (_COPIED if self.copying else set())
+        if (slot in moving and busy) or slot is HostRegister.TOGGLED:
             self.kept = {number: None}
             return -1
         word = self.areas[area][index] if slot is None else self._slot(slot) & _WORD
@@ -171,7 +190,7 @@ class Model:
         match slot:
             case HostRegister.IDENTITY:
                 room = (p.data_words - 1).bit_length() << 8 | (p.code_words - 1).bit_length()
-                return room << 32 | MAGIC << 16 | p.width << 8 | p.format.frac
+                return self.parameters.dma << 56 | room << 32 | MAGIC << 16 | p.width << 8 | p.format.frac
             case (
                 HostRegister.CONTROL | HostRegister.ERASED | HostRegister.INTERRUPT_CLEAR | HostRegister.LANE
                 | HostRegister.RUNNING_LANES
@@ -187,7 +206,8 @@ class Model:
                 return self.retired
             case HostRegister.STATUS:
                 raised = self.interrupt_pending & self.interrupt_enable
-                return self.status | (_BACKWARD if self.direction < 0 else 0) | (_INTERRUPT if raised else 0)
+                failed = _COPY_FAILED if self.copy_failed else 0
+                return self.status | failed | (_BACKWARD if self.direction < 0 else 0) | (_INTERRUPT if raised else 0)
             case HostRegister.DIRECTION:
                 return int(self.direction < 0)
             case HostRegister.BR:
@@ -221,11 +241,15 @@ class Model:
                 case HostRegister.REGISTER_SIZE:
                     self.register_size = min(word, 256)
                 case HostRegister.INTERRUPT_ENABLE:
-                    self.interrupt_enable = word & sum(_EVENTS.values())
+                    self.interrupt_enable = word & (63 if p.dma else 15)
                 case HostRegister.INTERRUPT_CLEAR:
                     self.interrupt_pending &= ~word
                 case HostRegister.POINTER:
                     self.pointer = word & _POINTS
+                case HostRegister.DMA_ADDRESS:
+                    self.dma_address = word & _LOW & ~3
+                case HostRegister.DMA_LENGTH:
+                    self.dma_length = min(word, (2 << max(256, p.code_words, p.data_words).bit_length()) - 1)
                 case HostRegister.LANE:
                     pass
                 case _:
@@ -244,8 +268,10 @@ class Model:
             self.direction = -self.direction
         if word & CLEAR:
             self.cycles = self.retired = 0
-        if word & (RUN | STEP | ZERO_WORDS | ZERO_COTANGENTS):
+        if word & (RUN | STEP | ZERO_WORDS | ZERO_COTANGENTS | COPY_IN | COPY_OUT):
             self.interrupt_pending = 0
+        if word & (COPY_IN | COPY_OUT):
+            self.copying, self.copy_failed, self.stopped = word & (COPY_IN | COPY_OUT), False, False
         for command, registers, data in (
             (ZERO_WORDS, Area.REGISTERS, Area.DATA),
             (ZERO_COTANGENTS, Area.REGISTER_COTANGENTS, Area.DATA_COTANGENTS),
@@ -260,6 +286,50 @@ class Model:
             self.limit, self.stopped = 1 if word & STEP else self.steps, False
         if word & STOP:
             self.stopped = True
+
+    def _fits(self) -> bool:
+        area, index = self.pointer >> 28, self.pointer >> 3 & ((1 << 25) - 1)
+        return 1 <= area <= Area.CODE.value and index + self.dma_length <= len(self.areas[Area(area)])
+
+    def copied(self, status: int, left: int) -> str:
+        """A copy has ended: copy the words that the hardware has copied. How that ended; AssertionError where it cannot be."""
+        command, self.copying = self.copying, 0
+        area, index = Area(self.pointer >> 28), self.pointer >> 3 & ((1 << 25) - 1)
+        halves = 2 if area is Area.CODE or self.parameters.width > 32 else 1
+        words, n = self.areas[area], self.dma_length - left
+        assert 0 <= n <= self.dma_length, (n, self.dma_length)
+        failed = bool(status & _COPY_FAILED)
+        assert failed or self.stopped or not left, left
+
+        def carried_out(address: int) -> bool:
+            return 0 <= address - self.first < 4 * len(self.host) and address not in self.refused
+
+        at = self.dma_address
+        for i in range(index, index + n):
+            found = 0
+            for half in range(halves):
+                assert carried_out(at), hex(at)
+                place = (at - self.first) // 4
+                if command == COPY_OUT:
+                    self.host[place] = words[i] >> 32 * half & _LOW
+                found |= self.host[place] << 32 * half
+                at += 4
+            words[i] = found if area is Area.CODE else found & self.parameters.format.mask
+        read = index + n
+        if failed:
+            for half in range(halves):
+                if not carried_out(at):
+                    break
+                if command == COPY_OUT:
+                    self.host[(at - self.first) // 4] = words[read] >> 32 * half & _LOW
+                at += 4
+            else:
+                raise AssertionError("no word was refused")
+            read += command == COPY_OUT
+        self.dma_address, self.dma_length, self.copy_failed = at & _LOW, left, failed
+        self.pointer = area.value << 28 | read << 3
+        self.interrupt_pending |= _EVENTS["copy_failed" if failed else "copied"]
+        return "copy_failed" if failed else "copy stopped" if left else "copied"
 
     def ended(self, status: int, retired: int) -> str:
         """The hardware is idle again: execute what it has retired. How that ended; AssertionError where it cannot be."""
@@ -330,10 +400,16 @@ class Transfer:
     sel: int = 15
     lost: bool = False
     cut: bool = False
+    #: it begins when the co-processor is idle
+    waits: bool = False
 
 
 def address(area: Area, index: int) -> int:
     return area.value << 28 | index << 3
+
+
+#: the byte address of the host's memory
+HOST = 0x4000_0000
 
 
 class Random:
@@ -425,7 +501,7 @@ class Random:
             HostRegister.CODE_SIZE: rng.choice((rng.randint(1, p.code_words), 1 << 40)),
             HostRegister.DATA_SIZE: rng.choice((rng.randint(0, p.data_words), 1 << 40)),
             HostRegister.REGISTER_SIZE: rng.choice((0, 1, rng.randrange(9), 256, 1 << 33)),
-            HostRegister.INTERRUPT_ENABLE: rng.randrange(16), HostRegister.INTERRUPT_CLEAR: rng.randrange(16),
+            HostRegister.INTERRUPT_ENABLE: rng.randrange(64), HostRegister.INTERRUPT_CLEAR: rng.randrange(64),
             HostRegister.POINTER: area.address(rng.randrange(max(8, p.data_words) + 2)) | rng.randrange(8),
             HostRegister.STEPS: rng.choice((0, 1, rng.randrange(40), 1 << 32, (1 << 32) + rng.randrange(3), UNLIMITED)),
         }[slot]  # fmt: skip
@@ -434,9 +510,46 @@ class Random:
         if slot is HostRegister.INTERRUPT_CLEAR:
             yield Transfer(HostRegister.INTERRUPT_PENDING.address)
 
+    def copy(self) -> Iterator[Transfer]:
+        """A copy, at times refused or stopped. Instructions come from the first words of the host's memory, which have no other use."""
+        rng, p = self.rng, self.p
+        area = rng.choice([*Area])
+        size = {Area.CODE: p.code_words, Area.DATA: p.data_words, Area.DATA_COTANGENTS: p.data_words}.get(area, 256)
+        index = rng.randrange(size + 1) if area in (Area.CODE, Area.DATA) else rng.randrange(12)
+        out = rng.random() < 0.5
+        at = HOST + (8 * index if area is Area.CODE and not out else 8 * p.code_words + 4 * rng.randrange(-1, 40))
+        if not out and area is not Area.CODE:
+            at = HOST + 4 * rng.randrange(-1, 80)
+        elif out:
+            at = max(at, HOST + 8 * p.code_words)
+        length = rng.choice((0, 1, rng.randrange(6), rng.randrange(40), max(0, size - index), size + 1, 1 << 40))
+        # A copy into the code has the right place and pointer, or it is not begun.
+        yield Transfer(HostRegister.POINTER.address + 4, 0)
+        yield Transfer(HostRegister.POINTER.address, area.address(index))
+        yield Transfer(HostRegister.DMA_ADDRESS.address + 4, 0)
+        yield Transfer(HostRegister.DMA_ADDRESS.address, at + rng.choice((0, 0, 0, 0, 1, 2, 3)))
+        yield from self.write(Area.CONTROL, HostRegister.DMA_LENGTH.value, length)
+        yield Transfer(HostRegister.CONTROL.address, COPY_OUT if out else COPY_IN, cut=rng.random() < 0.1)
+        for _ in range(rng.randrange(4)):
+            yield rng.choice((self.read(), Transfer(HostRegister.CONTROL.address, rng.choice((STOP, STOP, RUN, TURN)))))
+        if area is Area.CODE:
+            # STREAM writes no instructions.
+            yield Transfer(HostRegister.CONTROL.address, STOP)
+            yield Transfer(HostRegister.POINTER.address + 4, 0, waits=True)
+            yield Transfer(HostRegister.POINTER.address, Area.DATA.address(0))
+
+    def host_memory(self) -> list[int]:
+        """Instructions for each place of the code, and other words."""
+        code = [self.instruction(at) for at in range(self.p.code_words)]
+        halves = [half for word in code for half in (word & _LOW, word >> 32)]
+        return halves + [self.rng.getrandbits(32) for _ in range(48)]
+
     def any(self) -> Iterator[Transfer]:
         """A few transfers that belong together."""
         rng, p = self.rng, self.p
+        if p.dma and rng.random() < 0.25:
+            yield from self.copy()
+            return
         match rng.randrange(13):
             case 0:
                 at = rng.randrange(p.code_words)

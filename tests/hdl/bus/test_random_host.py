@@ -14,10 +14,15 @@ from retrograd.isa.words import Format
 Q32, Q64 = Format(32, 16), Format(64, 32)
 
 
-def random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int, fresh: bool = False) -> Counter[str]:
+def random_host(
+    bench: Any, bus_model: Any, w: Format, seed: int, transfers: int, fresh: bool = False, dma: bool = False
+) -> Counter[str]:
     """Random transfers against the model. How often runs ended in each way, and transfers were refused."""
-    p, rng, seen = bench.parameters(w), random.Random(seed), Counter[str]()
+    p, rng, seen = bench.parameters(w, dma=dma), random.Random(seed), Counter[str]()
     model, host = bus_model.Model(p), bus_model.Random(rng, p)
+    memory = bench.Memory(host.host_memory(), bus_model.HOST, seed=seed)
+    memory.refused = {bus_model.HOST + 8 * p.code_words + 4 * rng.randrange(20, 48) for _ in range(2 * dma)}
+    model.host, model.first, model.refused = list(memory.words), bus_model.HOST, memory.refused
     sent = 0
 
     async def script(bus: Any) -> None:
@@ -37,6 +42,15 @@ def random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int
                 await ctx.tick().repeat(20)
             else:
                 raise AssertionError("the core does not end")
+            if model.copying:
+                left = await bus.get(HostRegister.DMA_LENGTH)
+                model.kept = {HostRegister.DMA_LENGTH.value: 0}
+                seen[model.copied(await status_now(), left)] += 1
+                assert memory.words == model.host, f"the host's memory, seed {seed}"
+                # The last words of both are compared with those of the model by reads.
+                for area in (Area.DATA, Area.REGISTERS) if rng.random() < 0.2 else ():
+                    for at in range(8):
+                        await do(bus_model.Transfer(bus_model.address(area, at)))
             if model.limit is not None:
                 # These reads keep their high halves, in the model too.
                 retired = await bus.get(HostRegister.RETIRED)
@@ -52,6 +66,8 @@ def random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int
             """Whether it was carried out, or lost."""
             if transfer.lost:
                 return True
+            if transfer.waits:
+                await settle()
             now = busy()
             if not now:
                 await settle()
@@ -72,7 +88,7 @@ def random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int
             return True
 
         # Words that an earlier script has left.
-        await bus.set(HostRegister.CONTROL, ZERO_WORDS | ZERO_COTANGENTS)
+        await bus.set(HostRegister.CONTROL, bus_model.ZERO_WORDS | bus_model.ZERO_COTANGENTS)
         await bus.finished()
         model.interrupt_pending, model.kept = 8, {HostRegister.STATUS.value: 0}
         for transfer in host.load():
@@ -95,7 +111,7 @@ def random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int
             for at in range(size):
                 await do(bus_model.Transfer(bus_model.address(area, at)))
 
-    bench.on_bus(p, script, fresh=fresh)
+    bench.on_bus(p, script, memory=memory, fresh=fresh)
     return seen
 
 
@@ -106,6 +122,16 @@ def random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int
 def test_a_random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int) -> None:
     seen = random_host(bench, bus_model, w, seed, transfers)
     assert min(seen[how] for how in ("refused", "limit", "halted", "trapped")) > 0, seen
+
+
+@pytest.mark.share(0)
+@pytest.mark.parametrize(("w", "seed", "transfers"), [
+    (Q32, 1, 200), *(pytest.param(w, seed, 2000, marks=pytest.mark.slow) for w in (Q32, Q64) for seed in range(2, 6)),
+])  # fmt: skip
+def test_a_random_host_with_copies(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int) -> None:
+    seen = random_host(bench, bus_model, w, seed, transfers, dma=True)
+    ends = ("refused", "limit", "halted", "trapped", "copied", "copy_failed", "copy stopped")
+    assert min(seen[how] for how in ends) > 0, seen
 
 
 #: what stands in host.py, and what is planted there
@@ -131,3 +157,28 @@ def test_a_random_host_finds_planted_faults(
     w = Format(16, 8)
     with pytest.raises(AssertionError):
         random_host(bench, bus_model, w, 2, 2000, fresh=True)
+
+
+#: places in the sources of direct memory access, and faults that are planted there
+COPY_FAULTS = [
+    ("bus.dma", "address.eq(address + 1)", "address.eq(address + 2)"),
+    ("bus.dma", "with m.Elif(memory.ack):", "with m.Else():"),
+    ("bus.dma", "stops | (length == 0)", "stops | (length <= 1)"),
+    ("bus.dma", "memory.cyc.eq(~last)", "memory.cyc.eq(0)"),
+    ("bus.dma", "high.eq(~ends_word)", "high.eq(0)"),
+    ("bus.dma", "self.read.eq(outwards & ends_word & ~last)", "self.read.eq(outwards & ends_word)"),
+    ("bus.host_interface", "refused.eq(bus.dat_w[:2].any())", "refused.eq(0)"),
+    ("bus.host_interface", "pointer.index + dma.length <= size", "pointer.index <= size"),
+    ("bus.host_interface", "goes_on = goes_on | dma.read | dma.write", "goes_on = goes_on | dma.write"),
+    ("bus.host_interface", "in_window = in_window & ~dma.busy", "in_window = in_window"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "old", "new"), COPY_FAULTS)
+def test_copies_find_planted_faults(
+    bench: Any, bus_model: Any, planted: Callable[[str, str, str], type], part: str, old: str, new: str
+) -> None:
+    planted(part, old, new)
+    with pytest.raises(AssertionError):
+        random_host(bench, bus_model, Format(16, 8), 2, 600, fresh=True, dma=True)
