@@ -3,6 +3,7 @@
     self.retrograd = LitexCoprocessor(platform, folder, parameters)
     self.bus.add_slave("retrograd", self.retrograd.bus, LitexCoprocessor.region(0x8000_0000))
     self.irq.add("retrograd")
+    self.bus.add_master("retrograd", self.retrograd.memory)         # with Parameters(…, dma=True)
 
 It needs `pip install litex`, and importing this module imports LiteX. The slots of the register map are in the region, the memories are reached through
 POINTER and STREAM: `StreamedBus` does so from Python, and `retrograd hdl registers --as c` has their addresses for C. Trap: LiteX imports the
@@ -30,7 +31,10 @@ SIZE = 1 << (8 * len(HostRegister) - 1).bit_length()
 
 
 class LitexCoprocessor(LiteXModule):
-    """`bus` is the Wishbone slave, addressed in words of 32 bits. `ev.event` is pending while an enabled event of the co-processor is."""
+    """`bus` is the Wishbone slave, addressed in words of 32 bits. `ev.event` is pending while an enabled event of the co-processor is.
+
+    With direct memory access, `memory` is a Wishbone master that reaches the memories of the system.
+    """
 
     def __init__(self, platform: Any, folder: Path, parameters: Parameters | None = None) -> None:
         """Writes the Verilog to `folder`, and adds it to the sources of the platform."""
@@ -38,8 +42,17 @@ class LitexCoprocessor(LiteXModule):
         self.ev = EventManager()
         self.ev.event = EventSourceLevel(description="An enabled event of the co-processor is pending.")
         self.ev.finalize()
+        made = Coprocessor(parameters or Parameters())
+        wires = {}
+        if made.dma:
+            self.memory = memory = wishbone.Interface(data_width=32, adr_width=30, addressing="word")
+            for name in ("cyc", "stb", "we", "adr", "sel", "dat_w", "cti", "bte"):
+                wires[f"o_memory__{name}"] = getattr(memory, name)
+            for name in ("dat_r", "ack", "err"):
+                wires[f"i_memory__{name}"] = getattr(memory, name)
         self.specials += Instance(
             "retrograd",
+            **wires,
             i_clk=ClockSignal(), i_rst=ResetSignal(),
             # The region may have any origin.
             i_bus__adr=bus.adr[: (SIZE // 4 - 1).bit_length()],
@@ -47,7 +60,7 @@ class LitexCoprocessor(LiteXModule):
             o_bus__dat_r=bus.dat_r, o_bus__ack=bus.ack, o_bus__err=bus.err, o_interrupt=self.ev.event.trigger,
         )  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
-        write_file(folder / "retrograd.v", convert(Coprocessor(parameters or Parameters()), "retrograd"))
+        write_file(folder / "retrograd.v", convert(made, "retrograd"))
         platform.add_source(str(folder / "retrograd.v"))
 
     @staticmethod

