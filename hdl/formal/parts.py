@@ -1,10 +1,11 @@
-"""The claims on parts of the co-processor that are no opcodes: its units, and its host interface."""
+"""The claims on parts of the co-processor that are no opcodes: its units, its host interface, and its direct memory access."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from retrograd.hdl.formal.bus_proofs import BusProver
+from retrograd.hdl.formal.bus.dma_proofs import CopyProver
+from retrograd.hdl.formal.bus.host_interface_proofs import BusProver
 from retrograd.hdl.formal.obligations import ProofResult
 from retrograd.hdl.formal.unit_proofs import UNITS, UnitProver
 from retrograd.isa.words import Format
@@ -20,7 +21,8 @@ def part_claims(w: Format, parts: Collection[str], core: str = "small") -> dict[
     found = {}
     if {*parts} & {*UNITS}:
         found = {claim.name: claim.unit for claim in UnitProver(w, core=core).claims() if claim.unit in parts}
-    return found | (dict.fromkeys(BusProver(w).claims(), "bus") if "bus" in parts else {})
+    bus = [*BusProver(w).claims(), *CopyProver(w).claims()] if "bus" in parts else []
+    return found | dict.fromkeys(bus, "bus")
 
 
 def prove_parts(
@@ -31,5 +33,5 @@ def prove_parts(
         units = UnitProver(w, seconds=seconds, core=core)
         yield from (units.prove(claim) for claim in units.claims() if claim.unit in parts)
     if "bus" in parts:
-        bus = BusProver(w, seconds)
-        yield from (bus.prove(name) for name in bus.claims())
+        for bus in (BusProver(w, seconds), CopyProver(w, seconds)):
+            yield from (bus.prove(name) for name in bus.claims())

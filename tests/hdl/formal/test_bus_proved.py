@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from retrograd.hdl.formal.bus_proofs import BusProver
+from retrograd.hdl.formal.bus.host_interface_proofs import BusProver
 from retrograd.isa.words import Format
 
 Q8 = Format(8, 4)
