@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -141,6 +142,11 @@ class Program:
         object.__setattr__(self, "code", tuple(self.code))
         object.__setattr__(self, "data", tuple(self.data))
         object.__setattr__(self, "memory", max(self.memory, len(self.data)))
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the code: programs with the same instructions have the same digest; data and names have no part in it."""
+        return hashlib.sha256(b"".join(word.to_bytes(8, "little") for word in self.code)).hexdigest()[:32]
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:

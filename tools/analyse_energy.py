@@ -29,6 +29,7 @@ from retrograd.isa.table import TABLE
 from retrograd.simulator.energy.context import pricing_context
 from retrograd.simulator.energy.counting import CODE_BITS
 from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.gates import REST, Activity
 from retrograd.simulator.energy.laws import ramp_energy
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.pricing import ROOM, NotModelled
@@ -39,6 +40,7 @@ import retrograd as rg
 from retrograd import fixed, library, reversible
 from retrograd.functions.execution import argument_words, load
 from retrograd.functions.reversible import Reversible
+from retrograd.hardware import run_on_hardware
 from retrograd.presentation import charts
 from retrograd.presentation.tables import markdown
 from retrograd.pricing import plots as energy_plots
@@ -145,6 +147,16 @@ The table has the dissipation of a linear ramp of duration τ over CV², against
 
 ## With gate counts
 {gates}
+
+## Switching activity, measured and assumed
+Static CMOS charges a cell when its output rises. The model `cmos_switching` assumes {assumed_activity} rises of each cell in a cycle. `retrograd hdl run --activity` counts them on the gates of the core small, here for runs forward in {switching_format}:
+
+{switching}
+
+The core executes one micro-operation in a cycle, in one of its units, and few cells rise: the assumption gives at least {switching_ratio} times the energy. The energies are those of the synthesised cells, at {switching_device} for a cell. Each cell
+rises as often as cells of its kind in its unit do in the logic before synthesis. Values of a cycle are settled values: glitches are not counted, so an energy by measurement is a lower bound.
+
+![Rises of a cell in a cycle, by unit](energy/activity.svg)
 
 ## An adder that erases nothing
 The table has the gates of the reversible ripple-carry adder of Cuccaro, Draper, Kutin and Moulton (2004). `retrograd.hdl.reversible.adders` builds it.
@@ -403,6 +415,86 @@ def gated() -> str:
     )
 
 
+#: capacitance and voltage of a cell, as an illustration
+DEVICE = {"capacitance": "1 fF", "voltage": "0.9 V"}
+#: units of the picture; the others are the rest of the core
+DRAWN = ("logic unit", "multiplier", "divider", "ROM", "branch unit", "decoder")
+
+
+def switched() -> list[tuple[str, EnergyReport, EnergyReport]]:
+    """Name, report by the assumed activity and report by the measured activity of small programs."""
+    programs: list[tuple[str, Reversible, tuple[Any, ...]]] = [
+        ("dot product, 4 numbers", library.dot, (0.0, [1.0, 0.5, 0.25, 2.0], [0.5, 1.5, 2.0, 0.25])),
+        ("norm of 2 numbers", library.norm, (0.0, [3.0, 4.0])),
+        ("softmax of 2 numbers", library.softmax, ([0.0] * 2, [0.25, 0.5])),
+    ]
+    out = []
+    for name, f, args in programs:
+        found = run_on_hardware(f, *args, format=SMALL, activity=True)
+        how: dict[str, Any] = {"tech": "cmos_switching", "figures": DEVICE, "format": SMALL, "baseline": False}
+        out.append((name, rg.energy(f, *args, **how), rg.energy(f, *args, activity=found.activity, **how)))
+    return out
+
+
+def measured(report: EnergyReport) -> Activity:
+    assert report.by.gates is not None
+    assert report.by.gates.activity is not None
+    return report.by.gates.activity
+
+
+def rises(report: EnergyReport, *kinds: str) -> float:
+    """Rises of a cell in a cycle, over all units: of some kinds of cells, or of all gates and flip-flops."""
+    parts = [
+        part for unit in measured(report).units.values() for kind, part in unit.items()
+        if kind in kinds or (not kinds and not kind.startswith("memory"))
+    ]  # fmt: skip
+    slots, toggles = (sum(n) for n in zip(*parts, strict=True))
+    return float(toggles / (2 * slots))
+
+
+def switching_table(found: Sequence[tuple[str, EnergyReport, EnergyReport]]) -> list[list[str]]:
+    rows = [
+        [
+            "program",
+            "cycles",
+            "rises of an AND in a cycle",
+            "of an XOR",
+            "of a flip-flop",
+            "of any cell",
+            "energy, as assumed",
+            "as measured",
+        ]
+    ]
+    for name, assumed, found_here in found:
+        shares = (f"{rises(found_here, *kinds):.4f}" for kinds in (("AND",), ("XOR",), ("DFF",), ()))
+        energies = (program_text(report.price) for report in (assumed, found_here))
+        rows.append([name, f"{assumed.counts.cycles}", *shares, *energies])
+    return rows
+
+
+def switching_figure(found: Sequence[tuple[str, EnergyReport, EnergyReport]], assumption: float) -> Any:
+    figure, ax = charts.axes_of(None, 8, 4.2)
+    units = [*DRAWN, REST]
+    for k, (name, _, report) in enumerate(found):
+        activity = measured(report)
+        heights = []
+        for unit in units:
+            parts = [
+                part for own, kinds in activity.units.items() for kind, part in kinds.items()
+                if not kind.startswith("memory") and (own == unit or (unit == REST and own not in DRAWN))
+            ]  # fmt: skip
+            slots, toggles = (sum(n) for n in zip(*parts, strict=True))
+            heights.append(toggles / (2 * slots))
+        ax.bar([at + 0.27 * (k - 1) for at in range(len(units))], heights, 0.25, label=name)
+    ax.axhline(assumption, linestyle="--", color="0.4", label="assumed")
+    ax.set_yscale("log")
+    ax.set_ylim(1e-4, 1)
+    ax.set_xticks(range(len(units)), [unit.replace(" ", "\n", 1) for unit in units])
+    ax.set_ylabel("rises of a cell in a cycle")
+    charts.legend(ax)
+    return figure
+
+
 def adder() -> list[list[str]]:
     rows = [["bits", "Toffoli", "CNOT", "NOT"]]
     for n in (8, 16, 32, 64):
@@ -437,6 +529,13 @@ def ramp_figure() -> Any:
     return figure
 
 
+def _ratio(one: EnergyReport, other: EnergyReport) -> float:
+    energies = one.price.program, other.price.program
+    assert isinstance(energies[0], Range)
+    assert isinstance(energies[1], Range)
+    return float(energies[0].nominal / energies[1].nominal)
+
+
 def page() -> tuple[str, dict[str, Any]]:
     """The text of the page, and the pictures by name."""
     reports = [rg.energy(f, *args) for _, f, args in workloads()]
@@ -447,11 +546,15 @@ def page() -> tuple[str, dict[str, Any]]:
     each = overhead.energy.nominal / overhead.count / thermal_energy(ROOM)
     found, multiplied = chains(), products()
     adjoint, tape, places = gradients()
+    switches = switched()
+    (assumed,) = (f for c in switches[0][1].by.technology.charges for f in c.figures.values() if f.name == "activity")
+    least = min(_ratio(one, other) for _, one, other in switches)
     more = program_energy(found[-2][1], "cmos45") - program_energy(found[-1][1], "cmos45")
     chain_bound = found[-1][1].counts.erased_bits * thermal_energy(ROOM)
     tables = {
         "erasing": erasing(reports), "bennett": bennett(), "chain": chain(found), "products": products_table(multiplied),
         "gradients": gradients_table(adjoint, tape), "ramp": ramp(), "adder": adder(),
+        "switching": switching_table(switches),
     }  # fmt: skip
     text = PAGE.format(
         **{name: markdown(rows) for name, rows in tables.items()}, gates=gated(),
@@ -459,7 +562,8 @@ def page() -> tuple[str, dict[str, Any]]:
         chain_bound=with_prefix(chain_bound, "J"), chain_ratio=f"10^{math.floor(math.log10(more / chain_bound))}",
         ba_inputs=11 + 3 + 1 + 2, tape_words=places, adjoint_words=words_live(adjoint), tape_bits=places * 64,
         tape_bound=with_prefix(places * 64 * thermal_energy(ROOM), "J"), peak=forward.peak_bits // 64,
-        states=library.bennett_states(2, 4),
+        states=library.bennett_states(2, 4), assumed_activity=f"{assumed.si.nominal:g}", switching_format=str(SMALL),
+        switching_device=" and ".join(DEVICE.values()), switching_ratio=math.floor(least),
     )  # fmt: skip
     pictures = {
         "causes": energy_plots.by_cause(cmos),
@@ -469,6 +573,7 @@ def page() -> tuple[str, dict[str, Any]]:
         "crossover": energy_plots.crossover(),
         "time": energy_plots.over_time(forward, back),
         "ramp": ramp_figure(),
+        "activity": switching_figure(switches, assumed.si.nominal),
     }
     return text, pictures
 

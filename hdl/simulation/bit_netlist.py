@@ -54,6 +54,9 @@ class BitNetlist:
         self._lines: dict[int, Lines] = {}
         #: (whether it is an AND gate, its lines); the output of gate i is line `first_gate` + i
         self.gates: list[tuple[bool, Line, Line]] = []
+        #: path of the submodule that each gate belongs to; of several, the first
+        self.gate_owners: list[str] = []
+        self._owner = ""
         self._made: dict[tuple[bool, Line, Line], Line] = {}
         size = sum(width for _, width in cells[0].ports_i.values())
         offset = min((start for start, _ in cells[0].ports_i.values()), default=0)
@@ -110,6 +113,7 @@ class BitNetlist:
         }
         for index in TopologicalSorter(behind).static_order():
             if not isinstance(cells[index], kept):
+                self._owner = ".".join(self._netlist.modules[cells[index].module_idx].name[1:])
                 self._lines[index] = self._gates_of(cells[index])
 
     # ---------------------------------------------------------------- lines of signals
@@ -133,6 +137,7 @@ class BitNetlist:
         if key not in self._made:
             self._made[key] = self.first_gate + len(self.gates)
             self.gates.append(key)
+            self.gate_owners.append(self._owner)
         return self._made[key]
 
     def _and(self, x: Line, y: Line) -> Line:

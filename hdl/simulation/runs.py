@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from retrograd.hdl.bus.device import need_scale, need_steps
 from retrograd.hdl.bus.transactions import Order, OrderReport
@@ -19,6 +19,7 @@ from retrograd.hdl.core.cores import core_of, lanes_of
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS, Parameters
+from retrograd.hdl.simulation.activity import ActivityMeter
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.state_erasure import ErasureMeter, Overwrites
 from retrograd.hdl.simulation.verilated import Verilated
@@ -61,6 +62,8 @@ class SimulatedRun:
     erased: int
     #: bits of the core's state that were overwritten, if they were counted
     overwrites: Overwrites | None = None
+    #: a run of the document retrograd.activity/1, if the toggles of gates were counted
+    activity: dict[str, Any] | None = None
 
 
 class Simulator(Protocol):
@@ -93,12 +96,14 @@ def run(
     folder: Path | None = None,
     vcd: str | None = None,
     erasure: bool = False,
+    activity: bool = False,
     core: str = "small",
 ) -> list[SimulatedRun]:
     """The forward run and, with a loss, the run back with D = 1 and loss̄ = 2^scale.
 
     `folder`: the cache of Verilator's libraries; if it is given, Verilator simulates, else Amaranth. `vcd`: a file for waveforms,
-    with Amaranth only. `core`: one of `CORES`. `erasure`: count the bits of state that each cycle overwrites, by another simulator, of gates.
+    with Amaranth only. `core`: one of `CORES`. `erasure`: count the bits of state that each cycle overwrites, by another simulator, of gates;
+    `activity`: count their toggles by the same. Both are for cores without lanes and without an overlapped front end.
     Raises ValueError, see `parameters_for`; InputError RG1009 for steps and a scale out of the hardware's range; FileNotFoundError without
     Verilator.
     """
@@ -115,6 +120,15 @@ def run(
         scale=scale,
     )
     built = core_of(p)
+    if activity:
+        counter = ActivityMeter(built)
+        ways = (-1, 1) if backward else (1, -1)
+        reports = counter.run(orders)
+        told = [
+            switching.as_dict(way, order.differentiate, report.counters[1])
+            for switching, way, order, report in zip(counter.switching, ways, orders, reports, strict=False)
+        ]
+        return [_run(report, activity=one) for report, one in zip(reports, told, strict=True)]
     if erasure:
         meter = ErasureMeter(built)
         return [_run(report, found) for report, found in zip(meter.run(orders), meter.found, strict=True)]
@@ -211,7 +225,9 @@ def orders_for(
     return orders
 
 
-def _run(report: OrderReport, overwrites: Overwrites | None = None) -> SimulatedRun:
+def _run(
+    report: OrderReport, overwrites: Overwrites | None = None, activity: dict[str, Any] | None = None
+) -> SimulatedRun:
     trap = report.records[-1].trap if report.records else TrapCause.NONE
     stop = "trap" if trap is not TrapCause.NONE else "halted" if report.halted else "limit"
     registers, memory, cotangents, memory_cotangents = report.blocks
@@ -233,4 +249,5 @@ def _run(report: OrderReport, overwrites: Overwrites | None = None) -> Simulated
         toggled,
         erased,
         overwrites,
+        activity,
     )

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from math import log2
 from typing import Any
 
-from amaranth.hdl import Value
+from amaranth.hdl import Signal, Value
 from amaranth.lib import wiring
+from amaranth.lib.wiring import In
 from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.data_path import Lane
@@ -50,14 +51,18 @@ class BitMachine:
     def __init__(self, component: wiring.Component) -> None:
         self.netlist = BitNetlist(component)
         self._names = {name: index for index, (name, _, _) in self.netlist.memories.items()}
+        ports = [(member, Value.cast(value)) for _, member, value in component.signature.flatten(component)]
+        self._inputs = [signal for member, signal in ports if member.flow == In and isinstance(signal, Signal)]
         self.reset()
 
     def reset(self) -> None:
-        """The state after reset; memories have their first words."""
+        """The state and the inputs after reset; memories have their first words."""
         self.inputs = [0] * len(self.netlist.inputs)
         self.state = list(self.netlist.initial)
         self.memories = {index: list(words) for index, (_, _, words) in self.netlist.memories.items()}
         self._values: list[int] | None = None
+        for signal in self._inputs:
+            self.set(signal, signal.init)
 
     def memory(self, name: str) -> list[int]:
         """The words of a memory, such as "registers.words"; they may be changed."""
@@ -71,18 +76,23 @@ class BitMachine:
 
     def get(self, signal: Any) -> int:
         """The word of a signal in this cycle."""
-        if self._values is None:
-            self._values = self.netlist.evaluate(self.inputs, self.state, 1)
-        word = sum(self._values[line] << k for k, line in enumerate(self.netlist.signal(signal)))
+        values = self.values()
+        word = sum(values[line] << k for k, line in enumerate(self.netlist.signal(signal)))
         signed = Value.cast(signal).shape().signed
         return word - (word >> (len(signal) - 1) << len(signal)) if signed else word
 
-    def tick(self, overwrites: Overwrites | None = None) -> None:
-        """On to the next cycle. `overwrites` gets the bits of this cycle."""
+    def values(self) -> list[int]:
+        """The value of each line in this cycle."""
+        if self._values is None:
+            self._values = self.netlist.evaluate(self.inputs, self.state, 1)
+        return self._values
+
+    def tick(self, overwrites: Overwrites | None = None) -> Counter[str]:
+        """On to the next cycle. `overwrites` gets the bits of this cycle. Memory -> bits of its words that change."""
         flips = len(self.state) if overwrites is not None else 0
         ones = (1 << (flips + 1)) - 1
         old = [(ones if bit else 0) ^ (1 << (j + 1) if flips else 0) for j, bit in enumerate(self.state)]
-        v = self.netlist.evaluate([ones * bit for bit in self.inputs], old, ones)
+        v = self.netlist.evaluate([ones * bit for bit in self.inputs], old, ones) if flips else self.values()
         after = [0] * len(self.state)
         for j, line in self.netlist.next.items():
             after[j] = v[line]
@@ -92,10 +102,14 @@ class BitMachine:
         if overwrites is not None:
             self._count(overwrites, after, written, v, ones)
         self.state = [column & 1 for column in after]
+        changed = Counter[str]()
         for (memory, at), columns in written.items():
             if at < len(self.memories[memory]):
-                self.memories[memory][at] = sum((column & 1) << k for k, column in enumerate(columns))
+                word = sum((column & 1) << k for k, column in enumerate(columns))
+                changed[self.netlist.memories[memory][0]] += (word ^ self.memories[memory][at]).bit_count()
+                self.memories[memory][at] = word
         self._values = None
+        return changed
 
     def _word(self, memory: int, at: int) -> int:
         words = self.memories[memory]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.simulator.energy.counting import Counts
 from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.gates import Gates, load_gates
+from retrograd.simulator.energy.gates import Activity, Gates, activity_from, load_activity, load_gates
 from retrograd.simulator.energy.loading import technology
 from retrograd.simulator.energy.pricing import Price, price
 from retrograd.simulator.energy.technology import Technology
@@ -54,8 +54,9 @@ def pricing_context(
     frequency: Quantity | None = None,
     figures: Figures | None = None,
     gates: str | Path | Gates | None = None,
+    activity: str | Path | Activity | Mapping[str, Any] | None = None,
 ) -> PricingContext:
-    """The context from the notation of users; of netlists without a format, which need no gate counts. Raises InputError RG0507, RG1101 to RG1110."""
+    """The context from the notation of users; of netlists without a format, which need no gate counts. Raises InputError RG0507, RG1101 to RG1110, RG1114."""
     model = tech if isinstance(tech, Technology) else technology(tech)
     if figures:
         known = {name: figure for charge in model.charges for name, figure in charge.figures.items()}
@@ -71,9 +72,37 @@ def pricing_context(
         gates = None if w is None else gates_for(w)
     elif not isinstance(gates, Gates):
         gates = load_gates(Path(gates))
+    if activity is not None:
+        gates = _with_activity(model, w, gates, activity)
     kelvins = None if temperature is None else quantity(str(temperature), "temperature", "temperature")[1]
     hertz = None if frequency is None else quantity(str(frequency), "frequency", "frequency")[1]
     return PricingContext(model, kelvins, hertz, gates)
+
+
+def _with_activity(
+    model: Technology, w: Format | None, gates: Gates | None, given: str | Path | Activity | Mapping[str, Any]
+) -> Gates | None:
+    """The gate counts with the activity that was measured. Raises InputError RG1114."""
+    if isinstance(given, str | Path):
+        given = load_activity(Path(given))
+    elif not isinstance(given, Activity):
+        given = activity_from(given, "activity")
+
+    def wrong(message: str, hint: str) -> InputError:
+        return InputError(Diagnostic("RG1114", f"{given.file or 'activity'}: {message}", hint=hint))
+
+    if not model.by_activity:
+        raise wrong(
+            f"no charge of `{model.id}` depends on activity", "a model with the law `switching`, such as cmos_switching"
+        )
+    if given.format != w:
+        raise wrong(f"it is of {given.format}, and the run of {w}", "measure it in the format of the run")
+    if given.core != (core := "small" if gates is None else gates.core):
+        raise wrong(
+            f"it is of the core {given.core}, and the gate counts of {core}",
+            "measure it on the core of the gate counts",
+        )
+    return None if gates is None else replace(gates, activity=given)
 
 
 def _range(name: str, value: tuple[Any, ...]) -> Range:

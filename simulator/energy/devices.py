@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from retrograd.simulator.energy.figures import ZERO, Range, exactly
-from retrograd.simulator.energy.gates import MEMORY_BITS, lost_bits
+from retrograd.simulator.energy.gates import MEMORY_BITS, Gates, lost_bits
 from retrograd.simulator.energy.laws import ramp_energy
 from retrograd.simulator.energy.technology import Charge
 from retrograd.simulator.energy.units import thermal_energy
@@ -65,6 +65,27 @@ def priced_cells(charge: Charge, cells: Mapping[str, int], kelvins: float, hertz
         else:
             bounded += costs.by(max, least) * n
     return PricedCells(devices * each + bounded, known, unknown)
+
+
+def switched_cells(charge: Charge, gates: Gates, kelvins: float, measured: bool) -> PricedCells:
+    """All cells in one cycle, by the rises of each: as `measured` for each unit and kind, or as the model assumes."""
+    assert charge.cells is not None
+    f, least = charge.figures, exactly(thermal_energy(kelvins))
+    each = f["capacitance"].si * f["voltage"].si * f["voltage"].si
+    named, energy, known = frozenset(gates.units), ZERO, 0
+    unknown: dict[str, int] = {}
+    for unit, kinds in gates.units.items():
+        for kind, n in kinds.items():
+            figure = charge.cells.get(kind, None if kind == MEMORY_BITS else charge.cells.get("any"))
+            if figure is None:
+                unknown[kind] = unknown.get(kind, 0) + n
+                continue
+            known += n
+            rises = f["activity"].si
+            if measured and gates.activity is not None:
+                rises = exactly(gates.activity.rises(unit, kind, named))
+            energy += (figure.si * rises * each).by(max, least * lost_bits(kind)) * n
+    return PricedCells(energy, known, unknown)
 
 
 def _of_a_lost_bit(charge: Charge, kelvins: float) -> Range:

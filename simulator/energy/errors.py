@@ -35,4 +35,7 @@ register(
     ("RG1113", "models of different scope", "A model prices some parts of a system: logic, leakage, clock, memory, erasure, cooling, the overhead of instructions. A price with "
      "a part beside a price without it is no comparison of technologies.",
      "Compare models of equal scope, or the parts that they have in common: `--scope common`, or their names, such as `--scope logic,memory`."),
+    ("RG1114", "not the activity of this run", "A file of switching activity is JSON of the schema retrograd.activity/1, which a run on the simulated "
+     "co-processor writes. It is of one format and one core, and prices by models that charge for cells that switch.",
+     "Measure it: `retrograd hdl run PROGRAM --activity FILE.json`, in the format and on the core of the price."),
 )  # fmt: skip

@@ -1,9 +1,16 @@
-"""Gate counts of the datapath by function unit and kind of cell, from synthesis of the hardware.
+"""Cells of the datapath by function unit and kind: their number, from synthesis of the hardware, and how often they switch in a run.
 
     {"schema": "retrograd.gates/1", "format": {"width": 32, "frac": 16}, "core": "small",
      "units": {"logic unit": {"AND": 12, "DFF": 3}, …}, "in levels": {"levels": 343, "cells": {"AND": 15, "BUF": 200, …}}}
 
 `in levels` has the whole core with the splitters and buffers of a technology that is clocked level by level, and no flip-flops. A format without such a file has no gate counts, and charges that need them are not modelled.
+
+    activity of a part = toggles / (2 · cells · cycles):    rises of a cell in a cycle;    a part: a unit and a kind of cell
+
+    {"schema": "retrograd.activity/1", "format": {"width": 32, "frac": 16}, "core": "small", "program": {"name": "hypot", "digest": "…"},
+     "runs": [{"direction": 1, "D": 0, "cycles": 128, "instructions": 12, "units": {"logic unit": {"AND": {"cells": 9, "toggles": 5}, …}, …}}, …]}
+
+`retrograd hdl run --activity FILE` writes the activity, which replaces the activity that a model assumes. The runs of a document are those of one program, and count together.
 
 A gate of n inputs, of which m of the 2ⁿ values give 1, loses H(inputs) − H(output) = n − h(m / 2ⁿ) bits of independent uniform inputs,
 h(p) = −p log₂ p − (1 − p) log₂ (1 − p).
@@ -13,6 +20,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +28,12 @@ from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.files import read_file
+from retrograd.isa.program import Program
 from retrograd.isa.words import Format
+from retrograd.simulator.energy.figures import Figure, Range
 
 SCHEMA = "retrograd.gates/1"
+ACTIVITY_SCHEMA = "retrograd.activity/1"
 #: bytes; larger files are refused
 _LARGEST = 1 << 20
 #: the cell of memories: no gate, and not included in `any`
@@ -51,6 +62,55 @@ def lost_bits(kind: str) -> float:
     return inputs + sum(p * math.log2(p) for p in (share, 1 - share) if p)
 
 
+#: the unit of gate counts that stands for all units that they do not name
+REST = "rest of the core"
+
+
+@dataclass(frozen=True)
+class Activity:
+    """The toggles of one program, summed over its runs."""
+
+    format: Format
+    core: str
+    #: name and digest of the program
+    program: str
+    digest: str
+    cycles: int
+    #: unit -> kind of cell -> cells of the part · cycles, toggles
+    units: Mapping[str, Mapping[str, tuple[int, int]]]
+    file: str = ""
+
+    def is_of(self, program: Program) -> bool:
+        """Whether it is of a program with this code."""
+        return self.digest == program.digest
+
+    def rises(self, unit: str, kind: str, named: frozenset[str] = frozenset()) -> float:
+        """Rises of a cell in a cycle. `named`: units that are not part of "rest of the core".
+
+        A part that the hardware has and the simulated netlist does not has the activity of its unit, or of the whole core.
+        """
+        own = [u for u in self.units if u == unit or (unit == REST and u not in named)]
+        for chosen in (
+            [self.units[u].get(kind, (0, 0)) for u in own],
+            *([*self.units[u].values()] for u in own),
+            self._whole(),
+        ):
+            slots, toggles = (sum(n) for n in zip(*chosen, strict=True)) if chosen else (0, 0)
+            if slots:
+                return toggles / (2 * slots)
+        return 0.0
+
+    def figure(self, assumed: Figure) -> Figure:
+        """The mean over all cells, in the place of the figure that a model assumes."""
+        slots, toggles = (sum(n) for n in zip(*self._whole(), strict=True))
+        source = f"toggles of the core {self.core} in a run of {self.program}, {self.cycles} cycles"
+        mean = toggles / (2 * slots)
+        return Figure(assumed.name, assumed.unit, Range(mean, mean, mean), source, "simulated")
+
+    def _whole(self) -> list[tuple[int, int]]:
+        return [part for kinds in self.units.values() for kind, part in kinds.items() if not kind.startswith("memory")]
+
+
 @dataclass(frozen=True)
 class Gates:
     """Cells of the datapath for one format."""
@@ -64,6 +124,8 @@ class Gates:
     #: levels of a cycle, and kind of cell -> number in levels, where the file has them
     levels: int | None = None
     in_levels: Mapping[str, int] = field(default_factory=dict)
+    #: how often the cells switched in a run, if it was measured
+    activity: Activity | None = None
 
     def cells(self, *, in_levels: bool = False) -> dict[str, int]:
         """Kind of cell -> number in all units. Bits of memory are cells that are not clocked; a model must name them."""
@@ -120,3 +182,75 @@ def gates_from(data: Any, name: str) -> Gates:
     if not isinstance(core, str):
         raise wrong("`core` is no name of a core")
     return Gates(w, data["units"], name, core, levels, units.get("in levels", {}))
+
+
+def load_activity(path: Path) -> Activity:
+    """The activity in a file. Raises InputError RG0501, RG0514, RG1114."""
+    try:
+        data = json.loads(read_file(path, _LARGEST))
+    except (ValueError, RecursionError) as error:
+        raise InputError(Diagnostic("RG1114", f"{path} is not JSON: {error}")) from None
+    return activity_from(data, str(path))
+
+
+def activity_from(data: Any, name: str) -> Activity:
+    """The activity in a JSON document. Raises InputError RG1114."""
+
+    def wrong(message: str) -> InputError:
+        return InputError(Diagnostic("RG1114", f"{name}: {message}"))
+
+    def number(place: Any, key: str, where: str, least: int = 0) -> int:
+        n = place.get(key) if isinstance(place, dict) else None
+        if type(n) is not int or not least <= n <= _MOST:
+            raise wrong(f"{where} has no number `{key}` of {least} to {_MOST}")
+        return n
+
+    def text(place: Any, key: str, where: str) -> str:
+        found = place.get(key) if isinstance(place, dict) else None
+        if not isinstance(found, str) or not found or len(found) > 1000:
+            raise wrong(f"{where} has no text `{key}`")
+        return found
+
+    if not isinstance(data, dict) or data.get("schema") != ACTIVITY_SCHEMA:
+        raise wrong(f'its schema is not "{ACTIVITY_SCHEMA}"')
+    form, runs = data.get("format"), data.get("runs")
+    try:
+        assert isinstance(form, dict)
+        w = Format(form["width"], form["frac"])
+    except (AssertionError, KeyError, TypeError, ValueError):
+        raise wrong("`format` is not one of words: width and frac") from None
+    if not isinstance(runs, list) or not runs:
+        raise wrong("`runs` has no run")
+    total = 0
+    sums: dict[str, dict[str, Counter[str]]] = {}
+    for at, run in enumerate(runs):
+        where = f"run {at}"
+        cycles = number(run, "cycles", where, 1)
+        total += cycles
+        if run.get("direction") not in (1, -1) or run.get("D") not in (0, 1) or not isinstance(run.get("units"), dict):
+            raise wrong(f"{where} has no `direction` of 1 or -1, no `D` of 0 or 1, or no `units`")
+        number(run, "instructions", where)
+        for unit, kinds in run["units"].items():
+            if not isinstance(kinds, dict):
+                raise wrong(f"{where}: `{unit:.40}` is no table of cells")
+            for kind, part in kinds.items():
+                here = f"{where}, `{unit:.40}`, `{kind:.40}`"
+                cells, toggles = number(part, "cells", here), number(part, "toggles", here)
+                if toggles > cells * cycles:
+                    raise wrong(f"{here}: {cells} cells toggle at most {cells * cycles} times in {cycles} cycles")
+                found = sums.setdefault(unit, {}).setdefault(kind, Counter())
+                found["slots"] += cells * cycles
+                found["toggles"] += toggles
+    units = {unit: {kind: (n["slots"], n["toggles"]) for kind, n in kinds.items()} for unit, kinds in sums.items()}
+    if not any(n for unit in units.values() for kind, (n, _) in unit.items() if not kind.startswith("memory")):
+        raise wrong("it has no cells")
+    program = data.get("program")
+    return Activity(
+        w,
+        text(data, "core", "it"),
+        text(program, "name", "`program`"),
+        text(program, "digest", "`program`"),
+        total,
+        units,
+        name,
+    )

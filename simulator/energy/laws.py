@@ -7,6 +7,7 @@
     access           accesses · energy · W / bits,      of the smallest memory that holds the program's
     cell             cycles · cells · devices · energy · (f / at)^exponent, at least `floor` for each lost bit
     ramp             cycles · cells · nodes · ramps · E(R, C, V, τ),      τ = 1 / (f · ticks), at least `dropped` · CV² for each lost bit
+    switching        cycles · cells · nodes · activity · CV², at least kT ln 2 for each lost bit
     leakage          cycles / f · cells · devices · power
     gate             reversible gates · devices · energy · (f / at)^exponent
     gate ramp        reversible gates · nodes · ramps · E(R, C, V, τ)
@@ -79,6 +80,9 @@ LAWS: dict[str, Law] = {
             optional=(frozenset({"at", "exponent"}), frozenset({"floor"})), timed=True,
         ),
         Law("ramp", {**_RAMP, "dropped": "number"}, frozenset({"cells"}), optional=(frozenset({"dropped"}),), timed=True),
+        Law(
+            "switching", {"capacitance": "capacitance", "voltage": "voltage", "activity": "number"}, frozenset({"cells"})
+        ),
         Law("leakage", {"power": "power"}, frozenset({"cells"}), timed=True),
         Law("gate", _SWITCHING, frozenset({"gates", "levels"}), optional=(frozenset({"at", "exponent"}),), timed=True),
         Law("gate ramp", _RAMP, frozenset({"gates", "levels"}), timed=True),
@@ -93,7 +97,7 @@ LAWS: dict[str, Law] = {
 LIMITS: dict[str, tuple[float, float]] = {
     "energy": (0, 1e9), "number": (0, 1e6), "frequency": (1e-9, 1e18), "resistance": (0, 1e18), "capacitance": (0, 1e6),
     "voltage": (0, 1e9), "power": (0, 1e9), "temperature": (1e-9, 1e12), "ratio of powers": (0, 1e12), "action": (0, 1e9),
-    "exponent": (0, 4), "dropped": (0, 1), "ticks": (1, 1e6), "phases": (1, 1e6),
+    "exponent": (0, 4), "dropped": (0, 1), "activity": (0, 100), "ticks": (1, 1e6), "phases": (1, 1e6),
 }  # fmt: skip
 
 

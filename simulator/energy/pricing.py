@@ -14,7 +14,7 @@ from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.simulator.energy.counting import Counts
-from retrograd.simulator.energy.devices import priced_cells
+from retrograd.simulator.energy.devices import priced_cells, switched_cells
 from retrograd.simulator.energy.figures import ZERO, Figure, Range, exactly
 from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, OVERHEAD, PARTS, Charge, Size, Technology
@@ -324,7 +324,7 @@ class _Pricing:
                 yield self.operations(charge)
             case "access":
                 yield self.accesses(charge)
-            case "cell" | "ramp" | "leakage":
+            case "cell" | "ramp" | "leakage" | "switching":
                 yield from self.cells(charge)
             case name:
                 raise AssertionError(name)
@@ -421,11 +421,22 @@ class _Pricing:
             yield self.missing(charge.cause, charge.label, self.counts.cycles, "cycles", why)
             return
         assert charge.cells is not None
-        assert self.hertz is not None
-        cells = self.gates.cells(in_levels=self.technology.phases is not None)
-        energy, known, unknown = priced_cells(charge, cells, self.kelvins, self.hertz)
+        figures = dict(charge.figures)
+        if charge.law.name == "switching":
+            activity = self.gates.activity
+            if activity is not None and not activity.is_of(self.counts.program):
+                why = f"the activity was measured of another program, {activity.program}"
+                yield self.missing(charge.cause, charge.label, self.counts.cycles, "cycles", why)
+                return
+            energy, known, unknown = switched_cells(charge, self.gates, self.kelvins, activity is not None)
+            if activity is not None:
+                figures["activity"] = activity.figure(figures["activity"])
+        else:
+            assert self.hertz is not None
+            cells = self.gates.cells(in_levels=self.technology.phases is not None)
+            energy, known, unknown = priced_cells(charge, cells, self.kelvins, self.hertz)
         times = self.counts.cycles * clocks
-        used = (*charge.figures.values(), *charge.cells.values())
+        used = (*figures.values(), *charge.cells.values())
         yield Item(charge.cause, charge.label, known * times, of, energy * times, self.kelvins, used)
         for kind, n in sorted(unknown.items()):
             why = f"{self.technology.id} has no figure for the cell {kind}"

@@ -116,6 +116,11 @@ class Technology:
         return None if self.phases is None else max(1, math.ceil(levels / self.phases.si.nominal))
 
     @property
+    def by_activity(self) -> bool:
+        """Whether a charge depends on how often cells switch."""
+        return any("activity" in charge.figures for charge in self.charges)
+
+    @property
     def open(self) -> dict[str, Figure]:
         """Figures that it leaves open, by name."""
         return {name: charge.figures[name] for charge in self.charges for name in charge.open}

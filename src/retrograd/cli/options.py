@@ -244,6 +244,13 @@ class Parser(argparse.ArgumentParser):
         """Gate counts of the hardware."""
         self.add_argument("--gates", metavar="FILE", help="gate counts (default: those that come with the hardware)")
 
+    def activity_option(self) -> None:
+        """Switching activity that was measured."""
+        self.add_argument(
+            "--activity", metavar="FILE.json",
+            help="how often gates switched in a run, by `retrograd hdl run --activity` (default: as the model assumes)",
+        )  # fmt: skip
+
     def distribution_options(self, store: str | None = None) -> None:
         """--workers and --scheduler; `store`: the help text of --store."""
         self.add_argument("--workers", metavar="N", help="processes that share the work (default: 1)")

@@ -23,6 +23,7 @@ from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import core_units
+from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.simulator.stores import limit_of
 from retrograd.values.marshal import from_words as values_of
@@ -59,6 +60,8 @@ class HardwareResult:
     format: Format
     #: bits of the core's state that were overwritten, forward and on the way back, if `erasure` was asked for
     overwrites: tuple[Overwrites, ...] = ()
+    #: how often gates switched, as a document of schema retrograd.activity/1, if `activity` was asked for
+    activity: dict[str, Any] | None = None
 
 
 def run_on_hardware(
@@ -72,6 +75,7 @@ def run_on_hardware(
     vcd: str | None = None,
     max_steps: int | None = 100_000,
     erasure: bool = False,
+    activity: bool = False,
     core: str = "small",
     **keywords: Any,
 ) -> HardwareResult:
@@ -80,17 +84,21 @@ def run_on_hardware(
     `device`: the co-processor; None simulates it, by Verilator with its libraries in the folder `verilator`, else by Amaranth, which needs
     no installation and takes seconds to begin. `format`: see `run`; None stands for the device's, if there is one. `vcd`: a file for
     its waveforms. `max_steps`: None is no limit. `core`: "small" or "fast", of a simulated one. `erasure`: count the bits of state that each
-    cycle overwrites, which is another simulator. Raises CompileError; InputError, RG1009 for `erasure` with another simulator or a device;
+    cycle overwrites; `activity`: count how often gates switch, for `rg.energy(activity=)`. Each is a simulator of its own. Raises CompileError; InputError,
+    RG1009 for `erasure` or `activity` with another simulator or a device;
     UnfinishedRun, which is a BusError, for a trap and for
     more than `max_steps` instructions.
     """
     from retrograd.hdl.bus.device import need_steps
 
-    if erasure and (device is not None or verilator is not None or vcd is not None):
-        hint = "Leave out the device, Verilator and waveforms, or erasure."
-        raise InputError(Diagnostic("RG1009", "erasure is counted by a simulator of its own", hint=hint))
-    if erasure and core == "fast":
-        raise InputError(Diagnostic("RG1009", "erasure is counted on the core small only", hint='Write core="small".'))
+    for name in [name for name, wanted in (("erasure", erasure), ("activity", activity)) if wanted]:
+        if device is not None or verilator is not None or vcd is not None or (erasure and activity):
+            hint = f"Leave out the device, Verilator, waveforms and other counts, or {name}."
+            raise InputError(Diagnostic("RG1009", f"{name} is counted by a simulator of its own", hint=hint))
+        if core == "fast":
+            raise InputError(
+                Diagnostic("RG1009", f"{name} is counted on the core small only", hint='Write core="small".')
+            )
     limit = need_steps(limit_of(max_steps))
     if core == LANES:
         raise InputError(Diagnostic("RG1125", "the core lanes executes batches", hint="Call run_batch_on_hardware."))
@@ -116,7 +124,7 @@ def run_on_hardware(
         after, cotangents, ways = _on_device(device, compiled.program, memory, backward, seed, scale, limit)
     else:
         after, cotangents, ways = _simulated(
-            compiled.program, memory, backward, seed, scale, verilator, vcd, limit, erasure, core
+            compiled.program, memory, backward, seed, scale, verilator, vcd, limit, erasure, activity, core
         )
     gradients = None
     if seed is not None:
@@ -139,7 +147,14 @@ def run_on_hardware(
         sum(way.erased for way in ways),
         w,
         tuple(one for way in ways if (one := getattr(way, "overwrites", None)) is not None),
+        _activity(compiled.program, f, core, ways) if activity else None,
     )
+
+
+def _activity(program: Program, f: Reversible | Inverse, core: str, ways: Iterable[Any]) -> dict[str, Any]:
+    from retrograd.hdl.simulation.activity import document
+
+    return document(program, f.__name__, core, [way.activity for way in ways])
 
 
 def logic_loss(w: Format) -> float | None:
@@ -195,6 +210,7 @@ def _simulated(
     vcd: str | None,
     steps: int,
     erasure: bool,
+    activity: bool,
     core: str,
 ) -> _Ran:
     from retrograd.hdl.simulation.runs import Place, run
@@ -211,6 +227,7 @@ def _simulated(
             vcd=vcd,
             steps=steps,
             erasure=erasure,
+            activity=activity,
             core=core,
         )
     except ValueError as error:

@@ -64,8 +64,12 @@ def _refuse(message: str, hint: str | None = None) -> NoReturn:
 def _netlist(f: Netlist, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest) -> NetlistEnergy:
     garbage = keywords.pop("garbage", "erased")
     asked = how._replace(tech="", temperature=None, frequency=None, figures=None)
-    if args or keywords or asked != EnergyRequest("", None, None, None, None, "auto", None, None, None, True, False):
-        hint = "arguments, engine, format, options, gates and timeline are for functions"
+    if (
+        args
+        or keywords
+        or asked != EnergyRequest("", None, None, None, None, None, "auto", None, None, None, True, False)
+    ):
+        hint = "arguments, engine, format, options, gates, activity and timeline are for functions"
         _refuse("a netlist takes tech, temperature, frequency, figures and garbage", hint)
     name = f.request.function.__name__ if isinstance(f, FunctionNetlist) else "netlist"
     at: dict[str, Any] = {"temperature": how.temperature, "frequency": how.frequency, "figures": how.figures}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from retrograd.compiler.compiled import Options
 from retrograd.functions.requests import Request
 from retrograd.isa.words import Format
 from retrograd.simulator.energy.context import Figures, PricingContext, Quantity, pricing_context
-from retrograd.simulator.energy.gates import Gates
+from retrograd.simulator.energy.gates import Activity, Gates
 from retrograd.simulator.energy.technology import Technology
 
 
@@ -22,6 +23,7 @@ class EnergyRequest(NamedTuple):
     frequency: Quantity | None
     figures: Figures | None
     gates: str | Path | Gates | None
+    activity: str | Path | Activity | Mapping[str, Any] | None
     engine: str
     max_steps: int | None
     format: Format | str | None
@@ -32,7 +34,7 @@ class EnergyRequest(NamedTuple):
     def context(self, w: Format) -> PricingContext:
         """The pricing context in this format."""
         at: dict[str, Any] = {"temperature": self.temperature, "frequency": self.frequency}
-        return pricing_context(self.tech, w, figures=self.figures, gates=self.gates, **at)
+        return pricing_context(self.tech, w, figures=self.figures, gates=self.gates, activity=self.activity, **at)
 
     def run_of(self, own: Request) -> Request:
         """The request of a function, with the engine, format and options of this one where they are given."""

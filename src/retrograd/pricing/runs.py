@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -16,7 +16,7 @@ from retrograd.pricing.report import EnergyReport, report_of, with_way_back
 from retrograd.pricing.requests import EnergyRequest
 from retrograd.simulator.energy.context import Figures, Quantity
 from retrograd.simulator.energy.counting import counts_of, host_traffic
-from retrograd.simulator.energy.gates import Gates
+from retrograd.simulator.energy.gates import Activity, Gates
 from retrograd.simulator.energy.ledger import Ledger
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.machine import Machine
@@ -49,6 +49,7 @@ def energy(
     frequency: Quantity | None = None,
     figures: Figures | None = None,
     gates: str | Path | Gates | None = None,
+    activity: str | Path | Activity | Mapping[str, Any] | None = None,
     engine: str = "auto",
     max_steps: int | None = None,
     format: Format | str | None = None,
@@ -68,6 +69,7 @@ def energy(
     frequency: Quantity | None = None,
     figures: Figures | None = None,
     gates: str | Path | Gates | None = None,
+    activity: str | Path | Activity | Mapping[str, Any] | None = None,
     engine: str = "auto",
     max_steps: int | None = None,
     format: Format | str | None = None,
@@ -80,9 +82,11 @@ def energy(
 
     `f`: a reversible function, or a result of `rg.grad`, `rg.value_and_grad` or `rg.vmap`. A gradient is one program on one machine: forward
     with D = 0, back with D = 1. In a batch each element runs by itself; `each` has its counts, and the report has their sum.
-    `tech`: the name of a model (landauer, landauer_finite, cmos45, cmos7, adiabatic_rc, aqfp), or the path of a model file. `temperature`, `frequency`:
+    `tech`: the name of a model (landauer, landauer_finite, cmos45, cmos7, cmos_switching, adiabatic_rc, aqfp), or the path of a model file. `temperature`, `frequency`:
     numbers in K and Hz, or text with a unit, "4.2 K", "5 GHz"; by default the model's own. `figures`: the figures that the model leaves
     open, {"resistance": "10 kohm"}. `gates`: a file of gate counts; by default the counts of the hardware in this format.
+    `activity`: how often gates switched in a run of this program, in place of the activity that the model assumes: a file of `retrograd hdl run
+    --activity`, or the `activity` of `run_on_hardware`.
     `engine`, `format`, `options`, `max_steps`: as for `rg.run`. `baseline`: run the same source in erase mode, too; not for gradients,
     because erased values have no way back. `timeline`: record bits toggled, live and erased after each step; not for batches.
     A netlist (`rg.netlist(f)`, its `circuit` or its `irreversible` netlist) takes `tech`, `temperature`, `frequency` and `figures`, and
@@ -92,7 +96,7 @@ def energy(
         >>> print(rg.energy(f, 0.0, 3.0, tech="cmos45", engine="threaded", format="Q16.16"))
     """
     how = EnergyRequest(
-        tech, temperature, frequency, figures, gates, engine, max_steps, format, options, baseline, timeline
+        tech, temperature, frequency, figures, gates, activity, engine, max_steps, format, options, baseline, timeline
     )
     if not isinstance(f, Reversible | Inverse):
         # Loaded for netlists, gradients and batches only: they import the hardware, the differentiation and the batch engines.

@@ -328,7 +328,9 @@ def _text(t: PricingContext) -> str:
     """Everything that determines a price, except the counts."""
     gates = t.gates
     units = None if gates is None else {unit: dict(found) for unit, found in gates.units.items()}
-    cells = None if gates is None else [units, gates.levels, dict(gates.in_levels)]
+    cells: Any = None if gates is None else [units, gates.levels, dict(gates.in_levels)]
+    if gates is not None and gates.activity is not None:
+        cells = [*cells, repr(gates.activity)]
     return json.dumps([t.technology.as_dict(), t.temperature, t.frequency, cells], sort_keys=True)
 
 

@@ -175,7 +175,7 @@ def test_models(cli: Cli) -> None:
     code, out, _ = cli("energy", "--models")
     assert code == OK
     assert [line.split()[0] for line in out.splitlines()[1:]] == [
-        "adiabatic_rc", "aqfp", "cmos45", "cmos7", "landauer", "landauer_finite",
+        "adiabatic_rc", "aqfp", "cmos45", "cmos7", "cmos_switching", "landauer", "landauer_finite",
     ]  # fmt: skip
     told = json.loads(cli("energy", "--models", "--json")[1])
     assert told["schema"] == "retrograd.technologies/1"

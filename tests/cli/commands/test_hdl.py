@@ -326,3 +326,36 @@ def test_verilog_and_gates(cli: Cli, folder: Path) -> None:
     assert re.fullmatch(r"in levels: \d+ levels, \d+ AND, \d+ BUF, \d+ OR, \d+ splitter", levels)
     assert {name: int(gates[0]) for name, *gates in rows} == {name: g["AND"] for name, g in found["units"].items()}
     assert found["units"]["multiplier"]["AND"] > 0
+
+
+def test_run_with_activity(cli: Cli, tmp_path: Path) -> None:
+    """The file is that of --json, and prices the program."""
+    source = tmp_path / "product.rga"
+    source.write_text(".format 32, 16\nstart\nadd r1, 3\nmul.add r2, r1, r1\nfinish\n")
+    file = tmp_path / "activity.json"
+    code, out, _ = cli("hdl", "run", str(source), "--activity", str(file), "--json")
+    assert code == OK
+    found = json.loads(out)["activity"]
+    assert json.loads(file.read_text()) == found
+    assert found["schema"] == "retrograd.activity/1"
+    assert found["program"]["name"] == "product.rga"
+    assert [(run["direction"], run["D"], run["instructions"]) for run in found["runs"]] == [(1, 0, 3)]
+    how = (
+        "energy",
+        str(source),
+        "--tech",
+        "cmos_switching",
+        "--figure",
+        "capacitance=1fF",
+        "--figure",
+        "voltage=1V",
+        "--json",
+    )
+    prices = [
+        json.loads(cli(*how, *given)[1])["price"]["program"]["value"] for given in ((), ("--activity", str(file)))
+    ]
+    assert 0 < prices[1] < prices[0]
+    code, out, _ = cli("hdl", "run", str(source), "--activity", str(file))
+    assert code == OK
+    assert re.search(r"^toggles of a cycle, forward +AND +XOR +NOT +DFF +memory port +memory bits$", out, re.MULTILINE)
+    assert re.search(rf"^whole, {found['runs'][0]['cycles']} cycles", out, re.MULTILINE)

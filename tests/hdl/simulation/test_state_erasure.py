@@ -334,3 +334,13 @@ def test_a_core_that_forgets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(BitMachine, "_write", forget)
     assert state_entropies(exchanged, rows, format="Q4.4")[-1] == 0.0
+
+
+def test_inputs_begin_as_in_the_simulator_of_amaranth() -> None:
+    """The sizes of the memories are inputs whose values at reset are not 0: an order without sizes leaves them."""
+    program = rg.assemble(".format 8, 4\nstart\nadd r1, 3\nst.add [r0 + 1], r1\nfinish")
+    orders = orders_for(program)
+    core = Core(parameters_for(program))
+    (found,) = ErasureMeter(core).run(orders)
+    assert found == Simulation(core).run(orders)[0]
+    assert found.halted

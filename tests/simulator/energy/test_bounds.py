@@ -91,7 +91,7 @@ def test_no_gate_is_priced_below_its_loss(model: Technology) -> None:
     gates = [load_gates(path) for path in FILES]
     w = gates[0].format
     gates += [Gates(w, {"logic unit": {kind: 1}}, levels=1, in_levels={kind: 1}) for kind in (*KINDS, "MAJ5", "DFF")]
-    of_cells = [c for c in model.charges if c.law.name in ("cell", "ramp")]
+    of_cells = [c for c in model.charges if c.law.name in ("cell", "ramp", "switching")]
     for found in gates if of_cells else ():
         run = counts(found.format)
         for place in places(model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from retrograd.cli.options import (
 )
 from retrograd.cli.report import print_json, show_errors
 from retrograd.isa.diagnostics import nearest
-from retrograd.isa.files import check_output
+from retrograd.isa.files import check_output, write_file
 from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
@@ -67,19 +68,30 @@ def arguments(p: Parser) -> None:
     p.add_argument(
         "--erasure", action="store_true", help="count the bits of the core's state that each cycle overwrites"
     )
+    p.add_argument(
+        "--activity",
+        metavar="FILE.json",
+        help="count how often gates and flip-flops switch, for `retrograd energy --activity`",
+    )
     p.json_option("retrograd.hdl-run/1")
     p.size_options(arrays=True)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Run and show."""
-    if options.erasure and (options.verilator or options.vcd is not None):
-        other = "--verilator" if options.verilator else "--vcd"
-        raise fail("RG0512", f"--erasure counts by a simulator of its own, without {other}", f"leave out {other}")
-    if options.erasure and options.core != "small":
-        raise fail(
-            "RG0512", "--erasure is counted on the core small only", f"leave out --core {options.core}, or --erasure"
-        )
+    counting = given_option(options, ("--activity", "--erasure"))
+    if counting is not None:
+        other = given_option(options, ("--verilator", "--vcd", *["--erasure"] * (counting == "--activity")))
+        if other is not None:
+            raise fail("RG0512", f"{counting} counts by a simulator of its own, without {other}", f"leave out {other}")
+        if options.core != "small":
+            raise fail(
+                "RG0512",
+                f"{counting} is counted on the core small only",
+                f"leave out --core {options.core}, or {counting}",
+            )
+    if options.activity is not None:
+        check_output(options.activity)
     lanes_given(options)
     if options.core == LANES:
         if options.vcd is not None:
@@ -114,6 +126,7 @@ def _run_program(options: argparse.Namespace) -> int:
         place, word = _setting(text, program)
         (registers if place.register else memory)[place.address] = word
     loss = None if options.grad is None else _place(options.grad, program, f"--grad {options.grad}")
+    from retrograd.hdl.simulation.activity import document
     from retrograd.hdl.simulation.runs import run
 
     try:
@@ -130,16 +143,21 @@ def _run_program(options: argparse.Namespace) -> int:
             folder=_folder(options),
             vcd=options.vcd,
             erasure=options.erasure,
+            activity=options.activity is not None,
             core=options.core,
         )
     except ValueError as error:
         raise fail("RG0507", str(error)) from None
+    activity = _write_activity(
+        options, document(program, Path(options.program).name, options.core, [r.activity for r in found if r.activity])
+    )
     if options.json:
-        print_json("retrograd.hdl-run/1", {"runs": [_run_dict(r, program) for r in found]})
+        print_json("retrograd.hdl-run/1", {"runs": [_run_dict(r, program) for r in found], **activity})
     else:
         for way, one in zip(("", "back with cotangents: "), found, strict=False):
             _show_run(way, one, program)
         _show_overwrites([one.overwrites for one in found if one.overwrites is not None], program.format)
+        _show_activity(activity)
     stops = [r.stop for r in found]
     return TRAPPED if "trap" in stops else LIMIT if "limit" in stops else OK
 
@@ -236,6 +254,31 @@ def _overwrites_dict(one: Overwrites, w: Format) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _write_activity(options: argparse.Namespace, document: dict[str, Any] | None) -> dict[str, Any]:
+    """Write the file of --activity: {"activity": document}; nothing without the option."""
+    if options.activity is None or document is None:
+        return {}
+    write_file(options.activity, json.dumps(document, indent=1) + "\n")
+    return {"activity": document}
+
+
+def _show_activity(activity: dict[str, Any]) -> None:
+    """A table of toggles in an average cycle, for each run; nothing where none were counted."""
+    for run in activity.get("activity", {"runs": []})["runs"]:
+        way = ("forward" if run["direction"] > 0 else "backward") + ", with cotangents" * run["D"]
+        rows = [[f"toggles of a cycle, {way}", *_KINDS]]
+        units = {unit: kinds for unit, kinds in run["units"].items() if any(part["toggles"] for part in kinds.values())}
+        for unit, kinds in units.items():
+            shown = (f"{kinds[kind]['toggles'] / run['cycles']:.1f}" if kind in kinds else "" for kind in _KINDS)
+            rows.append([unit, *shown])
+        whole = (sum(kinds[kind]["toggles"] for kinds in units.values() if kind in kinds) for kind in _KINDS)
+        rows.append([f"whole, {run['cycles']} cycles", *(f"{n / run['cycles']:.1f}" for n in whole)])
+        print(f"\n{columns(rows, right=range(1, len(_KINDS) + 1))}")
+
+
+_KINDS = ("AND", "XOR", "NOT", "DFF", "memory port", "memory bits")
+
+
 def _run_function(options: argparse.Namespace) -> int:
     from retrograd.hardware import run_on_hardware
     from retrograd.hdl.bus.links import UnfinishedRun
@@ -253,6 +296,7 @@ def _run_function(options: argparse.Namespace) -> int:
             verilator=_folder(options),
             vcd=options.vcd,
             erasure=options.erasure,
+            activity=options.activity is not None,
             max_steps=step_limit(options),
             core=options.core,
             **keywords,
@@ -260,6 +304,7 @@ def _run_function(options: argparse.Namespace) -> int:
     except UnfinishedRun as error:
         show_errors(error, as_json=options.json)
         return TRAPPED if error.trapped else LIMIT
+    activity = _write_activity(options, found.activity)
     values = found.values._asdict()
     gradients = {} if found.gradients is None else found.gradients._asdict()
     if options.json:
@@ -270,6 +315,7 @@ def _run_function(options: argparse.Namespace) -> int:
             "steps": found.steps, "cycles": found.cycles, "backward_steps": found.backward_steps,
             "backward_cycles": found.backward_cycles, "toggled_bits": found.toggled_bits, "erased_bits": found.erased_bits,
             **({"overwritten": [_overwrites_dict(one, found.format) for one in found.overwrites]} if options.erasure else {}),
+            **activity,
         }  # fmt: skip
         print_json("retrograd.hdl-run/1", out)
         return OK
@@ -280,6 +326,7 @@ def _run_function(options: argparse.Namespace) -> int:
     back = f", {found.backward_cycles} back with cotangents" if gradients else ""
     print(f"\n{found.steps} instructions in {found.cycles} cycles{back}; {found.toggled_bits} bits toggled")
     _show_overwrites(found.overwrites, found.format)
+    _show_activity(activity)
     return OK
 
 

@@ -40,6 +40,7 @@ def arguments(p: Parser) -> None:
     )  # fmt: skip
     p.technology_options("a model's name (see --models), or a TOML file (default: landauer)")
     p.gates_option()
+    p.activity_option()
     p.add_argument("--advise", action="store_true", help="for each routine: erase or uncompute, and why")
     p.add_argument("--lines", action="store_true", help="print the source, with the cost of each line")
     p.add_argument("--timeline", action="store_true", help="look at every step: bits toggled, and live over time")
@@ -66,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
     techs = options.compare.split(",") if options.compare else [options.tech or "landauer"]
     how = _how(options)
     if options.advise:
-        return _advise(options, techs[0], how)
+        return _advise(options, techs[0], {key: value for key, value in how.items() if key != "activity"})
     # Errors in a model are reported before anything runs.
     each = [_fitting(tech, how, alone=len(techs) == 1) for tech in techs]
     for name in how["figures"]:
@@ -125,6 +126,8 @@ def _check(options: argparse.Namespace) -> None:
         raise fail(
             "RG0512", "--lines prints one source by one model, as text", "leave out --json, --compare and --advise"
         )
+    if options.advise and options.activity is not None:
+        raise fail("RG0512", "--advise compares programs, and --activity is of one", "leave out --activity")
     if options.advise and options.timeline:
         raise fail("RG0512", "--advise looks at whole runs: --timeline is for one that is shown")
     if options.advise and (options.compare or options.plot is not None):
@@ -136,7 +139,7 @@ def _check(options: argparse.Namespace) -> None:
 def _how(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "temperature": options.temperature, "frequency": options.frequency, "figures": figures_of(options.figures),
-        "gates": options.gates,
+        "gates": options.gates, "activity": options.activity,
     }  # fmt: skip
 
 
@@ -145,7 +148,8 @@ def _fitting(tech: str, how: dict[str, Any], *, alone: bool) -> dict[str, Any]:
     model = technology(tech)
     known = {name for charge in model.charges for name in charge.figures}
     figures = {name: value for name, value in how["figures"].items() if alone or name in known}
-    return {**how, "figures": figures}
+    activity = how["activity"] if alone or model.by_activity else None
+    return {**how, "figures": figures, "activity": activity}
 
 
 def _look(options: argparse.Namespace) -> bool:

@@ -1,0 +1,1 @@
+retrograd energy functions.py:add 1.0 2.0 --tech aqfp --activity energy_activity_good.json

@@ -1,0 +1,1 @@
+retrograd hdl run functions.py:add 1.0 2.0 --erasure --activity a.json
