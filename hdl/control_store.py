@@ -235,7 +235,12 @@ def _encode(code: Microcode) -> ControlStore:
     stored = [rows[row] for page in pages.pages for row in (*page, *[0] * (pages.length - len(page)))]
     blocks = columns(pages.blocks, entry["block"].width)
     return ControlStore(
-        entry, _dispatch(entries, entry.size), clusters, pages.length, columns(stored, references), blocks
+        entry,
+        _dispatch(entries, entry.size, _together(entry, code.head)),
+        clusters,
+        pages.length,
+        columns(stored, references),
+        blocks,
     )
 
 
@@ -328,13 +333,24 @@ def _clusters(rows: Sequence[int], division: Sequence[Bits]) -> tuple[tuple[Clus
     return tuple(clusters), references
 
 
-def _dispatch(entries: Sequence[int], width: int) -> tuple[DispatchPart, ...]:
-    """Each bit of the entries in the smallest memory that can have it."""
+def _together(entry: data.StructLayout, head: data.StructLayout) -> list[int]:
+    """The fields of an entry whose bits stay together, as masks: all but references and the first row, whose bits may be anywhere.
+
+    The selections of operands are needed early in a cycle. Bits from block RAMs that are far apart would arrive late.
+    """
+    return [
+        (1 << field.width) - 1 << field.offset + entry["head"].offset for name, field in head if str(name) != "word"
+    ]
+
+
+def _dispatch(entries: Sequence[int], width: int, together: Sequence[int]) -> tuple[DispatchPart, ...]:
+    """Each bit of the entries in the smallest memory that can have it and those that stay together with it."""
     parts = []
     left = (1 << width) - 1
     for address in range(LEAST_BITS, DISPATCH_BITS + 1):
         words = entries[: 1 << address]
         varies = reduce(or_, (word ^ words[at % len(words)] for at, word in enumerate(entries)))
+        varies |= reduce(or_, (mask for mask in together if mask & varies), 0)
         bits = tuple(k for k in range(width) if (left & ~varies) >> k & 1)
         if bits:
             parts.append(DispatchPart(address, bits, columns([gather(word, bits) for word in words], len(bits))))
