@@ -1,21 +1,406 @@
 # amaranth: UnusedElaboratable=no
-"""The core: a sequencer with its decoder, and the data path of one program.
+"""The core: a sequencer with its decoder, and a lane: registers, memory port, function units and branch unit.
 
 The host interface sets the core's ports, starts it and stops it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
-from retrograd.hdl.core.data_path import Control, Lane
+from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.decoder import FIELDS, Decoder
-from retrograd.hdl.core.ports import Space
+from retrograd.hdl.core.memory_port import MemoryPort
+from retrograd.hdl.core.operand_file import OperandFile
+from retrograd.hdl.core.ports import Modes, Settings, Space, Window
+from retrograd.hdl.core.register_file import RegisterFile
+from retrograd.hdl.core.retirement import WRITTEN, Retirement
 from retrograd.hdl.core.sequencer import Phase, Sequencer
-from retrograd.hdl.microcode import Microcode
-from retrograd.hdl.parameters import INSTRUCTION, Parameters
+from retrograd.hdl.core.units.branch import BranchUnit
+from retrograd.hdl.core.units.counters import Counters
+from retrograd.hdl.core.units.discarded_cotangents import DiscardedCotangents
+from retrograd.hdl.core.units.divider import Divider
+from retrograd.hdl.core.units.guard import GuardUnit
+from retrograd.hdl.core.units.logic import LogicUnit
+from retrograd.hdl.core.units.multiplier import Multiplier
+from retrograd.hdl.core.units.rom import RomUnit
+from retrograd.hdl.microcode import Microcode, microcode_for
+from retrograd.hdl.microword import Field, Operation, Select, TrapCause, Writer
+from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters
+
+
+class Committing(NamedTuple):
+    """The instruction that writes in this cycle, if one does."""
+
+    commit: Any
+    #: the words that it writes
+    x: Any
+    y: Any
+    z: Any
+    #: memory is read, with ra of the instruction that addresses it; the address that is written
+    reads: Any
+    base: Any
+    target: Any
+    #: a trap before execution, and whether the program ends here; an instruction begins
+    early: Any
+    ends: Any
+    begins: Any
+    #: it reverses the direction; words that it erases; its encoding, and that of an instruction with a trap before execution
+    turns: Any
+    erases: Any
+    instruction: Any
+    trapping: Any
+    #: place -> word and cotangent before the instruction
+    old: dict[str, tuple[Any, Any]]
+
+
+class Control(NamedTuple):
+    """The signals by which a sequencer controls a lane."""
+
+    phase: Any
+    #: the last cycle before execution
+    launch: Any
+    #: the entry of the instruction, the microwords of the next cycle and of this cycle, the changes of state that this cycle commits
+    head: Any
+    next: Any
+    now: Any
+    commit: Any
+    #: set by the lane: it leaves the instruction, which traps or ends the program
+    abandon: Any
+    #: the lane leaves the instruction, or takes no part in it
+    apart: Any
+    instruction: Any
+    #: D, overflow, strict at the fetch of the instruction
+    modes: Any
+
+
+class Lane(wiring.Component):
+    """The data path of one program: registers, memory, operand file, function units, guards, PC, BR and DIR.
+
+    `data_path` adds it to the module of a core.
+    """
+
+    def __init__(
+        self, parameters: Parameters, microcode: Microcode | None = None, decoder: Decoder | None = None
+    ) -> None:
+        """`decoder`: that of the core; its own, unless given."""
+        self.parameters = p = parameters
+        self.microcode = microcode or microcode_for(parameters)
+        self.decoder = decoder or Decoder(p.width)
+        self._make()
+        #: the trap that the guards report, at the first write
+        self.guarded = Signal(TrapCause)
+        #: BR is not 0 although it must be; valid while it is tested
+        self.jumping = Signal()
+        super().__init__(
+            {
+                #: begin instructions; an instruction that has begun completes
+                "run": In(1),
+                "modes": In(Modes()),
+                #: lengths of the program: instructions, and words of data
+                "code_size": In(range(p.code_words + 1), init=p.code_words),
+                "data_size": In(range(p.data_words + 1), init=p.data_words),
+                #: phase of the instruction in flight; and high while no instruction is executed
+                "phase": Out(Phase),
+                "idle": Out(1),
+                #: an instruction begins
+                "begins": Out(1),
+                #: the instruction does not retire: the program ends here, or the instruction traps
+                "halts": Out(1),
+                "traps": Out(1),
+                "trap": Out(TrapCause),
+                "pc": Out(p.pc_bits),
+                "br": Out(p.width),
+                "backward": Out(1),
+                "counters": Out(COUNTER).array(4),
+                "window": In(Window()),
+                "settings": In(Settings(p)),
+                "retirement": Out(Retirement(p)),
+            }
+        )
+
+    def _make(self) -> None:
+        """Make the parts."""
+        p, code = self.parameters, self.microcode
+        width = p.width
+        self.registers = RegisterFile(width)
+        self.memory = MemoryPort(width, p.data_words)
+        self.branch = BranchUnit(p)
+        self.operands = OperandFile(width, code.constants, code.prompts)
+        self.logic = LogicUnit(width)
+        self.multiplier = Multiplier(width, code.products, code.halves, p.microarchitecture.multiplier)
+        self.rom = RomUnit(width, code.tables)
+        self.divider = Divider(width, code.divisions, code.quotients)
+        #: the units and results by slot, of which there is one
+        self.logics, self.results = [self.logic], [self.operands.result]
+        self.multipliers, self.dividers = {0: self.multiplier}, {0: self.divider}
+
+    def data_path(self, m: Module, control: Control) -> None:
+        """Add the lane to the module, under the control of a sequencer."""
+        width, decoder = self.parameters.width, self.decoder
+        m.submodules.branch = branch = self.branch
+        m.submodules.registers = registers = self.registers
+        m.submodules.memory = memory = self.memory
+        m.submodules.operands = operands = self.operands
+        m.submodules.guards = guards = GuardUnit(width)
+        m.submodules.ledger = ledger = DiscardedCotangents(width)
+        m.submodules.counters = counters = Counters(width)
+        phase, now, head, instruction = control.phase, control.now, control.head, control.instruction
+        _, overflow, strict = control.modes
+        m.d.comb += [self.phase.eq(phase), self.idle.eq(phase == Phase.IDLE), branch.size.eq(self.code_size)]
+
+        # ------------------------------------------------ read
+        inside = Signal()
+        with m.If(phase == Phase.FETCH):
+            m.d.sync += inside.eq(branch.inside)
+        numbers = instruction.rd, instruction.ra, instruction.rb
+        m.d.comb += registers.read.eq(phase == Phase.DECODE)
+        m.d.comb += [getattr(registers, f"{x}_number").eq(number) for x, number in zip("dab", numbers, strict=True)]
+        self._lane_window(m, instruction)
+
+        # ------------------------------------------------ operands and results
+        latches: dict[Select, Any] = {
+            Select.D: registers.d_word, Select.A: registers.a_word, Select.B: registers.b_word,
+            Select.D_BAR: registers.d_cotangent, Select.A_BAR: registers.a_cotangent, Select.B_BAR: registers.b_cotangent,
+            Select.M: memory.old_word, Select.M_BAR: memory.old_cotangent,
+            Select.BR: branch.br, Select.IMM: decoder.imm, Select.NEGATED: decoder.negated,
+        }  # fmt: skip
+        m.d.comb += [operands.latches[latch.value].eq(word) for latch, word in latches.items()]
+        m.d.comb += operands.runs.eq(phase == Phase.RUN)
+        m.d.comb += [getattr(operands, f"{port}_source").eq(control.next[port]) for port in "xyz"]
+        m.d.comb += [getattr(operands, f"{port}_first").eq(head[port]) for port in "xyz"]
+        x, y, z = operands.x, operands.y, operands.z
+        self._units(m, now, operands)
+
+        # ------------------------------------------------ guards
+        early = Signal(TrapCause)
+        ends = Signal()
+        # A trap that is found before execution stops the instruction one cycle later, still before its first write.
+        m.d.sync += [early.eq(TrapCause.NONE), ends.eq(0)]
+        m.d.comb += self.jumping.eq(head.settled & (branch.br != 0))
+        with m.If(~control.apart), m.Switch(phase):
+            with m.Case(Phase.DECODE), m.If(~inside):
+                m.d.sync += early.eq(TrapCause.CODE)
+            with m.Case(Phase.READ):
+                with m.If(~decoder.legal):
+                    m.d.sync += early.eq(TrapCause.ILLEGAL)
+                with m.Elif(self.jumping):
+                    m.d.sync += early.eq(TrapCause.JUMP)
+                with m.Elif(head.halts):
+                    m.d.sync += ends.eq(1)
+            with m.Case(Phase.ACCESS), m.If(~memory.valid):
+                m.d.sync += early.eq(TrapCause.MEMORY)
+        m.d.comb += [
+            guards.begin.eq(control.launch),
+            guards.forbidden.eq(head.forbidden),
+            guards.check.eq(now.check),
+            guards.last.eq(operands.last),
+            guards.overflow.eq(overflow),
+            guards.strict.eq(strict),
+            ledger.cotangent.eq(registers.d_cotangent),
+            ledger.turned.eq(branch.turned),
+            ledger.strict.eq(strict),
+            ledger.forget.eq(self.settings.forget),
+        ]
+        old = {"m": (memory.old_word, memory.old_cotangent)}
+        old |= {
+            place: (getattr(registers, f"{place}_word"), getattr(registers, f"{place}_cotangent")) for place in "dab"
+        }
+        self._commit(
+            m, control, guards, ledger, counters, Committing(
+                control.commit, x, y, z, phase == Phase.ADDRESS, registers.a_word, memory.address, early, ends, self.begins, head.turns,
+                head.erases, instruction, instruction, old,
+            )
+        )  # fmt: skip
+
+    def _commit(self, m: Module, sequencer: Any, guards: Any, ledger: Any, counters: Any, c: Committing) -> None:
+        """Whether the instruction traps; its writes, which are counted, and the retirement port."""
+        branch, registers, memory, commit = self.branch, self.registers, self.memory, c.commit
+        late, trap = self.guarded, Signal(TrapCause)
+        with m.If(commit.first):
+            m.d.comb += late.eq(Mux((guards.trap == TrapCause.NONE) & commit.drop, ledger.trap, guards.trap))
+        m.d.comb += [
+            trap.eq(Mux(commit.first, late, c.early)),
+            self.trap.eq(trap),
+            self.traps.eq(trap != TrapCause.NONE),
+            self.halts.eq(c.ends),
+            sequencer.abandon.eq(self.traps | c.ends),
+        ]
+        retires = Signal()
+        writes = Signal()
+        m.d.comb += [
+            writes.eq(~commit.first | (late == TrapCause.NONE)),
+            retires.eq(commit.last & writes),
+            branch.prepare.eq(commit.first),
+            branch.commit.eq(commit.first & writes),
+            branch.jump.eq(commit.branch),
+            branch.target.eq(c.z),
+            branch.flip.eq(c.turns),
+            branch.value.eq(self.settings.value),
+            branch.set_pc.eq(self.settings.set_pc),
+            branch.set_br.eq(self.settings.set_br),
+            branch.set_direction.eq(self.settings.set_direction),
+            branch.turn.eq(self.settings.turn),
+            memory.size.eq(self.data_size),
+            ledger.cross.eq(commit.first & writes & commit.drop),
+            self.pc.eq(branch.pc),
+            self.br.eq(branch.br),
+            self.backward.eq(branch.backward),
+        ]
+        number, old_word, old_cotangent = self._destination(m, c)
+        with m.If(~self.idle):
+            m.d.comb += [
+                registers.number.eq(number),
+                registers.word.eq(c.x),
+                registers.cotangent.eq(c.y),
+                registers.write_word.eq(commit.word & writes),
+                registers.write_cotangent.eq(commit.cotangent & writes),
+                memory.read.eq(c.reads),
+                memory.base.eq(c.base),
+                memory.offset.eq(self.decoder.imm),
+                memory.target.eq(c.target),
+                memory.word.eq(c.z),
+                memory.cotangent.eq(Mux(commit.memory, c.old["d"][1], c.z)),
+                memory.write_word.eq(commit.memory & writes),
+                memory.write_cotangent.eq(commit.memory_cotangent & writes),
+            ]
+        pairs = (
+            (commit.word, c.x, old_word),
+            (commit.cotangent, c.y, old_cotangent),
+            (commit.memory, c.z, c.old["m"][0]),
+            (commit.memory_cotangent, memory.cotangent, c.old["m"][1]),
+        )
+        for i, (written, after, before) in enumerate(pairs):
+            m.d.comb += counters.changes[i].eq(Mux(written, after ^ before, 0))
+        m.d.comb += [
+            counters.writes.eq(writes),
+            counters.first.eq(c.begins),
+            counters.last.eq(retires),
+            counters.clear.eq(self.settings.clear),
+            counters.erases.eq(Mux(commit.first & writes, c.erases + (commit.drop & ledger.loses), 0)),
+            *(
+                self.counters[i].eq(count)
+                for i, count in enumerate((counters.cycles, counters.retired, counters.toggled, counters.erased))
+            ),
+        ]
+        # The retirement port. Synthesis removes it where it is not connected.
+        r = self.retirement
+        m.d.sync += [r.valid.eq(retires | self.traps), r.trap.eq(self.trap)]
+        m.d.comb += [
+            r.pc_after.eq(branch.pc), r.br_after.eq(branch.br), r.backward_after.eq(branch.backward),
+            r.cycles.eq(counters.cycles),
+        ]  # fmt: skip
+        self._report(m, c, writes)
+        with m.If((commit.memory | commit.memory_cotangent) & writes):
+            m.d.sync += [
+                r.m_written.eq(Cat(commit.memory, commit.memory_cotangent)),
+                r.m_word_after.eq(memory.word),
+                r.m_cotangent_after.eq(memory.cotangent),
+            ]
+
+    def _lane_window(self, m: Module, instruction: Any) -> None:
+        """Addresses of registers and memory: the host's while the core is idle. `instruction`: the word that the code memory delivers."""
+        window, registers, memory = self.window, self.registers, self.memory
+        space = Signal(Space)
+        with m.If(self.idle):
+            m.d.sync += space.eq(window.space)
+            m.d.comb += [
+                registers.d_number.eq(window.address),
+                registers.number.eq(window.address),
+                registers.word.eq(window.written),
+                registers.cotangent.eq(window.written),
+                memory.offset.eq(window.address),
+                memory.target.eq(window.address),
+                memory.word.eq(window.written),
+                memory.cotangent.eq(window.written),
+            ]
+            with m.Switch(window.space):
+                with m.Case(Space.REGISTERS):
+                    m.d.comb += [registers.read.eq(window.read), registers.write_word.eq(window.write)]
+                with m.Case(Space.REGISTER_COTANGENTS):
+                    m.d.comb += [registers.read.eq(window.read), registers.write_cotangent.eq(window.write)]
+                with m.Case(Space.DATA):
+                    m.d.comb += [memory.read.eq(window.read), memory.write_word.eq(window.write)]
+                with m.Case(Space.DATA_COTANGENTS):
+                    m.d.comb += [memory.read.eq(window.read), memory.write_cotangent.eq(window.write)]
+        with m.Switch(space):
+            with m.Case(Space.REGISTERS):
+                m.d.comb += window.data.eq(registers.d_word)
+            with m.Case(Space.REGISTER_COTANGENTS):
+                m.d.comb += window.data.eq(registers.d_cotangent)
+            with m.Case(Space.DATA):
+                m.d.comb += window.data.eq(memory.old_word)
+            with m.Case(Space.DATA_COTANGENTS):
+                m.d.comb += window.data.eq(memory.old_cotangent)
+            with m.Case(Space.CODE):
+                m.d.comb += window.data.eq(instruction)
+
+    def _units(self, m: Module, now: Any, operands: OperandFile) -> None:
+        """Inputs of the function units, and the selection of the result that is written."""
+        m.submodules.logic = logic = self.logic
+        m.submodules.multiplier = multiplier = self.multiplier
+        m.submodules.rom = rom = self.rom
+        m.submodules.divider = divider = self.divider
+        x, y = operands.x, operands.y
+        multiplies = (now.operation == Operation.MULSHIFT) | (now.operation == Operation.MULROUND)
+        divides = now.operation.matches(Operation.DIVSHIFT, Operation.DIVROUND, Operation.SQRTROUND)
+        m.d.comb += [
+            logic.operation.eq(now.operation), logic.x.eq(x), logic.y.eq(y), logic.z.eq(operands.z),
+            multiplier.start.eq(multiplies), multiplier.half.eq(now.parameter), multiplier.x.eq(x), multiplier.y.eq(y),
+            multiplier.shift.eq(now.shift),
+            rom.table.eq(now.parameter), rom.x.eq(x),
+            divider.start.eq(divides), divider.division.eq(now.parameter), divider.x.eq(x), divider.y.eq(y),
+            divider.shift.eq(now.shift),
+            operands.write.eq(now.write), operands.temporary.eq(now.temporary),
+        ]  # fmt: skip
+        with m.Switch(now.writer):
+            with m.Case(Writer.LOGIC):
+                m.d.comb += operands.result.eq(logic.result)
+            with m.Case(Writer.MULTIPLIER):
+                m.d.comb += operands.result.eq(multiplier.result)
+            with m.Case(Writer.ROM):
+                m.d.comb += operands.result.eq(rom.result)
+            with m.Case(Writer.DIVIDER):
+                m.d.comb += operands.result.eq(divider.result)
+
+    def _destination(self, m: Module, c: Committing) -> tuple[Any, Any, Any]:
+        """The number of the register whose word is written, and the word and the cotangent before the write."""
+        width = self.parameters.width
+        number, word, cotangent = Signal(8), Signal(width), Signal(width)
+        for which, name, place in ((Field.RD, "rd", "d"), (Field.RA, "ra", "a"), (Field.RB, "rb", "b")):
+            with m.If(c.commit.field == which):
+                m.d.comb += [number.eq(c.instruction[name]), word.eq(c.old[place][0]), cotangent.eq(c.old[place][1])]
+        return number, word, cotangent
+
+    def _report(self, m: Module, c: Committing, writes: Value) -> None:
+        """On the retirement port, the state before, and the registers that are written."""
+        r, branch, registers, memory, commit = self.retirement, self.branch, self.registers, self.memory, c.commit
+        with m.If(self.begins):
+            m.d.sync += [
+                r.pc_before.eq(branch.pc), r.br_before.eq(branch.br), r.backward_before.eq(branch.backward),
+            ]  # fmt: skip
+        with m.If(self.begins):
+            m.d.sync += [getattr(r, f"{place}_written").eq(0) for place in WRITTEN]
+        fields = {"d": Field.RD, "a": Field.RA, "b": Field.RB}
+        with m.If(self.phase == Phase.READ):
+            m.d.sync += r.instruction.eq(c.instruction)
+        with m.If(commit.first):
+            m.d.sync += r.address.eq(memory.address)
+            for place, (word, cotangent) in c.old.items():
+                m.d.sync += [
+                    getattr(r, f"{place}_word_before").eq(word),
+                    getattr(r, f"{place}_cotangent_before").eq(cotangent),
+                ]
+        for place, field in fields.items():
+            with m.If((commit.field == field) & writes):
+                m.d.sync += [
+                    getattr(r, f"{place}_written").eq(Cat(commit.word, commit.cotangent)),
+                    getattr(r, f"{place}_word_after").eq(registers.word),
+                    getattr(r, f"{place}_cotangent_after").eq(registers.cotangent),
+                ]
 
 
 def sequence(

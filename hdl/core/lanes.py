@@ -17,8 +17,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.core import code_window, sequence
-from retrograd.hdl.core.data_path import Control, Lane
+from retrograd.hdl.core.core import Control, Lane, code_window, sequence
 from retrograd.hdl.core.decoder import Decoder
 from retrograd.hdl.core.ports import Modes, Settings, Window
 from retrograd.hdl.core.sequencer import Phase

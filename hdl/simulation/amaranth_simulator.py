@@ -8,8 +8,7 @@ from typing import Any
 
 from amaranth.sim import Simulator
 from retrograd.hdl.bus.transactions import BatchReport, Change, Order, OrderReport, Record, need_common
-from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.data_path import Lane
+from retrograd.hdl.core.core import Core, Lane
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microword import TrapCause

@@ -23,8 +23,7 @@ from amaranth.hdl import Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from retrograd.hdl.bus.transactions import Order, OrderReport
-from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.data_path import Lane
+from retrograd.hdl.core.core import Core, Lane
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.bit_netlist import BitNetlist, ReadPort

@@ -24,8 +24,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 from retrograd.hdl.bus.transactions import BatchReport, Change, Order, OrderReport, Record, need_common
-from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.data_path import Lane
+from retrograd.hdl.core.core import Core, Lane
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.retirement import WRITTEN
 from retrograd.hdl.microword import TrapCause

@@ -12,8 +12,7 @@ from typing import Any
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
-from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.data_path import Committing
+from retrograd.hdl.core.core import Committing, Core
 from retrograd.hdl.core.decoder import FIELDS, Decoder
 from retrograd.hdl.core.memory_port import MemoryPort
 from retrograd.hdl.core.operand_file import PORTS
