@@ -47,7 +47,7 @@ HEAD = data.StructLayout(
 def wide_head(slots: int) -> data.StructLayout:
     """The head of an overlapped core: the selections of all slots, and the facts that the front end needs."""
     fields = {str(name): HEAD[name].shape for name, _ in HEAD if name not in ("x", "y", "z", "word")}
-    # only after it is the next instruction known; BR is 0 behind it; BR is the constant, or the last slot chooses that in the last cycle
+    # only after it is the next instruction known; BR is 0 behind it; BR is the constant, or a slot chooses that in the last cycle
     # of execution; cycles besides execution and writes
     fields |= {"redirects": 1, "lands": 1, "leaps": 1, "chooses": 1, "waiting": 3}
     fields |= {first_selection(port, k): 6 for k in range(slots) for port in "xyz"}

@@ -119,6 +119,8 @@ class Microcode:
         p = self.parameters
         self._units = units = p.microarchitecture
         self._slots = len(units.slots)
+        #: the slot that chooses the new BR of a jump: the last that has selections
+        self.chooser = max(k for k in range(self._slots) if units.able(k, "select"))
         if units.overlapped:
             self.microword, self.head = wide_microword(self._slots), wide_head(self._slots)
             self.entry = entry_of(self.head)
@@ -145,8 +147,8 @@ class Microcode:
                     if units.overlapped:
                         head |= {"redirects": found.redirects, "lands": found.lands, "waiting": found.waiting}
                         head |= {"leaps": found.leaps is not None, "chooses": found.leaps not in (None, -1)}
-                        if found.leaps not in (None, -1, self._slots - 1):
-                            raise ValueError(f"{executed.name}: a jump that is not chosen in the last slot")
+                        if found.leaps not in (None, -1, self.chooser):
+                            raise ValueError(f"{executed.name}: a jump that is not chosen in slot {self.chooser}")
                     self.dispatch[at] = pack(self.entry, head | selections | {"start": starts[body], "word": first})
         if len(self.rows) > 1 << ADDRESS_BITS:
             raise ValueError(f"{len(self.rows)} rows of microcode do not fit")
@@ -303,7 +305,8 @@ class Microcode:
             row["commit"] = commit
             if commit["last"] and self._units.overlapped:
                 fields = {name: commit[name] for name in ("field", "shadow") if name in commit}
-                rows[found.execute + k - 1]["ending"] = {"last": 1, **fields}
+                stores = commit.get("memory") or commit.get("memory_cotangent") or 0
+                rows[found.execute + k - 1]["ending"] = {"last": 1, **fields, "stores": stores}
         if after:
             raise ValueError(f"{executed.name}: nothing writes {sorted(after)}")
 

@@ -184,8 +184,8 @@ SLOT: dict[str, Any] = {
 #: Changes of state of an overlapped core, which writes a cotangent to a register of its own: the field that names it.
 WIDE_COMMIT = data.StructLayout({**{str(name): COMMIT[name].shape for name, _ in COMMIT}, "shadow": Field})
 
-#: Of the row before the last write: whether it is that row, and the fields of the last write that name its registers.
-ENDING = data.StructLayout({"last": 1, "field": Field, "shadow": Field})
+#: Of the row before the last write: whether it is that row, the fields of the last write that name its registers, and whether it stores.
+ENDING = data.StructLayout({"last": 1, "field": Field, "shadow": Field, "stores": 1})
 
 MICROWORD = data.StructLayout({**SLOT, "check": CHECK, "commit": COMMIT})
 

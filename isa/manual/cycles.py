@@ -33,14 +33,14 @@ The core `fast` executes the same instructions with more units ([CORES](../../is
 - **A `from`** takes none of these cycles. It traps unless BR is 0 behind it, so the next instruction of the code follows. Its inverse is a `goto`: here an instruction and its inverse differ.
 - **Microwords have {slots} slots.** A slot issues a micro-operation and writes a result in each cycle. The slots have:
 
-| Slot | Units |
-| --- | --- |
+| Slot | Units | but not |
+| --- | --- | --- |
 {units}
 
 - **Overflow flags are free.** Where a sum, product or quotient is computed, its unit also delivers whether the word fits. A predicate that is a conjunction is checked part by part.
 - **Products** take {multiplier} cycles. They are passed on: a sum or difference that is the only reader of a product is formed behind the multiplier, in the last cycle of the multiplication.
 - **The dividers scale.** They multiply x and y by a reciprocal of y from a table, and then find {scaled} digits of the quotient in each cycle. A quotient of W + s digits,
-  rounded or not, takes {before} + ⌈(W + s) / {scaled}⌉ cycles. Only the divider of slot 0 finds roots, {digits} digits in each cycle.
+  rounded or not, takes {before} + ⌈(W + s) / {scaled}⌉ cycles. A root is found {digits} digits in each cycle.
 
 Guards are checked, in each slot, before the first write, so that traps are precise. The machine stops or turns after any instruction. Instructions that were
 fetched ahead are then dropped. Cycles of a core that starts again are not counted.
@@ -148,7 +148,9 @@ def page(table: Table = TABLE) -> str:
         address=ADDRESS, access=ACCESS, refetch=REFETCH, slots=len(fast.slots), digits=fast.digits,
         scaled=fast.scaled, before=fast.divider + fast.scaling, temporaries=TEMPORARIES, multiplier=fast.multiplier,
         units="\n".join(
-            f"| {k} | {', '.join(unit.value for unit in Unit if unit in slot)} |" for k, slot in enumerate(fast.slots)
+            f"| {k} | {', '.join(unit.value for unit in Unit if unit in slot)} | "
+            f"{', '.join(f'`{name}`' for name in sorted(fast.lacking(k)))} |"
+            for k, slot in enumerate(fast.slots)
         ),
         example=(cycles(fmul, w, False, False, fast), cycles(fmul, w, True, False, fast)),
         listing=microprograms(fmul.entry, w, False, False, fast)[fmul.name].schedule,

@@ -95,6 +95,8 @@ class Units:
     scaling: int = 4
     #: The slots of a microword, each with the units that it controls. A slot issues a micro-operation and writes a result in each cycle.
     slots: tuple[frozenset[Unit], ...] = (frozenset(Unit),)
+    #: operations that a slot does not have although it has their unit, by slot; slots behind the last of these have all
+    lacks: tuple[frozenset[str], ...] = ()
     #: A unit delivers whether its sum, product or quotient fits beside the word, to the guards. All slots check guards in each cycle, and
     #: of a predicate that is a conjunction each part on its own.
     flags: bool = False
@@ -110,6 +112,8 @@ class Units:
                 raise ValueError(f"{unit.name} takes at least 1, not {value}")
         if any(Unit.LOGIC not in slot for slot in self.slots) or frozenset(Unit) != self.slots[0]:
             raise ValueError("each slot has a logic unit, and the first has all units")
+        if self.lacks and self.lacks[0]:
+            raise ValueError("the first slot has all operations")
         if self.chained and (self.multiplier == 1 or self.logic > 1):
             raise ValueError("a product is passed after the cycle of its issue, to an operation of one cycle")
         if self.scaled is not None and self.scaled not in (2, 4, 8, 16):
@@ -146,8 +150,12 @@ class Units:
         return _ceiling(digits + (operation != "divshift"), self.digits)
 
     def able(self, slot: int, operation: str) -> bool:
-        """Whether a slot can issue the operation. Only the divider of the first slot finds roots."""
-        return unit_of(operation) in self.slots[slot] and (slot == 0 or operation != "sqrtround")
+        """Whether a slot can issue the operation."""
+        return unit_of(operation) in self.slots[slot] and operation not in self.lacking(slot)
+
+    def lacking(self, slot: int) -> frozenset[str]:
+        """The operations that a slot does not have although it has their unit."""
+        return self.lacks[slot] if slot < len(self.lacks) else frozenset()
 
 
 def _ceiling(n: int, divisor: int) -> int:
@@ -155,6 +163,9 @@ def _ceiling(n: int, divisor: int) -> int:
 
 
 DEFAULT_UNITS = Units()
+
+#: the operations of a shifter
+SHIFTS = frozenset({"shl", "shr", "sar"})
 
 #: The cores that can be built, by name. The units of an instruction's cycles are those of a core.
 CORES: dict[str, Units] = {
@@ -164,6 +175,7 @@ CORES: dict[str, Units] = {
         digits=4,
         scaled=16,
         slots=(frozenset(Unit), frozenset(Unit) - {Unit.ROM}, frozenset({Unit.LOGIC, Unit.MULTIPLIER})),
+        lacks=(frozenset(), frozenset({"sqrtround", *SHIFTS}), frozenset({"select", *SHIFTS})),
         flags=True,
         chained=True,
         overlapped=True,

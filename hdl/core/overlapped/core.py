@@ -52,8 +52,11 @@ _FACTS = data.StructLayout(
         "chooses": 1,
         "waiting": 3,
         "forbidden": FORBIDDEN,
-        # it traps for this cause, or halts
-        "cause": TrapCause,
+        # why it has no effect: PC outside the code, an illegal encoding, a BR that is not 0, an address outside memory; or it halts
+        "outside": 1,
+        "illegal": 1,
+        "jumping": 1,
+        "invalid": 1,
         "halts": 1,
     }
 )
@@ -72,7 +75,7 @@ class OverlappedCore(Core):
         self.branch = BranchUnit(p, tells=True)
         self.operands = OperandNetwork(width, slots, code.constants, code.prompts, code.selections)
         self.rom = RomUnit(width, code.tables)
-        self.logics = [LogicUnit(width, flags=True) for _ in micro.slots]
+        self.logics = [LogicUnit(width, flags=True, lacks=micro.lacking(k)) for k in range(slots)]
         self.results = [getattr(self.operands, f"result{k}") for k in range(slots)]
         self.multipliers = {
             k: Multiplier(width, code.products, code.halves, micro.multiplier, code.tested)
@@ -171,19 +174,17 @@ class OverlappedCore(Core):
             sequencer.redirects.eq(running.redirects),
             sequencer.leaps.eq(running.leaps),
         ]
-        with m.If(phase == Phase.ACCESS):
-            m.d.comb += entering.cause.eq(Mux(memory.valid, TrapCause.NONE, TrapCause.MEMORY))
-        with m.Elif(~read_inside):
-            m.d.comb += entering.cause.eq(TrapCause.CODE)
-        with m.Elif(~decoder.legal):
-            m.d.comb += entering.cause.eq(TrapCause.ILLEGAL)
-        with m.Elif(self.jumping):
-            m.d.comb += entering.cause.eq(TrapCause.JUMP)
-        with m.Else():
-            m.d.comb += [entering.halts.eq(head.halts), sequencer.accesses.eq(head.memory)]
-            with m.If(head.memory & sequencer.ready & ~memory.valid):
-                m.d.comb += entering.cause.eq(TrapCause.MEMORY)
-        m.d.comb += sequencer.doomed.eq((entering.cause != TrapCause.NONE) | entering.halts)
+        # Whether an instruction waits for memory does not depend on whether it is legal, which is known later.
+        addressed = (phase == Phase.ACCESS) | sequencer.ready
+        dooms = {
+            "outside": ~read_inside,
+            "illegal": ~decoder.legal,
+            "jumping": self.jumping,
+            "invalid": head.memory & addressed & ~memory.valid,
+            "halts": head.halts,
+        }
+        m.d.comb += [entering[name].eq(found) for name, found in dooms.items()]
+        m.d.comb += [sequencer.accesses.eq(head.memory), sequencer.doomed.eq(Cat(dooms.values()).any())]
         with m.If(sequencer.launch):
             m.d.sync += running.eq(entering)
         with m.If(sequencer.restart):
@@ -201,7 +202,7 @@ class OverlappedCore(Core):
                 beyond.eq(here),
                 jumps.eq(decoder.imm != 0),
             ]
-        chosen = getattr(operands, f"x{self.slots - 1}")[0]
+        chosen = getattr(operands, f"x{self.microcode.chooser}")[0]
         m.d.comb += leap.eq(Mux(jumps & (chosen | ~running.chooses), target, beyond))
         # Addresses of the words of those instructions. That of the port is of the instruction that is read.
         running_address, stored_at = Signal(width), Signal(width)
@@ -218,7 +219,18 @@ class OverlappedCore(Core):
         # ------------------------------------------------ guards
         early_trap, ends = Signal(TrapCause), Signal()
         doomed = ~self.idle & sequencer.begins & ~sequencer.abandon
-        m.d.sync += [early_trap.eq(Mux(doomed, running.cause, TrapCause.NONE)), ends.eq(doomed & running.halts)]
+        causes = {
+            "outside": TrapCause.CODE,
+            "illegal": TrapCause.ILLEGAL,
+            "jumping": TrapCause.JUMP,
+            "invalid": TrapCause.MEMORY,
+        }
+        m.d.sync += [early_trap.eq(TrapCause.NONE), ends.eq(0)]
+        with m.If(doomed):
+            m.d.sync += ends.eq(running.halts & ~Cat(running[name] for name in causes).any())
+            for name, cause in reversed(causes.items()):
+                with m.If(running[name]):
+                    m.d.sync += early_trap.eq(cause)
         m.d.comb += [
             guards.begin.eq(sequencer.begins),
             guards.forbidden.eq(running.forbidden),

@@ -38,7 +38,8 @@ class OperandNetwork(wiring.Component):
     the words that it writes. These go through ports of their own. A word that is being written when the next instruction begins
     takes the place of the word that was read.
 
-    An operand has gates for the words that the microcode selects for it, and no others.
+    An operand has gates for the words that the microcode selects for it, and no others. The word of a file needs no gate: where it is not
+    selected, a zero is read.
 
     Raises ValueError for more constants than the files have room for.
     """
@@ -59,7 +60,8 @@ class OperandNetwork(wiring.Component):
         self.prompts = tuple(prompts)
         self.selections = selections
         inits = [[*[0] * TEMPORARIES, *constants], *[[0] * TEMPORARIES] * (slots - 1)]
-        depths = [1 << FILE_BITS, *[TEMPORARIES] * (slots - 1)]
+        # The upper half of a file is zero.
+        depths = [2 << FILE_BITS, *[2 * TEMPORARIES] * (slots - 1)]
         self.files = [MemoryData(shape=width, depth=d, init=init) for d, init in zip(depths, inits, strict=True)]
         super().__init__(
             {
@@ -119,15 +121,19 @@ class OperandNetwork(wiring.Component):
         """A line for each selection that rows behind the first make, and the words of the selections but for results of this cycle."""
         use, source = self.selections[port], getattr(self, f"{port}_source")
         words: dict[int, Any] = dict(enumerate(self.latches))
-        for slot, memory in enumerate(banks):
+        files = {self._number(Select.FILE, slot): memory for slot, memory in enumerate(banks)}
+        for slot in range(self.slots):
             words[self._number(Select.PREVIOUS, slot)] = getattr(self, f"last{slot}")
-            number = self._number(Select.FILE, slot)
-            if number in use.later | use.written:
-                read = memory.read_port()
-                m.d.comb += read.addr.eq(source.ahead)
-                words[number] = read.data
-        told = {number: Signal(name=f"{port}_told_{number}") for number in sorted(use.later | use.written)}
-        m.d.sync += [line.eq(_is(source.select, number, told)) for number, line in told.items()]
+        used = sorted(use.later | use.written)
+        told: dict[int, Any] = {}
+        for number in used:
+            line = _is(source.select, number, used)
+            told[number] = Signal(name=f"{port}_told_{number}")
+            m.d.sync += told[number].eq(line)
+            if number in files:
+                read = files[number].read_port()
+                m.d.comb += read.addr.eq(Cat(source.ahead[: len(read.addr) - 1], ~line))
+                told[number], words[number] = Const(1), read.data
         return told, words
 
     def _number(self, select: Select, slot: int) -> int:
@@ -143,33 +149,29 @@ class OperandNetwork(wiring.Component):
     ) -> _Source:
         """The operand of the next cycle."""
         use, fresh = self.selections[port], self.fresh
-        first = {i: _is(getattr(self, f"{port}_first"), i, use.first) for i in use.first}
+        first = {i: fresh & _is(getattr(self, f"{port}_first"), i, use.first) for i in use.first}
+        late = [~fresh & line for line in self._late(told, use.later)]
+        # A register that is being written was read too early.
         pairs: list[tuple[Any, Any]] = []
+        for half, latches in {"x": HITS[:3], "y": HITS[3:]}.items():
+            found = {s.value: first[s.value] & self.hits[HITS.index(s)] for s in latches if s.value in use.first}
+            if found:
+                hit = Cat(found.values()).any()
+                first |= {i: first[i] & ~self.hits[HITS.index(Select(i))] for i in found}
+                pairs.append((hit, writes[half].word))
+                late = [any_of([line, hit & other]) for line, other in zip(late, writes[half].late, strict=True)]
         for i in sorted(use.later | use.first):
             if i not in use.first:
                 if i in words:
                     pairs.append((~fresh & told[i], words[i]))
             elif i >= WIDE_PROMPT:
-                pairs.append((fresh & first[i], Const(self.prompts[i - WIDE_PROMPT], self.width)))
+                pairs.append((first[i], Const(self.prompts[i - WIDE_PROMPT], self.width)))
             elif i not in use.later:
-                pairs.append((fresh & first[i], self.entering[i]))
+                pairs.append((first[i], self.entering[i]))
             else:
                 # The multiplexer of the words is one for all operands.
-                pairs.append((Mux(fresh, first[i], told[i]), Mux(fresh, self.entering[i], self.latches[i])))
-        word, late = _gated(pairs), [~fresh & line for line in self._late(told, use.later)]
-        # A register that is being written was read too early.
-        hits = []
-        for half, latches in {"x": HITS[:3], "y": HITS[3:]}.items():
-            found = [first[s.value] & self.hits[HITS.index(s)] for s in latches if s.value in use.first]
-            if found:
-                hits.append((fresh & Cat(found).any(), writes[half]))
-        if hits:
-            none = ~Cat(hit for hit, _ in hits).any()
-            word = _gated([(none, word), *((hit, source.word) for hit, source in hits)])
-            late = [
-                any_of([line, *(hit & source.late[slot] for hit, source in hits)]) for slot, line in enumerate(late)
-            ]
-        return _Source(word, late)
+                pairs.append((first[i] | (~fresh & told[i]), Mux(fresh, self.entering[i], self.latches[i])))
+        return _Source(_gated(pairs), late)
 
     def _operand(self, m: Module, name: str, source: _Source) -> Any:
         """The operand: the register of the word, which is zero where the operand is a result that arrives too late for it."""

@@ -126,7 +126,8 @@ class OverlappedSequencer(wiring.Component):
 
         # ------------------------------------------------ memory
         accessed = Signal()
-        stores = self.commits.memory | self.commits.memory_cotangent
+        # No other write than the last is in the cycle before an instruction begins.
+        stores = self.closing.stores
         m.d.comb += [
             # for any instruction, since most instructions do not use the word
             self.reads.eq(reading),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
@@ -16,12 +17,13 @@ class LogicUnit(wiring.Component):
     Raises ValueError for a width that is no power of two, since a shift amount is a field of bits.
     """
 
-    def __init__(self, width: int, flags: bool = False) -> None:
-        """`flags`: with a port for the overflow flag of sums and differences."""
+    def __init__(self, width: int, flags: bool = False, lacks: Collection[str] = ()) -> None:
+        """`flags`: with a port for the overflow flag of sums and differences; `lacks`: operations of trees that this unit does not have."""
         if width < 2 or width & (width - 1):
             raise ValueError(f"words have a power of two of bits, not {width}")
         self.width = width
         self.flags = flags
+        self.lacks = frozenset(lacks)
         super().__init__(
             {
                 #: the operation
@@ -62,35 +64,29 @@ class LogicUnit(wiring.Component):
         fill = (self.operation == Operation.SAR) & x[-1]
         shifted = _shift_right(m, Mux(left, _turned(x), x), y[: (width - 1).bit_length()], fill, width)
 
+        op = Operation
+        results: dict[tuple[Operation, ...], Any] = {
+            (op.ADD, op.SUB): word,
+            (op.AND,): x & y,
+            (op.OR,): x | y,
+            (op.XOR,): x ^ y,
+            (op.SHR, op.SAR): shifted,
+            (op.SHL,): _turned(shifted),
+            (op.EQ,): equal,
+            (op.NE,): ~equal,
+            (op.LT,): less,
+            (op.GE,): ~less,
+            (op.LTU,): below,
+            (op.GEU,): ~below,
+            (op.ADDFITS, op.SUBFITS): ~overflow,
+            (op.SELECT,): Mux(x.any(), y, self.z),
+        }
         with m.Switch(self.operation):
-            with m.Case(Operation.ADD, Operation.SUB):
-                m.d.comb += self.result.eq(word)
-            with m.Case(Operation.AND):
-                m.d.comb += self.result.eq(x & y)
-            with m.Case(Operation.OR):
-                m.d.comb += self.result.eq(x | y)
-            with m.Case(Operation.XOR):
-                m.d.comb += self.result.eq(x ^ y)
-            with m.Case(Operation.SHR, Operation.SAR):
-                m.d.comb += self.result.eq(shifted)
-            with m.Case(Operation.SHL):
-                m.d.comb += self.result.eq(_turned(shifted))
-            with m.Case(Operation.EQ):
-                m.d.comb += self.result.eq(equal)
-            with m.Case(Operation.NE):
-                m.d.comb += self.result.eq(~equal)
-            with m.Case(Operation.LT):
-                m.d.comb += self.result.eq(less)
-            with m.Case(Operation.GE):
-                m.d.comb += self.result.eq(~less)
-            with m.Case(Operation.LTU):
-                m.d.comb += self.result.eq(below)
-            with m.Case(Operation.GEU):
-                m.d.comb += self.result.eq(~below)
-            with m.Case(Operation.ADDFITS, Operation.SUBFITS):
-                m.d.comb += self.result.eq(~overflow)
-            with m.Case(Operation.SELECT):
-                m.d.comb += self.result.eq(Mux(x.any(), y, self.z))
+            for operations, result in results.items():
+                had = [operation for operation in operations if operation.name.lower() not in self.lacks]
+                if had:
+                    with m.Case(*had):
+                        m.d.comb += self.result.eq(result)
         return m
 
 

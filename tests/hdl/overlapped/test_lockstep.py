@@ -352,7 +352,7 @@ EARLY_FAULTS = [
     (_PORT, "Mux(writes & (write.addr == place), word, found)", "found"),
     (_PORT, "Mux(wrote & (target == place), written, found)", "found"),
     (_CORE, "stored_at.eq(running_address)", "stored_at.eq(memory.address)"),
-    (_CORE, "sequencer.ready & ~memory.valid", "sequencer.ready & 0"),
+    (_CORE, "(phase == Phase.ACCESS) | sequencer.ready", "(phase == Phase.ACCESS)"),
     (_CORE, "Mux(sequencer.unknown, 1, ", "Mux(sequencer.unknown, 0, "),
     (_CORE, "sequencer.ending & ~running.redirects & read_inside", "sequencer.ending & read_inside"),
     (_CORE, "~running.lands & ~landing &", "~running.lands &"),
@@ -366,11 +366,15 @@ EARLY_FAULTS = [
 ]  # fmt: skip
 #: unit, the text there, the planted text: stale operands, instructions that are not dropped, and traps that are not precise
 FAULTS = [
-    (_NETWORK, "hits.append((fresh & Cat(found).any(), writes[half]))", "pass"),
-    (_NETWORK, "*(hit & source.late[slot] for hit, source in hits)", ""),
-    (_NETWORK, "*((hit, source.word) for hit, source in hits)", ""),
+    (_NETWORK, "for s in latches if s.value in use.first}", "for s in latches if s.value < 0}"),
+    (_NETWORK, "any_of([line, hit & other])", "line"),
+    (_NETWORK, "pairs.append((hit, writes[half].word))", "pass"),
+    (_NETWORK, "first[i] & ~self.hits[HITS.index(Select(i))]", "first[i]"),
+    (_NETWORK, "Cat(source.ahead[: len(read.addr) - 1], ~line)", "source.ahead[: len(read.addr) - 1]"),
     (_CORE, "(closing[_NAMED[what]] == x)", "(closing.field == x)"),
     (_CORE, "kept = Mux(hit, written, latch)", "kept = latch"),
+    (_CORE, "for name, cause in reversed(causes.items())", "for name, cause in causes.items()"),
+    (_CORE, "running.halts & ~Cat(running[name] for name in causes).any()", "running.halts"),
     (_CORE, "found = Mux(commit[what] & (now[what] == read[field]), written,", "found = Mux(0, written,"),
     ("core.register_file", "transparent_for=[write] if self.transparent else ()", "transparent_for=()"),
     (_CORE, "MemoryPort(width, p.data_words, ahead=True)", "MemoryPort(width, p.data_words)"),

@@ -53,8 +53,9 @@ def test_the_packed_rows_select_exactly_what_is_recorded(w: Format) -> None:
     word = code.microword
     first = {port: reader(code.entry, port.removesuffix("0")) for port in PORTS}
     select = {f"{x}{k}": reader(word, *([f"slot{k}"] if k else []), x, "select") for k in range(SLOTS) for x in "xyz"}
-    commit = {name: reader(word, "commit", name) for name in ("first", "last", "field", "shadow")}
-    ending = {name: reader(word, "ending", name) for name in ("last", "field", "shadow")}
+    changes = ("first", "last", "field", "shadow", "memory", "memory_cotangent")
+    commit = {name: reader(word, "commit", name) for name in changes}
+    ending = {name: reader(word, "ending", name) for name in ("last", "field", "shadow", "stores")}
     found = {port: Selections() for port in PORTS}
     for head, body in programs(code):
         for port, at in found.items():
@@ -65,6 +66,8 @@ def test_the_packed_rows_select_exactly_what_is_recorded(w: Format) -> None:
         # The row before the last write has the fields that it writes.
         assert [ending["last"](row) for row in body] == [0] * (len(body) - 2) + [1, 0]
         assert all(ending[name](body[-2]) == commit[name](body[-1]) for name in ("field", "shadow"))
+        stores = commit["memory"](body[-1]) | commit["memory_cotangent"](body[-1])
+        assert ending["stores"](body[-2]) == stores
     for port, at in found.items():
         for kind in ("first", "later", "written"):
             assert getattr(at, kind) | {0} == getattr(code.selections[port], kind) | {0}, (port, kind)

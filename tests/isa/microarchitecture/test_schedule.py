@@ -80,8 +80,8 @@ def _of_slots(s: Schedule, units: Units) -> Iterator[str]:
     for m in s.operations:
         if m.slot >= len(units.slots) or m.unit not in units.slots[m.slot]:
             yield f"slot {m.slot} has no {m.unit.value}"
-        if m.slot and m.operation == "sqrtround":
-            yield f"slot {m.slot} finds no roots"
+        if m.operation in units.lacking(m.slot):
+            yield f"slot {m.slot} lacks {m.operation}"
         if any(r.register // TEMPORARIES != m.slot for r in m.results if r.register is not None):
             yield f"slot {m.slot} writes temporaries of another"
     computed = Counter(r.node for m in s.operations for r in m.results)
@@ -506,7 +506,18 @@ def test_roots_of_the_fast_core_wait_for_each_other() -> None:
     quotients = schedule({"d": div_shift(a, b, 0), "a": div_shift(b, a, 0)}, (), Q, FAST)
     assert {m.slot for m in quotients.operations} == {0, 1}
     moved = tuple(replace(m, slot=1) for m in roots.operations)
-    assert "slot 1 finds no roots" in violations(replace(roots, operations=moved), Q, FAST)
+    assert "slot 1 lacks sqrtround" in violations(replace(roots, operations=moved), Q, FAST)
+
+
+def test_slots_without_some_operations() -> None:
+    """Two shifts at once, of which the core fast has a shifter for one; a sum beside it."""
+    shifts = schedule({"d": a << b, "a": b << a}, (), Q, FAST)
+    assert [(m.cycle, m.slot) for m in shifts.operations] == [(0, 0), (1, 0)]
+    assert {m.slot for m in schedule({"d": a << b, "a": a + b}, (), Q, FAST).operations} == {0, 2}
+    both = replace(FAST, lacks=())
+    assert {m.cycle for m in schedule({"d": a << b, "a": b << a}, (), Q, both).operations} == {0}
+    with pytest.raises(ValueError, match="the first slot has all operations"):
+        replace(FAST, lacks=(frozenset({"add"}),))
 
 
 def test_cycles_of_scaled_divisions() -> None:
