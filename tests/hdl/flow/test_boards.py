@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,14 @@ def test_a_sweep_of_seeds_synthesises_once(runs: list[Sequence[str]], tmp_path: 
     assert [placed.mhz for placed in found] == [61.0, 63.0, 60.0, 62.0]
     assert synthesis.spread(found) == (60.0, 61.5, 63.0)
     assert [command[0] for command in runs] == [tools.YOSYS, *[tools.NEXTPNR] * 4]
+
+
+@pytest.mark.parametrize(("core", "expected"), [("small", False), ("fast", True)])
+def test_gates_of_the_core_fast_have_a_delay_that_they_may_take(
+    runs: list[Sequence[str]], tmp_path: Path, core: str, expected: bool
+) -> None:
+    synthesis.place(replace(TINY, core=core), tmp_path, 60.0)
+    assert ("scratchpad -set abc9.D " in runs[0][-1]) is expected
 
 
 def test_a_tool_is_missed_before_anything_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
