@@ -102,6 +102,11 @@ class Divider(wiring.Component):
             m.d.comb += is_root.eq(True in kinds)
             x = self.x if True in kinds else x
 
+        # Pairs of digits are computed in all cycles, so that no gates stand before the subtractions.
+        rest: Any = remains
+        found: Any = digits
+        for k in range(self.digits // 2 if self.digits > 2 else 0):
+            rest, found = self._pair(m, rest, found, is_root, divisor, down, k)
         with m.If(self.start):
             m.d.sync += [
                 divisor.eq(_magnitude(self.y)),
@@ -121,13 +126,8 @@ class Divider(wiring.Component):
                             void.eq(self.x[-1] if p.root else self.y == 0),
                         ]
         with m.Elif(left != 0):
-            rest, found = remains, digits
-            if self.digits > 2:
-                for k in range(self.digits // 2):
-                    rest, found = self._pair(m, rest, found, is_root, divisor, down, k)
-            else:
-                for k in range(self.digits):
-                    rest, found = self._digit(m, rest, found, is_root, divisor, down, k)
+            for k in range(self.digits if self.digits <= 2 else 0):
+                rest, found = self._digit(m, rest, found, is_root, divisor, down, k)
             m.d.sync += [
                 left.eq(left - 1),
                 remains.eq(rest),
