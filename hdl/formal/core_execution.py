@@ -90,8 +90,11 @@ class CoreExecution:
             hooks=[
                 *((result, partial(self._name, unit)) for result, unit in zip(core.results, core.logics, strict=True)),
                 (core.guarded, self._guard),
-                (core.jumping, lambda word: self._early("a jump", word, 0, Phase.READ)),
-                (core.decoder.legal, lambda word: self._early("an illegal instruction", word, 1, Phase.READ)),
+                (core.jumping, lambda word: self._early("a jump", word, 0, Phase.READ, Phase.ACCESS)),
+                (
+                    core.decoder.legal,
+                    lambda word: self._early("an illegal instruction", word, 1, Phase.READ, Phase.ACCESS),
+                ),
                 (core.branch.inside, lambda word: self._early("PC outside the code", word, 1, Phase.FETCH)),
                 (core.memory.valid, lambda word: self._early("an address outside", word, 1, Phase.ACCESS)),
             ],
@@ -147,9 +150,9 @@ class CoreExecution:
         self._follow("a trap", terms.equal(trap, 0, trap.width))
         return 0
 
-    def _early(self, trap: str, word: Word, right: int, phase: Phase) -> Word:
-        """A trap before execution, in its phase."""
-        here = self.hardware.peek(self.core.phase) == phase.value
+    def _early(self, trap: str, word: Word, right: int, *phases: Phase) -> Word:
+        """A trap before execution, in the phases in which it is tested: that of an instruction on memory twice on the core `fast`."""
+        here = self.hardware.peek(self.core.phase) in {phase.value for phase in phases}
         if self.run.expected and here:
             return self._as_expected(trap, word, right)
         if isinstance(word, int) or not here:
