@@ -219,9 +219,9 @@ class HostRegister(Enum):
 
     def layout(self, dma: bool) -> data.Layout:
         """The fields as a layout of the signals of hardware with or without direct memory access."""
-        fields = [f for f in self.fields if dma or not f.dma]
-        members = {f.name: data.Field(f.values or f.width, f.low) for f in fields}
-        return data.FlexibleLayout(max(f.low + f.width for f in fields), members)
+        present = [f for f in self.fields if dma or not f.dma]
+        members = {f.name: data.Field(f.values or f.width, f.low) for f in present}
+        return data.FlexibleLayout(max(f.low + f.width for f in present), members)
 
 
 class Area(Enum):
