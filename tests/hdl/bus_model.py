@@ -532,11 +532,6 @@ class Random:
         yield Transfer(HostRegister.CONTROL.address, COPY_OUT if out else COPY_IN, cut=rng.random() < 0.1)
         for _ in range(rng.randrange(4)):
             yield rng.choice((self.read(), Transfer(HostRegister.CONTROL.address, rng.choice((STOP, STOP, RUN, TURN)))))
-        if area is Area.CODE:
-            # STREAM writes no instructions.
-            yield Transfer(HostRegister.CONTROL.address, STOP)
-            yield Transfer(HostRegister.POINTER.address + 4, 0, waits=True)
-            yield Transfer(HostRegister.POINTER.address, Area.DATA.address(0))
 
     def host_memory(self) -> list[int]:
         """Instructions for each place of the code, and other words."""
@@ -584,6 +579,10 @@ class Random:
                 yield Transfer(second.address)
                 yield Transfer(second.address + 4)
             case 11:
+                if p.dma:
+                    # A copy of instructions may have left the pointer in the code, and STREAM writes no instructions.
+                    yield Transfer(HostRegister.POINTER.address + 4, 0, waits=True)
+                    yield Transfer(HostRegister.POINTER.address, Area.DATA.address(rng.randrange(p.data_words)))
                 for _ in range(rng.randrange(1, 5)):
                     if rng.random() < 0.5:
                         yield from self.write(Area.CONTROL, HostRegister.STREAM.value, self.word())
