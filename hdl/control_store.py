@@ -344,7 +344,7 @@ def _together(entry: data.StructLayout, head: data.StructLayout) -> list[int]:
 
 
 def _dispatch(entries: Sequence[int], width: int, together: Sequence[int]) -> tuple[DispatchPart, ...]:
-    """Each bit of the entries in the smallest memory that can have it and those that stay together with it."""
+    """Each bit of the entries in the smallest memory that can have it and the bits that stay together with it."""
     parts = []
     left = (1 << width) - 1
     for address in range(LEAST_BITS, DISPATCH_BITS + 1):
