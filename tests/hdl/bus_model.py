@@ -417,6 +417,8 @@ class Random:
 
     def __init__(self, rng: random.Random, p: Parameters) -> None:
         self.rng, self.p = rng, p
+        #: a command that the co-processor does not have
+        self.unknown = 2 * (COPY_OUT if p.dma else ZERO_COTANGENTS)
 
     def instruction(self, at: int) -> int:
         """A legal one, for this address: `start` stands at 0 and nowhere else."""
@@ -470,7 +472,7 @@ class Random:
             Transfer(address(Area.DATA, self.p.data_words + rng.randrange(9)), rng.choice((None, 1))),
             Transfer(address(Area.REGISTERS, rng.randrange(8)), rng.getrandbits(32), sel=rng.randrange(15)),
             Transfer(address(Area.CONTROL, rng.choice([s.value for s in _READ_ONLY])), 1),
-            Transfer(address(Area.CONTROL, HostRegister.CONTROL.value), rng.choice((RUN | STEP, RUN | ZERO_WORDS, 2 * ZERO_COTANGENTS))),
+            Transfer(address(Area.CONTROL, HostRegister.CONTROL.value), rng.choice((RUN | STEP, RUN | ZERO_WORDS, self.unknown))),
         ))  # fmt: skip
 
     def slot(self) -> Iterator[Transfer]:
