@@ -109,6 +109,10 @@ class Lockstep:
         store[address] = word
         self._writes.append((space, address, word))
 
+    def leave(self, word: int) -> None:
+        """An instruction of an earlier program stands behind the code, outside of it."""
+        self._writes.append((Space.CODE, len(self.program.code), word))
+
     def place(self, pc: int, br: int, direction: int) -> None:
         m = self.machine
         m.pc, m.br, m.direction = pc, br, direction

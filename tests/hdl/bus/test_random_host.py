@@ -125,7 +125,9 @@ def test_a_random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("w", "seed", "transfers"), [(Q32, 1, 500), *((w, seed, 2000) for w in (Q32, Q64) for seed in (2, 3))])
+@pytest.mark.parametrize(
+    ("w", "seed", "transfers"), [(Q32, 1, 500), *((w, seed, 2000) for w in (Q32, Q64) for seed in (2, 3))]
+)
 def test_a_random_host_with_copies(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int) -> None:
     seen = random_host(bench, bus_model, w, seed, transfers, dma=True)
     ends = ("refused", "limit", "halted", "trapped", "copied", "copy_failed", "copy stopped")

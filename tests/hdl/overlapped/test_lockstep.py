@@ -241,6 +241,15 @@ def branching() -> Iterator[list[Instruction]]:
     yield [of("from.ne", ra=3, rb=4, imm=-1), add, of("goto.lt", ra=4, rb=3, imm=0), other]
 
 
+def behind_the_end(lockstep: Any, execute: Execute) -> None:
+    """A program without an end, behind which the end of an earlier program stands."""
+    *words, end = code(Q32, of("mov.add", rd=1, ra=2)).code
+    both = lockstep.Lockstep(rg.Program(words, [], 8, Q32), range(8))
+    both.leave(end)
+    both.run(99)
+    both.check(execute)
+
+
 def run_through(lockstep: Any, execute: Execute, bodies: Iterator[list[Instruction]], lifted: bool) -> None:
     """There and back, at once and in steps; and from each place with a jump under way."""
     for body in bodies:
@@ -336,6 +345,10 @@ def ends(lockstep: Any, execute: Execute, lifted: bool) -> None:
 @pytest.mark.parametrize("lifted", [False, True])
 def test_flags_at_the_ends_of_a_word(lockstep: Any, lifted: bool) -> None:
     ends(lockstep, simulation(Q32).run, lifted)
+
+
+def test_the_end_of_an_earlier_program_is_outside_of_the_code(lockstep: Any) -> None:
+    behind_the_end(lockstep, simulation(Q32).run)
 
 
 # ---------------------------------------------------------------- the checks can fail
@@ -450,6 +463,7 @@ def test_a_planted_fault_is_found(
 
     def all_checked() -> None:
         ends(lockstep, hardware, True)
+        behind_the_end(lockstep, hardware)
         for body in [*dropped(), *(body for _, body in chains())]:
             checked(body, True)
         lockstep.sequences(hardware, Q32, True, 4, states=40, programs=2, entries=("assertz",))
