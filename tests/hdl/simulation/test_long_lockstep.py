@@ -30,9 +30,11 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
     found = importlib.import_module("lockstep")
     for name, n in {"PROGRAMS": 1, "STATES": 8, "LANES_PROGRAMS": 1, "LANES_STATES": 2, "WHOLE": 1}.items():
         monkeypatch.setattr(found, name, n)
-    found.made.cache_clear()
+    made = found.made
+    made.cache_clear()
     yield found
-    found.made.cache_clear()
+    # A test may have put another function in its place.
+    made.cache_clear()
 
 
 @pytest.fixture
