@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby, product
@@ -152,6 +153,19 @@ def by_group(units: Units) -> list[list[str]]:
     return rows
 
 
+def whole_task(title: str, core: str, dma: bool) -> list[str]:
+    """The row of a task."""
+    workload = next(made for name, made, _ in WORKLOADS if name == title)(SMALL)
+    with SimulatedBus(Parameters(SMALL, core=core, dma=dma)) as bus:
+        device = CoprocessorDriver(bus)
+        begun = bus.clock
+        device.load(workload.program, workload.words)
+        assert workload.loss is not None
+        found = device.gradient(workload.loss)
+        computing, whole = found.forward.cycles + found.backward.cycles, bus.clock - begun
+    return [title, str(SMALL), core, "yes" if dma else "no", str(computing), str(whole - computing), str(whole)]
+
+
 def whole_tasks() -> Iterator[str]:
     """A gradient on a simulated bus, in clock cycles: from the first transfer of `load` to the last cotangent that is read."""
     yield (
@@ -161,21 +175,9 @@ def whole_tasks() -> Iterator[str]:
     )
     yield ""
     head = ["Task", "Format", "Core", "Direct memory access", "Computing, cycles", "Transfers, cycles", "All"]
-    rows = []
-    for name, made in ((title, made) for title, made, formats in WORKLOADS if SMALL in formats):
-        workload = made(SMALL)
-        if workload.loss is None:
-            continue
-        for core, dma in product(CORES, (False, True)):
-            with SimulatedBus(Parameters(SMALL, core=core, dma=dma)) as bus:
-                device = CoprocessorDriver(bus)
-                begun = bus.clock
-                device.load(workload.program, workload.words)
-                found = device.gradient(workload.loss)
-                computing, whole = found.forward.cycles + found.backward.cycles, bus.clock - begun
-            rows.append(
-                [name, str(SMALL), core, "yes" if dma else "no", str(computing), str(whole - computing), str(whole)]
-            )
+    tasks = [title for title, made, formats in WORKLOADS if SMALL in formats and made(SMALL).loss is not None]
+    with ProcessPoolExecutor() as pool:
+        rows = list(pool.map(whole_task, *zip(*product(tasks, CORES, (False, True)), strict=True)))
     yield markdown([head, *rows], right=range(4, len(head)))
 
 

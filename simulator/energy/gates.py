@@ -141,11 +141,15 @@ class Gates:
 
 def load_gates(path: Path) -> Gates:
     """The counts in a file. Raises InputError RG0501, RG1110."""
+    return gates_from(_document(path, "RG1110"), str(path))
+
+
+def _document(path: Path, code: str) -> Any:
+    """The JSON in a file. Raises InputError RG0501, or with the given code."""
     try:
-        data = json.loads(read_file(path, _LARGEST))
+        return json.loads(read_file(path, _LARGEST))
     except (ValueError, RecursionError) as error:
-        raise InputError(Diagnostic("RG1110", f"{path} is not JSON: {error}")) from None
-    return gates_from(data, str(path))
+        raise InputError(Diagnostic(code, f"{path} is not JSON: {error}")) from None
 
 
 def gates_from(data: Any, name: str) -> Gates:
@@ -186,11 +190,7 @@ def gates_from(data: Any, name: str) -> Gates:
 
 def load_activity(path: Path) -> Activity:
     """The activity in a file. Raises InputError RG0501, RG0514, RG1114."""
-    try:
-        data = json.loads(read_file(path, _LARGEST))
-    except (ValueError, RecursionError) as error:
-        raise InputError(Diagnostic("RG1114", f"{path} is not JSON: {error}")) from None
-    return activity_from(data, str(path))
+    return activity_from(_document(path, "RG1114"), str(path))
 
 
 def activity_from(data: Any, name: str) -> Activity:

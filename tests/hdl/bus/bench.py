@@ -50,8 +50,7 @@ class Bus:
         #: resets the co-processor, as a host's wire would
         self.reset = reset
 
-    async def transfer(self, address: int, word: int | None = None, sel: int = 15) -> int:
-        """One transfer. Raises Refused; fails where no answer comes within three cycles."""
+    def _begin(self, address: int, word: int | None, sel: int) -> None:
         ctx, bus = self.ctx, self.bus
         ctx.set(bus.adr, address >> 2)
         ctx.set(bus.we, word is not None)
@@ -59,6 +58,11 @@ class Bus:
         ctx.set(bus.sel, sel)
         ctx.set(bus.cyc, 1)
         ctx.set(bus.stb, 1)
+
+    async def transfer(self, address: int, word: int | None = None, sel: int = 15) -> int:
+        """One transfer. Raises Refused; fails where no answer comes within three cycles."""
+        self._begin(address, word, sel)
+        ctx, bus = self.ctx, self.bus
         for _ in range(3):
             await ctx.tick()
             ack, err = ctx.get(bus.ack), ctx.get(bus.err)
@@ -79,13 +83,8 @@ class Bus:
 
     async def give_up(self, address: int, word: int | None, sel: int) -> None:
         """A transfer that the master leaves after one cycle."""
+        self._begin(address, word, sel)
         ctx, bus = self.ctx, self.bus
-        ctx.set(bus.adr, address >> 2)
-        ctx.set(bus.we, word is not None)
-        ctx.set(bus.dat_w, word or 0)
-        ctx.set(bus.sel, sel)
-        ctx.set(bus.cyc, 1)
-        ctx.set(bus.stb, 1)
         await ctx.tick()
         ctx.set(bus.cyc, 0)
         ctx.set(bus.stb, 0)
