@@ -41,7 +41,7 @@ from retrograd.hdl.microword import (
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.derivatives.cotangent_steps import cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guards, Opcode, bar
-from retrograd.isa.expr import half
+from retrograd.isa.expr import Expr, half
 from retrograd.isa.microarchitecture.micro_operations import (
     TEMPORARIES,
     Flag,
@@ -50,12 +50,14 @@ from retrograd.isa.microarchitecture.micro_operations import (
     Literal,
     MicroOperation,
     Passing,
+    Schedule,
     Source,
     Temporary,
     Unit,
     UnitResult,
 )
 from retrograd.isa.microarchitecture.microprograms import guards, microprograms
+from retrograd.isa.microarchitecture.schedule import is_truth_word
 from retrograd.isa.microarchitecture.stages import Microprogram
 from retrograd.isa.words import Format
 
@@ -223,6 +225,10 @@ class Microcode:
                     row = _slot(rows[check.cycle - 1], number // TEMPORARIES)
                     if row.get("temporary") != number % TEMPORARIES:
                         raise ValueError(f"{executed.name}: a predicate that is no result")
+                    if self._units.overlapped and not all(
+                        map(is_truth_word, _written(found.schedule, number, check.cycle))
+                    ):
+                        raise ValueError(f"{executed.name}: a predicate that is neither 0 nor 1")
                     self._check(executed, row, "result", check.guard, of)
                 case Flag(slot, unit):
                     row = _slot(rows[check.cycle - 1], slot)
@@ -246,9 +252,9 @@ class Microcode:
             raise ValueError(f"{executed.name}: two guards at once")
 
     def _issue(self, m: MicroOperation) -> Row:
-        row: Row = {"operation": Operation[m.operation.upper()]}
-        for port, source in zip("xyz", m.operands, strict=False):
-            row |= {"chain": 1} if isinstance(source, Passing) else {port: source}
+        if Passing() in m.operands:
+            return {"chain": 1, "difference": m.operation == "sub", "z": m.operands[0]}
+        row: Row = {"operation": Operation[m.operation.upper()], **dict(zip("xyz", m.operands, strict=False))}
         params = [result.node.param for result in m.results]
         shifts = [s for s in params if isinstance(s, int)]
         match m.operation:
@@ -357,6 +363,12 @@ class Microcode:
                 return wide_select(select, slot, self._slots), ahead
             case Passing():
                 raise ValueError("a product that is passed has no place")
+
+
+def _written(schedule: Schedule, register: int, ready: int) -> Iterator[Expr]:
+    """The value of a result that is written into a temporary."""
+    results = (result for operation in schedule.operations for result in operation.results)
+    return (result.node for result in results if (result.register, result.ready) == (register, ready))
 
 
 def _slot(row: Row, slot: int) -> Row:

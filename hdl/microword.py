@@ -196,8 +196,9 @@ WIDE_PROMPT, WIDE_PROMPTS = 32, 32
 #: The check of a slot of an overlapped core. Predicates of the guard: the result, whether the sum fits, and whether the product or quotient does.
 WIDE_CHECK = data.StructLayout({"result": 1, "sum": 1, "unit": 1, "order": 4, "trap": TrapCause, "overflow": 1})
 
-#: Control of a slot of an overlapped core. `chain`: the sum or difference of x and the product of the slot is written.
-WIDE_SLOT: dict[str, Any] = {**SLOT, "chain": 1, "check": WIDE_CHECK}
+#: Control of a slot of an overlapped core. `chain`: the sum of z and the product of the slot is written, or
+#: with `difference` z less the product.
+WIDE_SLOT: dict[str, Any] = {**SLOT, "chain": 1, "difference": 1, "check": WIDE_CHECK}
 
 
 def wide_microword(slots: int) -> data.StructLayout:

@@ -30,7 +30,7 @@ The core `fast` executes the same instructions with more units ([CORES](../../is
   can be that of the access: it has more cycles than one, writes the address register in neither of the last two, and stores no word in the last.
 - **Instructions that set BR, PC or DIR**, or may meet a jump, take {refetch} cycles more: the next instruction is fetched in the cycle of the last write. This does not depend on whether a jump is taken.
 - **A `goto`** takes one of these cycles less. BR is 0 before it, so both addresses of the next instruction are known early, and it is fetched in the last cycle of execution.
-- **A `from`** takes none of these cycles. It traps unless BR is 0 behind it, so the next instruction of the code follows. Its inverse is a `goto`: here an instruction and its inverse differ.
+- **A `from`** takes none of these cycles, but with a condition one cycle of execution more. It traps unless BR is 0 behind it, so the next instruction of the code follows. Its inverse is a `goto`: here an instruction and its inverse differ.
 - **Microwords have {slots} slots.** A slot issues a micro-operation and writes a result in each cycle. The slots have:
 
 | Slot | Units | but not |
@@ -39,6 +39,7 @@ The core `fast` executes the same instructions with more units ([CORES](../../is
 
 - **Overflow flags are free.** Where a sum, product or quotient is computed, its unit also delivers whether the word fits. A predicate that is a conjunction is checked part by part.
 - **Products** take {multiplier} cycles. They are passed on: a sum or difference that is the only reader of a product is formed behind the multiplier, in the last cycle of the multiplication.
+  Its other word is the third operand of the slot, so a product or quotient may be issued beside it.
 - **The dividers scale.** They multiply x and y by a reciprocal of y from a table, and then find {scaled} digits of the quotient in each cycle. A quotient of W + s digits,
   rounded or not, takes {before} + ⌈(W + s) / {scaled}⌉ cycles. A root is found {digits} digits in each cycle.
 

@@ -100,7 +100,8 @@ class Units:
     #: A unit delivers whether its sum, product or quotient fits beside the word, to the guards. All slots check guards in each cycle, and
     #: of a predicate that is a conjunction each part on its own.
     flags: bool = False
-    #: a product is added to a word, or subtracted from it, in the cycle in which the multiplier delivers it
+    #: A product is added to a word, or subtracted from it, in the cycle in which the multiplier delivers it. The word is the third operand of
+    #: the slot, which may issue another micro-operation in that cycle.
     chained: bool = False
     #: an instruction is fetched, decoded and read while the instruction before it executes
     overlapped: bool = False
@@ -174,8 +175,8 @@ CORES: dict[str, Units] = {
         multiplier=2,
         digits=4,
         scaled=16,
-        slots=(frozenset(Unit), frozenset(Unit) - {Unit.ROM}, frozenset({Unit.LOGIC, Unit.MULTIPLIER})),
-        lacks=(frozenset(), frozenset({"sqrtround", *SHIFTS}), frozenset({"select", *SHIFTS})),
+        slots=(frozenset(Unit), frozenset(Unit) - {Unit.ROM}),
+        lacks=(frozenset(), frozenset({"sqrtround", *SHIFTS})),
         flags=True,
         chained=True,
         overlapped=True,

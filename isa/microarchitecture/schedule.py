@@ -240,14 +240,16 @@ def _issue(
     written: dict[_Ready, Expr] = {}
     #: cycle -> tasks, each once for each operand that no longer holds it back
     arriving: dict[int, list[_Task]] = {}
-    #: slots whose logic unit takes a product, by cycle
+    #: slots whose third operand is that of a chained sum, by cycle
     taken: dict[int, set[int]] = {}
     slots = sorted(range(len(units.slots)), key=lambda slot: len(units.slots[slot]))
     free = {(slot, unit): 0 for slot in slots for unit in units.slots[slot]}
 
-    def place_for(task: _Task, cycle: int, idle: Collection[int]) -> int | None:
+    def place_for(task: _Task, cycle: int, idle: Collection[int], chaining: Collection[int]) -> int | None:
         ready = range(cycle + task.latency, cycle + task.latency + len(task.nodes))
         for slot in slots:
+            if slot in chaining and len(task.operands) > 2:
+                continue
             able_to = slot in idle and units.able(slot, task.operation) and free[slot, task.unit] <= cycle
             if able_to and not any(_Ready(at, slot) in written for at in ready):
                 return slot
@@ -259,9 +261,9 @@ def _issue(
             user.waiting -= 1
             if not user.waiting:
                 enable(user)
-        idle = {*slots} - taken.pop(cycle, set())
+        idle, chaining = {*slots}, taken.pop(cycle, set())
         for task in [*able] if held < many else sorted(able, key=holds):
-            slot = place_for(task, cycle, idle)
+            slot = place_for(task, cycle, idle, chaining)
             if slot is None:
                 continue
             held += holds(task)
@@ -358,7 +360,7 @@ def _conjuncts(predicate: Expr) -> list[Expr]:
         node = waiting.pop()
         while node.op == "select" and node.args[1] is node.args[2]:
             node = node.args[1]
-        if node.op == "and" and all(map(_is_truth, node.args)):
+        if node.op == "and" and all(map(is_truth_word, node.args)):
             waiting += reversed(node.args)
         else:
             found[node] = None
@@ -367,11 +369,11 @@ def _conjuncts(predicate: Expr) -> list[Expr]:
 
 
 @cache
-def _is_truth(node: Expr) -> bool:
+def is_truth_word(node: Expr) -> bool:
     """Whether the word is 0 or 1."""
     if node.op == "select":
-        return all(map(_is_truth, node.args[1:]))
-    return node in (ZERO, ONE) or is_truth(node) or (node.op == "and" and all(map(_is_truth, node.args)))
+        return all(map(is_truth_word, node.args[1:]))
+    return node in (ZERO, ONE) or is_truth(node) or (node.op == "and" and all(map(is_truth_word, node.args)))
 
 
 def _flags(predicates: Sequence[Expr], after: Iterable[Expr], w: Format) -> dict[Expr, Expr]:

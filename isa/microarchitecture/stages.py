@@ -160,9 +160,11 @@ class Microprogram:
 def microprogram(opcode: Opcode, own: Schedule, inverse: Schedule, overlapped: bool) -> Microprogram:
     """The microprogram of an opcode from its schedule and that of its inverse."""
     changed = {name.removesuffix(BAR) for name in own.after}
+    lands = any(schedule.after.get("br") == Literal(0) for schedule in (own, inverse))
     return Microprogram(
         own,
-        max(1, own.length, inverse.length),
+        # A `goto` and a `from` differ on an overlapped core in any case, and a `goto` chooses in its last cycle.
+        max(1, own.length, 0 if overlapped and lands else inverse.length),
         "m" in opcode.reads or "m" in opcode.writes,
         tuple(field for name, field in REGISTER_FIELDS.items() if name in changed),
         overlapped,

@@ -98,7 +98,7 @@ class OverlappedCore(Core):
         m.submodules.registers = registers = self.registers
         m.submodules.memory = memory = self.memory
         m.submodules.operands = operands = self.operands
-        m.submodules.guards = guards = OverlappedGuards(width, self.slots)
+        m.submodules.guards = guards = OverlappedGuards(self.slots)
         m.submodules.ledger = ledger = DiscardedCotangents(width, chained=True)
         m.submodules.counters = counters = Counters(width, waits=True)
         m.submodules.code = code_memory = Memory(self.code)
@@ -240,7 +240,7 @@ class OverlappedCore(Core):
             guards.overflow.eq(writing.modes.overflow),
             guards.fits.eq(fits),
             guards.units_fit.eq(units_fit),
-            *(getattr(guards, f"last{k}").eq(word) for k, word in enumerate(last)),
+            *(getattr(guards, f"holds{k}").eq(word[0]) for k, word in enumerate(last)),
             ledger.cotangent.eq(operands.latches[Select.D_BAR.value]),
             ledger.turned.eq(branch.turned),
             ledger.strict.eq(writing.modes.strict),
@@ -359,8 +359,8 @@ class OverlappedCore(Core):
                 m.d.comb += [multiplier.start.eq(multiplies), multiplier.half.eq(slot.parameter)]
                 m.d.comb += [multiplier.x.eq(x), multiplier.y.eq(y), multiplier.shift.eq(slot.shift)]
                 m.submodules[f"chained{k or ''}"] = chained = ChainedSum(self.parameters.width)
-                m.d.comb += [chained.chain.eq(slot.chain), chained.subtract.eq(slot.operation == Operation.SUB)]
-                m.d.comb += [chained.x.eq(x), chained.product.eq(multiplier.result)]
+                m.d.comb += [chained.chain.eq(slot.chain), chained.subtract.eq(slot.difference)]
+                m.d.comb += [chained.x.eq(z), chained.product.eq(multiplier.result)]
                 sum_fits, unit_fits = Mux(slot.chain, chained.fits, logic.fits), multiplier.fits
                 with m.If(slot.writer == Writer.MULTIPLIER):
                     m.d.comb += result.eq(chained.result)

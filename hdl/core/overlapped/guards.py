@@ -15,7 +15,7 @@ _FAILED = data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause})
 class OverlappedGuards(wiring.Component):
     """As `GuardUnit`, for all slots at once. An instruction begins in the cycle in which the trap of the one before is asked for at the latest."""
 
-    def __init__(self, width: int, slots: int) -> None:
+    def __init__(self, slots: int) -> None:
         self.slots = slots
         super().__init__(
             {
@@ -24,9 +24,9 @@ class OverlappedGuards(wiring.Component):
                 "forbidden": In(FORBIDDEN),
                 "entering_overflow": In(1),
                 "entering_strict": In(1),
-                #: the guards whose predicates are computed in this cycle; the words arrive in the next
+                #: the guards whose predicates are computed in this cycle; the predicates, each 0 or 1, arrive in the next
                 **{f"check{k}": In(WIDE_CHECK) for k in range(slots)},
-                **{f"last{k}": In(width) for k in range(slots)},
+                **{f"holds{k}": In(1) for k in range(slots)},
                 #: whether the sums, and the products or quotients, of this cycle fit
                 "fits": In(slots),
                 "units_fit": In(slots),
@@ -47,8 +47,7 @@ class OverlappedGuards(wiring.Component):
         for k in range(self.slots):
             check, now = Signal(WIDE_CHECK, name=f"check{k}_arriving"), Signal(_FAILED, name=f"failed{k}")
             m.d.sync += check.eq(getattr(self, f"check{k}"))
-            zero = getattr(self, f"last{k}") == 0
-            fails = (check.result & zero) | (check.sum & over[k]) | (check.unit & units_over[k])
+            fails = (check.result & ~getattr(self, f"holds{k}")) | (check.sum & over[k]) | (check.unit & units_over[k])
             m.d.comb += [
                 now.valid.eq(fails & (self.overflow | ~check.overflow)),
                 now.order.eq(check.order),

@@ -25,9 +25,10 @@ HITS = (Select.D, Select.A, Select.B, Select.D_BAR, Select.A_BAR, Select.B_BAR)
 
 
 class _Source(NamedTuple):
-    """An operand of the next cycle: a word that stands ready, or zero, and the lines of results of this cycle, by slot."""
+    """An operand of the next cycle: a word that stands ready, or zero, the words of files or zero, and the lines of results of this cycle, by slot."""
 
     word: Any
+    files: Any
     late: list[Any]
 
 
@@ -38,8 +39,8 @@ class OperandNetwork(wiring.Component):
     the words that it writes. These go through ports of their own. A word that is being written when the next instruction begins
     takes the place of the word that was read.
 
-    An operand has gates for the words that the microcode selects for it, and no others. The word of a file needs no gate: where it is not
-    selected, a zero is read.
+    An operand has gates for the words that the microcode selects for it, and no others. The word of a file needs no gate of its own: where it
+    is not selected, a zero is read. It comes late in the cycle, so it has a register beside that of the other words.
 
     Raises ValueError for more constants than the files have room for.
     """
@@ -59,6 +60,7 @@ class OperandNetwork(wiring.Component):
         self.slots = slots
         self.prompts = tuple(prompts)
         self.selections = selections
+        self._files = {self._number(Select.FILE, slot) for slot in range(slots)}
         inits = [[*[0] * TEMPORARIES, *constants], *[[0] * TEMPORARIES] * (slots - 1)]
         # The upper half of a file is zero.
         depths = [2 << FILE_BITS, *[2 * TEMPORARIES] * (slots - 1)]
@@ -109,8 +111,9 @@ class OperandNetwork(wiring.Component):
         writes: dict[str, _Source] = {}
         for name in PORTS:
             lines, known, used = told[f"{name}0"], words[f"{name}0"], self.selections[f"{name}0"].written
-            gated = _gated((lines[i], known[i]) for i in sorted(used) if i in known)
-            writes[name] = _Source(gated, self._late(lines, used))
+            gated = _gated((lines[i], known[i]) for i in sorted(used) if i in known and i not in self._files)
+            files = any_of([known[i] for i in sorted(used & self._files)] or [Const(0)])
+            writes[name] = _Source(gated, files, self._late(lines, used))
             m.d.comb += getattr(self, f"{name}_written").eq(self._operand(m, f"{name}_writing", writes[name]))
         for port in self.selections:
             source = self._next(port, told[port], words[port], writes)
@@ -121,7 +124,7 @@ class OperandNetwork(wiring.Component):
         """A line for each selection that rows behind the first make, and the words of the selections but for results of this cycle."""
         use, source = self.selections[port], getattr(self, f"{port}_source")
         words: dict[int, Any] = dict(enumerate(self.latches))
-        files = {self._number(Select.FILE, slot): memory for slot, memory in enumerate(banks)}
+        files = dict(zip(sorted(self._files), banks, strict=True))
         for slot in range(self.slots):
             words[self._number(Select.PREVIOUS, slot)] = getattr(self, f"last{slot}")
         used = sorted(use.later | use.written)
@@ -153,14 +156,16 @@ class OperandNetwork(wiring.Component):
         late = [~fresh & line for line in self._late(told, use.later)]
         # A register that is being written was read too early.
         pairs: list[tuple[Any, Any]] = []
+        files = [(~fresh, words[i]) for i in sorted(use.later & self._files)]
         for half, latches in {"x": HITS[:3], "y": HITS[3:]}.items():
             found = {s.value: first[s.value] & self.hits[HITS.index(s)] for s in latches if s.value in use.first}
             if found:
                 hit = Cat(found.values()).any()
                 first |= {i: first[i] & ~self.hits[HITS.index(Select(i))] for i in found}
                 pairs.append((hit, writes[half].word))
+                files.append((hit, writes[half].files))
                 late = [any_of([line, hit & other]) for line, other in zip(late, writes[half].late, strict=True)]
-        for i in sorted(use.later | use.first):
+        for i in sorted((use.later | use.first) - self._files):
             if i not in use.first:
                 if i in words:
                     pairs.append((~fresh & told[i], words[i]))
@@ -171,14 +176,14 @@ class OperandNetwork(wiring.Component):
             else:
                 # The multiplexer of the words is one for all operands.
                 pairs.append((first[i] | (~fresh & told[i]), Mux(fresh, self.entering[i], self.latches[i])))
-        return _Source(_gated(pairs), late)
+        return _Source(_gated(pairs), _gated(files), late)
 
     def _operand(self, m: Module, name: str, source: _Source) -> Any:
-        """The operand: the register of the word, which is zero where the operand is a result that arrives too late for it."""
-        word = Signal(self.width, name=f"{name}_word")
+        """The operand: the registers of the words, which are zero where the operand is a result that arrives too late for them."""
+        word, files = Signal(self.width, name=f"{name}_word"), Signal(self.width, name=f"{name}_files")
         late = Signal(self.slots, name=f"{name}_late")
-        m.d.sync += [word.eq(source.word), late.eq(Cat(source.late))]
-        return any_of([word, _gated((late[k], getattr(self, f"last{k}")) for k in range(self.slots))])
+        m.d.sync += [word.eq(source.word), files.eq(source.files), late.eq(Cat(source.late))]
+        return any_of([word, files, _gated((late[k], getattr(self, f"last{k}")) for k in range(self.slots))])
 
 
 def _is(selection: Any, number: int, used: Collection[int]) -> Any:

@@ -12,7 +12,9 @@ from retrograd.hdl.parameters import COUNTER
 
 
 class Counters(wiring.Component):
-    """Cycles of a trapping instruction are not counted. Toggled bits are counted three cycles late; no host can read them earlier."""
+    """Cycles of a trapping instruction are not counted. Toggled bits are counted three cycles late, with `waits` erased bits one cycle late;
+    no host can read them earlier.
+    """
 
     def __init__(self, width: int, waits: bool = False) -> None:
         """`waits`: an instruction takes `waiting` cycles more than those from the first to the last, and in its last cycle `ahead` more."""
@@ -62,7 +64,12 @@ class Counters(wiring.Component):
             parts.append(part)
         ones = Signal(range(len(bits) + 1))
         m.d.sync += [ones.eq(Mux(writes[1], _sum(parts), 0)), self.toggled.eq(self.toggled + ones)]
-        m.d.sync += self.erased.eq(self.erased + (self.erases << (self.width.bit_length() - 1)))
+        erases: Any = self.erases
+        if self.waits:
+            # Whether a guard fails is known late in the cycle.
+            erases = Signal(range(3))
+            m.d.sync += erases.eq(self.erases)
+        m.d.sync += self.erased.eq(self.erased + (erases << (self.width.bit_length() - 1)))
         with m.If(self.clear):
             m.d.sync += [self.cycles.eq(0), self.retired.eq(0), self.toggled.eq(0), self.erased.eq(0)]
         return m

@@ -16,7 +16,7 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
 FORMATS = [Format(8, 4), pytest.param(Format(32, 16), marks=pytest.mark.slow)]
-SLOTS = 3
+SLOTS = 2
 PORTS = [f"{port}{slot}" for slot in range(SLOTS) for port in "xyz"]
 
 

@@ -94,7 +94,7 @@ def _of_slots(s: Schedule, units: Units) -> Iterator[str]:
                 yield f"no product or quotient has its flag in cycle {at}"
         elif slot is not None:
             issued = [m.operation for m in s.operations if (m.cycle, m.slot) == (at - 1, slot)]
-            if issued not in (["add"], ["sub"]):
+            if len([operation for operation in issued if operation in ("add", "sub")]) != 1:
                 yield f"no sum has its flag in cycle {at}"
     for m in s.operations:
         if Passing() in m.operands:
@@ -106,9 +106,16 @@ def _of_slots(s: Schedule, units: Units) -> Iterator[str]:
 
 
 def _of_units(s: Schedule, w: Format, units: Units) -> Iterator[str]:
-    for earlier, later in pairwise(s.operations):
+    issued = [m for m in s.operations if Passing() not in m.operands]
+    for earlier, later in pairwise(issued):
         if later.cycle <= earlier.cycle:
             yield f"two issues in cycle {later.cycle}, or out of order"
+    # A chained sum has the third operand, and an operation of the multiplier or the divider may be issued beside it.
+    chained = Counter(m.cycle for m in s.operations if Passing() in m.operands)
+    for m in issued:
+        if m.cycle in chained and len(m.operands) > 2:
+            yield f"a third operand for two operations in cycle {m.cycle}"
+    yield from (f"two chained sums in cycle {cycle}" for cycle, n in chained.items() if n > 1)
     for unit in Unit:
         own = [m for m in s.operations if m.unit is unit]
         for earlier, later in pairwise(own):
@@ -499,6 +506,23 @@ def test_lives_that_meet_are_found() -> None:
     assert not agrees(wrong, {"d": a + b, "a": a - b}, (), Q, {"a": 5, "b": 3})
 
 
+def test_a_product_is_issued_beside_a_chained_sum() -> None:
+    """Its third operand is the word that is added; so a choice waits."""
+    units = replace(FAST, slots=(frozenset(Unit),), lacks=())
+    sums = {"d": d + mul_shift(a, b, 16), "a": a + mul_shift(b, d, 16), "b": b + mul_shift(a, d, 16)}
+    s = schedule(sums, (), Q, units)
+    products, added = [0, 1, 2], [1, 2, 3]
+    assert [m.cycle for m in s.operations if m.unit is Unit.MULTIPLIER] == products
+    assert [m.cycle for m in s.operations if m.unit is Unit.LOGIC] == added
+    assert violations(s, Q, units) == []
+    s = schedule({"d": d + mul_shift(a, b, 16), "a": select(a, b, d)}, (), Q, units)
+    at = {m.operation: m.cycle for m in s.operations}
+    assert at["add"] == 1 != at["select"]
+    beside = tuple(replace(m, cycle=1) if m.operation == "select" else m for m in s.operations)
+    moved = replace(s, operations=tuple(sorted(beside, key=lambda m: m.cycle)))
+    assert "a third operand for two operations in cycle 1" in violations(moved, Q, units)
+
+
 def test_roots_of_the_fast_core_wait_for_each_other() -> None:
     """Quotients are found in two slots at once, roots in the first only."""
     roots = schedule({"d": sqrt_round(a, 16), "a": sqrt_round(b, 16)}, (), Q, FAST)
@@ -513,7 +537,7 @@ def test_slots_without_some_operations() -> None:
     """Two shifts at once, of which the core fast has a shifter for one; a sum beside it."""
     shifts = schedule({"d": a << b, "a": b << a}, (), Q, FAST)
     assert [(m.cycle, m.slot) for m in shifts.operations] == [(0, 0), (1, 0)]
-    assert {m.slot for m in schedule({"d": a << b, "a": a + b}, (), Q, FAST).operations} == {0, 2}
+    assert {m.slot for m in schedule({"d": a << b, "a": a + b}, (), Q, FAST).operations} == {0, 1}
     both = replace(FAST, lacks=())
     assert {m.cycle for m in schedule({"d": a << b, "a": b << a}, (), Q, both).operations} == {0}
     with pytest.raises(ValueError, match="the first slot has all operations"):

@@ -201,9 +201,9 @@ def test_an_overlapped_instruction_has_the_cycles_in_which_it_is_alone(w: Format
         ("swap r3, r4\nld.add r1, [r2]", False, 2 - 1 + 2, 2 + 2),
         # A word that is written last is not read before.
         ("fmulst.add [r2 + 1], r5, r6\nld.add r1, [r2]", False, 3 + 2, 2 + 3),
-        ("fmulst.add [r2 + 1], r5, r6\nld.add r1, [r2]", True, 4 - 1 + 2, 2 + 4),
+        ("fmulst.add [r2 + 1], r5, r6\nld.add r1, [r2]", True, 5 - 1 + 2, 2 + 5),
         # No instruction is next of a branch in the code.
-        ("top: goto.ne r2, r2, end\nld.add r1, [r2]\nend: from.ne r2, r2, top", False, 4 + 2, 2 + 2),
+        ("top: goto.ne r2, r2, end\nld.add r1, [r2]\nend: from.ne r2, r2, top", False, 4 + 2, 2 + 3),
     ],
 )
 def test_the_cycles_of_two_depend_on_the_address_and_the_word(
