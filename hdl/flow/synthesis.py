@@ -25,6 +25,8 @@ BAUD = 115_200
 #: Picoseconds that a path of gates of an overlapped core may take, by Yosys's estimate of gates and of wires that are short. Without a target
 #: Yosys makes every path as short as it can: the core `fast` takes 15 % more LUTs then.
 _GATES = 8000
+#: The placer of nextpnr. It spreads cells so that their wires find room; behind its other one, `heap`, wires of a core crowd.
+_PLACER = "static"
 #: resource -> nextpnr's name
 _RESOURCES = {"luts": "TRELLIS_COMB", "registers": "TRELLIS_FF", "multipliers": "MULT18X18D", "memories": "DP16KD"}
 
@@ -75,8 +77,8 @@ def synthesise(text: str, folder: Path, parameters: Parameters) -> None:
 def route(folder: Path, mhz: float, seed: int, *options: str) -> Placed:
     """Place and route top.json on an ECP5-85F."""
     run(
-        folder, NEXTPNR, "-q", "--85k", "--json", "top.json", "--freq", str(mhz), "--seed", str(seed), "--report", "report.json",
-        "--log", "nextpnr.log", *options,
+        folder, NEXTPNR, "-q", "--85k", "--json", "top.json", "--freq", str(mhz), "--seed", str(seed), "--placer", _PLACER,
+        "--report", "report.json", "--log", "nextpnr.log", *options,
     )  # fmt: skip
     return read(folder / "report.json", seed)
 
