@@ -236,6 +236,8 @@ def branching() -> Iterator[list[Instruction]]:
         other,
     ]
     yield [of("goto", imm=2), add, of("from", imm=-2), of("swapbr", rd=7), other]
+    # A `call` behind a `from` reads BR in its first row.
+    yield [of("goto", imm=2), add, of("from", imm=-2), of("call", imm=2), add, of("swapbr", rd=7), other]
     for name in ("eq", "ne", "lt", "geu"):
         yield [of(f"goto.{name}", ra=5, rb=6, imm=3), add, load, of(f"from.{name}", ra=5, rb=6, imm=-3), load, other]
     yield [of("from.ne", ra=3, rb=4, imm=-1), add, of("goto.lt", ra=4, rb=3, imm=0), other]
