@@ -225,9 +225,8 @@ class Microcode:
                     row = _slot(rows[check.cycle - 1], number // TEMPORARIES)
                     if row.get("temporary") != number % TEMPORARIES:
                         raise ValueError(f"{executed.name}: a predicate that is no result")
-                    if self._units.overlapped and not all(
-                        map(is_truth_word, _written(found.schedule, number, check.cycle))
-                    ):
+                    values = _written(found.schedule, number, check.cycle)
+                    if self._units.overlapped and not (values and all(map(is_truth_word, values))):
                         raise ValueError(f"{executed.name}: a predicate that is neither 0 nor 1")
                     self._check(executed, row, "result", check.guard, of)
                 case Flag(slot, unit):
@@ -365,10 +364,10 @@ class Microcode:
                 raise ValueError("a product that is passed has no place")
 
 
-def _written(schedule: Schedule, register: int, ready: int) -> Iterator[Expr]:
-    """The value of a result that is written into a temporary."""
+def _written(schedule: Schedule, register: int, ready: int) -> list[Expr]:
+    """The value of the result that is written into a temporary."""
     results = (result for operation in schedule.operations for result in operation.results)
-    return (result.node for result in results if (result.register, result.ready) == (register, ready))
+    return [result.node for result in results if (result.register, result.ready) == (register, ready)]
 
 
 def _slot(row: Row, slot: int) -> Row:
