@@ -30,7 +30,8 @@ The core `fast` executes the same instructions with more units ([CORES](../../is
   can be that of the access: it has more cycles than one, writes the address register in neither of the last two, and stores no word in the last.
 - **Instructions that set BR, PC or DIR**, or may meet a jump, take {refetch} cycles more: the next instruction is fetched in the cycle of the last write. This does not depend on whether a jump is taken.
 - **A `goto`** takes one of these cycles less. BR is 0 before it, so both addresses of the next instruction are known early, and it is fetched in the last cycle of execution.
-- **A `from`** takes none of these cycles, but with a condition one cycle of execution more. It traps unless BR is 0 behind it, so the next instruction of the code follows. Its inverse is a `goto`: here an instruction and its inverse differ.
+- **A `from`** takes none of these cycles. It traps unless BR is 0 behind it, so the next instruction of the code follows. With a condition its guard chooses between two comparisons of BR, which takes a
+  cycle more than the choice of a `goto`. So an instruction and its inverse differ here.
 - **Microwords have {slots} slots.** A slot issues a micro-operation and writes a result in each cycle. The slots have:
 
 | Slot | Units | but not |
