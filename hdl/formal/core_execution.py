@@ -166,7 +166,7 @@ class CoreExecution:
 
     def _as_expected(self, where: str, word: Word, right: int) -> Word:
         """Oblige the word to be the table's, and follow one of the cases: `right`, which is no trap, or where the run is to fail, another."""
-        run, width = self.run, len(self.core.guarded) if where == "a trap" else 1
+        run, width = self.run, self.trap_width(where)
         expected = run.expected[where]
         if where not in run.reached:
             run.reached.append(where)
@@ -178,6 +178,10 @@ class CoreExecution:
         run.assume(terms.negation(passes))
         run.trapped = True
         return TrapCause.DOMAIN.value if width > 1 else 1 - right
+
+    def trap_width(self, where: str) -> int:
+        """The bits of the word at a place where an instruction may trap: a cause for the guards that are computed, else a condition."""
+        return len(self.core.guarded) if where == "a trap" else 1
 
     def _decide(self, truth: Term) -> bool | None:
         """True or False if that follows from the facts, else None."""

@@ -145,7 +145,8 @@ class Prover:
                 continue
             before, after = begin_by_table(self._execution, opcode, executed, backward, lifted, same)
             run = self._execution.run
-            if fails and terms.equal(run.expected[fails], TRAP_PLACES[fails].right, 1 + 9 * (fails == "a trap")) == 1:
+            width = self._execution.trap_width
+            if fails and terms.equal(run.expected[fails], TRAP_PLACES[fails].right, width(fails)) == 1:
                 continue  # It never traps there, which the first case proves.
             run.fails = fails
             self._execution.put(opcode, self._execution.instruction(opcode), lifted, same)
@@ -156,7 +157,7 @@ class Prover:
             else:
                 for where in run.expected.keys() - {*run.reached}:
                     right = TRAP_PLACES[where].right
-                    run.oblige(f"the condition of {where}", terms.equal(run.expected[where], right, 1))
+                    run.oblige(f"the condition of {where}", terms.equal(run.expected[where], right, width(where)))
                 wrong = self._compare(before) if executed.halts else self._compare_with(after())
             witnessed = witnessed and run.witnessed
             if wrong:
