@@ -114,6 +114,9 @@ class CoreExecution:
         """Replace a unit's result by a name, so that the solver sees its definition only where it needs it."""
         if isinstance(result, int):
             return result
+        if not isinstance(self.hardware.peek(unit.operation), int):
+            # Before execution the operation is arbitrary, so a search for equal words is in vain.
+            return self.definitions.name(result)
         return self.definitions.recognised(self._plain(unit, result))
 
     def _plain(self, unit: Any, result: Term) -> Word:
