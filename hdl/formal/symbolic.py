@@ -51,6 +51,8 @@ class Symbolic:
         self._found: dict[int, Word] = {}
         self.inputs: dict[str, Word] = {}
         self._hooks: dict[int, Hook] = {}
+        #: bits of outputs -> the parts of cells that they are
+        self._plans: dict[Any, list[tuple[int | None, int, int]]] = {}
         for signal, hook in hooks:
             self.replace(signal, hook)
         self._given = {self._cell(signal): word for signal, word in given}
@@ -61,7 +63,6 @@ class Symbolic:
         self._begins = {start for start, _ in self.cells[0].ports_i.values()}
         self._answers: dict[int, Hook] = {}
         self._names: dict[str, int] = {}
-        self._plans: dict[int, list[tuple[int | None, int, int]]] = {}
         for index in self._needed:
             match self.cells[index]:
                 case nir.Memory() as cell:
@@ -149,6 +150,7 @@ class Symbolic:
         """From now on the function replaces the computed word of the cell that drives the signal."""
         self._hooks[self._cell(signal)] = hook
         self._found.clear()
+        self._plans.clear()
 
     # ---------------------------------------------------------------- cycles
 
@@ -256,47 +258,56 @@ class Symbolic:
         return word
 
     def _net(self, net: Any) -> Word:
-        if net.is_const:
-            return net.const
-        if net.cell == 0:
-            return self._input(net.bit, 1)
-        whole = self._word(net.cell)
-        return whole >> net.bit & 1 if isinstance(whole, int) else terms.part(whole, net.bit, 1)
+        return self._gather((net,))
 
     def _gather(self, value: Any) -> Word:
         """The word of a list of nets: parts of the outputs of cells."""
-        key = id(value)
+        key = value if len(value) == 1 else id(value)
         plan = self._plans.get(key)
         if plan is None:
-            plan = []
-            for net in value:
-                cell, bit = (None, net.const) if net.is_const else (net.cell, net.bit)
-                # All inputs are one cell; a part ends where the next input begins.
-                apart = cell == 0 and bit in self._begins
-                if plan and cell is not None and not apart and plan[-1][0] == cell and plan[-1][1] + plan[-1][2] == bit:
-                    plan[-1] = (cell, plan[-1][1], plan[-1][2] + 1)
-                elif plan and cell is None and plan[-1][0] is None:
-                    plan[-1] = (None, plan[-1][1] | bit << plan[-1][2], plan[-1][2] + 1)
-                else:
-                    plan.append((cell, bit, 1))
-            self._plans[key] = plan
-        out, at = 0, 0
-        pieces: list[tuple[Word, int]] = []
-        for cell, low, width in plan:
-            if cell is None:
-                word: Word = low
-            elif cell == 0:
-                word = self._input(low, width)
+            self._plans[key] = plan = self._planned(value)
+        if len(plan) == 1:
+            return self._piece(*plan[0])
+        return terms.joined([(self._piece(*piece), piece[2]) for piece in plan])
+
+    def _planned(self, value: Any) -> list[tuple[int | None, int, int]]:
+        """The parts of outputs of cells in a list of nets, the lowest first: cell, lowest bit, width; of a constant: None, its word, width."""
+        plan: list[tuple[int | None, int, int]] = []
+        for net in map(self._driver, value):
+            cell, bit = (None, net.const) if net.is_const else (net.cell, net.bit)
+            # All inputs are one cell; a part ends where the next input begins.
+            apart = cell == 0 and bit in self._begins
+            if plan and cell is not None and not apart and plan[-1][0] == cell and plan[-1][1] + plan[-1][2] == bit:
+                plan[-1] = (cell, plan[-1][1], plan[-1][2] + 1)
+            elif plan and cell is None and plan[-1][0] is None:
+                plan[-1] = (None, plan[-1][1] | bit << plan[-1][2], plan[-1][2] + 1)
             else:
-                whole = self._word(cell)
-                word = whole >> low & ((1 << width) - 1) if isinstance(whole, int) else terms.part(whole, low, width)
-            pieces.append((word, width))
-            if isinstance(word, int):
-                out |= word << at
-            at += width
-        if all(isinstance(word, int) for word, _ in pieces):
-            return out
-        return terms.joined(pieces)
+                plan.append((cell, bit, 1))
+        return plan or [(None, 0, 0)]
+
+    def _driver(self, net: Any) -> Any:
+        """The net that this one is a mere copy of: an unconditional assignment is a wire."""
+        while net.is_cell and net.cell not in self._hooks and net.cell not in self._given:
+            cell = self.cells[net.cell]
+            if not isinstance(cell, nir.AssignmentList):
+                break
+            source = cell.default[net.bit]
+            for one in cell.assignments:
+                at = net.bit - one.start
+                if 0 <= at < len(one.value):
+                    source = one.value[at] if one.cond == nir.Net.from_const(1) else None
+            if source is None:
+                break
+            net = source
+        return net
+
+    def _piece(self, cell: int | None, low: int, width: int) -> Word:
+        if cell is None:
+            return low
+        if cell == 0:
+            return self._input(low, width)
+        whole = self._word(cell)
+        return whole >> low & ((1 << width) - 1) if isinstance(whole, int) else terms.part(whole, low, width)
 
     def _input(self, bit: int, width: int) -> Word:
         for name, (start, size) in self.cells[0].ports_i.items():

@@ -11,7 +11,9 @@ This module does not depend on a solver (`retrograd.hdl.formal.solving` does).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -22,7 +24,7 @@ Word = Any
 class Term:
     """An operator on terms. `parameter`: for example the name of an unknown word, or the first bit of a part."""
 
-    __slots__ = ("__weakref__", "address", "operator", "parameter", "solved", "terms", "truth", "width")
+    __slots__ = ("__weakref__", "address", "begins", "operator", "parameter", "solved", "terms", "truth", "width")
 
     def __init__(self, operator: str, width: int, terms: tuple[Term, ...], parameter: Any, address: int) -> None:
         self.operator: Final = operator
@@ -31,6 +33,8 @@ class Term:
         self.parameter: Final = parameter
         #: bits of an address, if the term is a memory
         self.address: Final = address
+        #: of a concatenation: the first bit of each piece, from the lowest, once they have been looked up
+        self.begins: list[int] | None = None
         #: the solver's expression for it, and for one bit the solver's Boolean, once they have been made
         self.solved: Any = None
         self.truth: Any = None
@@ -110,12 +114,14 @@ def part(word: Term, low: int, width: int) -> Word:
         case "part":
             return part(word.terms[0], word.parameter + low, width)
         case "concatenation":
-            pieces, at = [], 0
-            for piece in reversed(word.terms):
-                first, last = max(low, at), min(low + width, at + piece.width)
-                if first < last:
-                    pieces.append((part(piece, first - at, last - first), last - first))
-                at += piece.width
+            if word.begins is None:
+                word.begins = [*accumulate((piece.width for piece in reversed(word.terms)), initial=0)]
+            pieces, at, ends = [], bisect_right(word.begins, low), low + width
+            while low < ends:
+                piece, begins = word.terms[-at], word.begins[at - 1]
+                last = min(ends, begins + piece.width)
+                pieces.append((part(piece, low - begins, last - low), last - low))
+                low, at = last, at + 1
             return joined(pieces)
     return _make("part", width, (word,), low)
 
@@ -123,10 +129,12 @@ def part(word: Term, low: int, width: int) -> Word:
 def joined(pieces: Sequence[tuple[Word, int]]) -> Word:
     """The concatenation of pieces, the lowest first."""
     out: list[list[Any]] = []
+    if len(pieces) == 1:
+        return value(pieces[0][0])
     for word, width in pieces:
         nested = isinstance(word, Term) and word.operator == "concatenation"
-        inner = [(one, one.width) for one in reversed(word.terms)] if nested else [(word, width)]
-        for piece, size in ((value(one), size) for one, size in inner):
+        inner = [(value(one), one.width) for one in reversed(word.terms)] if nested else [(value(word), width)]
+        for piece, size in inner:
             last = out[-1] if out else None
             if last is not None and isinstance(piece, int) and isinstance(last[0], int):
                 last[:] = last[0] | piece << last[1], last[1] + size
@@ -309,6 +317,8 @@ def apply(operator: str, width: int, widths: Sequence[int], words: Sequence[Word
                 return other if given else 0
             if (operator in "|^+" or (operator == "-" and given is y)) and given == 0:
                 return other
+            if operator == "^" and given == mask:
+                return _unary("~", width, width, other)
     if width == 1 and operator in "&|":
         return conjunction(x, y) if operator == "&" else disjunction(x, y)
     if plain in SHIFTS:
