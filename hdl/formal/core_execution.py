@@ -72,6 +72,8 @@ class ProofRun(Obligations):
     #: the places that were reached; and the cause of the trap that the core reports
     reached: list[str] = field(default_factory=list)
     cause: Word = 0
+    #: a formula -> whether it, or its negation, follows from the facts, or None; and how many facts there were
+    decided: dict[Term, tuple[bool | None, int]] = field(default_factory=dict)
 
 
 class CoreExecution:
@@ -187,11 +189,16 @@ class CoreExecution:
         return len(self.core.guarded) if where == "a trap" else 1
 
     def _decide(self, truth: Term) -> bool | None:
-        """True or False if that follows from the facts, else None."""
-        for answer, other in ((True, terms.negation(truth)), (False, truth)):
-            if self.definitions.check([*self.run.known, other], self.seconds, 0) == z3.unsat:
-                return answer
-        return None
+        """True or False if that follows from the facts, else None. Facts are added only, so an answer stays, and None until the next fact."""
+        known = self.run.known
+        answer, facts = self.run.decided.get(truth, (None, -1))
+        if answer is None and facts < len(known):
+            for claim, other in ((True, terms.negation(truth)), (False, truth)):
+                if self.definitions.check([*known, other], self.seconds, 0) == z3.unsat:
+                    answer = claim
+                    break
+            self.run.decided[truth] = answer, len(known)
+        return answer
 
     # ---------------------------------------------------------------- instructions
 
