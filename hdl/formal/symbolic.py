@@ -286,20 +286,45 @@ class Symbolic:
         return plan or [(None, 0, 0)]
 
     def _driver(self, net: Any) -> Any:
-        """The net that this one is a mere copy of: an unconditional assignment is a wire."""
-        while net.is_cell and net.cell not in self._hooks and net.cell not in self._given:
-            cell = self.cells[net.cell]
-            if not isinstance(cell, nir.AssignmentList):
-                break
-            source = cell.default[net.bit]
-            for one in cell.assignments:
-                at = net.bit - one.start
-                if 0 <= at < len(one.value):
-                    source = one.value[at] if one.cond == nir.Net.from_const(1) else None
-            if source is None:
-                break
-            net = source
+        """The net that this one is a mere copy of. In netlists of wide selections most cells are copies."""
+        source = net
+        while source is not None:
+            net, source = source, self._copied(source)
         return net
+
+    def _copied(self, net: Any) -> Any:
+        """The net that this one copies: by an unconditional assignment, x ⊕ 0, or ¬¬x; else None."""
+        if not net.is_cell or net.cell in self._hooks or net.cell in self._given:
+            return None
+        match self.cells[net.cell]:
+            case nir.AssignmentList() as cell:
+                source = cell.default[net.bit]
+                for one in cell.assignments:
+                    if 0 <= net.bit - one.start < len(one.value):
+                        source = one.value[net.bit - one.start] if one.cond == nir.Net.from_const(1) else None
+                return source
+            case nir.Operator(operator="^") as cell:
+                return self._other(cell, net.bit, 0)
+            case nir.Operator(operator="~") as cell:
+                return self._denied(self._driver(cell.inputs[0][net.bit]))
+        return None
+
+    def _denied(self, net: Any) -> Any:
+        """The net x if this one is ¬x or x ⊕ 1; else None."""
+        if not net.is_cell or net.cell in self._hooks or net.cell in self._given:
+            return None
+        match self.cells[net.cell]:
+            case nir.Operator(operator="^") as cell:
+                return self._other(cell, net.bit, 1)
+            case nir.Operator(operator="~") as cell:
+                return cell.inputs[0][net.bit]
+        return None
+
+    @staticmethod
+    def _other(cell: Any, bit: int, constant: int) -> Any:
+        """The other input bit of an operator with this constant; else None."""
+        x, y = (value[bit] for value in cell.inputs)
+        return x if y == nir.Net.from_const(constant) else y if x == nir.Net.from_const(constant) else None
 
     def _piece(self, cell: int | None, low: int, width: int) -> Word:
         if cell is None:
