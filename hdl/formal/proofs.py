@@ -140,14 +140,17 @@ class Prover:
         begun = time.monotonic()
         executed = TABLE.inverse(opcode) if backward else opcode
         cycles, wrong, witnessed = 0, "", True
+        width = self._execution.trap_width
+        #: places where it never traps, which the first case proves
+        never: set[str] = set()
         for fails in ("", *TRAP_PLACES):
-            if not fails and always_traps(executed, self.w, same):
+            if fails in never or (not fails and always_traps(executed, self.w, same)):
                 continue
             before, after = begin_by_table(self._execution, opcode, executed, backward, lifted, same)
             run = self._execution.run
-            width = self._execution.trap_width
-            if fails and terms.equal(run.expected[fails], TRAP_PLACES[fails].right, width(fails)) == 1:
-                continue  # It never traps there, which the first case proves.
+            never = {p for p, (right, _) in TRAP_PLACES.items() if terms.equal(run.expected[p], right, width(p)) == 1}
+            if fails in never:
+                continue
             run.fails = fails
             self._execution.put(opcode, self._execution.instruction(opcode), lifted, same)
             cycles = max(cycles, self._execution.step(opcode))
