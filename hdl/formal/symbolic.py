@@ -47,18 +47,17 @@ class Symbolic:
         self._decide = decide
         #: register or read port -> its word in this cycle
         self.words: dict[int, Word] = {}
-        #: combinational cell -> its word in this cycle, once it has been computed
+        #: combinational cell -> its word in this cycle, once it has been computed; all words that it was computed from are here as well
         self._found: dict[int, Word] = {}
         self.inputs: dict[str, Word] = {}
         self._hooks: dict[int, Hook] = {}
-        #: bits of outputs -> the parts of cells that they are
-        self._plans: dict[Any, list[tuple[int | None, int, int]]] = {}
         for signal, hook in hooks:
-            self.replace(signal, hook)
+            self._hooks[self._cell(signal)] = hook
         self._given = {self._cell(signal): word for signal, word in given}
         #: memory -> list of its words; an array term, if an unknown address was written
         self.memories: dict[int, Any] = {}
         self._needed = self._cone(roots)
+        self._connect()
         #: offsets of the inputs among all input bits
         self._begins = {start for start, _ in self.cells[0].ports_i.values()}
         self._answers: dict[int, Hook] = {}
@@ -124,6 +123,17 @@ class Symbolic:
                 todo += [cell.memory, *writers.get(cell.memory, ())]
         return needed
 
+    def _connect(self) -> None:
+        """Find the cells that read each cell; a cell that is replaced is no wire."""
+        #: bits of outputs -> the parts of cells that they are
+        self._plans: dict[Any, list[tuple[int | None, int, int]]] = {}
+        #: cell -> the cells that read it
+        self._readers: dict[int, list[int]] = {}
+        # All cells: a signal that no root depends on may be looked at.
+        for index, cell in enumerate(self.cells):
+            for source in {net.cell for net in map(self._driver, cell.input_nets()) if net.is_cell}:
+                self._readers.setdefault(source, []).append(index)
+
     def _cell(self, signal: Signal) -> int:
         """The one cell that computes a signal."""
         (index,) = {int(net.cell) for net in self.netlist.signals[signal]}
@@ -150,14 +160,15 @@ class Symbolic:
         """From now on the function replaces the computed word of the cell that drives the signal."""
         self._hooks[self._cell(signal)] = hook
         self._found.clear()
-        self._plans.clear()
+        self._connect()
 
     # ---------------------------------------------------------------- cycles
 
     def settle(self, **inputs: Word) -> None:
         """Begin to evaluate this cycle. Inputs keep their last value, initially zero."""
+        changed = any(not _same(word, self.inputs.get(name, 0)) for name, word in inputs.items())
         self.inputs |= inputs
-        self._found.clear()
+        self._forget_readers([0] if changed else [])
 
     def tick(self) -> None:
         """On to the next cycle."""
@@ -178,10 +189,22 @@ class Symbolic:
                     enabled = self._net(enable)
                     if not isinstance(enabled, int) or enabled:
                         writes.append((cell.memory, enabled, self._gather(cell.addr), self._gather(cell.data)))
+        changed = [index for index, word in after.items() if not _same(word, self.words[index])]
         self.words |= after
-        self._found.clear()
+        self._forget_readers(changed)
         for memory, enabled, at, word in writes:
             self._write(memory, enabled, at, word)
+
+    def _forget_readers(self, changed: Collection[int]) -> None:
+        """Forget the words that were computed from the words of these cells, and from all words that do not come from the hardware."""
+        todo = [*changed]
+        for index in (*self._hooks, *self._given):
+            if self._found.pop(index, None) is not None:
+                todo.append(index)
+        while todo:
+            for index in self._readers.get(todo.pop(), ()):
+                if self._found.pop(index, None) is not None:
+                    todo.append(index)
 
     def _read(self, cell: Any) -> Word:
         at, words = self._gather(cell.addr), self.memories[cell.memory]
@@ -415,6 +438,10 @@ class Symbolic:
             whole = terms.signed(word, width) if cell.value_signed else word
             return whole >> start & ((1 << cell.width) - 1)
         return terms.part(terms.extended(word, start + cell.width + width, cell.value_signed), start, cell.width)
+
+
+def _same(x: Word, y: Word) -> bool:
+    return x is y or (isinstance(x, int) and isinstance(y, int) and x == y)
 
 
 def _is_one(bit: Word) -> bool:

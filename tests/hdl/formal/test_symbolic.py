@@ -26,6 +26,7 @@ class Toy(wiring.Component):
 
     def __init__(self) -> None:
         self.chosen = Signal(4)
+        self.aside = Signal(4)
         super().__init__(
             {"a": In(1), "b": In(1), "c": In(4), "both": Out(2), "number": In(2), "write": In(1), "word": Out(4), "count": Out(4)}
         )  # fmt: skip
@@ -39,6 +40,7 @@ class Toy(wiring.Component):
             write.addr.eq(self.number), write.data.eq(self.c), write.en.eq(self.write),
         ]  # fmt: skip
         m.d.sync += self.count.eq(self.count + self.chosen)
+        m.d.comb += self.aside.eq(self.count + 1)
         with m.If(self.a):
             m.d.comb += self.chosen.eq(self.c)
         with m.Else():
@@ -77,6 +79,37 @@ def test_what_is_known_stays_known() -> None:
     word = hardware.peek(made.count)
     assert proved(z3.Or(solved(word) == 6, solved(word) == solved(c) + 3))
     assert not proved(solved(word) == 6)
+
+
+def test_a_signal_that_no_root_depends_on_is_computed_anew_in_each_cycle() -> None:
+    made, hardware = toy()
+    hardware.settle(a=0)
+    for count in (0, 3, 6):
+        assert hardware.peek(made.aside) == count + 1
+        hardware.tick()
+
+
+def test_copies_are_wires_up_to_a_cell_that_is_replaced() -> None:
+    """x ⊕ 0, and ¬¬x as ¬(x ⊕ 1), are x; a cell with a hook is none of them."""
+    even, odd, twice = Signal(2), Signal(2), Signal(2)
+
+    class Copies(wiring.Component):
+        def __init__(self) -> None:
+            super().__init__({"x": In(2)})
+
+        def elaborate(self, platform: object) -> Module:
+            m = Module()
+            m.d.comb += [even.eq(self.x ^ 0), odd.eq(self.x ^ 3), twice.eq(~odd)]
+            return m
+
+    hardware = Symbolic(Copies(), [even, odd, twice])
+    word = unknown("x", 2)
+    hardware.settle(x=word)
+    assert hardware.peek(even) is hardware.peek(twice) is word
+    assert proved(solved(hardware.peek(odd)) == ~solved(word))
+    hardware.replace(odd, lambda word: 1)
+    hardware.settle()
+    assert hardware.peek(twice) == 2
 
 
 def test_any_state_but_what_is_told() -> None:
