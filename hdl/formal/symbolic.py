@@ -20,6 +20,7 @@ from amaranth.hdl import Signal
 from amaranth.lib import wiring
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.terms import Term, Word
+from retrograd.hdl.formal.wires import Wires
 from retrograd.hdl.netlist import netlist_of, nir
 
 #: computed word -> the word that replaces it
@@ -57,9 +58,7 @@ class Symbolic:
         #: memory -> list of its words; an array term, if an unknown address was written
         self.memories: dict[int, Any] = {}
         self._needed = self._cone(roots)
-        self._connect()
-        #: offsets of the inputs among all input bits
-        self._begins = {start for start, _ in self.cells[0].ports_i.values()}
+        self._wires = Wires(self.cells, {*self._hooks, *self._given})
         self._answers: dict[int, Hook] = {}
         self._names: dict[str, int] = {}
         for index in self._needed:
@@ -123,17 +122,6 @@ class Symbolic:
                 todo += [cell.memory, *writers.get(cell.memory, ())]
         return needed
 
-    def _connect(self) -> None:
-        """Find the cells that read each cell; a cell that is replaced is no wire."""
-        #: bits of outputs -> the parts of cells that they are
-        self._plans: dict[Any, list[tuple[int | None, int, int]]] = {}
-        #: cell -> the cells that read it
-        self._readers: dict[int, list[int]] = {}
-        # All cells: a signal that no root depends on may be looked at.
-        for index, cell in enumerate(self.cells):
-            for source in {net.cell for net in map(self._driver, cell.input_nets()) if net.is_cell}:
-                self._readers.setdefault(source, []).append(index)
-
     def _cell(self, signal: Signal) -> int:
         """The one cell that computes a signal."""
         (index,) = {int(net.cell) for net in self.netlist.signals[signal]}
@@ -160,7 +148,7 @@ class Symbolic:
         """From now on the function replaces the computed word of the cell that drives the signal."""
         self._hooks[self._cell(signal)] = hook
         self._found.clear()
-        self._connect()
+        self._wires = Wires(self.cells, {*self._hooks, *self._given})
 
     # ---------------------------------------------------------------- cycles
 
@@ -202,7 +190,7 @@ class Symbolic:
             if self._found.pop(index, None) is not None:
                 todo.append(index)
         while todo:
-            for index in self._readers.get(todo.pop(), ()):
+            for index in self._wires.readers.get(todo.pop(), ()):
                 if self._found.pop(index, None) is not None:
                     todo.append(index)
 
@@ -285,69 +273,10 @@ class Symbolic:
 
     def _gather(self, value: Any) -> Word:
         """The word of a list of nets: parts of the outputs of cells."""
-        key = value if len(value) == 1 else id(value)
-        plan = self._plans.get(key)
-        if plan is None:
-            self._plans[key] = plan = self._planned(value)
-        if len(plan) == 1:
-            return self._piece(*plan[0])
-        return terms.joined([(self._piece(*piece), piece[2]) for piece in plan])
-
-    def _planned(self, value: Any) -> list[tuple[int | None, int, int]]:
-        """The parts of outputs of cells in a list of nets, the lowest first: cell, lowest bit, width; of a constant: None, its word, width."""
-        plan: list[tuple[int | None, int, int]] = []
-        for net in map(self._driver, value):
-            cell, bit = (None, net.const) if net.is_const else (net.cell, net.bit)
-            # All inputs are one cell; a part ends where the next input begins.
-            apart = cell == 0 and bit in self._begins
-            if plan and cell is not None and not apart and plan[-1][0] == cell and plan[-1][1] + plan[-1][2] == bit:
-                plan[-1] = (cell, plan[-1][1], plan[-1][2] + 1)
-            elif plan and cell is None and plan[-1][0] is None:
-                plan[-1] = (None, plan[-1][1] | bit << plan[-1][2], plan[-1][2] + 1)
-            else:
-                plan.append((cell, bit, 1))
-        return plan or [(None, 0, 0)]
-
-    def _driver(self, net: Any) -> Any:
-        """The net that this one is a mere copy of. In netlists of wide selections most cells are copies."""
-        source = net
-        while source is not None:
-            net, source = source, self._copied(source)
-        return net
-
-    def _copied(self, net: Any) -> Any:
-        """The net that this one copies: by an unconditional assignment, x ⊕ 0, or ¬¬x; else None."""
-        if not net.is_cell or net.cell in self._hooks or net.cell in self._given:
-            return None
-        match self.cells[net.cell]:
-            case nir.AssignmentList() as cell:
-                source = cell.default[net.bit]
-                for one in cell.assignments:
-                    if 0 <= net.bit - one.start < len(one.value):
-                        source = one.value[net.bit - one.start] if one.cond == nir.Net.from_const(1) else None
-                return source
-            case nir.Operator(operator="^") as cell:
-                return self._other(cell, net.bit, 0)
-            case nir.Operator(operator="~") as cell:
-                return self._denied(self._driver(cell.inputs[0][net.bit]))
-        return None
-
-    def _denied(self, net: Any) -> Any:
-        """The net x if this one is ¬x or x ⊕ 1; else None."""
-        if not net.is_cell or net.cell in self._hooks or net.cell in self._given:
-            return None
-        match self.cells[net.cell]:
-            case nir.Operator(operator="^") as cell:
-                return self._other(cell, net.bit, 1)
-            case nir.Operator(operator="~") as cell:
-                return cell.inputs[0][net.bit]
-        return None
-
-    @staticmethod
-    def _other(cell: Any, bit: int, constant: int) -> Any:
-        """The other input bit of an operator with this constant; else None."""
-        x, y = (value[bit] for value in cell.inputs)
-        return x if y == nir.Net.from_const(constant) else y if x == nir.Net.from_const(constant) else None
+        parts = self._wires.parts(value)
+        if len(parts) == 1:
+            return terms.value(self._piece(*parts[0]))
+        return terms.joined([(self._piece(*part), part[2]) for part in parts])
 
     def _piece(self, cell: int | None, low: int, width: int) -> Word:
         if cell is None:
