@@ -27,6 +27,8 @@ LANE = HostRegister.LANE.layout(False)
 
 #: the other half of a transfer of 64 bits, and its slot: area and index
 _HALF = data.StructLayout({"valid": 1, "slot": 29, "word": 32})
+#: the write of a low half; the high half is the one that waited, or 0. Undefined unless valid.
+_WRITE = data.StructLayout({"valid": 1, "in_window": 1, "area": 4, "index": 25, "low": 32, "high": 32})
 
 #: slots that a host cannot write, and slots that it can write while the core is busy
 _FIXED = tuple(slot for slot in HostRegister if slot.access is Access.READ)
@@ -35,6 +37,8 @@ _ALWAYS = tuple(slot for slot in HostRegister if slot.while_busy)
 _POINTS = sum(field.mask for field in HostRegister.POINTER.fields)
 #: the commands that copy words: in, and out
 _COPIES = ("copy_in", "copy_out")
+#: the commands after which the core is busy
+_STARTING = ("run", "step", "zero_words", "zero_cotangents", *_COPIES)
 #: the areas that are set to zero, by the command that does it
 _ZEROED = {
     "zero_words": (Area.REGISTERS, Area.DATA), "zero_cotangents": (Area.REGISTER_COTANGENTS, Area.DATA_COTANGENTS),
@@ -42,13 +46,17 @@ _ZEROED = {
 
 
 class HostInterface(wiring.Component):
-    """Serves the bus and drives the core. A transfer takes at most three cycles, whatever the core does."""
+    """Serves the bus and drives the core. A transfer takes at most three cycles, also while the core is busy."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = p = parameters
         #: the registers that are set to zero; and whether words are being set to zero
         self.register_size = Signal(range(REGISTERS + 1), init=REGISTERS)
         self.zeroing = Signal()
+        #: a word is set to zero in this cycle
+        self.zeroes = Signal()
+        #: the write that was accepted in the cycle before
+        self.accepted = Signal(_WRITE)
         #: it copies words to and from the host's memory
         self.dma = DirectMemoryAccess(p) if p.dma else None
         several = p.core == LANES
@@ -176,26 +184,29 @@ class HostInterface(wiring.Component):
             Area.CONTROL: slots, Area.REGISTERS: REGISTERS, Area.REGISTER_COTANGENTS: REGISTERS,
             Area.DATA: p.data_words, Area.DATA_COTANGENTS: p.data_words, Area.CODE: p.code_words,
         }  # fmt: skip
-        with m.Switch(area):
-            for which, size in sizes.items():
-                with m.Case(which.value):
-                    m.d.comb += exists.eq((index < size) & (~streams if which is Area.CONTROL else 1))
-        in_window = area != Area.CONTROL.value
+        # Both places are compared before it is known which counts.
+        addresses, points = Signal(), Signal()
+        for exists_there, place_area, place in ((addresses, addressed, number), (points, pointer.area, pointer.index)):
+            with m.Switch(place_area):
+                for which, size in sizes.items():
+                    if exists_there is addresses or which is not Area.CONTROL:
+                        with m.Case(which.value):
+                            m.d.comb += exists_there.eq(_below(place, size))
+        m.d.comb += exists.eq(Mux(streams, points, addresses))
+        in_window = Mux(streams, pointer.area != Area.CONTROL.value, addressed != Area.CONTROL.value)
         if dma:
             # While words are copied, a host reaches slots only.
             in_window = in_window & ~dma.busy
             with m.If(dma.busy):
-                m.d.comb += exists.eq((addressed == Area.CONTROL.value) & (number < slots) & ~streams)
+                m.d.comb += exists.eq((addressed == Area.CONTROL.value) & addresses & ~streams)
 
         # ------------------------------------------------ reads and writes
         told, kept, waiting = Signal(64), Signal(_HALF), Signal(_HALF)
         here = bus.adr[1:]
         kept_is_this, waits_for_this = kept.valid & (kept.slot == here), waiting.valid & (waiting.slot == here)
-        written = Cat(bus.dat_w, Mux(waits_for_this, waiting.word, 0))
         commands = Signal(HostRegister.CONTROL.layout(p.dma))
         m.d.comb += commands.eq(bus.dat_w)
-        zero = Cat(commands[name] for name in _ZEROED)
-        starts: Value = commands.run | commands.step | zero.any()
+        runs, zero = commands.run | commands.step, Cat(commands[name] for name in _ZEROED)
         allowed = Signal()
         with m.If(~exists):
             m.d.comb += allowed.eq(0)
@@ -209,7 +220,7 @@ class HostInterface(wiring.Component):
             others = (bus.dat_w & ~HostRegister.CONTROL.field("stop").mask).any()
             m.d.comb += allowed.eq(
                 bus.sel.all() & ~(busy & others) & (bus.dat_w >> len(commands.as_value()) == 0)
-                & ~(commands.run & commands.step) & ~((commands.run | commands.step) & zero.any())
+                & ~(commands.run & commands.step) & ~(runs & zero.any())
             )  # fmt: skip
         with m.Else():
             fixed, free = Signal(), Signal()
@@ -230,12 +241,11 @@ class HostInterface(wiring.Component):
                             m.d.comb += fits.eq(pointer.index + dma.length <= size)
             with m.If(bus.we & ~high & (addressed == Area.CONTROL.value)):
                 with m.If(slot == HostRegister.CONTROL):
-                    m.d.comb += refused.eq(copies.any() & (copies.all() | starts | ~fits))
+                    m.d.comb += refused.eq(copies.any() & (copies.all() | runs | zero.any() | ~fits))
                 with m.If(slot == HostRegister.DMA_ADDRESS):
                     m.d.comb += refused.eq(bus.dat_w[:2].any())
             with m.If(refused):
                 m.d.comb += allowed.eq(0)
-            starts = starts | copies.any()
 
         totals = self.issued if p.core == LANES else self.counters
         answers = {
@@ -260,18 +270,26 @@ class HostInterface(wiring.Component):
         # ------------------------------------------------ transfers
         window, asked, moves = self.window, Signal(), Signal()
         begins = bus.cyc & bus.stb & ~bus.ack & ~bus.err
-        acts = Signal()
-        m.d.sync += [bus.ack.eq(0), bus.err.eq(0), asked.eq(0)]
-        with m.If(self.zeroing):
-            zeroes.drive(m, window)
-        with m.Else():
-            m.d.comb += [
-                window.space.eq(area - 1),
-                window.address.eq(index),
-                window.written.eq(written),
-                window.read.eq(begins & allowed & in_window & ~bus.we & ~high),
-                window.write.eq(acts & in_window),
-            ]
+        # A write acts in the cycle of its answer, from registers. So no path leads from the bus to the core, but for the place of a read.
+        write, acting = self.accepted, Signal(HostRegister)
+        written = Cat(write.low, write.high)
+        acts, writes = write.valid & ~write.in_window, write.valid & write.in_window
+        m.d.comb += acting.eq(write.index)
+        m.d.sync += [
+            bus.ack.eq(0), bus.err.eq(0), asked.eq(0),
+            write.valid.eq(0), write.in_window.eq(in_window), write.area.eq(area), write.index.eq(index),
+            write.low.eq(bus.dat_w), write.high.eq(Mux(waits_for_this, waiting.word, 0)),
+        ]  # fmt: skip
+        m.d.comb += [
+            window.read_space.eq(area - 1),
+            window.read_address.eq(index),
+            # A word that does not exist may be read: the answer does not depend on it.
+            window.read.eq(begins & in_window & ~busy & ~bus.we & ~high),
+            window.write_space.eq(Mux(self.zeroes, zeroes.space, write.area - 1)),
+            window.write_address.eq(Mux(self.zeroes, zeroes.place, write.index)),
+            window.written.eq(Mux(self.zeroes, 0, written)),
+            window.write.eq((self.zeroes | writes) & self.idle),
+        ]
         with m.If(begins):
             with m.If(~allowed):
                 m.d.sync += bus.err.eq(1)
@@ -280,8 +298,8 @@ class HostInterface(wiring.Component):
                 with m.If(high):
                     m.d.sync += [waiting.valid.eq(1), waiting.slot.eq(here), waiting.word.eq(bus.dat_w)]
                 with m.Else():
-                    m.d.sync += waiting.valid.eq(0)
-                    m.d.comb += acts.eq(1)
+                    m.d.sync += [waiting.valid.eq(0), write.valid.eq(1)]
+                    m.d.comb += moves.eq(1)
             with m.Elif(high):
                 m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(kept.word)]
             with m.Elif(in_window & ~asked):
@@ -291,19 +309,24 @@ class HostInterface(wiring.Component):
                 m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(found[:32])]
                 m.d.sync += [kept.valid.eq(1), kept.slot.eq(here), kept.word.eq(found[32:])]
                 m.d.comb += moves.eq(1)
-        goes_on: Value = streams & (moves | acts)
+        goes_on: Value = streams & moves
         if dma:
             goes_on = goes_on | dma.read | dma.write
             m.d.comb += [
                 dma.found.eq(window.data), dma.wide.eq((area == Area.CODE.value) | (p.width > 32)), dma.value.eq(written),
             ]  # fmt: skip
             with m.If(dma.busy):
-                m.d.comb += [window.written.eq(dma.written), window.read.eq(dma.read), window.write.eq(dma.write)]
+                m.d.comb += [
+                    window.written.eq(dma.written), window.read.eq(dma.read), window.write.eq(dma.write),
+                    window.write_space.eq(area - 1), window.write_address.eq(index),
+                ]  # fmt: skip
         with m.If(goes_on):
             m.d.sync += pointer.index.eq(pointer.index + 1)
 
-        self._act(m, acts & ~in_window, slot, commands, written)
-        with m.If(acts & ~in_window), m.Switch(slot):
+        obeyed = Signal(commands.shape())
+        m.d.comb += obeyed.eq(write.low)
+        self._act(m, acts, acting, obeyed, written)
+        with m.If(acts), m.Switch(acting):
             with m.Case(HostRegister.STEPS):
                 m.d.sync += steps.eq(written)
             with m.Case(HostRegister.REGISTER_SIZE):
@@ -322,21 +345,25 @@ class HostInterface(wiring.Component):
                     m.d.comb += dma.set_address.eq(1)
                 with m.Case(HostRegister.DMA_LENGTH):
                     m.d.comb += dma.set_length.eq(1)
-        with m.If(acts & ~in_window & (slot == HostRegister.CONTROL)):
-            with m.If(starts):
+        with m.If(acts & (acting == HostRegister.CONTROL)):
+            with m.If(Cat(obeyed[name] for name in _STARTING if p.dma or name not in _COPIES).any()):
                 m.d.sync += pending.eq(0)
             if dma:
-                m.d.comb += [dma.begin.eq(copies.any()), dma.out.eq(copies[1:]), dma.stop.eq(commands.stop)]
-            m.d.comb += zeroes.begin.eq(zero)
-            with m.If(commands.run | commands.step):
+                m.d.comb += [
+                    dma.begin.eq(obeyed.copy_in | obeyed.copy_out),
+                    dma.out.eq(obeyed.copy_out),
+                    dma.stop.eq(obeyed.stop),
+                ]
+            m.d.comb += zeroes.begin.eq(Cat(obeyed[name] for name in _ZEROED))
+            with m.If(obeyed.run | obeyed.step):
                 m.d.sync += [
                     launched.eq(1), launched_lanes.eq(commanded),
-                    running.eq(Mux(commands.step | (steps != 0), commanded, 0)),
-                    *(one.eq(Mux(commands.step, 1, steps)) for one in left),
+                    running.eq(Mux(obeyed.step | (steps != 0), commanded, 0)),
+                    *(one.eq(Mux(obeyed.step, 1, steps)) for one in left),
                     halted.eq(halted & ~commanded), trapped.eq(trapped & ~commanded),
                     *(cause.eq(Mux(commanded[i], TrapCause.NONE, cause)) for i, cause in enumerate(causes)),
                 ]  # fmt: skip
-            with m.If(commands.stop):
+            with m.If(obeyed.stop):
                 m.d.sync += running.eq(0)
         return m
 
@@ -385,33 +412,35 @@ class _Zeroes:
         self.done = Signal()
         areas = [area for group in _ZEROED.values() for area in group]
         todo, place = Signal(len(areas)), Signal(range(max(REGISTERS, host.parameters.data_words) + 1))
-        self._space, self._place, size, self._inside = Signal(Space), place, Signal(32), Signal()
-        m.d.comb += [host.zeroing.eq(todo.any()), self._inside.eq(place < size)]
+        space, size, inside = Signal(Space), Signal(32), Signal()
+        #: where a word is written in this cycle
+        self.space, self.place = Signal(Space), Signal.like(place)
+        m.d.comb += [host.zeroing.eq(todo.any()), inside.eq(place < size)]
+        m.d.sync += [host.zeroes.eq(host.zeroing & inside & host.idle), self.space.eq(space), self.place.eq(place)]
         # The areas in their order; each takes a cycle more than it has words.
         with m.Switch(todo):
             for i, area in enumerate(areas):
                 with m.Case("-" * (len(areas) - 1 - i) + "1" + "0" * i):
                     in_registers = area in (Area.REGISTERS, Area.REGISTER_COTANGENTS)
                     m.d.comb += [
-                        self._space.eq(area.value - 1),
+                        space.eq(area.value - 1),
                         size.eq(host.register_size if in_registers else host.data_size),
-                        self.done.eq(~self._inside & host.idle & (todo == 1 << i)),
+                        self.done.eq(~inside & host.idle & (todo == 1 << i)),
                     ]
                     with m.If(host.idle):
-                        m.d.sync += place.eq(Mux(self._inside, place + 1, 0))
-                        with m.If(~self._inside):
+                        m.d.sync += place.eq(Mux(inside, place + 1, 0))
+                        with m.If(~inside):
                             m.d.sync += todo[i].eq(0)
         with m.If(self.begin.any()):
             n = len(areas) // len(_ZEROED)
             m.d.sync += [place.eq(0), todo.eq(Cat(bit.replicate(n) for bit in self.begin))]
 
-    def drive(self, m: Module, window: Any) -> None:
-        """The window, while they are set."""
-        m.d.comb += [
-            window.space.eq(self._space),
-            window.address.eq(self._place),
-            window.write.eq(self._inside & self.host.idle),
-        ]
+
+def _below(value: Value, limit: int) -> Value:
+    """value < limit, without a carry where the limit is a power of two."""
+    bits = (limit - 1).bit_length()
+    within = ~value[bits:].any()
+    return within if limit == 1 << bits else within & (value[:bits] < limit)
 
 
 def _at_most(value: Value, limit: int) -> Value:

@@ -93,6 +93,8 @@ class Lane(wiring.Component):
         self._make()
         #: the trap that the guards report, at the first write
         self.guarded = Signal(TrapCause)
+        #: whether they report one, which is known earlier
+        self.fails = Signal()
         #: BR is not 0 although it must be; valid while it is tested
         self.jumping = Signal()
         super().__init__(
@@ -219,20 +221,23 @@ class Lane(wiring.Component):
     def _commit(self, m: Module, sequencer: Any, guards: Any, ledger: Any, counters: Any, c: Committing) -> None:
         """Whether the instruction traps; its writes, which are counted, and the retirement port."""
         branch, registers, memory, commit = self.branch, self.registers, self.memory, c.commit
-        late, trap = self.guarded, Signal(TrapCause)
+        late, fails = self.guarded, self.fails
+        # Whether there is a trap is known before which trap it is.
         with m.If(commit.first):
-            m.d.comb += late.eq(Mux((guards.trap == TrapCause.NONE) & commit.drop, ledger.trap, guards.trap))
+            m.d.comb += [
+                late.eq(Mux(~guards.fails & commit.drop, ledger.trap, guards.trap)),
+                fails.eq(guards.fails | (commit.drop & (ledger.trap != TrapCause.NONE))),
+            ]
         m.d.comb += [
-            trap.eq(Mux(commit.first, late, c.early)),
-            self.trap.eq(trap),
-            self.traps.eq(trap != TrapCause.NONE),
+            self.trap.eq(Mux(commit.first, late, c.early)),
+            self.traps.eq(fails | (~commit.first & (c.early != TrapCause.NONE))),
             self.halts.eq(c.ends),
             sequencer.abandon.eq(self.traps | c.ends),
         ]
         retires = Signal()
         writes = Signal()
         m.d.comb += [
-            writes.eq(~commit.first | (late == TrapCause.NONE)),
+            writes.eq(~fails),
             retires.eq(commit.last & writes),
             branch.prepare.eq(commit.first),
             branch.commit.eq(commit.first & writes),
@@ -306,26 +311,31 @@ class Lane(wiring.Component):
         window, registers, memory = self.window, self.registers, self.memory
         space = Signal(Space)
         with m.If(self.idle):
-            m.d.sync += space.eq(window.space)
+            m.d.sync += space.eq(window.read_space)
             m.d.comb += [
-                registers.d_number.eq(window.address),
-                registers.number.eq(window.address),
+                registers.d_number.eq(window.read_address),
+                registers.number.eq(window.write_address),
                 registers.word.eq(window.written),
                 registers.cotangent.eq(window.written),
-                memory.offset.eq(window.address),
-                memory.target.eq(window.address),
+                memory.offset.eq(window.read_address),
+                memory.target.eq(window.write_address),
                 memory.word.eq(window.written),
                 memory.cotangent.eq(window.written),
             ]
-            with m.Switch(window.space):
+            with m.Switch(window.read_space):
+                with m.Case(Space.REGISTERS, Space.REGISTER_COTANGENTS):
+                    m.d.comb += registers.read.eq(window.read)
+                with m.Case(Space.DATA, Space.DATA_COTANGENTS):
+                    m.d.comb += memory.read.eq(window.read)
+            with m.Switch(window.write_space):
                 with m.Case(Space.REGISTERS):
-                    m.d.comb += [registers.read.eq(window.read), registers.write_word.eq(window.write)]
+                    m.d.comb += registers.write_word.eq(window.write)
                 with m.Case(Space.REGISTER_COTANGENTS):
-                    m.d.comb += [registers.read.eq(window.read), registers.write_cotangent.eq(window.write)]
+                    m.d.comb += registers.write_cotangent.eq(window.write)
                 with m.Case(Space.DATA):
-                    m.d.comb += [memory.read.eq(window.read), memory.write_word.eq(window.write)]
+                    m.d.comb += memory.write_word.eq(window.write)
                 with m.Case(Space.DATA_COTANGENTS):
-                    m.d.comb += [memory.read.eq(window.read), memory.write_cotangent.eq(window.write)]
+                    m.d.comb += memory.write_cotangent.eq(window.write)
         with m.Switch(space):
             with m.Case(Space.REGISTERS):
                 m.d.comb += window.data.eq(registers.d_word)
@@ -465,8 +475,11 @@ class Core(Lane):
 def code_window(m: Module, core: Any, fetched: Any, write: Any) -> None:
     """The address of the code memory: the host's while the core is idle."""
     window = core.window
-    m.d.comb += [write.addr.eq(window.address), write.data.eq(window.written)]
+    m.d.comb += [write.addr.eq(window.write_address), write.data.eq(window.written)]
     with m.If(core.idle):
-        m.d.comb += fetched.addr.eq(window.address)
-        with m.If(window.space == Space.CODE):
-            m.d.comb += [fetched.en.eq(window.read), write.en.eq(window.write)]
+        m.d.comb += [
+            fetched.addr.eq(window.read_address),
+            write.en.eq(window.write & (window.write_space == Space.CODE)),
+        ]
+        with m.If(window.read_space == Space.CODE):
+            m.d.comb += fetched.en.eq(window.read)

@@ -153,8 +153,10 @@ class LanesCore(wiring.Component):
         for i, lane in enumerate(lanes):
             addressed = self.broadcast | (self.selected == i)
             m.d.comb += [
-                lane.window.space.eq(window.space),
-                lane.window.address.eq(window.address),
+                lane.window.read_space.eq(window.read_space),
+                lane.window.read_address.eq(window.read_address),
+                lane.window.write_space.eq(window.write_space),
+                lane.window.write_address.eq(window.write_address),
                 lane.window.written.eq(window.written),
                 lane.window.read.eq(window.read),
                 lane.window.write.eq(window.write & addressed),

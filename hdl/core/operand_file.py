@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
-from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
+from retrograd.hdl.core.units.gating import any_of
 from retrograd.hdl.microword import FILE_BITS, LATCHES, PROMPT, PROMPTS, SOURCE, Select
 from retrograd.isa.microarchitecture.micro_operations import TEMPORARIES
 
@@ -79,10 +77,3 @@ class OperandFile(wiring.Component):
             # A result of this cycle arrives too late for the operand register and is selected behind it.
             m.d.comb += getattr(self, name).eq(Mux(late, self.last, word))
         return m
-
-
-def any_of(words: list[Any]) -> Any:
-    """The disjunction of the words, as a balanced tree."""
-    while len(words) > 1:
-        words = [reduce(or_, words[at : at + 2]) for at in range(0, len(words), 2)]
-    return words[0]

@@ -36,15 +36,17 @@ class Modes(wiring.Signature):
 
 
 class Window(wiring.Signature):
-    """Access to the memories while the core is idle: one word is read or written in a cycle."""
+    """Access to the memories while the core is idle: a word is read, or another is written, in a cycle."""
 
     def __init__(self) -> None:
         super().__init__(
             {
-                "space": Out(Space),
-                "address": Out(32),
+                "write_space": Out(Space),
+                "write_address": Out(32),
                 "write": Out(1),
                 "written": Out(INSTRUCTION),
+                "read_space": Out(Space),
+                "read_address": Out(32),
                 "read": Out(1),
                 #: the word that was read, in the next cycle
                 "data": In(INSTRUCTION),

@@ -18,13 +18,14 @@ from amaranth.back import rtlil
 from retrograd.hdl.bus.top import SerialCoprocessor
 from retrograd.hdl.flow.tools import NEXTPNR, YOSYS, need, run
 from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.verilog import COLLISIONS
 from retrograd.isa.files import write_file
 
 #: bits a second of the serial line
 BAUD = 115_200
 #: Picoseconds that a path of gates of an overlapped core may take, by Yosys's estimate of gates and of wires that are short. Without a target
 #: Yosys makes every path as short as it can: the core `fast` takes 15 % more LUTs then.
-_GATES = 8000
+_GATES = 6000
 #: The placer of nextpnr. It spreads cells so that their wires find room; behind its other one, `heap`, wires of a core crowd.
 _PLACER = "static"
 #: resource -> nextpnr's name
@@ -71,7 +72,7 @@ def synthesise(text: str, folder: Path, parameters: Parameters) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / "top.il", text)
     target = f"scratchpad -set abc9.D {_GATES}; " if parameters.microarchitecture.overlapped else ""
-    run(folder, YOSYS, "-q", "-p", f"{target}read_rtlil top.il; synth_ecp5 -top top -json top.json")
+    run(folder, YOSYS, "-q", "-p", f"{target}read_rtlil top.il; {COLLISIONS}; synth_ecp5 -top top -json top.json")
 
 
 def route(folder: Path, mhz: float, seed: int, *options: str) -> Placed:

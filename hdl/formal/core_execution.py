@@ -92,6 +92,7 @@ class CoreExecution:
             hooks=[
                 *((result, partial(self._name, unit)) for result, unit in zip(core.results, core.logics, strict=True)),
                 (core.guarded, self._guard),
+                (core.fails, self._fails),
                 (core.jumping, lambda word: self._early("a jump", word, 0, Phase.READ, Phase.ACCESS)),
                 (
                     core.decoder.legal,
@@ -107,6 +108,8 @@ class CoreExecution:
         self._lemmas: set[Word] = set()
         self.run = ProofRun()
         self.definitions = Definitions()
+        #: the trap of this cycle, before it was replaced
+        self._reported: Word = 0
         #: how many words were read ahead
         self._ahead = 0
 
@@ -138,8 +141,15 @@ class CoreExecution:
             self._lemmas.add(claim)
         return plain
 
+    def _fails(self, word: Word) -> Word:
+        """Oblige the core to fail if and only if its guards report a trap."""
+        trap = self.hardware.peek(self.core.guarded)
+        reported = terms.negation(terms.equal(self._reported, 0, len(self.core.guarded)))
+        self.run.oblige("a failure is a trap", terms.equal(word, reported, 1))
+        return int(trap != 0)
+
     def _guard(self, trap: Word) -> Word:
-        run = self.run
+        run, self._reported = self.run, trap
         if run.expected:
             # In all cycles but that of the first write the word is 0.
             return trap if isinstance(trap, int) and trap == 0 else self._as_expected("a trap", trap, 0)

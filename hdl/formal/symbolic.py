@@ -13,7 +13,7 @@ Evaluation is lazy: a branch that a known bit does not select is not computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from amaranth.hdl import Signal
@@ -143,6 +143,11 @@ class Symbolic:
     def memory(self, name: str) -> Any:
         """A memory by its path, such as "registers.words": a list of words, or an array term if it is unknown."""
         return self.memories[self._names[name]]
+
+    def restore(self, words: Mapping[int, Word]) -> None:
+        """Set all registers and read ports to words that they had."""
+        self.words = dict(words)
+        self._found.clear()
 
     def replace(self, signal: Signal, hook: Hook) -> None:
         """From now on the function replaces the computed word of the cell that drives the signal."""

@@ -106,8 +106,10 @@ class Probe(wiring.Component):
             self.br.eq(core.br.as_signed()),
             self.backward.eq(core.backward),
             *(getattr(self, f"counter_{i}").eq(core.counters[i]) for i in range(4)),
-            core.window.space.eq(self.space),
-            core.window.address.eq(self.address),
+            core.window.read_space.eq(self.space),
+            core.window.read_address.eq(self.address),
+            core.window.write_space.eq(self.space),
+            core.window.write_address.eq(self.address),
             core.window.write.eq(self.write),
             core.window.read.eq(self.read),
             core.window.written.eq(self.written),
@@ -131,7 +133,9 @@ class Verilated:
 
     def __init__(self, core: Core | LanesCore, folder: Path, text: str | None = None) -> None:
         self.parameters: Parameters = core.parameters
-        self._library = ctypes.CDLL(str(_build(text or convert(Probe(core), "probe"), folder, self.parameters.lanes)))
+        self._library = ctypes.CDLL(
+            str(_build(text or convert(Probe(core), "probe", undefined=True), folder, self.parameters.lanes))
+        )
         self._library.make.restype = ctypes.c_void_p
         self._library.execute.restype = ctypes.c_int64
         self._library.destroy.argtypes = [ctypes.c_void_p]
@@ -198,7 +202,7 @@ def _table(rows: Sequence[Sequence[int]], columns: int) -> NDArray[np.uint64]:
     return np.array(rows, np.uint64).reshape(-1, columns)
 
 
-_OPTIONS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert")
+_OPTIONS = ("-Wno-fatal", "-Wno-lint", "-O3", "--x-assign", "unique", "--x-initial", "fast", "--noassert")
 _FLAGS = ("-fPIC", "-std=c++20", "-DVL_TIME_CONTEXT", "-w")
 _M64 = (1 << 64) - 1
 

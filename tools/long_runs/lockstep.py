@@ -130,7 +130,7 @@ def made(name: str) -> tuple[Core | LanesCore, str]:
     """The core of a set, and its Verilog."""
     p = SETS[name].parameters
     core: Core | LanesCore = lanes_of(p) if p.core == LANES else core_of(p)
-    return core, convert(Probe(core), "probe")
+    return core, convert(Probe(core), "probe", undefined=True)
 
 
 def share(name: str, seed: int, folder: Path) -> Counter[str]:

@@ -25,6 +25,7 @@ from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.core.units.branch import BranchUnit
 from retrograd.hdl.core.units.counters import Counters
 from retrograd.hdl.core.units.discarded_cotangents import DiscardedCotangents
+from retrograd.hdl.core.units.gating import gated
 from retrograd.hdl.core.units.logic import LogicUnit
 from retrograd.hdl.core.units.multiplier import ChainedSum, Multiplier
 from retrograd.hdl.core.units.rom import RomUnit
@@ -118,7 +119,7 @@ class OverlappedCore(Core):
             at.eq(
                 Mux(sequencer.leap, leap, Mux(sequencer.restart, Mux(commit.first, branch.next_pc, self.pc), behind))
             ),
-            backward.eq(Mux(commit.first, branch.next_backward, branch.backward)),
+            behind.eq(Mux(backward, here - 1, here + 1)),
         ]
         # Whether PC is in the code is known in the cycle of the fetch after a start, and else in the next.
         starts, early, was_inside, inside, read_inside = Signal(), Signal(), Signal(), Signal(), Signal()
@@ -126,7 +127,7 @@ class OverlappedCore(Core):
         with m.If(sequencer.fetch):
             m.d.sync += [
                 here.eq(at),
-                behind.eq(Mux(backward, at - 1, at + 1)),
+                backward.eq(Mux(commit.first, branch.next_backward, branch.backward)),
                 modes.eq(Cat(given.differentiate, given.overflow, given.strict)),
                 early.eq(starts & sequencer.restart),
                 was_inside.eq(branch.inside),
@@ -258,7 +259,7 @@ class OverlappedCore(Core):
 
     def _destination(self, m: Module, c: Committing) -> tuple[Any, Any, Any]:
         numbers = [self._number(c.commit[field], c.instruction) for field in _NAMED.values()]
-        m.d.comb += self.registers.shadow.eq(Mux(self.idle, self.window.address, numbers[1]))
+        m.d.comb += self.registers.shadow.eq(Mux(self.idle, self.window.write_address, numbers[1]))
         which = [c.old["d"], *(c.old[place] for place in PLACES)]
         before = [Array(pair[k] for pair in which)[c.commit[field]] for k, field in enumerate(_NAMED.values())]
         return numbers[0], before[0], before[1]
@@ -346,13 +347,12 @@ class OverlappedCore(Core):
             m.d.comb += [
                 getattr(operands, f"write{k}").eq(slot.write),
                 getattr(operands, f"temporary{k}").eq(slot.temporary),
-                result.eq(logic.result),
             ]
+            writers = [(Writer.LOGIC, logic.result)]
             sum_fits, unit_fits = logic.fits, Const(1)
             if k == 0:
                 m.d.comb += [rom.table.eq(slot.parameter), rom.x.eq(x)]
-                with m.If(slot.writer == Writer.ROM):
-                    m.d.comb += result.eq(rom.result)
+                writers.append((Writer.ROM, rom.result))
             if k in self.multipliers:
                 m.submodules[f"multiplier{k or ''}"] = multiplier = self.multipliers[k]
                 multiplies = (slot.operation == Operation.MULSHIFT) | (slot.operation == Operation.MULROUND)
@@ -362,16 +362,15 @@ class OverlappedCore(Core):
                 m.d.comb += [chained.chain.eq(slot.chain), chained.subtract.eq(slot.difference)]
                 m.d.comb += [chained.x.eq(z), chained.product.eq(multiplier.result)]
                 sum_fits, unit_fits = Mux(slot.chain, chained.fits, logic.fits), multiplier.fits
-                with m.If(slot.writer == Writer.MULTIPLIER):
-                    m.d.comb += result.eq(chained.result)
+                writers.append((Writer.MULTIPLIER, chained.result))
             if k in self.dividers:
                 m.submodules[f"divider{k or ''}"] = divider = self.dividers[k]
                 divides = slot.operation.matches(Operation.DIVSHIFT, Operation.DIVROUND, Operation.SQRTROUND)
                 m.d.comb += [divider.start.eq(divides), divider.division.eq(slot.parameter)]
                 m.d.comb += [divider.x.eq(x), divider.y.eq(y), divider.shift.eq(slot.shift)]
                 unit_fits = Mux(slot.writer == Writer.DIVIDER, divider.fits, unit_fits)
-                with m.If(slot.writer == Writer.DIVIDER):
-                    m.d.comb += result.eq(divider.result)
+                writers.append((Writer.DIVIDER, divider.result))
+            m.d.comb += result.eq(gated((slot.writer == writer, word) for writer, word in writers))
             fits.append(sum_fits)
             units_fit.append(unit_fits)
         return [getattr(operands, f"last{k}") for k in range(self.slots)], Cat(fits), Cat(units_fit)

@@ -32,7 +32,8 @@ class OverlappedGuards(wiring.Component):
                 "units_fit": In(slots),
                 #: whether overflow traps in the instruction whose predicates arrive
                 "overflow": In(1),
-                #: the trap of the first guard that has failed so far
+                #: a guard has failed; and the trap of the first that has
+                "fails": Out(1),
                 "trap": Out(TrapCause),
             }
         )
@@ -56,8 +57,7 @@ class OverlappedGuards(wiring.Component):
             failed.append(now)
         # Of two of one order the first counts: the held one, which may be a trap that is known before execution.
         first = Signal(_FAILED)
-        with m.If(Cat(guard.valid for guard in failed).any()):
-            m.d.comb += first.valid.eq(1)
+        m.d.comb += [first.valid.eq(self.fails), self.fails.eq(Cat(guard.valid for guard in failed).any())]
         for k, guard in enumerate(failed):
             before = Cat(other.valid & (other.order <= guard.order) for other in failed[:k])
             with m.If(guard.valid & ~before.any()):

@@ -7,7 +7,7 @@ Each slot writes its results into a file of its own, from which all operands are
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -15,7 +15,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.operand_file import PORTS, any_of
+from retrograd.hdl.core.operand_file import PORTS
+from retrograd.hdl.core.units.gating import any_of, gated
 from retrograd.hdl.microcode import Selections
 from retrograd.hdl.microword import FILE_BITS, LATCHES, SOURCE, WIDE_PROMPT, WIDE_PROMPTS, Select, wide_select
 from retrograd.isa.microarchitecture.micro_operations import TEMPORARIES
@@ -111,9 +112,9 @@ class OperandNetwork(wiring.Component):
         writes: dict[str, _Source] = {}
         for name in PORTS:
             lines, known, used = told[f"{name}0"], words[f"{name}0"], self.selections[f"{name}0"].written
-            gated = _gated((lines[i], known[i]) for i in sorted(used) if i in known and i not in self._files)
+            ready = gated((lines[i], known[i]) for i in sorted(used) if i in known and i not in self._files)
             files = any_of([known[i] for i in sorted(used & self._files)] or [Const(0)])
-            writes[name] = _Source(gated, files, self._late(lines, used))
+            writes[name] = _Source(ready, files, self._late(lines, used))
             m.d.comb += getattr(self, f"{name}_written").eq(self._operand(m, f"{name}_writing", writes[name]))
         for port in self.selections:
             source = self._next(port, told[port], words[port], writes)
@@ -176,14 +177,14 @@ class OperandNetwork(wiring.Component):
             else:
                 # The multiplexer of the words is one for all operands.
                 pairs.append((first[i] | (~fresh & told[i]), Mux(fresh, self.entering[i], self.latches[i])))
-        return _Source(_gated(pairs), _gated(files), late)
+        return _Source(gated(pairs), gated(files), late)
 
     def _operand(self, m: Module, name: str, source: _Source) -> Any:
         """The operand: the registers of the words, which are zero where the operand is a result that arrives too late for them."""
         word, files = Signal(self.width, name=f"{name}_word"), Signal(self.width, name=f"{name}_files")
         late = Signal(self.slots, name=f"{name}_late")
         m.d.sync += [word.eq(source.word), files.eq(source.files), late.eq(Cat(source.late))]
-        return any_of([word, files, _gated((late[k], getattr(self, f"last{k}")) for k in range(self.slots))])
+        return any_of([word, files, gated((late[k], getattr(self, f"last{k}")) for k in range(self.slots))])
 
 
 def _is(selection: Any, number: int, used: Collection[int]) -> Any:
@@ -195,9 +196,3 @@ def _is(selection: Any, number: int, used: Collection[int]) -> Any:
             if all((number ^ other) & mask for other in others):
                 return Cat(~(selection[place] ^ (number >> place & 1)) for place in places).all()
     raise ValueError(f"selection {number} has no place in {len(selection)} bits")
-
-
-def _gated(pairs: Iterable[tuple[Any, Any]]) -> Any:
-    """The disjunction of the words whose gates are open."""
-    words = [gate.replicate(len(word)) & word for gate, word in pairs]
-    return any_of(words) if words else Const(0)

@@ -57,10 +57,12 @@ class BranchUnit(wiring.Component):
             br.eq(Mux(self.prepare & self.jump, self.target, self.br)),
             # The direction of the step. After a reversal the step undoes the step that led to this PC.
             backward.eq(self.backward ^ (self.prepare & self.flip) ^ self.turn),
-            step.eq(Mux(br == 0, 1, br.as_signed())),
             self.inside.eq((self.pc >= 0) & (self.pc < self.size)),
         ]
-        following = Mux(backward, self.pc - step, self.pc + step)
+        m.d.comb += step.eq(br.as_signed())
+        # Both sums stand ready before it is known which holds, since BR arrives late.
+        beside, there = Mux(backward, self.pc - 1, self.pc + 1), Mux(backward, self.pc - step, self.pc + step)
+        following = Mux(br == 0, beside, there)
         if self.tells:
             m.d.comb += [self.next_pc.eq(following), self.next_backward.eq(backward)]
         with m.If(self.commit | self.turn):

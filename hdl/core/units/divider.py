@@ -35,6 +35,14 @@ def _bits(division: Division, width: int) -> int:
     return width + division.s + division.rounded * (2 if division.root else 1)
 
 
+def check_shifts(width: int, divisions: Sequence[Division], shifts: Sequence[int]) -> None:
+    """Raise ValueError for a shift of x or of a quotient that is out of range."""
+    if not all(0 <= d.s <= width for d in divisions):
+        raise ValueError(f"x is shifted by 0 to {width}")
+    if not all(0 <= s <= 2 * width for s in shifts):
+        raise ValueError(f"shifts of a quotient go from 0 to {2 * width}")
+
+
 class Divider(wiring.Component):
     """Digit recurrence: one cycle for magnitudes, some digits a cycle, one for rounding and sign. The result is held until the next start.
 
@@ -54,10 +62,7 @@ class Divider(wiring.Component):
         """`flags`: with a port for whether the result is the whole quotient."""
         if digits > 2 and digits % 2:
             raise ValueError(f"{digits} digits are no pairs")
-        if not all(0 <= d.s <= width for d in divisions):
-            raise ValueError(f"x is shifted by 0 to {width}")
-        if not all(0 <= s <= 2 * width for s in shifts):
-            raise ValueError(f"shifts of a quotient go from 0 to {2 * width}")
+        check_shifts(width, divisions, shifts)
         self.width = width
         self.digits = digits
         self.flags = flags

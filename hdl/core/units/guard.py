@@ -24,7 +24,8 @@ class GuardUnit(wiring.Component):
                 #: whether overflow traps, and whether erasure traps
                 "overflow": In(1),
                 "strict": In(1),
-                #: the trap of the first guard that has failed so far
+                #: a guard has failed; and the trap of the first that has
+                "fails": Out(1),
                 "trap": Out(TrapCause),
             }
         )
@@ -37,6 +38,7 @@ class GuardUnit(wiring.Component):
         m.d.comb += [
             fails.eq(check.valid & (self.last == 0) & (self.overflow | ~check.overflow)),
             first.eq(fails & (~held.valid | (check.order < held.order))),
+            self.fails.eq(fails | held.valid),
             self.trap.eq(Mux(first, check.trap, Mux(held.valid, held.trap, TrapCause.NONE))),
         ]
         f = self.forbidden

@@ -8,6 +8,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from retrograd.hdl.core.units.gating import gated
 from retrograd.hdl.microword import Operation
 
 
@@ -81,12 +82,15 @@ class LogicUnit(wiring.Component):
             (op.ADDFITS, op.SUBFITS): ~overflow,
             (op.SELECT,): Mux(x.any(), y, self.z),
         }
-        with m.Switch(self.operation):
-            for operations, result in results.items():
-                had = [operation for operation in operations if operation.name.lower() not in self.lacks]
-                if had:
-                    with m.Case(*had):
-                        m.d.comb += self.result.eq(result)
+        # Gates in place of a multiplexer: synthesis can put the result that arrives last next to the output.
+        pairs = []
+        for operations, result in results.items():
+            had = [operation for operation in operations if operation.name.lower() not in self.lacks]
+            if had:
+                gate = Signal(name=f"is_{had[0].name.lower()}")
+                m.d.comb += gate.eq(self.operation.matches(*had))
+                pairs.append((gate, result))
+        m.d.comb += self.result.eq(gated(pairs))
         return m
 
 

@@ -28,7 +28,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.units.divider import Divider
+from retrograd.hdl.core.units.divider import Divider, check_shifts
+from retrograd.hdl.core.units.gating import gated
 from retrograd.hdl.core.units.multiplier import fits
 from retrograd.hdl.core.units.reciprocal import reciprocals
 from retrograd.hdl.microword import Division
@@ -66,10 +67,7 @@ class ScaledDivider(wiring.Component):
         """`units`: digits in each cycle; `roots`: with the divider for roots; `flags`: with a port for whether the result is the whole quotient."""
         if units.scaled is None:
             raise ValueError("these units have no scaled divider")
-        if not all(0 <= d.s <= width for d in divisions):
-            raise ValueError(f"x is shifted by 0 to {width}")
-        if not all(0 <= s <= 2 * width for s in shifts):
-            raise ValueError(f"shifts of a quotient go from 0 to {2 * width}")
+        check_shifts(width, divisions, shifts)
         self.width, self.k, self.flags = width, units.scaled, flags
         self.plans = [_Plan(d.root, d.rounded, units.rounds(d.operation, width, d.s), d.s) for d in divisions]
         self.shifts = tuple(shifts)
@@ -172,7 +170,8 @@ class ScaledDivider(wiring.Component):
         following = _carried((remains[:point], *_product(m, digit, error, "digit")))
         summands = [Signal(len(remains), name=name) for name in ("summand", "carry")]
         for word, one, other in zip(summands, _carried(first), following, strict=True):
-            m.d.comb += word.eq(Mux(begins, one << 1, other << k))
+            # Behind a multiplexer Yosys would share multipliers, with multiplexers on the way of the digit.
+            m.d.comb += word.eq(gated([(begins, (one << 1)[: len(word)]), (~begins, (other << k)[: len(word)])]))
         with m.If(begins | (left != 0)):
             m.d.sync += remains.eq(summands[0] + summands[1])
         with m.If(begins):
@@ -216,15 +215,21 @@ class ScaledDivider(wiring.Component):
 
 
 def _normalised(m: Module, word: Any) -> tuple[Any, Any]:
-    """(z, word·2^z), where its highest bit is set."""
-    size, zeros = len(word), []
-    while size > 1:
-        size //= 2
-        none, moved = Signal(name=f"none_{size}"), Signal(len(word), name=f"moved_{size}")
-        m.d.comb += [none.eq(~word[len(word) - size :].any()), moved.eq(Mux(none, word << size, word))]
-        zeros.append(none)
+    """(z, word·2^z), where its highest bit is set. The word has a power of two of bits."""
+    # Zeros in front are counted in blocks of twice the size again and again: (no bit is set, the count if one is).
+    blocks: list[tuple[Any, list[Any]]] = [(~bit, []) for bit in word]
+    while len(blocks) > 1:
+        blocks = [
+            (low & high, [*(Mux(high, c, d) for c, d in zip(below, above, strict=True)), high])
+            for (low, below), (high, above) in zip(blocks[::2], blocks[1::2], strict=True)
+        ]
+    zeros = Signal(len(blocks[0][1]), name="zeros")
+    m.d.comb += zeros.eq(Cat(blocks[0][1]))
+    for k in reversed(range(len(zeros))):
+        moved = Signal(len(word), name=f"moved_{1 << k}")
+        m.d.comb += moved.eq(Mux(zeros[k], word << (1 << k), word))
         word = moved
-    return Cat(reversed(zeros)), word
+    return zeros, word
 
 
 def _leading(word: Any, first: int, count: int) -> Any:

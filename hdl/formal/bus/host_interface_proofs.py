@@ -2,11 +2,11 @@
 """Bounded proofs of the host interface: from any of its states, while the core does anything, for all transfers of a few cycles.
 
     answered     each transfer ends within three cycles, with `ack` or `err`, and not with both
-    refused      a transfer that ends with `err` leaves every register as it would be without the transfer, and reaches no part of the core
+    refused      a transfer that ends with `err` leaves every register as it would be without the transfer, and changes no part of the core
     busy         while the core is busy, no transfer reaches its memories, PC, BR, DIR, cotangents or counters, sets modes, sizes or steps, or starts it
     halves       two halves that are written to a slot arrive together; two halves that are read are those of one moment
     other slot   a held half is dropped by a write to the low word of another slot
-    stop         a command to stop is obeyed at once
+    stop         a command to stop is obeyed in the cycle of its answer
     zeroes       a command that sets words to zero writes zeros only, while the core is idle, within the sizes; no transfer reaches a memory meanwhile
     reset        the state after reset
 
@@ -35,6 +35,8 @@ from retrograd.isa.words import Format
 
 #: cycles in which a transfer is answered, the first included
 _CYCLES = 3
+#: lines of the bus that a master drives
+_LINES = {"cyc": 1, "stb": 1, "we": 1, "adr": 30, "dat_w": 32, "sel": 4}
 _STROBES = ("set_pc", "set_br", "set_direction", "turn", "forget", "clear")
 
 
@@ -61,10 +63,15 @@ class Transfer:
     @property
     def reaches(self) -> Word:
         """Whether some cycle read or wrote a memory of the core, or strobed a setting."""
-        return _any(word for cycle in self.cycles for name, word in cycle.items() if name in _REACHING)
+        return terms.disjunction(self.changes, _any(cycle["window.read"] for cycle in self.cycles))
+
+    @property
+    def changes(self) -> Word:
+        """Whether some cycle wrote a memory of the core, or strobed a setting."""
+        return _any(word for cycle in self.cycles for name, word in cycle.items() if name in _CHANGING)
 
 
-_REACHING = ("window.read", "window.write", *_STROBES)
+_CHANGING = ("window.write", *_STROBES)
 
 
 class BusProver:
@@ -77,12 +84,14 @@ class BusProver:
         self.outputs: dict[str, Any] = {
             "run": part.run, "code_size": part.code_size, "data_size": part.data_size, "differentiate": part.modes.differentiate,
             "overflow": part.modes.overflow, "strict": part.modes.strict, "window.read": window.read, "window.write": window.write,
-            "window.space": window.space, "window.address": window.address, "window.written": window.written,
-            **{name: getattr(s, name) for name in _STROBES}, "value": s.value, "zeroing": part.zeroing,
+            "window.space": window.write_space, "window.address": window.write_address, "window.written": window.written,
+            **{name: getattr(s, name) for name in _STROBES}, "value": s.value, "zeroing": part.zeroing, "zeroed": part.zeroes,
             "register_size": part.register_size,
         }  # fmt: skip
         bus = part.bus
-        self.hardware = Symbolic(part, [*self.outputs.values(), bus.ack, bus.err, bus.dat_r])
+        self.hardware = Symbolic(
+            part, [*self.outputs.values(), bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), part.zeroes]
+        )
         ports = self.hardware.cells[0].ports_i
         self._core = {
             name: width
@@ -128,13 +137,13 @@ class BusProver:
     # ---------------------------------------------------------------- transfers
 
     def _begin(self) -> None:
-        """Any state in which no answer is given."""
+        """Any state in which no answer is given, and so no write acts: the first claim has this. No word is set to zero in the first cycle."""
         hw, bus = self.hardware, self.interface.bus
         hw.reset()
         hw.forget([])
         self._moment = 0
-        hw.poke(bus.ack, 0)
-        hw.poke(bus.err, 0)
+        for signal in (bus.ack, bus.err, self.interface.accepted.as_value(), self.interface.zeroes):
+            hw.poke(signal, 0)
 
     def _inputs(self, fixed: Mapping[str, Word]) -> dict[str, Word]:
         """The inputs from the core in this cycle: anything, except the fixed words."""
@@ -146,9 +155,9 @@ class BusProver:
     def _outputs(self) -> dict[str, Word]:
         """The outputs; `window.write` is high for the writes of transfers only, and `zeroed` for the others."""
         found = {name: self.hardware.peek(signal) for name, signal in self.outputs.items()}
-        written, zeroing = found["window.write"], found["zeroing"]
-        found["zeroed"] = terms.conjunction(written, zeroing)
-        found["window.write"] = terms.conjunction(written, terms.negation(zeroing))
+        written, zeroed = found["window.write"], found["zeroed"]
+        found["zeroed"] = terms.conjunction(written, zeroed)
+        found["window.write"] = terms.conjunction(written, terms.negation(zeroed))
         return found
 
     def _transfer(self, we: Word, adr: Word, dat: Word, sel: Word = 15, **fixed: Word) -> Transfer:
@@ -184,6 +193,10 @@ class BusProver:
     def _any_transfer(self) -> tuple[Word, Word, Word, Word]:
         return terms.unknown("we", 1), terms.unknown("adr", 30), terms.unknown("dat", 32), terms.unknown("sel", 4)
 
+    def _in_window(self, adr: Word) -> Word:
+        """Whether the address is one of a memory's word."""
+        return terms.negation(_equal(terms.piece_of(adr, 26, 4), 0, 4))
+
     # ---------------------------------------------------------------- claims
 
     def _answered(self) -> list[Fact]:
@@ -192,14 +205,28 @@ class BusProver:
         return [
             Fact("it is answered", terms.disjunction(found.acked, found.refused)),
             Fact("not by both", terms.negation(found.both)),
+            self._acts_with_its_answer(),
         ]
+
+    def _acts_with_its_answer(self) -> Fact:
+        """In the cycle after any state, with anything on the bus."""
+        hw = self.hardware
+        hw.reset()
+        hw.forget([])
+        self._moment = 0
+        lines = {f"bus__{name}": terms.unknown(name, width) for name, width in _LINES.items()}
+        hw.settle(**self._inputs({}), **lines)
+        hw.tick()
+        acts = terms.piece_of(hw.peek(self.interface.accepted.as_value()), 0, 1)
+        return Fact("a write acts with its answer", _implies(acts, hw.peek(self.interface.bus.ack)))
 
     def _refused(self) -> list[Fact]:
         self._begin()
-        hw, bus = self.hardware, self.interface.bus
+        hw, bus, part = self.hardware, self.interface.bus, self.interface
         before = dict(hw.words)
         found = self._transfer(*self._any_transfer())
-        after, hw.words, self._moment = dict(hw.words), before, 0
+        after, self._moment = dict(hw.words), 0
+        hw.restore(before)
         for _ in range(_CYCLES + 1):
             self._pause()
         # An idle core begins no instruction unless `run` is set.
@@ -211,7 +238,11 @@ class BusProver:
             for k in range(1, _CYCLES)
         ]
         premise = reduce(terms.conjunction, rests, found.refused)
-        own = {int(net.cell) for signal in (bus.ack, bus.err, bus.dat_r) for net in hw.netlist.signals[signal]}
+        own = {
+            int(net.cell)
+            for signal in (bus.ack, bus.err, bus.dat_r, part.accepted.as_value())
+            for net in hw.netlist.signals[signal]
+        }
         # The only other register without effect is the one that delays a read; it is 0 after a pause in both runs.
         same = [
             _equal(after[index], word, len(hw.cells[index].data))
@@ -220,7 +251,7 @@ class BusProver:
         ]
         return [
             Fact("the registers", reduce(terms.conjunction, same), premise),
-            Fact("the core", terms.negation(found.reaches), premise),
+            Fact("the core", terms.negation(found.changes), premise),
         ]
 
     def _busy(self) -> list[Fact]:
@@ -229,7 +260,8 @@ class BusProver:
         hw.settle(**self._inputs({"idle": 0, "begins": 0}), bus__cyc=0)
         kept = ("code_size", "data_size", "differentiate", "overflow", "strict", "run")
         before = {name: hw.peek(self.outputs[name]) for name in kept}
-        found = self._transfer(*self._any_transfer(), idle=0)
+        transfer = self._any_transfer()
+        found = self._transfer(*transfer, idle=0)
         after = self._outputs()
         facts = [
             Fact(f"{name} is kept", _equal(after[name], before[name], len(self.outputs[name])))
@@ -240,6 +272,7 @@ class BusProver:
         return [
             *facts,
             Fact("it is not started", terms.negation(started)),
+            Fact("memories are refused", found.refused, self._in_window(transfer[1])),
             Fact("the core", terms.negation(found.reaches)),
         ]
 
@@ -288,7 +321,7 @@ class BusProver:
         self._begin()
         word = terms.unknown("word", 64)
         first, second = self._slots()
-        in_window = terms.negation(_equal(terms.piece_of(first, 26, 4), 0, 4))
+        in_window = self._in_window(first)
         # The core holds the word that was read until the next read.
         low = self._transfer(0, first, 0, idle=1, window__data=word)
         high = self._transfer(0, second, 0, idle=1)
@@ -328,7 +361,7 @@ class BusProver:
         self._moment = 0
         found = self._transfer(*self._any_transfer())
         facts = []
-        for k, cycle in enumerate(found.cycles, 1):
+        for k, cycle in enumerate(found.cycles[1:], 2):
             space, at = cycle["window.space"], cycle["window.address"]
             sizes = [
                 terms.joined([(cycle[name], n), (0, 32 - n)])
@@ -343,10 +376,9 @@ class BusProver:
                 Fact(f"{name}, cycle {k}", one, cycle["zeroed"])
                 for name, one in zip(("the word", "an idle core", "the place"), holds, strict=True)
             ]
-        in_window = terms.negation(_equal(terms.piece_of(adr, 26, 4), 0, 4))
         return [
+            Fact("transfers are refused", found.refused, terms.conjunction(goes_on, self._in_window(adr))),
             *facts,
-            Fact("transfers are refused", found.refused, terms.conjunction(goes_on, in_window)),
             Fact("the core", terms.negation(found.reaches), goes_on),
         ]
 

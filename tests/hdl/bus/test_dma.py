@@ -118,6 +118,7 @@ def test_a_word_of_the_memory_takes_a_clock(bench: Any, command: int) -> None:
                 bus.ctx.set(getattr(lines, name), value)
             await bus.ctx.tick()
             bus.ctx.set(lines.cyc, 0)
+            await bus.ctx.tick()
             clocks = 0
             while bus.ctx.get(bus.made.busy):
                 await bus.ctx.tick()

@@ -30,18 +30,22 @@ FAULTS = [
     # modes are set while the core is busy
     ("allowed.eq(bus.sel.all() & (~busy | free) & ~fixed)", "allowed.eq(bus.sel.all() & ~fixed)", "busy", "code_size is kept"),
     # the core is read while it is busy
-    ("allowed.eq(~busy & (bus.sel.all() | ~bus.we))", "allowed.eq(bus.sel.all() | ~bus.we)", "busy", "the core"),
+    ("allowed.eq(~busy & (bus.sel.all() | ~bus.we))", "allowed.eq(bus.sel.all() | ~bus.we)", "busy", "memories"),
+    # a word is read while the core runs
+    ("in_window & ~busy & ~bus.we", "in_window & ~bus.we", "busy", "the core"),
+    # a write acts again without an answer
+    ("write.valid.eq(0),", "write.valid.eq(write.valid),", "answered", "a write acts"),
     # the held half is forgotten
-    ("written = Cat(bus.dat_w, Mux(waits_for_this, waiting.word, 0))", "written = Cat(bus.dat_w, Const(0, 32))", "halves written", "through the window"),
+    ("written = Cat(write.low, write.high)", "written = Cat(write.low, Const(0, 32))", "halves written", "through the window"),
     # the high half is read again at a later moment
     ("m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(kept.word)]", "m.d.sync += [bus.ack.eq(1), bus.dat_r.eq(told[32:])]", "halves read", "the cycles"),
     # the half of another slot is taken
     ("waiting.valid & (waiting.slot == here)", "waiting.valid", "other slot", "its high half is 0"),
     # a stop is lost when an instruction begins
-    ("with m.If(commands.stop):", "with m.If(commands.stop & ~self.begins):", "stop", "it stops"),
+    ("with m.If(obeyed.stop):", "with m.If(obeyed.stop & ~self.begins):", "stop", "it stops"),
     # words are set to zero beyond the size, while the core runs, or while a transfer reads them
-    ("window.write.eq(self._inside & self.host.idle)", "window.write.eq(self.host.idle)", "zeroes", "the place"),
-    ("window.write.eq(self._inside & self.host.idle)", "window.write.eq(self._inside)", "zeroes", "an idle core"),
+    ("host.zeroes.eq(host.zeroing & inside &", "host.zeroes.eq(host.zeroing &", "zeroes", "the place"),
+    ("window.write.eq((self.zeroes | writes) & self.idle)", "window.write.eq(self.zeroes | writes)", "zeroes", "an idle core"),
     ("running.any() | ~self.idle | self.zeroing)", "running.any() | ~self.idle)", "zeroes", "transfers are refused"),
     ("steps, status, busy = Signal(64, init=UNLIMITED)", "steps, status, busy = Signal(64, init=UNLIMITED - 1)", "reset", "steps"),
 ]  # fmt: skip

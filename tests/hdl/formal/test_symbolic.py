@@ -89,6 +89,16 @@ def test_a_signal_that_no_root_depends_on_is_computed_anew_in_each_cycle() -> No
         hardware.tick()
 
 
+def test_what_was_computed_is_forgotten_with_the_words_that_it_came_from() -> None:
+    made, hardware = toy()
+    hardware.settle(a=0)
+    before = dict(hardware.words)
+    hardware.tick()
+    assert hardware.peek(made.aside) == 4
+    hardware.restore(before)
+    assert hardware.peek(made.aside) == 1
+
+
 def test_copies_are_wires_up_to_a_cell_that_is_replaced() -> None:
     """x ⊕ 0, and ¬¬x as ¬(x ⊕ 1), are x; a cell with a hook is none of them."""
     even, odd, twice = Signal(2), Signal(2), Signal(2)

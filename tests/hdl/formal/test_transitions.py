@@ -102,7 +102,7 @@ def test_every_transition_is_the_tables(w: Format, name: str) -> None:
 #: (unit, its source there, the planted source, the opcode that refutes it, the first place that differs)
 FAULTS = [
     # the test of BR in the step of PC, and its least number, which has no opposite
-    ("core.units.branch", "Mux(br == 0, 1", "Mux(br[:4] == 0, 1", "goto", "PC"),
+    ("core.units.branch", "Mux(br == 0, beside", "Mux(br[:4] == 0, beside", "goto", "PC"),
     ("core.decoder", "h.negatable & least", "h.negatable & (least != least)", "goto", "the condition of an illegal"),
     # the size of the memory, and of the code
     (

@@ -160,7 +160,7 @@ def test_an_element_that_does_not_end_is_named() -> None:
 FAULTS = [
     ("core.lanes", "lane.window.write.eq(window.write & addressed)", "lane.window.write.eq(window.write)"),
     ("bus.host_interface", "halted.eq(halted & ~commanded)", "halted.eq(0)"),
-    ("bus.host_interface", "running.eq(Mux(commands.step | (steps != 0), commanded, 0))", "running.eq(-1)"),
+    ("bus.host_interface", "running.eq(Mux(obeyed.step | (steps != 0), commanded, 0))", "running.eq(-1)"),
 ]
 
 

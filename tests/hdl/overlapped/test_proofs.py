@@ -86,7 +86,7 @@ FAULTS = [
     ("core.overlapped.core", "logic.fits), multiplier.fits", "logic.fits), Const(1)", "fmul.add", "mul.add"),
     ("core.overlapped.guards", "(check.sum & over[k])", "(check.sum & ~self.holds0)", "fmov.add", "mov.xor"),
     ("core.overlapped.guards", "(check.sum & over[k])", "(check.sum & check.result)", "fmov.add", "mov.xor"),
-    ("core.core", "writes.eq(~commit.first | (late == TrapCause.NONE))", "writes.eq(1)", "fmov.add", "mov.xor"),
+    ("core.core", "writes.eq(~fails)", "writes.eq(1)", "fmov.add", "mov.xor"),
     ("core.overlapped.guards", "held.valid.eq(f.valid & (", "held.valid.eq(f.valid & ~f.valid & (", "unerase", "mov.xor"),
 ]  # fmt: skip
 

@@ -41,7 +41,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
 def simulated(tool: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The tool with Amaranth's simulator in the place of Verilator, and with no Verilog but the given text."""
     monkeypatch.setattr(tool, "Verilated", lambda core, folder, text: Simulation(core_of(core.parameters)))
-    monkeypatch.setattr(tool, "convert", lambda *_: "module probe; endmodule")
+    monkeypatch.setattr(tool, "convert", lambda *_, **__: "module probe; endmodule")
     return tool
 
 
@@ -118,7 +118,7 @@ def test_a_run_is_continued(
     assert len(store.read_text().splitlines()) == 2
     # Another core counts for itself.
     simulated.made.cache_clear()
-    monkeypatch.setattr(simulated, "convert", lambda *_: "module probe; wire x; endmodule")
+    monkeypatch.setattr(simulated, "convert", lambda *_, **__: "module probe; wire x; endmodule")
     assert "0 of 1 instructions are in the store" in run(1)[0]
 
 
