@@ -196,7 +196,6 @@ class HostInterface(wiring.Component):
         in_window = Mux(streams, pointer.area != Area.CONTROL.value, addressed != Area.CONTROL.value)
         if dma:
             # While words are copied, a host reaches slots only.
-            in_window = in_window & ~dma.busy
             with m.If(dma.busy):
                 m.d.comb += exists.eq((addressed == Area.CONTROL.value) & addresses & ~streams)
 
@@ -275,9 +274,11 @@ class HostInterface(wiring.Component):
         written = Cat(write.low, write.high)
         acts, writes = write.valid & ~write.in_window, write.valid & write.in_window
         m.d.comb += acting.eq(write.index)
+        # While words are copied, `area` and `index` are those of the copy.
         m.d.sync += [
             bus.ack.eq(0), bus.err.eq(0), asked.eq(0),
-            write.valid.eq(0), write.in_window.eq(in_window), write.area.eq(area), write.index.eq(index),
+            write.valid.eq(0), write.in_window.eq(in_window), write.area.eq(Mux(streams, pointer.area, addressed)),
+            write.index.eq(Mux(streams, pointer.index, number)),
             write.low.eq(bus.dat_w), write.high.eq(Mux(waits_for_this, waiting.word, 0)),
         ]  # fmt: skip
         m.d.comb += [

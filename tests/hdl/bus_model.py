@@ -227,7 +227,8 @@ class Model:
                 case HostRegister.MODES:
                     self.modes = word & 7
                 case HostRegister.PC:
-                    self.pc = self._wrapped(word)
+                    # A word of 64 bits with a sign
+                    self.pc = self._wrapped(word - (word >> 63 << 64))
                 case HostRegister.BR:
                     self.br = p.format.signed(word & p.format.mask)
                 case HostRegister.DIRECTION:
@@ -339,7 +340,10 @@ class Model:
         n = retired - self.retired
         assert 0 <= n <= limit, (n, limit)
         machine = self._machine()
-        outcome = machine.run(n)
+        try:
+            outcome = machine.run(n)
+        except rg.Trap as trap:
+            raise AssertionError(f"of {n} instructions one traps") from trap
         assert outcome.steps == n, (outcome, n)
         how = "halted" if status & _HALTED else "trapped" if status & _TRAPPED else "limit"
         if how == "halted":

@@ -134,13 +134,15 @@ def test_a_random_host_with_copies(bench: Any, bus_model: Any, w: Format, seed: 
     assert min(seen[how] for how in ends) > 0, seen
 
 
+#: A simulator whose script has failed is dropped within a clock cycle, and Python complains about its coroutine.
+DROPPED = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 #: what stands in host.py, and what is planted there
 FAULTS = [
     ("waiting.valid & (waiting.slot == here)", "waiting.valid"),
     ("kept.valid & (kept.slot == here)", "kept.valid"),
     ("waiting.valid.eq(0)", "waiting.valid.eq(waiting.valid)"),
-    ("running.eq(Mux(commands.step | (steps != 0), commanded, 0))", "running.eq(1)"),
-    ("place.eq(Mux(self._inside, place + 1, 0))", "place.eq(Mux(self._inside, place + 2, 0))"),
+    ("running.eq(Mux(obeyed.step | (steps != 0), commanded, 0))", "running.eq(1)"),
+    ("place.eq(Mux(inside, place + 1, 0))", "place.eq(Mux(inside, place + 2, 0))"),
     ("pointer.index.eq(pointer.index + 1)", "pointer.index.eq(pointer.index)"),
     ("pending.as_value() & ~cleared.as_value()", "pending.as_value()"),
     ("~busy & (bus.sel.all() | ~bus.we)", "(bus.sel.all() | ~bus.we)"),
@@ -149,6 +151,7 @@ FAULTS = [
 
 
 @pytest.mark.slow
+@DROPPED
 @pytest.mark.parametrize(("old", "new"), FAULTS)
 def test_a_random_host_finds_planted_faults(
     bench: Any, bus_model: Any, planted: Callable[[str, str, str], type], old: str, new: str
@@ -169,12 +172,13 @@ COPY_FAULTS = [
     ("bus.dma", "self.read.eq(outwards & ends_word & ~last)", "self.read.eq(outwards & ends_word)"),
     ("bus.host_interface", "refused.eq(bus.dat_w[:2].any())", "refused.eq(0)"),
     ("bus.host_interface", "pointer.index + dma.length <= size", "pointer.index <= size"),
+    ("bus.host_interface", "write.index.eq(Mux(streams, pointer.index, number))", "write.index.eq(index)"),
     ("bus.host_interface", "goes_on = goes_on | dma.read | dma.write", "goes_on = goes_on | dma.write"),
-    ("bus.host_interface", "in_window = in_window & ~dma.busy", "in_window = in_window"),
 ]
 
 
 @pytest.mark.slow
+@DROPPED
 @pytest.mark.parametrize(("part", "old", "new"), COPY_FAULTS)
 def test_copies_find_planted_faults(
     bench: Any, bus_model: Any, planted: Callable[[str, str, str], type], part: str, old: str, new: str
