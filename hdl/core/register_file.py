@@ -54,8 +54,12 @@ class RegisterFile(wiring.Component):
                 write.data.eq(getattr(self, what)),
                 write.en.eq(getattr(self, f"write_{what}")),
             ]
-            written, target, wrote = Signal.like(write.data, name=f"written_{what}"), Signal.like(write.addr), Signal()
             if self.transparent:
+                written, target, wrote = (
+                    Signal.like(write.data, name=f"written_{what}"),
+                    Signal.like(write.addr),
+                    Signal(),
+                )
                 m.d.sync += [written.eq(write.data), target.eq(write.addr), wrote.eq(write.en)]
             for place in PLACES:
                 port = memory.read_port()
