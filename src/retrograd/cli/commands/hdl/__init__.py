@@ -37,6 +37,10 @@ def execute(options: argparse.Namespace) -> int:
     except FileNotFoundError as error:
         tool = Path(error.filename).name if error.filename else str(error)
         raise _lacking(tool) from None
+    except ModuleNotFoundError as error:
+        if error.name != "z3":
+            raise
+        raise _lacking("z3-solver") from None
     except subprocess.CalledProcessError as error:
         tool = Path(error.cmd[0]).name
         said = (error.stderr or b"") if isinstance(error.stderr, bytes | None) else error.stderr
