@@ -38,6 +38,8 @@ class DirectMemoryAccess(wiring.Component):
     """
 
     def __init__(self, parameters: Parameters) -> None:
+        #: the low half of a word has been copied, and its high half has not
+        self.high = Signal()
         # A bit more than the number of words of the largest area.
         length = max(REGISTERS, parameters.code_words, parameters.data_words).bit_length() + 1
         super().__init__(
@@ -73,7 +75,7 @@ class DirectMemoryAccess(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         memory, address, length = self.memory, self.address, self.length
-        outwards, high, stops, ending = Signal(), Signal(), Signal(), Signal()
+        outwards, high, stops, ending = Signal(), self.high, Signal(), Signal()
         # A word from the memory is whole in the cycle after its last half.
         word, whole = Signal(64), Signal()
         ends_word, last = Signal(), Signal()

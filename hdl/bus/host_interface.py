@@ -57,6 +57,12 @@ class HostInterface(wiring.Component):
         self.zeroes = Signal()
         #: the write that was accepted in the cycle before
         self.accepted = Signal(_WRITE)
+        #: the high half that waits for its low half
+        self.waiting = Signal(_HALF)
+        #: the events that have happened, and the events that raise the interrupt line
+        events = HostRegister.INTERRUPT_PENDING.layout(p.dma)
+        self.pending = Signal(events)
+        self.enabled = Signal(events)
         #: it copies words to and from the host's memory
         self.dma = DirectMemoryAccess(p) if p.dma else None
         several = p.core == LANES
@@ -113,8 +119,7 @@ class HostInterface(wiring.Component):
             m.d.sync += last.eq(left[0] == Mux(self.begins, 2, 1))
             run = running & ~(self.begins & last)
         zeroes = _Zeroes(m, self)
-        events = HostRegister.INTERRUPT_PENDING.layout(p.dma)
-        pending, enabled = Signal(events), Signal(events)
+        pending, enabled = self.pending, self.enabled
         m.d.comb += [
             self.run.eq(run),
             busy.eq(reduce(or_, copying, running.any() | ~self.idle | self.zeroing)),
@@ -147,7 +152,7 @@ class HostInterface(wiring.Component):
                 ]
 
         # ------------------------------------------------ events: a new one is not cleared with the old ones
-        launched, cleared = Signal(), Signal(events)
+        launched, cleared = Signal(), Signal.like(pending)
         m.d.sync += pending.eq(pending.as_value() & ~cleared.as_value())
         with m.If(launched & ~running.any() & self.idle):
             m.d.sync += launched.eq(0)
@@ -200,7 +205,7 @@ class HostInterface(wiring.Component):
                 m.d.comb += exists.eq((addressed == Area.CONTROL.value) & addresses & ~streams)
 
         # ------------------------------------------------ reads and writes
-        told, kept, waiting = Signal(64), Signal(_HALF), Signal(_HALF)
+        told, kept, waiting = Signal(64), Signal(_HALF), self.waiting
         here = bus.adr[1:]
         kept_is_this, waits_for_this = kept.valid & (kept.slot == here), waiting.valid & (waiting.slot == here)
         commands = Signal(HostRegister.CONTROL.layout(p.dma))
