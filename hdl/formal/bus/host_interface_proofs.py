@@ -17,27 +17,19 @@ before them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import z3
 from retrograd.hdl.bus.host_interface import HostInterface
 from retrograd.hdl.bus.register_map import UNLIMITED, HostRegister
 from retrograd.hdl.formal import terms
+from retrograd.hdl.formal.bus.host_transfers import CYCLES, LINES, HostTransfers, any_of, implies
 from retrograd.hdl.formal.obligations import ProofResult
 from retrograd.hdl.formal.solving import truth
-from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Word
-from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
-
-#: cycles in which a transfer is answered, the first included
-_CYCLES = 3
-#: lines of the bus that a master drives
-_LINES = {"cyc": 1, "stb": 1, "we": 1, "adr": 30, "dat_w": 32, "sel": 4}
-_STROBES = ("set_pc", "set_br", "set_direction", "turn", "forget", "clear")
 
 
 class Fact(NamedTuple):
@@ -48,57 +40,12 @@ class Fact(NamedTuple):
     premise: Word = 1
 
 
-@dataclass
-class Transfer:
-    """The outcome of a transfer; each word is a term."""
-
-    acked: Word = 0
-    refused: Word = 0
-    both: Word = 0
-    #: the word that was read
-    data: Word = 0
-    #: (cycle's outputs) of each cycle
-    cycles: list[dict[str, Word]] = field(default_factory=list)
-
-    @property
-    def reaches(self) -> Word:
-        """Whether some cycle read or wrote a memory of the core, or strobed a setting."""
-        return terms.disjunction(self.changes, _any(cycle["window.read"] for cycle in self.cycles))
-
-    @property
-    def changes(self) -> Word:
-        """Whether some cycle wrote a memory of the core, or strobed a setting."""
-        return _any(word for cycle in self.cycles for name, word in cycle.items() if name in _CHANGING)
-
-
-_CHANGING = ("window.write", *_STROBES)
-
-
-class BusProver:
+class BusProver(HostTransfers):
     """The claims on the host interface of a co-processor of this format. `interface`: another one, to test that it is refuted."""
 
     def __init__(self, w: Format, seconds: float = 60, interface: type[HostInterface] = HostInterface) -> None:
+        super().__init__(w, interface)
         self.seconds = seconds
-        self.interface = part = interface(Parameters(w, code_words=8, data_words=4))
-        s, window = part.settings, part.window
-        self.outputs: dict[str, Any] = {
-            "run": part.run, "code_size": part.code_size, "data_size": part.data_size, "differentiate": part.modes.differentiate,
-            "overflow": part.modes.overflow, "strict": part.modes.strict, "window.read": window.read, "window.write": window.write,
-            "window.space": window.write_space, "window.address": window.write_address, "window.written": window.written,
-            **{name: getattr(s, name) for name in _STROBES}, "value": s.value, "zeroing": part.zeroing, "zeroed": part.zeroes,
-            "register_size": part.register_size,
-        }  # fmt: skip
-        bus = part.bus
-        self.hardware = Symbolic(
-            part, [*self.outputs.values(), bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), part.zeroes]
-        )
-        ports = self.hardware.cells[0].ports_i
-        self._core = {
-            name: width
-            for name, (_, width) in ports.items()
-            if not name.startswith("bus__") and name not in ("clk", "rst")
-        }
-        self._moment = 0
 
     def claims(self) -> dict[str, Callable[[], list[Fact]]]:
         """name -> the facts that must hold, made by executing the interface."""
@@ -134,69 +81,6 @@ class BusProver:
                     break
         return ProofResult(name, not wrong, time.monotonic() - begun, 0, wrong, not wrong)
 
-    # ---------------------------------------------------------------- transfers
-
-    def _begin(self) -> None:
-        """Any state in which no answer is given, and so no write acts: the first claim has this. No word is set to zero in the first cycle."""
-        hw, bus = self.hardware, self.interface.bus
-        hw.reset()
-        hw.forget([])
-        self._moment = 0
-        for signal in (bus.ack, bus.err, self.interface.accepted.as_value(), self.interface.zeroes):
-            hw.poke(signal, 0)
-
-    def _inputs(self, fixed: Mapping[str, Word]) -> dict[str, Word]:
-        """The inputs from the core in this cycle: anything, except the fixed words."""
-        self._moment += 1
-        return {
-            name: fixed.get(name, terms.unknown(f"{name}@{self._moment}", width)) for name, width in self._core.items()
-        }
-
-    def _outputs(self) -> dict[str, Word]:
-        """The outputs; `window.write` is high for the writes of transfers only, and `zeroed` for the others."""
-        found = {name: self.hardware.peek(signal) for name, signal in self.outputs.items()}
-        written, zeroed = found["window.write"], found["zeroed"]
-        found["zeroed"] = terms.conjunction(written, zeroed)
-        found["window.write"] = terms.conjunction(written, terms.negation(zeroed))
-        return found
-
-    def _transfer(self, we: Word, adr: Word, dat: Word, sel: Word = 15, **fixed: Word) -> Transfer:
-        """Hold a transfer for as many cycles as it may take. `fixed`: inputs from the core."""
-        hw, bus, out = self.hardware, self.interface.bus, Transfer()
-        active: Word = 1
-        for _ in range(_CYCLES):
-            hw.settle(
-                **self._inputs(fixed),
-                bus__cyc=active,
-                bus__stb=active,
-                bus__we=we,
-                bus__adr=adr,
-                bus__sel=sel,
-                bus__dat_w=dat,
-            )
-            ack, err = (terms.conjunction(active, hw.peek(signal)) for signal in (bus.ack, bus.err))
-            out.data = terms.choice(ack, hw.peek(bus.dat_r), out.data, 32)
-            out.acked, out.refused = terms.disjunction(out.acked, ack), terms.disjunction(out.refused, err)
-            out.both = terms.disjunction(out.both, terms.conjunction(hw.peek(bus.ack), hw.peek(bus.err)))
-            out.cycles.append(self._outputs())
-            active = terms.conjunction(active, terms.negation(terms.disjunction(ack, err)))
-            hw.tick()
-        self._pause(**fixed)
-        return out
-
-    def _pause(self, **fixed: Word) -> None:
-        """A cycle without a transfer."""
-        self.hardware.settle(**self._inputs(fixed), bus__cyc=0, bus__stb=0)
-        self.hardware.tick()
-        self.hardware.settle()
-
-    def _any_transfer(self) -> tuple[Word, Word, Word, Word]:
-        return terms.unknown("we", 1), terms.unknown("adr", 30), terms.unknown("dat", 32), terms.unknown("sel", 4)
-
-    def _in_window(self, adr: Word) -> Word:
-        """Whether the address is one of a memory's word."""
-        return terms.negation(_equal(terms.piece_of(adr, 26, 4), 0, 4))
-
     # ---------------------------------------------------------------- claims
 
     def _answered(self) -> list[Fact]:
@@ -214,11 +98,11 @@ class BusProver:
         hw.reset()
         hw.forget([])
         self._moment = 0
-        lines = {f"bus__{name}": terms.unknown(name, width) for name, width in _LINES.items()}
+        lines = {f"bus__{name}": terms.unknown(name, width) for name, width in LINES.items()}
         hw.settle(**self._inputs({}), **lines)
         hw.tick()
         acts = terms.piece_of(hw.peek(self.interface.accepted.as_value()), 0, 1)
-        return Fact("a write acts with its answer", _implies(acts, hw.peek(self.interface.bus.ack)))
+        return Fact("a write acts with its answer", implies(acts, hw.peek(self.interface.bus.ack)))
 
     def _refused(self) -> list[Fact]:
         self._begin()
@@ -227,15 +111,15 @@ class BusProver:
         found = self._transfer(*self._any_transfer())
         after, self._moment = dict(hw.words), 0
         hw.restore(before)
-        for _ in range(_CYCLES + 1):
+        for _ in range(CYCLES + 1):
             self._pause()
         # An idle core begins no instruction unless `run` is set.
         rests = [
-            _implies(
+            implies(
                 terms.conjunction(terms.unknown(f"idle@{k}", 1), terms.negation(found.cycles[k - 1]["run"])),
                 terms.unknown(f"idle@{k + 1}", 1),
             )
-            for k in range(1, _CYCLES)
+            for k in range(1, CYCLES)
         ]
         premise = reduce(terms.conjunction, rests, found.refused)
         own = {
@@ -245,7 +129,7 @@ class BusProver:
         }
         # The only other register without effect is the one that delays a read; it is 0 after a pause in both runs.
         same = [
-            _equal(after[index], word, len(hw.cells[index].data))
+            terms.equal(after[index], word, len(hw.cells[index].data))
             for index, word in hw.words.items()
             if index not in own
         ]
@@ -264,7 +148,7 @@ class BusProver:
         found = self._transfer(*transfer, idle=0)
         after = self._outputs()
         facts = [
-            Fact(f"{name} is kept", _equal(after[name], before[name], len(self.outputs[name])))
+            Fact(f"{name} is kept", terms.equal(after[name], before[name], len(self.outputs[name])))
             for name in kept
             if name != "run"
         ]
@@ -291,11 +175,11 @@ class BusProver:
         second = self._transfer(1, low, y, idle=1)
         whole = terms.joined([(y, 32), (x, 32)])
         through = [
-            terms.disjunction(terms.negation(cycle["window.write"]), _equal(cycle["window.written"], whole, 64))
+            terms.disjunction(terms.negation(cycle["window.write"]), terms.equal(cycle["window.written"], whole, 64))
             for cycle in second.cycles
         ]
         acked = terms.conjunction(first.acked, second.acked)
-        wrote = terms.conjunction(acked, _any(cycle["window.write"] for cycle in second.cycles))
+        wrote = terms.conjunction(acked, any_of(cycle["window.write"] for cycle in second.cycles))
         facts = [Fact("through the window", reduce(terms.conjunction, through), wrote)]
         self._begin()
         steps = HostRegister.STEPS.value * 2
@@ -303,7 +187,7 @@ class BusProver:
         writes = [self._transfer(1, steps + 1, x, **idle), self._transfer(1, steps, y, **idle)]
         reads = [self._transfer(0, steps, 0, **idle), self._transfer(0, steps + 1, 0, **idle)]
         acked = reduce(terms.conjunction, [one.acked for one in (*writes, *reads)])
-        back = terms.conjunction(_equal(reads[0].data, y, 32), _equal(reads[1].data, x, 32))
+        back = terms.conjunction(terms.equal(reads[0].data, y, 32), terms.equal(reads[1].data, x, 32))
         return [*facts, Fact("read back", back, acked)]
 
     def _read(self) -> list[Fact]:
@@ -312,11 +196,11 @@ class BusProver:
         self._begin()
         counter = HostRegister.CYCLES.value * 2
         low = self._transfer(0, counter, 0)
-        moments = [terms.unknown(f"counters__0@{k + 1}", 64) for k in range(_CYCLES)]
+        moments = [terms.unknown(f"counters__0@{k + 1}", 64) for k in range(CYCLES)]
         self._pause()
         high = self._transfer(0, counter + 1, 0)
         whole = terms.joined([(low.data, 32), (high.data, 32)])
-        one = _any(_equal(whole, moment, 64) for moment in moments)
+        one = any_of(terms.equal(whole, moment, 64) for moment in moments)
         facts.append(Fact("the cycles", one, terms.conjunction(low.acked, high.acked)))
         self._begin()
         word = terms.unknown("word", 64)
@@ -327,22 +211,22 @@ class BusProver:
         high = self._transfer(0, second, 0, idle=1)
         whole = terms.joined([(low.data, 32), (high.data, 32)])
         acked = reduce(terms.conjunction, (low.acked, high.acked, in_window))
-        return [*facts, Fact("the window", _equal(whole, word, 64), acked)]
+        return [*facts, Fact("the window", terms.equal(whole, word, 64), acked)]
 
     def _other_slot(self) -> list[Fact]:
         self._begin()
         _, high = self._slots()
         other = terms.unknown("other", 29)
         x, y = terms.unknown("x", 32), terms.unknown("y", 32)
-        differs = terms.negation(_equal(other, terms.part(high, 1, 29), 29))
+        differs = terms.negation(terms.equal(other, terms.part(high, 1, 29), 29))
         first = self._transfer(1, high, x, idle=1)
         second = self._transfer(1, terms.joined([(0, 1), (other, 29)]), y, idle=1)
         alone = terms.joined([(y, 32), (0, 32)])
         through = [
-            terms.disjunction(terms.negation(cycle["window.write"]), _equal(cycle["window.written"], alone, 64))
+            terms.disjunction(terms.negation(cycle["window.write"]), terms.equal(cycle["window.written"], alone, 64))
             for cycle in second.cycles
         ]
-        wrote = _any(cycle["window.write"] for cycle in second.cycles)
+        wrote = any_of(cycle["window.write"] for cycle in second.cycles)
         premise = reduce(terms.conjunction, (differs, first.acked, second.acked, wrote))
         return [Fact("its high half is 0", reduce(terms.conjunction, through), premise)]
 
@@ -371,7 +255,7 @@ class BusProver:
             size = terms.choice(terms.piece_of(space, 1, 1), sizes[0], sizes[1], 32)
             less = terms.apply("u<", 1, [32, 32], [at, size])
             inside = terms.conjunction(terms.negation(terms.piece_of(space, 2, 1)), less)
-            holds = [_equal(cycle["window.written"], 0, 64), terms.unknown(f"idle@{k}", 1), inside]
+            holds = [terms.equal(cycle["window.written"], 0, 64), terms.unknown(f"idle@{k}", 1), inside]
             facts += [
                 Fact(f"{name}, cycle {k}", one, cycle["zeroed"])
                 for name, one in zip(("the word", "an idle core", "the place"), holds, strict=True)
@@ -395,21 +279,9 @@ class BusProver:
             "strict": 0,
         }
         facts = [
-            Fact(name, _equal(hw.peek(self.outputs[name]), word, len(self.outputs[name])))
+            Fact(name, terms.equal(hw.peek(self.outputs[name]), word, len(self.outputs[name])))
             for name, word in expected.items()
         ]
         low = self._transfer(0, HostRegister.STEPS.value * 2, 0)
         high = self._transfer(0, HostRegister.STEPS.value * 2 + 1, 0)
-        return [*facts, Fact("steps", _equal(terms.joined([(low.data, 32), (high.data, 32)]), UNLIMITED, 64))]
-
-
-def _equal(x: Word, y: Word, width: int) -> Word:
-    return terms.equal(x, y, width)
-
-
-def _implies(x: Word, y: Word) -> Word:
-    return terms.disjunction(terms.negation(x), y)
-
-
-def _any(bits: Iterator[Word] | Sequence[Word]) -> Word:
-    return reduce(terms.disjunction, bits, 0)
+        return [*facts, Fact("steps", terms.equal(terms.joined([(low.data, 32), (high.data, 32)]), UNLIMITED, 64))]
