@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from retrograd.hdl.formal.bus.copies_proofs import CopyingBusProver
 from retrograd.hdl.formal.bus.dma_proofs import CopyProver
 from retrograd.hdl.formal.bus.host_interface_proofs import BusProver
 from retrograd.hdl.formal.obligations import ProofResult
@@ -14,6 +15,8 @@ from retrograd.isa.words import Format
 PART_CLAIM = "its function"
 #: names of the parts, as the command line takes them
 PARTS = (*UNITS, "bus")
+#: the provers of the bus: of the host interface without and with direct memory access, and of direct memory access
+_BUS = (BusProver, CopyingBusProver, CopyProver)
 
 
 def part_claims(w: Format, parts: Collection[str], core: str = "small") -> dict[str, str]:
@@ -21,7 +24,7 @@ def part_claims(w: Format, parts: Collection[str], core: str = "small") -> dict[
     found = {}
     if {*parts} & {*UNITS}:
         found = {claim.name: claim.unit for claim in UnitProver(w, core=core).claims() if claim.unit in parts}
-    bus = [*BusProver(w).claims(), *CopyProver(w).claims()] if "bus" in parts else []
+    bus = [name for prover in _BUS for name in prover(w).claims()] if "bus" in parts else []
     return found | dict.fromkeys(bus, "bus")
 
 
@@ -33,5 +36,6 @@ def prove_parts(
         units = UnitProver(w, seconds=seconds, core=core)
         yield from (units.prove(claim) for claim in units.claims() if claim.unit in parts)
     if "bus" in parts:
-        for bus in (BusProver(w, seconds), CopyProver(w, seconds)):
+        for prover in _BUS:
+            bus = prover(w, seconds)
             yield from (bus.prove(name) for name in bus.claims())

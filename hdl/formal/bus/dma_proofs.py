@@ -28,7 +28,7 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
 #: signals of a transfer
-_TRANSFER = ("cyc", "stb", "we", "adr", "sel", "dat_w", "cti", "bte")
+TRANSFER = ("cyc", "stb", "we", "adr", "sel", "dat_w", "cti", "bte")
 
 
 class CopyProver:
@@ -38,7 +38,7 @@ class CopyProver:
         self.seconds = seconds
         self.unit = part = unit(Parameters(w, code_words=8, data_words=4, dma=True))
         memory = part.memory
-        self._signals = {name: getattr(memory, name) for name in _TRANSFER} | {
+        self._signals = {name: getattr(memory, name) for name in TRANSFER} | {
             name: getattr(part, name) for name in ("busy", "write", "read")
         }
         self._hardware = Symbolic(part, [*self._signals.values()])
@@ -96,7 +96,7 @@ class CopyProver:
     def _held(self) -> tuple[Word, Word]:
         before, after, premise = self._step()
         unanswered = terms.conjunction(_not(before["memory__ack"]), _not(before["memory__err"]))
-        holds = terms.conjunction(self._same(before, after, _TRANSFER), after["busy"])
+        holds = terms.conjunction(self._same(before, after, TRANSFER), after["busy"])
         return reduce(terms.conjunction, (premise, before["cyc"], unanswered)), holds
 
     def _carried_out(self, before: dict[str, Word], premise: Word) -> Word:

@@ -11,7 +11,7 @@
     reset        the state after reset
 
 A master holds a transfer until it is answered. The states are all states of the registers, so the bounds limit the transfers, and not the time
-before them.
+before them. `copies_proofs.py` proves the same of an interface with direct memory access, whether a copy goes on or not, and more of its copies.
 """
 
 from __future__ import annotations
@@ -43,34 +43,43 @@ class Fact(NamedTuple):
 class BusProver(HostTransfers):
     """The claims on the host interface of a co-processor of this format. `interface`: another one, to test that it is refuted."""
 
+    #: the part in the names of claims
+    part = "host interface"
+
     def __init__(self, w: Format, seconds: float = 60, interface: type[HostInterface] = HostInterface) -> None:
         super().__init__(w, interface)
         self.seconds = seconds
 
     def claims(self) -> dict[str, Callable[[], list[Fact]]]:
         """name -> the facts that must hold, made by executing the interface."""
+        return {f"{self.part}: {name}": facts for name, facts in self._claims().items()}
+
+    def _claims(self) -> dict[str, Callable[[], list[Fact]]]:
         return {
-            "host interface: answered": self._answered,
-            "host interface: refused": self._refused,
-            "host interface: busy": self._busy,
-            "host interface: halves written": self._written,
-            "host interface: halves read": self._read,
-            "host interface: other slot": self._other_slot,
-            "host interface: stop": self._stop,
-            "host interface: zeroes": self._zeroes,
-            "host interface: reset": self._reset,
+            "answered": self._answered,
+            "refused": self._refused,
+            "busy": self._busy,
+            "halves written": self._written,
+            "halves read": self._read,
+            "other slot": self._other_slot,
+            "stop": self._stop,
+            "zeroes": self._zeroes,
+            "reset": self._reset,
         }
 
     def prove(self, name: str) -> ProofResult:
         """The result of one claim."""
         begun, wrong = time.monotonic(), ""
+        # The premise of the last fact, which some state satisfies.
+        possible: Word | None = None
         for fact in self.claims()[name]():
             solver = z3.Solver()
             solver.set("timeout", int(1000 * self.seconds))
             solver.add(truth(fact.premise))
-            if solver.check() != z3.sat:
+            if fact.premise is not possible and solver.check() != z3.sat:
                 wrong = f"{fact.name}: no state satisfies the premise"
                 break
+            possible = fact.premise
             solver.add(z3.Not(truth(fact.holds)))
             match solver.check():
                 case z3.sat:
@@ -106,58 +115,38 @@ class BusProver(HostTransfers):
 
     def _refused(self) -> list[Fact]:
         self._begin()
-        hw, bus, part = self.hardware, self.interface.bus, self.interface
-        before = dict(hw.words)
-        found = self._transfer(*self._any_transfer())
-        after, self._moment = dict(hw.words), 0
-        hw.restore(before)
-        for _ in range(CYCLES + 1):
-            self._pause()
-        # An idle core begins no instruction unless `run` is set.
-        rests = [
-            implies(
-                terms.conjunction(terms.unknown(f"idle@{k}", 1), terms.negation(found.cycles[k - 1]["run"])),
-                terms.unknown(f"idle@{k + 1}", 1),
-            )
-            for k in range(1, CYCLES)
-        ]
-        premise = reduce(terms.conjunction, rests, found.refused)
-        own = {
-            int(net.cell)
-            for signal in (bus.ack, bus.err, bus.dat_r, part.accepted.as_value())
-            for net in hw.netlist.signals[signal]
-        }
-        # The only other register without effect is the one that delays a read; it is 0 after a pause in both runs.
-        same = [
-            terms.equal(after[index], word, len(hw.cells[index].data))
-            for index, word in hw.words.items()
-            if index not in own
-        ]
+        found, _, same, _ = self._beside_none(*self._any_transfer())
+        premise = reduce(terms.conjunction, (self._rests(found), self._belongs(found.cycles[0]), found.refused))
         return [
-            Fact("the registers", reduce(terms.conjunction, same), premise),
+            *(Fact("the registers", one, premise) for one in same),
             Fact("the core", terms.negation(found.changes), premise),
         ]
 
     def _busy(self) -> list[Fact]:
+        return self._spared(idle=0)
+
+    def _spared(self, **fixed: Word) -> list[Fact]:
+        """No transfer reaches a core with these inputs, or, without any, a core while words are copied."""
         self._begin()
         hw = self.hardware
-        hw.settle(**self._inputs({"idle": 0, "begins": 0}), bus__cyc=0)
+        hw.settle(**self._inputs({"begins": 0} | fixed), bus__cyc=0)
         kept = ("code_size", "data_size", "differentiate", "overflow", "strict", "run")
         before = {name: hw.peek(self.outputs[name]) for name in kept}
         transfer = self._any_transfer()
-        found = self._transfer(*transfer, idle=0)
+        found = self._transfer(*transfer, **fixed)
+        busy = 1 if fixed else found.cycles[0]["copying"]
         after = self._outputs()
         facts = [
-            Fact(f"{name} is kept", terms.equal(after[name], before[name], len(self.outputs[name])))
+            Fact(f"{name} is kept", terms.equal(after[name], before[name], len(self.outputs[name])), busy)
             for name in kept
             if name != "run"
         ]
         started = terms.conjunction(after["run"], terms.negation(before["run"]))
         return [
             *facts,
-            Fact("it is not started", terms.negation(started)),
-            Fact("memories are refused", found.refused, self._in_window(transfer[1])),
-            Fact("the core", terms.negation(found.reaches)),
+            Fact("it is not started", terms.negation(started), busy),
+            Fact("memories are refused", found.refused, terms.conjunction(busy, self._in_window(transfer[1]))),
+            Fact("the core", terms.negation(found.reaches), busy),
         ]
 
     def _slots(self) -> tuple[Word, Word]:
@@ -277,7 +266,7 @@ class BusProver(HostTransfers):
             "differentiate": 0,
             "overflow": 0,
             "strict": 0,
-        }
+        } | ({"copying": 0, "memory.cyc": 0} if self.dma else {})
         facts = [
             Fact(name, terms.equal(hw.peek(self.outputs[name]), word, len(self.outputs[name])))
             for name, word in expected.items()

@@ -1,7 +1,9 @@
 # amaranth: UnusedElaboratable=no
 """Transfers on the bus of a host interface, executed on terms, from any of its states, while the core does anything.
 
-begin → transfer → transfer …      each transfer is held until its answer, for `CYCLES` cycles at most, and a cycle without one follows
+    begin → transfer → transfer …      each transfer is held until its answer, for `CYCLES` cycles at most, and a cycle without one follows
+
+Reads and writes of the core's memories by a copy are kept apart from those of transfers.
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
+from amaranth.hdl import Signal
 from retrograd.hdl.bus.host_interface import HostInterface
+from retrograd.hdl.bus.register_map import HostRegister
 from retrograd.hdl.formal import terms
+from retrograd.hdl.formal.bus.dma_proofs import TRANSFER
 from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Word
 from retrograd.hdl.parameters import Parameters
@@ -36,15 +41,17 @@ class Transfer:
     data: Word = 0
     #: (cycle's outputs) of each cycle
     cycles: list[dict[str, Word]] = field(default_factory=list)
+    #: the outputs of the cycle behind them, without a transfer
+    behind: dict[str, Word] = field(default_factory=dict)
 
     @property
     def reaches(self) -> Word:
-        """Whether some cycle read or wrote a memory of the core, or strobed a setting."""
+        """Whether it read or wrote a memory of the core, or strobed a setting, in some cycle."""
         return terms.disjunction(self.changes, any_of(cycle["window.read"] for cycle in self.cycles))
 
     @property
     def changes(self) -> Word:
-        """Whether some cycle wrote a memory of the core, or strobed a setting."""
+        """Whether it wrote a memory of the core, or strobed a setting, in some cycle."""
         return any_of(word for cycle in self.cycles for name, word in cycle.items() if name in _CHANGING)
 
 
@@ -54,8 +61,11 @@ _CHANGING = ("window.write", *_STROBES)
 class HostTransfers:
     """The host interface of a co-processor of this format, or another one in its place."""
 
+    #: whether the hardware has direct memory access
+    dma = False
+
     def __init__(self, w: Format, interface: type[HostInterface] = HostInterface) -> None:
-        self.interface = part = interface(Parameters(w, code_words=8, data_words=4))
+        self.interface = part = interface(Parameters(w, code_words=8, data_words=4, dma=self.dma))
         s, window = part.settings, part.window
         self.outputs: dict[str, Any] = {
             "run": part.run, "code_size": part.code_size, "data_size": part.data_size, "differentiate": part.modes.differentiate,
@@ -64,6 +74,12 @@ class HostTransfers:
             **{name: getattr(s, name) for name in _STROBES}, "value": s.value, "zeroing": part.zeroing, "zeroed": part.zeroes,
             "register_size": part.register_size,
         }  # fmt: skip
+        if part.dma:
+            self.outputs |= {
+                "copying": part.dma.busy, "copy.read": part.dma.read, "copy.write": part.dma.write, "copy.length": part.dma.length,
+                "copy.high": part.dma.high, "window.read_space": window.read_space, "window.read_address": window.read_address,
+            }  # fmt: skip
+            self.outputs |= {f"memory.{name}": getattr(part.dma.memory, name) for name in TRANSFER}
         bus = part.bus
         self.hardware = Symbolic(
             part, [*self.outputs.values(), bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), part.zeroes]
@@ -93,17 +109,20 @@ class HostTransfers:
         }
 
     def _outputs(self) -> dict[str, Word]:
-        """The outputs; `window.write` is high for the writes of transfers only, and `zeroed` for the others."""
+        """The outputs; `window.read` and `window.write` are high for transfers only, and `zeroed` for writes of zeros. With the others they are `reads` and `writes`."""
         found = {name: self.hardware.peek(signal) for name, signal in self.outputs.items()}
-        written, zeroed = found["window.write"], found["zeroed"]
+        found |= {"reads": found["window.read"], "writes": found["window.write"]}
+        copying = found.setdefault("copying", 0)
+        copied, given = (terms.conjunction(copying, found.get(name, 0)) for name in ("copy.write", "copy.read"))
+        written, zeroed = terms.conjunction(found["writes"], terms.negation(copied)), found["zeroed"]
         found["zeroed"] = terms.conjunction(written, zeroed)
         found["window.write"] = terms.conjunction(written, terms.negation(zeroed))
+        found["window.read"] = terms.conjunction(found["reads"], terms.negation(given))
         return found
 
-    def _transfer(self, we: Word, adr: Word, dat: Word, sel: Word = 15, **fixed: Word) -> Transfer:
-        """Hold a transfer for as many cycles as it may take. `fixed`: inputs from the core."""
+    def _transfer(self, we: Word, adr: Word, dat: Word, sel: Word = 15, active: Word = 1, **fixed: Word) -> Transfer:
+        """Hold a transfer for as many cycles as it may take. `active`: 0 for none; `fixed`: inputs from the core."""
         hw, bus, out = self.hardware, self.interface.bus, Transfer()
-        active: Word = 1
         for _ in range(CYCLES):
             hw.settle(
                 **self._inputs(fixed),
@@ -121,21 +140,64 @@ class HostTransfers:
             out.cycles.append(self._outputs())
             active = terms.conjunction(active, terms.negation(terms.disjunction(ack, err)))
             hw.tick()
-        self._pause(**fixed)
+        out.behind = self._pause(**fixed)
         return out
 
-    def _pause(self, **fixed: Word) -> None:
-        """A cycle without a transfer."""
+    def _pause(self, **fixed: Word) -> dict[str, Word]:
+        """A cycle without a transfer, and its outputs."""
         self.hardware.settle(**self._inputs(fixed), bus__cyc=0, bus__stb=0)
+        found = self._outputs()
         self.hardware.tick()
         self.hardware.settle()
+        return found
 
-    def _any_transfer(self) -> tuple[Word, Word, Word, Word]:
-        return terms.unknown("we", 1), terms.unknown("adr", 30), terms.unknown("dat", 32), terms.unknown("sel", 4)
+    def _any_transfer(self, which: str = "") -> tuple[Word, Word, Word, Word]:
+        we, adr, dat, sel = (terms.unknown(which + name, LINES[name]) for name in ("we", "adr", "dat_w", "sel"))
+        return we, adr, dat, sel
 
     def _in_window(self, adr: Word) -> Word:
-        """Whether the address is one of a memory's word."""
-        return terms.negation(terms.equal(terms.piece_of(adr, 26, 4), 0, 4))
+        """Whether the address is that of a word of a memory, or of STREAM."""
+        area = terms.negation(terms.equal(terms.piece_of(adr, 26, 4), 0, 4))
+        return terms.disjunction(area, terms.equal(terms.piece_of(adr, 1, 29), HostRegister.STREAM.value, 29))
+
+    def _beside_none(
+        self, *transfer: Word, but: Sequence[Signal] = (), **fixed: Word
+    ) -> tuple[Transfer, Transfer, list[Word], list[tuple[Word, Word]]]:
+        """A transfer, none from the same state, whether each register is then equal, except the bus and `but`, and the words of `but` after both."""
+        hw, bus, part = self.hardware, self.interface.bus, self.interface
+        before = dict(hw.words)
+        found = self._transfer(*transfer, **fixed)
+        after, words, self._moment = dict(hw.words), [hw.peek(signal) for signal in but], 0
+        hw.restore(before)
+        none = self._transfer(*self._any_transfer("free "), active=0, **fixed)
+        own = {
+            int(net.cell)
+            for signal in (bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), *but)
+            for net in hw.netlist.signals[signal]
+        }
+        # The only other register without effect is the one that delays a read; it is 0 after a pause in both runs.
+        same = [
+            terms.equal(after[index], word, len(hw.cells[index].data))
+            for index, word in hw.words.items()
+            if index not in own
+        ]
+        pairs = [(word, hw.peek(signal)) for word, signal in zip(words, but, strict=True)]
+        return found, none, same, pairs
+
+    def _belongs(self, cycle: dict[str, Word]) -> Word:
+        """Whether a transfer to the host's memory belongs to a copy: the claim `one at a time` has this of every state that is reached."""
+        return implies(cycle.get("memory.cyc", 0), cycle["copying"])
+
+    def _rests(self, found: Transfer) -> Word:
+        """The assumption that an idle core begins no instruction unless `run` is set."""
+        rests = [
+            implies(
+                terms.conjunction(terms.unknown(f"idle@{k}", 1), terms.negation(found.cycles[k - 1]["run"])),
+                terms.unknown(f"idle@{k + 1}", 1),
+            )
+            for k in range(1, CYCLES)
+        ]
+        return reduce(terms.conjunction, rests)
 
 
 def implies(x: Word, y: Word) -> Word:

@@ -1,10 +1,12 @@
-"""The host interface: bounded proofs from any of its states, and faults that must be refuted."""
+"""The host interface, without and with direct memory access: bounded proofs from any of its states, and faults that must be refuted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
+from retrograd.hdl.bus import host_interface
+from retrograd.hdl.formal.bus.copies_proofs import CopyingBusProver
 from retrograd.hdl.formal.bus.host_interface_proofs import BusProver
 from retrograd.isa.words import Format
 
@@ -14,8 +16,9 @@ Plant = Callable[[str, str, str], type]
 
 @pytest.mark.share(0)
 @pytest.mark.parametrize("width", [8, pytest.param(64, marks=pytest.mark.slow)])
-def test_every_claim(width: int) -> None:
-    prover = BusProver(Format(width, width // 2))
+@pytest.mark.parametrize("prover_of", [BusProver, CopyingBusProver])
+def test_every_claim(prover_of: type[BusProver], width: int) -> None:
+    prover = prover_of(Format(width, width // 2))
     for name in prover.claims():
         found = prover.prove(name)
         assert (found.holds, found.witnessed) == (True, True), (name, found.counterexample)
@@ -51,14 +54,79 @@ FAULTS = [
 ]  # fmt: skip
 
 
+#: the same, of the claims on copies
+COPY_FAULTS = [
+    # a run and a copy begin together; words are set to zero during a copy
+    ("(copies.all() | runs |", "(copies.all() |", "one at a time", "cycle 3"),
+    ("copies.all() | runs | zero.any()", "copies.all() | runs", "one at a time", "cycle 3"),
+    # a copy is not busy
+    ("reduce(or_, copying, running.any()", "reduce(or_, [], running.any()", "core in a copy", "code_size is kept"),
+    # STREAM is read during a copy
+    ("exists.eq((addressed == Area.CONTROL.value) & addresses & ~streams)", "exists.eq((addressed == Area.CONTROL.value) & addresses)", "core in a copy", "memories are refused"),
+    # a transfer reads in the middle of a copy
+    ("window.read.eq(dma.read)", "window.read.eq(dma.read | begins)", "words of a copy", "none is added or changed: reads"),
+    # the address on the bus is the place of a word that is copied
+    ("index.eq(Mux(reduce(or_, copying, streams), pointer.index, number))", "index.eq(Mux(streams, pointer.index, number))", "words of a copy", "none is added or changed: writes"),
+    ("area.eq(Mux(reduce(or_, copying, streams), pointer.area, addressed))", "area.eq(Mux(streams, pointer.area, addressed))", "words of a copy", "none is added or changed: writes"),
+    # a transfer takes the place of a word
+    ("window.write.eq(dma.write)", "window.write.eq(dma.write & ~begins)", "words of a copy", "none is lost: writes"),
+    # slots are written during a copy
+    ("(~busy | free) & ~fixed", "(~busy | free | Cat(*copying)) & ~fixed", "slots in a copy", "other registers"),
+    # a write to a slot acts on the index of the copy
+    ("write.index.eq(Mux(streams, pointer.index, number))", "write.index.eq(index)", "slots in a copy", "other registers"),
+    ("write.index.eq(Mux(streams, pointer.index, number))", "write.index.eq(index)", "stop of a copy", "the copy ends"),
+    # a refused write discards a held half; events stay enabled
+    ("with m.If(~allowed):\n                m.d.sync += bus.err.eq(1)", "with m.If(~allowed):\n                m.d.sync += [bus.err.eq(1), waiting.valid.eq(0)]", "slots in a copy", "the held half"),
+    ("m.d.sync += enabled.eq(written)", "m.d.sync += enabled.eq(written | enabled.as_value())", "slots in a copy", "events are enabled"),
+    # events are cleared as soon as they are enabled; a clear clears all; a clear clears nothing
+    ("m.d.sync += enabled.eq(written)", "m.d.sync += [enabled.eq(written), pending.eq(0)]", "slots in a copy", "no other write clears events"),
+    ("m.d.comb += cleared.eq(written)", "m.d.comb += cleared.eq(~0)", "slots in a copy", "other events are kept"),
+    ("pending.as_value() & ~cleared.as_value()", "pending.as_value()", "slots in a copy", "events are cleared"),
+    # no stop is accepted during a copy; it does not reach the copy
+    ("~(busy & others)", "~(busy & others) & ~Cat(*copying)", "stop of a copy", "it is accepted"),
+    ("dma.stop.eq(obeyed.stop)", "dma.stop.eq(0)", "stop of a copy", "the copy ends"),
+    # a stop moves the words
+    ("goes_on | dma.read | dma.write", "goes_on | dma.read | dma.write | dma.stop", "stop of a copy", "no other words: writes"),
+]  # fmt: skip
+#: the same, in direct memory access
+UNIT_FAULTS = [
+    # a transfer goes on without a copy
+    ("[memory.cyc.eq(0), self.busy.eq(0), self.failed.eq(1)]", "[self.busy.eq(0), self.failed.eq(1)]", "one at a time", "cycle 2"),
+    # a copy is stopped in the middle of a word
+    ("~high & (stops | (length == 0))", "stops | (length == 0)", "stop of a copy", "at the end of a word"),
+]  # fmt: skip
+
+
 @pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("old", "new", "claim", "fact"),
     [pytest.param(*case, marks=[] if k % 4 == 0 else [pytest.mark.slow]) for k, case in enumerate(FAULTS)],
     ids=[claim + ": " + fact for _, _, claim, fact in FAULTS],
 )
-def test_planted_faults_are_refuted(planted: Plant, old: str, new: str, claim: str, fact: str) -> None:
-    interface = planted("bus.host_interface", old, new)
-    found = BusProver(Q8, interface=interface).prove(f"host interface: {claim}")
+@pytest.mark.parametrize("prover_of", [BusProver, pytest.param(CopyingBusProver, marks=pytest.mark.slow)])
+def test_planted_faults_are_refuted(
+    planted: Plant, prover_of: type[BusProver], old: str, new: str, claim: str, fact: str
+) -> None:
+    _is_refuted(prover_of(Q8, interface=planted("bus.host_interface", old, new)), claim, fact)
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize(
+    ("unit", "old", "new", "claim", "fact"),
+    [
+        pytest.param(unit, *case, id=f"{case[2]}: {case[3]}", marks=[] if k % 4 == 0 else [pytest.mark.slow])
+        for unit, cases in (("bus.host_interface", COPY_FAULTS), ("bus.dma", UNIT_FAULTS))
+        for k, case in enumerate(cases)
+    ],
+)
+def test_planted_faults_of_copies_are_refuted(
+    planted: Plant, unit: str, old: str, new: str, claim: str, fact: str
+) -> None:
+    planted(unit, old, new)
+    _is_refuted(CopyingBusProver(Q8, interface=host_interface.HostInterface), claim, fact)
+
+
+def _is_refuted(prover: BusProver, claim: str, fact: str) -> None:
+    found = prover.prove(f"{prover.part}: {claim}")
     assert not found.holds
     assert found.counterexample.startswith(fact)
