@@ -1,0 +1,166 @@
+"""Place and route the cores for an ECP5-85F, and make the tables of their sizes and clocks for docs/coprocessor.md.
+
+    python tools/measure_sizes.py [--seeds N] [CASE ...]      such as "lanes 2 Q16.16"; all cases unless some are named
+
+Each result is the document of `retrograd hdl synth --json`. It is stored in docs/reference/sizes.json as soon as it is known; results of
+other cases stay. `python tools/measure_cycles.py docs` then writes the tables, and the times at the clocks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from retrograd.isa.files import write_file
+
+from retrograd import Format
+from retrograd.presentation.tables import markdown
+
+RESULTS = Path(__file__).resolve().parent.parent / "docs" / "reference" / "sizes.json"
+SCHEMA = "retrograd.synth/1"
+SMALL, LARGE = Format(32, 16), Format(64, 32)
+#: resources of an ECP5-85F
+DEVICE = {"luts": 83_640, "registers": 83_640, "multipliers": 156, "memories": 208}
+_RESOURCES = ("LUTs", "Registers", "Multipliers", "Block RAMs")
+
+
+class Case(NamedTuple):
+    """A core that is placed and routed."""
+
+    core: str
+    lanes: int
+    format: Format
+
+    def __str__(self) -> str:
+        return f"{self.core} {self.lanes} {self.format}"
+
+    @property
+    def title(self) -> str:
+        """The name of the core in tables."""
+        return f"lanes, N = {self.lanes}" if self.core == "lanes" else self.core
+
+
+CASES = (
+    Case("small", 1, SMALL),
+    Case("small", 1, LARGE),
+    Case("fast", 1, SMALL),
+    Case("lanes", 2, SMALL),
+    Case("lanes", 4, SMALL),
+)
+Results = dict[Case, dict[str, Any]]
+
+
+def results() -> Results:
+    """The stored results, in the order of the cases. Raises ValueError for a result of another schema or case."""
+    found: Results = {}
+    for document in json.loads(RESULTS.read_text("utf-8"))["results"]:
+        case = Case(document["core"], document["lanes"], Format(**document["format"]))
+        if document["schema"] != SCHEMA or case not in CASES:
+            raise ValueError(f"{RESULTS.name}: {document['schema']} of {case}")
+        found[case] = document
+    return {case: found[case] for case in CASES if case in found}
+
+
+def store(document: Mapping[str, Any]) -> None:
+    """Add a document of `retrograd hdl synth --json`, or replace that of the same case."""
+    case = Case(document["core"], document["lanes"], Format(**document["format"]))
+    found = (results() if RESULTS.exists() else {}) | {case: dict(document)}
+    text = json.dumps({"results": [found[case] for case in CASES if case in found]}, indent=1)
+    write_file(RESULTS, text + "\n")
+
+
+def measure(case: Case, seeds: int) -> dict[str, Any]:
+    """Place and route; the document. Raises subprocess.CalledProcessError."""
+    lanes = ("--lanes", str(case.lanes)) if case.core == "lanes" else ()
+    w = case.format
+    with tempfile.TemporaryDirectory() as folder:
+        command = (
+            sys.executable, "-m", "retrograd.cli.main", "hdl", "synth", "--json", "--format", f"{w.width},{w.frac}", "--core", case.core,
+            *lanes, "--seeds", str(seeds), "--folder", folder,
+        )  # fmt: skip
+        document: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return document
+
+
+def clock(document: Mapping[str, Any]) -> float:
+    """The median clock of the seeds, in MHz."""
+    return round(float(median(placed["mhz"] for placed in document["seeds"])), 1)
+
+
+def clocks(found: Results) -> dict[tuple[str, Format], float]:
+    """Core and format -> its clock, for the cores with one lane."""
+    return {(case.core, case.format): clock(document) for case, document in found.items() if case.core != "lanes"}
+
+
+def _area(document: Mapping[str, Any]) -> list[str]:
+    thousands = (f"{document[name] / 1000:.1f} k" for name in ("luts", "registers"))
+    return [*thousands, str(document["multipliers"]), str(document["memories"])]
+
+
+def sizes_table(found: Results) -> str:
+    """The resources and clocks of the cores with one lane."""
+    rows = [["Core", "Format", *_RESOURCES, "Clock, MHz", "least", "greatest", "Seeds"]]
+    for case, document in found.items():
+        if case.core != "lanes":
+            each = [placed["mhz"] for placed in document["seeds"]]
+            spread = [f"{mhz:.1f}" for mhz in (clock(document), min(each), max(each))]
+            rows.append([case.title, str(case.format), *_area(document), *spread, str(len(each))])
+    text: str = markdown(rows, right=range(2, len(rows[0])))
+    return text
+
+
+def lanes_table(found: Results, throughput: Sequence[float]) -> str:
+    """The resources, clocks and instructions a second of the cores small and lanes.
+
+    `throughput`: the instructions a cycle of one lane, forward and back.
+    """
+    rates = ("Instructions a cycle, forward", "back, D = 1", "Millions a second, forward", "back, D = 1")
+    rows = [["Core", *_RESOURCES, "Clock, MHz", "Seeds", *rates]]
+    some = {case: d for case, d in found.items() if case.core in ("small", "lanes") and case.format == SMALL}
+    for case, document in some.items():
+        mhz, cycle = clock(document), [case.lanes * each for each in throughput]
+        known = f"{mhz:.1f}", str(len(document["seeds"]))
+        cells = [*known, *(f"{x:.2f}" for x in cycle), *(f"{x * mhz:.1f}" for x in cycle)]
+        rows.append([case.title, *_area(document), *cells])
+    return "\n".join([markdown(rows, right=range(1, len(rows[0]))), "", _another_lane(some)])
+
+
+def _another_lane(some: Results) -> str:
+    """The resources of one more lane, from the largest two cores; and the lanes that the device holds."""
+    *_, (fewer, less), (more, most) = some.items()
+    lane = {name: (most[name] - less[name]) / (more.lanes - fewer.lanes) for name in DEVICE}
+    room = {name: more.lanes + int((DEVICE[name] - most[name]) / lane[name]) for name in DEVICE}
+    scarce = min(room, key=room.__getitem__)
+    what = {"luts": "LUTs", "registers": "registers", "multipliers": "multipliers", "memories": "block RAMs"}
+    return (
+        f"One more lane takes {lane['luts'] / 1000:.1f} k LUTs, {lane['registers'] / 1000:.1f} k registers, "
+        f"{lane['multipliers']:.0f} multipliers and {lane['memories']:.0f} block RAMs. "
+        f"By these numbers the {what[scarce]} of an ECP5-85F ({DEVICE[scarce]:,}) suffice for {room[scarce]} lanes."
+    )
+
+
+def main(arguments: Iterable[str] | None = None) -> int:
+    """Place and route the cases, and store their results."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--seeds", type=int, default=3, help="placements of each case (default: 3)")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(map(str, CASES))} (default: all)")
+    options = parser.parse_args(None if arguments is None else [*arguments])
+    named = {str(case): case for case in CASES}
+    if unknown := [name for name in options.cases if name not in named]:
+        parser.error(f"there is no case {', '.join(unknown)}")
+    for name in options.cases or named:
+        document = measure(named[name], options.seeds)
+        store(document)
+        print(f"{name}: {document['luts']} LUTs, {clock(document)} MHz", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
