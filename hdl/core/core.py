@@ -131,6 +131,7 @@ class Lane(wiring.Component):
         self.registers = RegisterFile(width)
         self.memory = MemoryPort(width, p.data_words)
         self.branch = BranchUnit(p)
+        self.ledger = DiscardedCotangents(width)
         self.operands = OperandFile(width, code.constants, code.prompts)
         self.logic = LogicUnit(width)
         self.multiplier = Multiplier(width, code.products, code.halves, p.microarchitecture.multiplier)
@@ -148,7 +149,7 @@ class Lane(wiring.Component):
         m.submodules.memory = memory = self.memory
         m.submodules.operands = operands = self.operands
         m.submodules.guards = guards = GuardUnit(width)
-        m.submodules.ledger = ledger = DiscardedCotangents(width)
+        m.submodules.ledger = ledger = self.ledger
         m.submodules.counters = counters = Counters(width)
         phase, now, head, instruction = control.phase, control.now, control.head, control.instruction
         _, overflow, strict = control.modes

@@ -39,6 +39,13 @@ class LanesCore(wiring.Component):
         self.decoder = Decoder(p.width)
         self.code = MemoryData(shape=INSTRUCTION, depth=p.code_words, init=[])
         self.lanes: Sequence[Lane] = [Lane(p, self.microcode, self.decoder) for _ in range(p.lanes)]
+        #: at a fetch the lanes that are chosen; then the lanes that execute the instruction, its direction, and the lanes that leave it
+        self.chosen = Signal(p.lanes)
+        self.live = Signal(p.lanes)
+        self.backwards = Signal()
+        self.leaves = [Signal(name=f"leaves{i}") for i in range(p.lanes)]
+        #: the calls that each lane is in
+        self.depths = [Signal(DEPTH, name=f"depth{i}") for i in range(p.lanes)]
         super().__init__(
             {
                 #: the lanes that may begin instructions; an instruction that has begun completes
@@ -79,21 +86,23 @@ class LanesCore(wiring.Component):
         # ------------------------------------------------ fetch: the lanes of the first rank
         # A lane that may begin in the cycle before the fetch does begin: a host lowers `run` when it sees that a lane begins.
         able = Signal(len(lanes))
-        first, chosen = self._choose(m, able, [self._depth(m, lane, control) for lane in lanes])
+        first, chosen = self._choose(m, able, control)
         bits = (self.parameters.code_words - 1).bit_length()
-        live, stops, backward = Signal(len(lanes)), Signal(len(lanes)), Signal()
+        live, backward = self.live, self.backwards
+        stays = Cat(bit & ~leaves for bit, leaves in zip(live, self.leaves, strict=True))
+        goes_on = Cat(bit & ~leaves for bit, leaves in zip(self.run, self.leaves, strict=True))
         m.d.comb += [fetched.addr.eq(first[:bits] ^ first[bits].replicate(bits)), self.decoder.backward.eq(backward)]
         with m.If(phase == Phase.FETCH):
             m.d.sync += [live.eq(chosen), backward.eq(first[bits])]
             m.d.comb += self.begins.eq(chosen)
         with m.Else():
-            m.d.sync += live.eq(live & ~stops)
+            m.d.sync += live.eq(stays)
 
         # ------------------------------------------------ the lanes, each with a mask on its changes of state
         for i, lane in enumerate(lanes):
             m.submodules[f"lane{i}"] = inner = Module()
-            commit, leaves = Signal(COMMIT, name=f"commit{i}"), Signal(name=f"leaves{i}")
-            m.d.comb += [commit.eq(Mux(live[i], Value.cast(sequencer.commit), 0)), stops[i].eq(leaves)]
+            commit, leaves = Signal(COMMIT, name=f"commit{i}"), self.leaves[i]
+            m.d.comb += commit.eq(Mux(live[i], Value.cast(sequencer.commit), 0))
             m.d.comb += [
                 lane.begins.eq(self.begins[i]),
                 lane.code_size.eq(self.code_size),
@@ -102,11 +111,10 @@ class LanesCore(wiring.Component):
             own = control._replace(commit=commit, abandon=leaves, apart=leaves | ~live[i])
             lane.data_path(inner, own)
             m.d.comb += [self.halts[i].eq(lane.halts), self.traps[i].eq(lane.traps), self.trap[i].eq(lane.trap)]
-        stay, goes_on = (live & ~stops).any(), self.run & ~stops
         m.d.sync += able.eq(goes_on)
         m.d.comb += [
             # An instruction goes on as long as one lane takes part.
-            sequencer.abandon.eq((phase != Phase.IDLE) & (phase != Phase.FETCH) & ~stay),
+            sequencer.abandon.eq((phase != Phase.IDLE) & (phase != Phase.FETCH) & ~stays.any()),
             sequencer.run.eq(goes_on.any()),
         ]
         self._count(m, phase, control)
@@ -114,28 +122,26 @@ class LanesCore(wiring.Component):
         code_window(m, self, fetched, code_memory.write_port())
         return m
 
-    def _choose(self, m: Module, able: Value, depths: Sequence[Value]) -> tuple[Any, Any]:
+    def _choose(self, m: Module, able: Value, control: Control) -> tuple[Any, Any]:
         """The least rank of the lanes that are able to begin, and the lanes that have it."""
         bits = (self.parameters.code_words - 1).bit_length()
         ranks = []
         for i, lane in enumerate(self.lanes):
+            self._count_calls(m, lane, self.depths[i], control)
             address = lane.pc[:bits]
             rank = Signal(bits + DEPTH + 2, name=f"rank{i}")
-            m.d.comb += rank.eq(Cat(address ^ lane.backward.replicate(bits), lane.backward, ~depths[i], ~able[i]))
+            m.d.comb += rank.eq(Cat(address ^ lane.backward.replicate(bits), lane.backward, ~self.depths[i], ~able[i]))
             ranks.append(rank)
         first = _least(m, ranks)
-        chosen = Signal(len(ranks))
-        m.d.comb += chosen.eq(able & Cat(rank == first for rank in ranks))
-        return first, chosen
+        m.d.comb += self.chosen.eq(able & Cat(rank == first for rank in ranks))
+        return first, self.chosen
 
-    def _depth(self, m: Module, lane: Lane, control: Control) -> Signal:
+    def _count_calls(self, m: Module, lane: Lane, depth: Signal, control: Control) -> None:
         """The calls that the lane is in: a call that retires with BR = 0 leaves for its procedure, and else comes back."""
-        depth = Signal(DEPTH)
         with m.If(lane.branch.commit & control.instruction.op.matches(*CALLS)):
             m.d.sync += depth.eq(Mux(lane.br == 0, depth + 1, depth - 1))
         with m.If(lane.settings.set_pc):
             m.d.sync += depth.eq(0)
-        return depth
 
     def _count(self, m: Module, phase: Any, control: Control) -> None:
         """Cycles and number of the instructions that retire in at least one lane."""

@@ -13,7 +13,10 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import z3
+from amaranth.hdl import Signal
+from amaranth.lib import wiring
 from retrograd.hdl.control_store import DispatchPart, control_store
+from retrograd.hdl.core.core import Lane
 from retrograd.hdl.core.cores import core_of
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.dispatch import dispatch_address
@@ -21,7 +24,7 @@ from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.claims import distinguishes
 from retrograd.hdl.formal.lazy_definitions import Definitions
 from retrograd.hdl.formal.obligations import Obligations, Stuck
-from retrograd.hdl.formal.symbolic import Symbolic
+from retrograd.hdl.formal.symbolic import Hook, Symbolic
 from retrograd.hdl.formal.terms import Term, Word
 from retrograd.hdl.formal.unit_functions import UnitFunctions
 from retrograd.hdl.microcode import Microcode
@@ -84,10 +87,11 @@ class CoreExecution:
     ) -> None:
         self.w = w
         self.seconds = seconds
-        self.core = core = core_of(Parameters(w, code_words=8, data_words=4, core=core_name), microcode)
+        whole, self.core = self._made(Parameters(w, code_words=8, data_words=4, core=core_name), microcode)
+        core = self.core
         self.units = UnitFunctions(core, w)
         self.hardware = self.units.hardware = Symbolic(
-            core,
+            whole,
             [core.pc, core.br, core.backward, core.idle, core.begins, core.traps, core.trap, core.halts, core.phase],
             hooks=[
                 *((result, partial(self._name, unit)) for result, unit in zip(core.results, core.logics, strict=True)),
@@ -100,9 +104,11 @@ class CoreExecution:
                 ),
                 (core.branch.inside, lambda word: self._early("PC outside the code", word, 1, Phase.FETCH)),
                 (core.memory.valid, lambda word: self._early("an address outside", word, 1, Phase.ACCESS)),
+                *self._own_hooks(),
             ],
             decide=self._decide,
-            given=self.units.given,
+            given=[*self.units.given, *self._given()],
+            inside=self.inside,
         )
         #: proved facts about the logic unit, for all operands
         self._lemmas: set[Word] = set()
@@ -112,6 +118,40 @@ class CoreExecution:
         self._reported: Word = 0
         #: how many words were read ahead
         self._ahead = 0
+
+    # ---------------------------------------------------------------- of a core with several data paths, see `LaneExecution`
+
+    #: the path of the data path's memories
+    inside = ""
+
+    def _selection(self) -> dict[str, Word]:
+        """The inputs by which the host selects the data path."""
+        return {}
+
+    def _made(self, p: Parameters, microcode: Microcode | None) -> tuple[wiring.Component, Lane]:
+        """The core, and its data path."""
+        core = core_of(p, microcode)
+        return core, core
+
+    def _own_hooks(self) -> list[tuple[Signal, Hook]]:
+        """Words that are replaced besides those of the data path."""
+        return []
+
+    def _given(self) -> list[tuple[Signal, Callable[[], Word]]]:
+        """Signals that are arbitrary."""
+        return []
+
+    def _run(self, runs: bool) -> Word:
+        """The input that allows instructions to begin."""
+        return int(runs)
+
+    def _advance(self) -> None:
+        """Advance by one cycle."""
+        self.units.advance()
+
+    def _ended(self) -> bool:
+        """Whether the instruction that has begun has ended."""
+        return bool(self.hardware.peek(self.core.idle))
 
     # ---------------------------------------------------------------- words that are replaced
 
@@ -227,7 +267,7 @@ class CoreExecution:
         for name, most in (("code_size", core.parameters.code_words), ("data_size", core.parameters.data_words)):
             self.run.assume(terms.apply("u<=", 1, [sizes[name].width] * 2, [sizes[name], most]))
         hw.settle(
-            **sizes, modes__differentiate=int(lifted), modes__overflow=terms.unknown("overflow", 1),
+            **sizes, **self._selection(), modes__differentiate=int(lifted), modes__overflow=terms.unknown("overflow", 1),
             modes__strict=1 if strict else terms.unknown("strict", 1), settings__forget=int(cleared),
         )  # fmt: skip
         # One idle cycle: the previous instruction may have trapped or halted.
@@ -306,18 +346,18 @@ class CoreExecution:
         pair = opcode, TABLE.inverse(opcode)
         most = _BEFORE + max(table_cycles(o, self.w, True, same) for o in pair for same in (False, True))
         hw, core = self.hardware, self.core
-        hw.settle(run=1)
+        hw.settle(run=self._run(True))
         begun, cycles = False, 0
         for _ in range(most):
+            if begun and self._ended():
+                return cycles
             if hw.peek(core.begins):
                 begun = True
-                hw.settle(run=0)
-            elif begun and hw.peek(core.idle):
-                return cycles
+                hw.settle(run=self._run(False))
             if hw.peek(core.traps):
                 if not self.run.trapped:
                     raise Stuck("traps in all states")
                 self.run.cause = hw.peek(core.trap)
-            self.units.advance()
+            self._advance()
             cycles += begun
         raise Stuck("the instruction does not end" if begun else "the instruction does not begin")

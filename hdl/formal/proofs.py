@@ -21,12 +21,14 @@ from typing import Any
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.claims import Claim, ClaimKind, always_traps, claims, jumps, provable, trap_codes
 from retrograd.hdl.formal.core_execution import TRAP_PLACES, CoreExecution
+from retrograd.hdl.formal.lanes.execution import LaneExecution
 from retrograd.hdl.formal.obligations import ProofResult, Stuck, Undecided
 from retrograd.hdl.formal.table_steps import Compared, begin_by_table
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.microword import TRAPS
 from retrograd.isa.derivatives.cotangent_steps import cotangent_step
 from retrograd.isa.entries import Opcode
+from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -41,7 +43,7 @@ class Prover:
 
     def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60, core: str = "small") -> None:
         self.w = w
-        self._execution = CoreExecution(w, microcode, seconds, core)
+        self._execution = (LaneExecution if core == LANES else CoreExecution)(w, microcode, seconds, core)
 
     @property
     def seconds(self) -> float:

@@ -31,8 +31,8 @@ class Symbolic:
     """A component with a clock. Its initial state is that after reset.
 
     `roots`: signals to observe; cells that they never depend on are not executed. `hooks`: functions that replace the computed word
-    of a signal. `given`: functions for signals that are not computed from the hardware; cells that only they depend on are not
-    executed. `decide(truth)`: True or False if that is known, else None; it decides whether two addresses are equal.
+    of a signal. `given`: functions for signals that are not computed from the hardware, registers or not; cells that only they depend on
+    are not executed. `inside`: the path of memories that are named without it. `decide(truth)`: True or False if that is known, else None; it decides whether two addresses are equal.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Symbolic:
         hooks: Sequence[tuple[Signal, Hook]] = (),
         given: Sequence[tuple[Signal, Callable[[], Word]]] = (),
         decide: Callable[[Term], bool | None] = lambda truth: None,
+        inside: str = "",
     ) -> None:
         self.netlist = netlist_of(component)
         self.cells: list[Any] = self.netlist.cells
@@ -64,14 +65,15 @@ class Symbolic:
         for index in self._needed:
             match self.cells[index]:
                 case nir.Memory() as cell:
-                    self._names[".".join((*self.netlist.modules[cell.module_idx].name[1:], cell.name))] = index
+                    path = ".".join((*self.netlist.modules[cell.module_idx].name[1:], cell.name))
+                    self._names[path.removeprefix(inside)] = index
         self.reset()
 
     def reset(self) -> None:
         """The state after reset."""
         self.inputs.clear()
         self._found.clear()
-        for index in self._needed:
+        for index in self._needed - self._given.keys():
             match self.cells[index]:
                 case nir.FlipFlop() as cell:
                     self.words[index] = cell.init
@@ -167,7 +169,7 @@ class Symbolic:
         """On to the next cycle."""
         after: dict[int, Word] = {}
         writes: list[tuple[int, Word, Word, Word]] = []
-        for index in self._needed:
+        for index in self._needed - self._given.keys():
             match self.cells[index]:
                 case nir.FlipFlop() as cell:
                     after[index] = self._gather(cell.data)

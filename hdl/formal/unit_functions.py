@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from amaranth.hdl import Signal
-from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.core import Lane
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.formal import terms
 from retrograd.hdl.formal.symbolic import Symbolic
@@ -32,7 +32,7 @@ class UnitFunctions:
 
     hardware: Symbolic
 
-    def __init__(self, core: Core, w: Format) -> None:
+    def __init__(self, core: Lane, w: Format) -> None:
         self._core, self._w = core, w
         self._idle = 0
         self.begin()

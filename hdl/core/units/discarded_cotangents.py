@@ -22,6 +22,11 @@ class DiscardedCotangents(wiring.Component):
     def __init__(self, width: int, chained: bool = False) -> None:
         """`chained`: a point may be crossed in the cycle in which the next cotangent arrives."""
         self.chained = chained
+        #: the number of points crossed; the last point at which a nonzero cotangent was lost, if there is one, and the direction there
+        self.crossed = Signal(POINT)
+        self.lost = Signal(POINT)
+        self.known = Signal()
+        self.lost_turned = Signal()
         super().__init__(
             {
                 #: the cotangent that would be discarded
@@ -43,8 +48,8 @@ class DiscardedCotangents(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        crossed, point, lost = Signal(POINT), Signal(POINT), Signal(POINT)
-        known, lost_turned, back = Signal(), Signal(), Signal()
+        crossed, lost, known, lost_turned = self.crossed, self.lost, self.known, self.lost_turned
+        point, back = Signal(POINT), Signal()
         m.d.comb += point.eq(Mux(self.turned, crossed - 1, crossed))
         meets: Value = known & (lost == point) & (lost_turned != self.turned)
         if self.chained:

@@ -218,12 +218,12 @@ class Parser(argparse.ArgumentParser):
                 action.help = f"{action.help} (default: {action.default})"
 
     def core_option(self, lanes: str | None = None) -> None:
-        """--core; with `lanes`, also the core lanes and --lanes, whose default is this text."""
+        """--core; with `lanes`, also the core lanes, and --lanes, whose default is this text, unless it is empty."""
         more = "" if lanes is None else ", lanes"
         self.add_argument(
             "--core", metavar="CORE", default="small", help=f"the co-processor's core: small (the default), fast{more}"
         )
-        if lanes is not None:
+        if lanes:
             self.add_argument("--lanes", metavar="N", help=f"data paths of the core lanes (default: {lanes})")
 
     def technology_options(self, tech: str) -> None:

@@ -159,7 +159,8 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["verilog", "--core", "lanes", "--lanes", "65"], "RG0507", "a core has 1 to 64 lanes"),
         (["verilog", "--core", "lanes", "--lanes", "two"], "RG0507", "`two` is no integer"),
         (["verilog", "--lanes", "2"], "RG0512", "--lanes is for the core lanes, and not for small"),
-        (["formal", "neg", "--core", "lanes"], "RG1125", "there is no core `lanes`"),
+        (["formal", "bus", "--core", "lanes"], "RG0507", "there is no opcode `bus`"),
+        (["formal", "mask"], "RG0507", "there is no opcode `mask`"),
         (["verilog", "--format", "3,1"], "RG0604", "not 3"),
         (["verilog", "--format", "4,2"], "RG0507", "8 to 64 bits"),
         (["verilog", "--code", "1"], "RG0507", "less than 2"),
@@ -270,6 +271,18 @@ def test_proofs_of_the_other_core(cli: Cli) -> None:
     )
     found = json.loads(cli("hdl", "formal", "imm.xor", "--core", "fast", "--json", "--workers", "2")[1])
     assert (found["core"], found["expected"], found["held"]) == ("fast", 8, 8)
+
+
+@pytest.mark.slow
+def test_proofs_of_the_core_lanes(cli: Cli) -> None:
+    code, out, _ = cli("hdl", "formal", "imm.xor", "mask", "--core", "lanes")
+    assert code == OK
+    assert out.splitlines()[-2:] == [
+        "0 modes not claimed of all runs, 22 ends reached",
+        "22 of 22 hold at Q4.4 on the core lanes",
+    ]
+    found = json.loads(cli("hdl", "formal", "imm.xor", "ROM", "--core", "lanes", "--json", "--workers", "2")[1])
+    assert (found["core"], found["held"]) == ("lanes", found["expected"])
 
 
 @pytest.mark.share(0)

@@ -15,6 +15,7 @@ from retrograd.cli.options import Parser, fail, integer
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.manual.description import group_title
+from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.words import Format, format_of
 from retrograd.presentation.progress import Bar
@@ -29,10 +30,10 @@ def arguments(p: Parser) -> None:
         "opcodes",
         nargs="*",
         metavar="OPCODE",
-        help="such as mul.add; or multiplier, divider, ROM, bus (default: all of them)",
+        help="such as mul.add; or multiplier, divider, ROM, bus, of the core lanes mask (default: all of them)",
     )
     format_option(p, "8,4")
-    p.core_option()
+    p.core_option("")
     p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
     p.add_argument(
         "--symbiyosys", action="store_true",
@@ -48,13 +49,15 @@ def execute(options: argparse.Namespace) -> int:
     """Prove, and show each proof as it ends."""
     from retrograd.hardware.proofs import distributed_proofs
     from retrograd.hdl.formal.claims import claims, classes, not_covered
-    from retrograd.hdl.formal.parts import PART_CLAIM, PARTS, part_claims, prove_parts
+    from retrograd.hdl.formal.parts import PART_CLAIM, part_claims, parts_of, prove_parts
     from retrograd.hdl.formal.proofs import ProofResult
     from retrograd.isa.table import TABLE
 
     w, core = format_of(options.format), options.core
-    core_units(core)
-    known = [*(o.name for o in TABLE), *PARTS]
+    if core != LANES:
+        core_units(core)
+    every_part = parts_of(core)
+    known = [*(o.name for o in TABLE), *every_part]
     for name in options.opcodes:
         if name not in known:
             raise fail("RG0507", f"there is no opcode `{name[:40]}`", nearest(name, known))
@@ -69,7 +72,7 @@ def execute(options: argparse.Namespace) -> int:
     class_of = {o.name: group_title(o.group) for o in TABLE}
     class_of |= {o.name: name for name, opcodes in classes(w).items() for o in opcodes}
     wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
-    parts = [part for part in PARTS if part in wanted or options.classes]
+    parts = [part for part in every_part if part in wanted or options.classes]
     # The expected claims follow from the table, so an absent proof fails like a refuted claim.
     expected = {claim.name: (claim.kind.value, class_of[claim.opcode.name]) for claim in claims(w, wanted)}
     expected |= {name: (PART_CLAIM, part) for name, part in part_claims(w, parts, core).items()}

@@ -1,0 +1,148 @@
+"""Proofs of a lane: its steps are the table's in any state of the other lane, and a masked lane keeps its state. Planted faults are refuted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+
+import pytest
+from retrograd.hdl.core.sequencer import Phase
+from retrograd.hdl.formal import proofs, terms
+from retrograd.hdl.formal.claims import Claim, ClaimKind, claims
+from retrograd.hdl.formal.lanes.execution import COUNT, LaneExecution
+from retrograd.hdl.formal.lanes.mask import MASK, MaskProver
+from retrograd.hdl.formal.parts import part_claims, prove_parts
+from retrograd.hdl.formal.proofs import Prover, Stuck
+from retrograd.isa.microarchitecture.lanes import LANES
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+z3 = pytest.importorskip("z3")
+Q8 = Format(8, 4)
+
+
+@cache
+def prover() -> Prover:
+    return Prover(Q8, core=LANES)
+
+
+def all_hold(prover: Prover, wanted: list[Claim]) -> None:
+    for claim in wanted:
+        found = prover.prove_claim(claim)
+        assert found.holds, (claim.name, found.counterexample)
+        assert found.witnessed, claim.name
+
+
+@pytest.mark.share(0)
+def test_a_step_of_a_lane_is_the_tables_and_is_undone() -> None:
+    all_hold(prover(), [claim for claim in claims(Q8, {"exch"}) if claim.lifted])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [o.name for o in TABLE])
+def test_every_claim_holds(name: str) -> None:
+    all_hold(prover(), claims(Q8, {name}))
+
+
+@pytest.mark.slow
+def test_the_other_lane_is_like_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proofs, "LaneExecution", partial(LaneExecution, own=1))
+    all_hold(Prover(Q8, core=LANES), claims(Q8, {"exch", "goto.lt", "assertz"}))
+
+
+@pytest.mark.share(1)
+def test_a_masked_lane_keeps_its_state() -> None:
+    found = {proof.opcode: proof for proof in prove_parts(Q8, (MASK,), core=LANES)}
+    assert found.keys() == part_claims(Q8, (MASK,), LANES).keys()
+    assert len(found) == COUNT * len(Phase)
+    for name, proof in found.items():
+        assert (proof.holds, proof.counterexample, proof.witnessed) == (True, "", True), name
+
+
+@pytest.mark.share(0)
+def test_no_proof_is_only_of_a_lane_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The facts of a proof allow that the other lane executes the instruction too, to its end, and that it does not."""
+    seen: list[int] = []
+
+    class Watched(LaneExecution):
+        def _ended(self) -> bool:
+            ended = super()._ended()
+            if ended:
+                other = terms.piece_of(self.hardware.peek(self.lanes.live), 1, 1)
+                for live in (0, 1):
+                    found = self.definitions.check([*self.run.known, terms.equal(other, live, 1)], 60)
+                    seen.append(live if isinstance(found, z3.ModelRef) else -1)
+            return ended
+
+    monkeypatch.setattr(proofs, "LaneExecution", Watched)
+    assert Prover(Q8, core=LANES).prove(TABLE["imm.xor"]).holds
+    assert seen == [0, 1] * 2
+
+
+# ---------------------------------------------------------------- faults
+
+_CORE, _LANES = "core.core", "core.lanes"
+#: the changes of state of the instruction, without the mask
+_UNMASKED = "(sequencer.now.commit.{} & (self.phase == Phase.RUN) & writes)"
+#: module, the text there, the planted text, the claim that is refuted, the fact that is false: of a cycle of a masked lane
+MASKS = [
+    *(
+        (_CORE, f"{port}.eq(commit.{field} & writes)", f"{port}.eq({_UNMASKED.format(field)})", "lane 1: run", place)
+        for port, field, place in (
+            ("registers.write_word", "word", "registers.words"),
+            ("registers.write_cotangent", "cotangent", "registers.cotangents"),
+            ("memory.write_word", "memory", "memory.words"),
+            ("memory.write_cotangent", "memory_cotangent", "memory.cotangents"),
+            ("branch.commit", "first", "PC"),
+        )
+    ),
+    (_CORE, "ledger.cross.eq(commit.first & writes & commit.drop)", f"ledger.cross.eq({_UNMASKED.format('drop')})", "lane 0: run", "crossings"),
+    (_CORE, "retires.eq(commit.last & writes)", f"retires.eq({_UNMASKED.format('last')})", "lane 0: run", "counter 0"),
+    (_LANES, "apart=leaves | ~live[i]", "apart=leaves", "lane 0: decode", "no trap"),
+    (_LANES, "live.eq(stays)", "live.eq(~stays)", "lane 0: access", "the mask"),
+]  # fmt: skip
+#: the same of a step, with its opcode
+STEPS = [
+    # the trap of a lane stops the others
+    (_LANES, "& ~stays.any())", "& Cat(self.leaves).any())", "fdiv.add", "the instruction goes on"),
+    # a lane that traps goes on, and traps of lanes are never noticed
+    (_LANES, "live.eq(stays)", "live.eq(live)", "exch", "the instruction goes on"),
+    # lanes elsewhere in the code, or in the other direction, execute the instruction
+    (_LANES, "chosen.eq(able & Cat(rank == first for rank in ranks))", "chosen.eq(able)", "goto", "the address"),
+    (_LANES, "lane.backward.replicate(bits), lane.backward, ~self", "lane.backward.replicate(bits), 0, ~self", "goto", "the"),
+    (_LANES, "backward.eq(first[bits])", "backward.eq(0)", "goto", "the direction"),
+    # a lane that executes changes nothing
+    (_LANES, "Mux(live[i], Value.cast(sequencer.commit), 0)", "Mux(live.all(), Value.cast(sequencer.commit), 0)", "mov.xor", ""),
+]  # fmt: skip
+
+
+@pytest.mark.share(1)
+@pytest.mark.parametrize(
+    ("unit", "old", "new", "claim", "fact"),
+    [pytest.param(*case, marks=[] if k in (0, 7) else [pytest.mark.slow]) for k, case in enumerate(MASKS)],
+    ids=[new for _, _, new, _, _ in MASKS],
+)
+def test_a_fault_of_the_mask_is_refuted(
+    planted: Callable[[str, str, str], type], unit: str, old: str, new: str, claim: str, fact: str
+) -> None:
+    planted(unit, old, new)
+    found = MaskProver(Q8).prove(claim)
+    assert not found.holds
+    assert found.counterexample.startswith(fact)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("unit", "old", "new", "name", "fact"), STEPS, ids=[new for _, _, new, _, _ in STEPS])
+def test_a_fault_of_a_step_is_refuted(
+    planted: Callable[[str, str, str], type], unit: str, old: str, new: str, name: str, fact: str
+) -> None:
+    planted(unit, old, new)
+    again = Prover(Q8, core=LANES)
+    wrong = []
+    for claim in claims(Q8, {name}):
+        if claim.kind is ClaimKind.TRANSITION and not claim.lifted:
+            with suppress(Stuck):
+                wrong.append(again.prove_claim(claim).counterexample)
+    assert any(wrong)
+    assert any(text.startswith(fact) for text in wrong if text), wrong
