@@ -95,8 +95,11 @@ def legal(opcode: Opcode, fields: Mapping[str, Word], w: Format) -> Word:
         found = terms.conjunction(found, terms.negation(terms.equal(fields[x], fields[y], 8)))
     low = min(w.width, 32) - 1
     least, most = -(1 << low) + opcode.negates_immediate, (1 << low) - 1
-    for pair in ([least & 0xFFFFFFFF, fields["imm"]], [fields["imm"], most]):
-        found = terms.conjunction(found, terms.apply("s<=", 1, [32, 32], pair))
+    # A bound that each constant of 32 bits keeps is no condition: an encoding without one is always legal.
+    if least > -(1 << 31):
+        found = terms.conjunction(found, terms.apply("s<=", 1, [32, 32], [least & 0xFFFFFFFF, fields["imm"]]))
+    if most < (1 << 31) - 1:
+        found = terms.conjunction(found, terms.apply("s<=", 1, [32, 32], [fields["imm"], most]))
     return found
 
 

@@ -83,7 +83,9 @@ def test_an_instruction_is_the_tables() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("w", "name"), [*((Q8, o.name) for o in TABLE), *((Q32, name) for name in ("mov.add", "goto.lt", "exch"))], ids=str
+    ("w", "name"),
+    [*((Q8, o.name) for o in TABLE), *((Q32, name) for name in ("mov.add", "goto.lt", "exch", "imm.add"))],
+    ids=str,
 )
 def test_every_transition_is_the_tables(w: Format, name: str) -> None:
     wanted = [claim for claim in claims(w, {name}) if claim.kind is ClaimKind.TRANSITION]
