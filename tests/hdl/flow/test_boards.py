@@ -86,11 +86,20 @@ def test_a_sweep_of_seeds_synthesises_once(runs: list[Sequence[str]], tmp_path: 
 
 
 @pytest.mark.parametrize(("core", "expected"), [("small", False), ("fast", True)])
-def test_gates_of_the_core_fast_have_a_delay_that_they_may_take(
+def test_block_memories_of_the_core_fast_have_a_delay(
     runs: list[Sequence[str]], tmp_path: Path, core: str, expected: bool
 ) -> None:
     synthesis.place(replace(TINY, core=core), tmp_path, 60.0)
-    assert ("scratchpad -set abc9.D " in runs[0][-1]) is expected
+    assert runs[0][-1] == "synthesis.ys"
+    assert ("BLOCK_DELAY" in (tmp_path / "synthesis.ys").read_text()) is expected
+
+
+def test_the_speed_grade_is_that_of_the_device(runs: list[Sequence[str]], tmp_path: Path) -> None:
+    for grade in (6, 8):
+        runs.clear()
+        synthesis.place(TINY, tmp_path, 60.0, grade=grade)
+        routed = runs[-1]
+        assert routed[routed.index("--speed") + 1] == str(grade)
 
 
 def test_a_tool_is_missed_before_anything_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def arguments(p: Parser) -> None:
     p.add_argument(
         "--seeds", metavar="N", help="place with N seeds, from --seed on: the least, median and greatest clock"
     )
+    p.add_argument("--grade", choices=("6", "7", "8"), default="6", help="the speed grade (default: 6, the slowest)")
     p.add_argument("--folder", metavar="DIR", default="synthesis", help="where files go (default: synthesis)")
     p.add_argument("--path", action="store_true", help="print the critical path, too")
     p.json_option("retrograd.synth/1")
@@ -44,14 +45,15 @@ def execute(options: argparse.Namespace) -> int:
 
     p, mhz, first = parameters(options), frequency(options.mhz), integer(options.seed, "--seed", 0)
     number = 1 if options.seeds is None else integer(options.seeds, "--seeds", 1)
+    grade = int(options.grade)
     need((YOSYS, NEXTPNR))
     print("place and route takes minutes …", file=sys.stderr)
-    found = place(p, Path(options.folder), mhz, range(first, first + number))
+    found = place(p, Path(options.folder), mhz, range(first, first + number), grade)
     best, versions = max(found, key=lambda placed: placed.mhz), [version(YOSYS), version(NEXTPNR)]
     least, middle, most = spread(found)
     if options.json:
         out = {
-            "format": {"width": p.format.width, "frac": p.format.frac}, "device": "ECP5-85F",
+            "format": {"width": p.format.width, "frac": p.format.frac}, "device": "ECP5-85F", "grade": grade,
             "core": p.core, "lanes": p.lanes, "code_words": p.code_words, "data_words": p.data_words, "dma": p.dma, "luts": best.luts, "registers": best.registers,
             "multipliers": best.multipliers, "memories": best.memories, "mhz": best.mhz, "aim_mhz": mhz, "seed": best.seed,
             "seeds": [{"seed": placed.seed, "mhz": placed.mhz} for placed in found], "tools": versions,
@@ -59,16 +61,17 @@ def execute(options: argparse.Namespace) -> int:
         print_json("retrograd.synth/1", out)
         return OK
     rows = [
-        ["format", "core", "LUTs", "registers", "multipliers", "block RAMs", "MHz", "seed"],
+        ["format", "core", "grade", "LUTs", "registers", "multipliers", "block RAMs", "MHz", "seed"],
         [
             str(p.format),
             core_name(p),
+            str(grade),
             *map(str, (best.luts, best.registers, best.multipliers, best.memories)),
             f"{best.mhz:.1f}",
             str(best.seed),
         ],
     ]
-    print(columns(rows, right=range(2, 8)))
+    print(columns(rows, right=range(2, 9)))
     if options.seeds is not None:
         print(f"{number} seeds: {least:.1f} MHz at least, {middle:.1f} in the median, {most:.1f} at most")
     print(", ".join(versions))
