@@ -6,7 +6,7 @@ The address of an entry is made of the opcode, DIR, D, and whether ra and rb are
 from __future__ import annotations
 
 from amaranth.lib import data
-from retrograd.hdl.microword import MICROWORD, TrapCause, wide_microword
+from retrograd.hdl.microword import MICROWORD, WIDE_PROMPT, WIDE_PROMPTS, TrapCause, wide_microword
 
 #: bits of an address in the microcode memory
 ADDRESS_BITS = 14
@@ -44,13 +44,17 @@ HEAD = data.StructLayout(
 )
 
 
+#: Lines of the selections of an operand in the first row of an overlapped core: latches, and from WIDE_PROMPT on constants.
+FIRST = WIDE_PROMPT + WIDE_PROMPTS
+
+
 def wide_head(slots: int) -> data.StructLayout:
     """The head of an overlapped core: the selections of all slots, and the facts that the front end needs."""
     fields = {str(name): HEAD[name].shape for name, _ in HEAD if name not in ("x", "y", "z", "word")}
     # only after it is the next instruction known; BR is 0 behind it; BR is the constant, or a slot chooses that in the last cycle
     # of execution; cycles besides execution and writes
     fields |= {"redirects": 1, "lands": 1, "leaps": 1, "chooses": 1, "waiting": 3}
-    fields |= {first_selection(port, k): 6 for k in range(slots) for port in "xyz"}
+    fields |= {first_selection(port, k): FIRST for k in range(slots) for port in "xyz"}
     return data.StructLayout({**fields, "word": wide_microword(slots)})
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, TypeVar
 
 from amaranth.lib import data
@@ -34,6 +35,7 @@ from retrograd.hdl.microword import (
     Field,
     Operation,
     Select,
+    Writer,
     pack,
     wide_microword,
     wide_select,
@@ -55,6 +57,7 @@ from retrograd.isa.microarchitecture.micro_operations import (
     Temporary,
     Unit,
     UnitResult,
+    unit_of,
 )
 from retrograd.isa.microarchitecture.microprograms import guards, microprograms
 from retrograd.isa.microarchitecture.schedule import is_truth_word
@@ -236,6 +239,11 @@ class Microcode:
                     pass
                 case Input() | Passing():
                     raise ValueError(f"{executed.name}: a guard on a word as it is")
+        for row, slot in product(rows, range(self._slots)):
+            fields = _slot(row, slot)
+            begun = "operation" in fields and unit_of(fields["operation"].name.lower())
+            if begun is Unit.LOGIC and fields.get("writer", Writer.LOGIC) is not Writer.LOGIC:
+                raise ValueError(f"{executed.name}: two units have a result in one slot")
         self._writes(executed, found, lifted, rows)
         return self._place(rows), rows
 
@@ -329,7 +337,7 @@ class Microcode:
                         select, ahead = self._select(source, cycle, ready)
                         found = self.selections[f"{port}{slot}"]
                         if cycle == 0:
-                            first[first_selection(port, slot)] = select
+                            first[first_selection(port, slot)] = 1 << select if self._units.overlapped else select
                             found.first.add(select)
                         else:
                             (found.written if "commit" in row else found.later).add(select)
@@ -357,6 +365,8 @@ class Microcode:
                         select = Select.LAST
                     case 1:
                         select = Select.PREVIOUS
+                    case 2 if self._units.overlapped:
+                        select = Select.EARLIER
                     case _:
                         select, ahead = Select.FILE, number % TEMPORARIES
                 return wide_select(select, slot, self._slots), ahead

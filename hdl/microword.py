@@ -38,6 +38,8 @@ class Select(Enum):
     # a result on its way into the file: of the cycle before the last, or of the last
     PREVIOUS = 12
     LAST = 13
+    # in an overlapped core: of the cycle before these two
+    EARLIER = 14
 
 
 #: number of latches

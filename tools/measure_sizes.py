@@ -37,9 +37,16 @@ class Case(NamedTuple):
     core: str
     lanes: int
     format: Format
+    #: the speed grade of the device
+    grade: int = 6
 
     def __str__(self) -> str:
-        return f"{self.core} {self.lanes} {self.format}"
+        return f"{self.core} {self.lanes} {self.format}" + (f" grade {self.grade}" if self.grade != 6 else "")
+
+    @property
+    def aim(self) -> int:
+        """The clock that the placement aims for, in MHz."""
+        return 60 if self.core != "fast" else 75 if self.grade == 6 else 95
 
     @property
     def title(self) -> str:
@@ -51,6 +58,7 @@ CASES = (
     Case("small", 1, SMALL),
     Case("small", 1, LARGE),
     Case("fast", 1, SMALL),
+    Case("fast", 1, SMALL, 8),
     Case("lanes", 2, SMALL),
     Case("lanes", 4, SMALL),
 )
@@ -61,16 +69,20 @@ def results() -> Results:
     """The stored results, in the order of the cases. Raises ValueError for a result of another schema or case."""
     found: Results = {}
     for document in json.loads(RESULTS.read_text("utf-8"))["results"]:
-        case = Case(document["core"], document["lanes"], Format(**document["format"]))
+        case = _case(document)
         if document["schema"] != SCHEMA or case not in CASES:
             raise ValueError(f"{RESULTS.name}: {document['schema']} of {case}")
         found[case] = document
     return {case: found[case] for case in CASES if case in found}
 
 
+def _case(document: Mapping[str, Any]) -> Case:
+    return Case(document["core"], document["lanes"], Format(**document["format"]), document["grade"])
+
+
 def store(document: Mapping[str, Any]) -> None:
     """Add a document of `retrograd hdl synth --json`, or replace that of the same case."""
-    case = Case(document["core"], document["lanes"], Format(**document["format"]))
+    case = _case(document)
     found = (results() if RESULTS.exists() else {}) | {case: dict(document)}
     text = json.dumps({"results": [found[case] for case in CASES if case in found]}, indent=1)
     write_file(RESULTS, text + "\n")
@@ -83,7 +95,7 @@ def measure(case: Case, seeds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         command = (
             sys.executable, "-m", "retrograd.cli.main", "hdl", "synth", "--json", "--format", f"{w.width},{w.frac}", "--core", case.core,
-            *lanes, "--seeds", str(seeds), "--folder", folder,
+            *lanes, "--seeds", str(seeds), "--grade", str(case.grade), "--mhz", str(case.aim), "--folder", folder,
         )  # fmt: skip
         document: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return document
@@ -95,8 +107,9 @@ def clock(document: Mapping[str, Any]) -> float:
 
 
 def clocks(found: Results) -> dict[tuple[str, Format], float]:
-    """Core and format -> its clock, for the cores with one lane."""
-    return {(case.core, case.format): clock(document) for case, document in found.items() if case.core != "lanes"}
+    """Core and format -> its clock on the slowest device, for the cores with one lane."""
+    one = {case: document for case, document in found.items() if case.core != "lanes" and case.grade == 6}
+    return {(case.core, case.format): clock(document) for case, document in one.items()}
 
 
 def _area(document: Mapping[str, Any]) -> list[str]:
@@ -106,12 +119,12 @@ def _area(document: Mapping[str, Any]) -> list[str]:
 
 def sizes_table(found: Results) -> str:
     """The resources and clocks of the cores with one lane."""
-    rows = [["Core", "Format", *_RESOURCES, "Clock, MHz", "least", "greatest", "Seeds"]]
+    rows = [["Core", "Format", "Speed grade", *_RESOURCES, "Clock, MHz", "least", "greatest", "Seeds"]]
     for case, document in found.items():
         if case.core != "lanes":
             each = [placed["mhz"] for placed in document["seeds"]]
             spread = [f"{mhz:.1f}" for mhz in (clock(document), min(each), max(each))]
-            rows.append([case.title, str(case.format), *_area(document), *spread, str(len(each))])
+            rows.append([case.title, str(case.format), str(case.grade), *_area(document), *spread, str(len(each))])
     text: str = markdown(rows, right=range(2, len(rows[0])))
     return text
 

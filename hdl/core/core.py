@@ -343,9 +343,9 @@ class Lane(wiring.Component):
             with m.Case(Space.REGISTER_COTANGENTS):
                 m.d.comb += window.data.eq(registers.d_cotangent)
             with m.Case(Space.DATA):
-                m.d.comb += window.data.eq(memory.old_word)
+                m.d.comb += window.data.eq(memory.stored_word)
             with m.Case(Space.DATA_COTANGENTS):
-                m.d.comb += window.data.eq(memory.old_cotangent)
+                m.d.comb += window.data.eq(memory.stored_cotangent)
             with m.Case(Space.CODE):
                 m.d.comb += window.data.eq(instruction)
 
@@ -461,7 +461,7 @@ class Core(Lane):
             self.begins.eq(control.phase == Phase.FETCH),
             sequencer.run.eq(self.run),
             self.decoder.backward.eq(self.branch.backward),
-            fetched.addr.eq(self.pc),
+            fetched.addr.eq(Mux(self.idle, self.window.read_address, self.pc)),
         ]
         self.data_path(m, control)
         code_window(m, self, fetched, code_memory.write_port())
@@ -474,12 +474,11 @@ class Core(Lane):
 
 
 def code_window(m: Module, core: Any, fetched: Any, write: Any) -> None:
-    """The address of the code memory: the host's while the core is idle."""
+    """Reads and writes of the code memory by the host, while the core is idle. The address of a read is set by the core."""
     window = core.window
     m.d.comb += [write.addr.eq(window.write_address), write.data.eq(window.written)]
     with m.If(core.idle):
         m.d.comb += [
-            fetched.addr.eq(window.read_address),
             write.en.eq(window.write & (window.write_space == Space.CODE)),
         ]
         with m.If(window.read_space == Space.CODE):

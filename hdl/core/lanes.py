@@ -91,7 +91,11 @@ class LanesCore(wiring.Component):
         live, backward = self.live, self.backwards
         stays = Cat(bit & ~leaves for bit, leaves in zip(live, self.leaves, strict=True))
         goes_on = Cat(bit & ~leaves for bit, leaves in zip(self.run, self.leaves, strict=True))
-        m.d.comb += [fetched.addr.eq(first[:bits] ^ first[bits].replicate(bits)), self.decoder.backward.eq(backward)]
+        at = first[:bits] ^ first[bits].replicate(bits)
+        m.d.comb += [
+            fetched.addr.eq(Mux(self.idle, self.window.read_address, at)),
+            self.decoder.backward.eq(backward),
+        ]
         with m.If(phase == Phase.FETCH):
             m.d.sync += [live.eq(chosen), backward.eq(first[bits])]
             m.d.comb += self.begins.eq(chosen)

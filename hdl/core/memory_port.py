@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+
+def _passing(width: int, depth: int) -> dict[str, Any]:
+    return {
+        "passing_target": In(ceil_log2(depth)),
+        "passing_word": In(width),
+        "passing_cotangent": In(width),
+        "passes_word": In(1),
+        "passes_cotangent": In(1),
+    }
 
 
 class MemoryPort(wiring.Component):
@@ -37,15 +50,19 @@ class MemoryPort(wiring.Component):
                 #: the address that was read, and whether it is valid
                 "address": Out(width),
                 "valid": Out(1),
-                #: the word and the cotangent at the address
+                #: the word and the cotangent at the address; and as they stand in the memory, for the host
                 "old_word": Out(width),
                 "old_cotangent": Out(width),
+                "stored_word": Out(width),
+                "stored_cotangent": Out(width),
                 #: write at the address `target`
                 "target": In(width),
                 "word": In(width),
                 "cotangent": In(width),
                 "write_word": In(1),
                 "write_cotangent": In(1),
+                #: the core's write among these, also where a trap prevents it
+                **(_passing(width, depth) if ahead else {}),
             }
         )
 
@@ -67,12 +84,14 @@ class MemoryPort(wiring.Component):
                 write.en.eq(writes),
             ]
             found = read.data
+            m.d.comb += getattr(self, f"stored_{what}").eq(found)
             if self.ahead:
                 # Words written in the cycle of the read, and in the next. Comparing them then is later, and not on the way of the address.
+                passing, passes = getattr(self, f"passing_{what}"), getattr(self, f"passes_{what}")
                 written, target, wrote = Signal.like(word, name=f"written_{what}"), Signal.like(write.addr), Signal()
-                m.d.sync += [written.eq(word), target.eq(write.addr), wrote.eq(writes)]
+                m.d.sync += [written.eq(passing), target.eq(self.passing_target), wrote.eq(passes)]
                 place = self.address[: len(write.addr)]
                 found = Mux(wrote & (target == place), written, found)
-                found = Mux(writes & (write.addr == place), word, found)
+                found = Mux(passes & (self.passing_target == place), passing, found)
             m.d.comb += getattr(self, f"old_{what}").eq(found)
         return m

@@ -16,6 +16,7 @@ from retrograd.hdl.core.core import Committing, Core
 from retrograd.hdl.core.decoder import FIELDS, Decoder
 from retrograd.hdl.core.memory_port import MemoryPort
 from retrograd.hdl.core.operand_file import PORTS
+from retrograd.hdl.core.overlapped.dependences import Dependences, names
 from retrograd.hdl.core.overlapped.guards import OverlappedGuards
 from retrograd.hdl.core.overlapped.operand_network import HITS, OperandNetwork
 from retrograd.hdl.core.overlapped.sequencer import OverlappedSequencer
@@ -25,7 +26,7 @@ from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.core.units.branch import BranchUnit
 from retrograd.hdl.core.units.counters import Counters
 from retrograd.hdl.core.units.discarded_cotangents import DiscardedCotangents
-from retrograd.hdl.core.units.gating import gated
+from retrograd.hdl.core.units.gating import any_of, gated
 from retrograd.hdl.core.units.logic import LogicUnit
 from retrograd.hdl.core.units.multiplier import ChainedSum, Multiplier
 from retrograd.hdl.core.units.rom import RomUnit
@@ -114,11 +115,11 @@ class OverlappedCore(Core):
         at, here, behind = Signal(p.pc_bits), Signal(p.pc_bits), Signal(p.pc_bits)
         backward, leap = Signal(), Signal(p.pc_bits)
         given, modes, read_modes = self.modes, Signal(_MODES), Signal(_MODES)
+        known = Mux(sequencer.leap, leap, Mux(sequencer.restart, self.pc, behind))
+        sets_pc = ~self.idle & sequencer.restart & ~sequencer.leap & commit.first
         m.d.comb += [
-            # An instruction that sets PC writes it in this cycle, or in the next.
-            at.eq(
-                Mux(sequencer.leap, leap, Mux(sequencer.restart, Mux(commit.first, branch.next_pc, self.pc), behind))
-            ),
+            # An instruction that sets PC writes it in this cycle, late, or in the next.
+            at.eq(Mux(sets_pc, branch.next_pc, Mux(self.idle, self.window.read_address, known))),
             behind.eq(Mux(backward, here - 1, here + 1)),
         ]
         # Whether PC is in the code is known in the cycle of the fetch after a start, and else in the next.
@@ -191,6 +192,14 @@ class OverlappedCore(Core):
         with m.If(sequencer.restart):
             m.d.sync += running.lands.eq(0)
         m.d.sync += writing.eq(running)
+        m.submodules.dependences = pairs = Dependences()
+        m.d.comb += [
+            pairs.decoded.eq(instruction),
+            pairs.read.eq(read),
+            pairs.running.eq(running.instruction),
+            pairs.advance.eq(sequencer.advance),
+            pairs.launch.eq(sequencer.launch),
+        ]
         # The addresses of the next instruction, if the one that executes jumps and if not. Where the constant is 0, it does not.
         read_at, target, beyond, jumps = Signal(p.pc_bits), Signal(p.pc_bits), Signal(p.pc_bits), Signal()
         step = Signal(signed(p.pc_bits))
@@ -214,7 +223,7 @@ class OverlappedCore(Core):
         waits, ahead = sequencer.ending & ~running.redirects & read_inside & head.memory, Signal(signed(2))
         m.d.sync += ahead.eq(Mux(waits, Mux(sequencer.unknown, 1, Mux(sequencer.ready, -1, 0)), 0))
 
-        old = self._latches(m, decoder, sequencer, read, running, writing, landing)
+        old = self._latches(m, decoder, sequencer, running, landing, pairs)
         last, fits, units_fit = self._slots(m, sequencer)
 
         # ------------------------------------------------ guards
@@ -248,6 +257,13 @@ class OverlappedCore(Core):
             ledger.forget.eq(self.settings.forget),
         ]
         x, y, z = (getattr(operands, f"{port}_written") for port in PORTS)
+        m.d.comb += [
+            memory.passing_target.eq(stored_at),
+            memory.passing_word.eq(z),
+            memory.passing_cotangent.eq(Mux(sequencer.written.memory, old["d"][1], z)),
+            memory.passes_word.eq(sequencer.written.memory),
+            memory.passes_cotangent.eq(sequencer.written.memory_cotangent),
+        ]
         m.d.comb += [counters.waiting.eq(running.waiting), counters.ahead.eq(ahead)]
         self._commit(
             m, sequencer, guards, ledger, counters, Committing(
@@ -273,40 +289,34 @@ class OverlappedCore(Core):
         m: Module,
         decoder: Decoder,
         sequencer: OverlappedSequencer,
-        read: Any,
         running: Any,
-        writing: Any,
         landing: Signal,
+        pairs: Dependences,
     ) -> dict[str, tuple[Any, Any]]:
         """The operand latches of the instruction that executes, and the words for the one that begins; by place, those of the one that writes.
 
         A word that an instruction writes goes to the next one past the register file, in the cycle of the write.
         """
         width, operands, registers, memory = self.parameters.width, self.operands, self.registers, self.memory
-        commit, fresh, closing = sequencer.commit, sequencer.fresh, sequencer.closing
-        #: the registers that are written now
-        now = {x: self._number(commit[field], writing.instruction) for x, field in _NAMED.items()}
+        written, fresh, closing = sequencer.written, sequencer.fresh, sequencer.closing
         old: dict[str, Signal] = {}
         hits = []
         for select in HITS:
             place, what = select.name[0].lower(), "cotangent" if select.name.endswith("BAR") else "word"
             field = {"d": "rd", "a": "ra", "b": "rb"}[place]
-            written = getattr(operands, f"{'y' if what == 'cotangent' else 'x'}_written")
+            passing = getattr(operands, f"{'y' if what == 'cotangent' else 'x'}_written")
             latch, hit, held = (
                 Signal(width, name=f"{place}_{what}"),
                 Signal(),
                 Signal(width, name=f"old_{place}_{what}"),
             )
-            found = Mux(commit[what] & (now[what] == read[field]), written, getattr(registers, f"{place}_{what}"))
-            kept = Mux(hit, written, latch)
+            stale = written[what] & names(written[_NAMED[what]], pairs.of_writing, field)
+            found = Mux(stale, passing, getattr(registers, f"{place}_{what}"))
+            kept = Mux(hit, passing, latch)
             m.d.comb += [operands.entering[select.value].eq(found), operands.latches[select.value].eq(kept)]
-            # Whether the last write is one to this register. The fields are compared while the microword is read.
-            fields = ((Field.RD, "rd"), (Field.RA, "ra"), (Field.RB, "rb"))
-            hits.append(
-                Cat((closing[_NAMED[what]] == x) & (running.instruction[y] == read[field]) for x, y in fields).any()
-            )
+            # whether the last write is one to this register
+            hits.append(names(closing[_NAMED[what]], pairs.of_running, field))
             if select is Select.A:
-                stale = commit[what] & (now[what] == read[field])
                 m.d.comb += [sequencer.stale.eq(stale), sequencer.unknown.eq(hits[-1])]
             m.d.sync += [hit.eq(fresh & hits[-1]), latch.eq(Mux(fresh, found, kept)), held.eq(kept)]
             old[f"{place}_{what}"] = held
@@ -348,11 +358,12 @@ class OverlappedCore(Core):
                 getattr(operands, f"write{k}").eq(slot.write),
                 getattr(operands, f"temporary{k}").eq(slot.temporary),
             ]
-            writers = [(Writer.LOGIC, logic.result)]
+            # The logic unit needs no gate: its result is 0 where another unit writes. That of the multiplier arrives last.
+            words, product = [logic.result], Const(0)
             sum_fits, unit_fits = logic.fits, Const(1)
             if k == 0:
                 m.d.comb += [rom.table.eq(slot.parameter), rom.x.eq(x)]
-                writers.append((Writer.ROM, rom.result))
+                words.append(gated([(slot.writer == Writer.ROM, rom.result)]))
             if k in self.multipliers:
                 m.submodules[f"multiplier{k or ''}"] = multiplier = self.multipliers[k]
                 multiplies = (slot.operation == Operation.MULSHIFT) | (slot.operation == Operation.MULROUND)
@@ -362,15 +373,15 @@ class OverlappedCore(Core):
                 m.d.comb += [chained.chain.eq(slot.chain), chained.subtract.eq(slot.difference)]
                 m.d.comb += [chained.x.eq(z), chained.product.eq(multiplier.result)]
                 sum_fits, unit_fits = Mux(slot.chain, chained.fits, logic.fits), multiplier.fits
-                writers.append((Writer.MULTIPLIER, chained.result))
+                product = gated([(slot.writer == Writer.MULTIPLIER, chained.result)])
             if k in self.dividers:
                 m.submodules[f"divider{k or ''}"] = divider = self.dividers[k]
                 divides = slot.operation.matches(Operation.DIVSHIFT, Operation.DIVROUND, Operation.SQRTROUND)
                 m.d.comb += [divider.start.eq(divides), divider.division.eq(slot.parameter)]
                 m.d.comb += [divider.x.eq(x), divider.y.eq(y), divider.shift.eq(slot.shift)]
                 unit_fits = Mux(slot.writer == Writer.DIVIDER, divider.fits, unit_fits)
-                writers.append((Writer.DIVIDER, divider.result))
-            m.d.comb += result.eq(gated((slot.writer == writer, word) for writer, word in writers))
+                words.append(gated([(slot.writer == Writer.DIVIDER, divider.result)]))
+            m.d.comb += result.eq(any_of(words) | product)
             fits.append(sum_fits)
             units_fit.append(unit_fits)
         return [getattr(operands, f"last{k}") for k in range(self.slots)], Cat(fits), Cat(units_fit)

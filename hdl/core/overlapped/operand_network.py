@@ -17,6 +17,7 @@ from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.operand_file import PORTS
 from retrograd.hdl.core.units.gating import any_of, gated
+from retrograd.hdl.dispatch import FIRST
 from retrograd.hdl.microcode import Selections
 from retrograd.hdl.microword import FILE_BITS, LATCHES, SOURCE, WIDE_PROMPT, WIDE_PROMPTS, Select, wide_select
 from retrograd.isa.microarchitecture.micro_operations import TEMPORARIES
@@ -68,8 +69,8 @@ class OperandNetwork(wiring.Component):
         self.files = [MemoryData(shape=width, depth=d, init=init) for d, init in zip(depths, inits, strict=True)]
         super().__init__(
             {
-                #: selections of the first microword, and of the microword after the next
-                **{f"{port}{k}_first": In(6) for k in range(slots) for port in PORTS},
+                #: selections of the first microword, a line for each; and of the microword after the next
+                **{f"{port}{k}_first": In(FIRST) for k in range(slots) for port in PORTS},
                 **{f"{port}{k}_source": In(SOURCE) for k in range(slots) for port in PORTS},
                 #: the next microword is no other than the first of an instruction
                 "fresh": In(1),
@@ -93,21 +94,25 @@ class OperandNetwork(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        banks = []
+        banks, earlier = [], {}
         for k, words in enumerate(self.files):
             # Block memory: a file has a copy for each operand.
             m.submodules[f"file{k}"] = memory = Memory(words, attrs={"ram_style": "block"})
-            write, result = memory.write_port(), getattr(self, f"result{k}")
-            m.d.comb += [
-                write.addr.eq(getattr(self, f"temporary{k}")),
-                write.data.eq(result),
+            # A result is written one cycle later: from a register, since the copies are far apart.
+            write, last = memory.write_port(), getattr(self, f"last{k}")
+            temporary = getattr(self, f"temporary{k}")
+            earlier[k], place = Signal.like(last, name=f"earlier{k}"), Signal.like(temporary, name=f"place{k}")
+            m.d.comb += [write.data.eq(last), write.addr.eq(place)]
+            m.d.sync += [
+                last.eq(getattr(self, f"result{k}")),
+                earlier[k].eq(last),
+                place.eq(temporary),
                 write.en.eq(getattr(self, f"write{k}")),
             ]
-            m.d.sync += getattr(self, f"last{k}").eq(result)
             banks.append(memory)
         told, words = {}, {}
         for port in self.selections:
-            told[port], words[port] = self._lines(m, port, banks)
+            told[port], words[port] = self._lines(m, port, banks, earlier)
         #: x, y and z of the next write
         writes: dict[str, _Source] = {}
         for name in PORTS:
@@ -121,13 +126,16 @@ class OperandNetwork(wiring.Component):
             m.d.comb += getattr(self, port).eq(self._operand(m, port, source))
         return m
 
-    def _lines(self, m: Module, port: str, banks: Sequence[Memory]) -> tuple[dict[int, Signal], dict[int, Any]]:
+    def _lines(
+        self, m: Module, port: str, banks: Sequence[Memory], earlier: Mapping[int, Signal]
+    ) -> tuple[dict[int, Signal], dict[int, Any]]:
         """A line for each selection that rows behind the first make, and the words of the selections but for results of this cycle."""
         use, source = self.selections[port], getattr(self, f"{port}_source")
         words: dict[int, Any] = dict(enumerate(self.latches))
         files = dict(zip(sorted(self._files), banks, strict=True))
         for slot in range(self.slots):
             words[self._number(Select.PREVIOUS, slot)] = getattr(self, f"last{slot}")
+            words[self._number(Select.EARLIER, slot)] = earlier[slot]
         used = sorted(use.later | use.written)
         told: dict[int, Any] = {}
         for number in used:
@@ -153,7 +161,7 @@ class OperandNetwork(wiring.Component):
     ) -> _Source:
         """The operand of the next cycle."""
         use, fresh = self.selections[port], self.fresh
-        first = {i: fresh & _is(getattr(self, f"{port}_first"), i, use.first) for i in use.first}
+        first = {i: fresh & getattr(self, f"{port}_first")[i] for i in use.first}
         late = [~fresh & line for line in self._late(told, use.later)]
         # A register that is being written was read too early.
         pairs: list[tuple[Any, Any]] = []

@@ -71,8 +71,9 @@ class OverlappedSequencer(wiring.Component):
                 "row": Out(microword),
                 "next": Out(microword),
                 "now": Out(microword),
-                #: the changes of state that this cycle commits, and those of the next
+                #: the changes of state that this cycle commits, and those of the next; and those of this cycle, also if nothing executes
                 "commit": Out(WIDE_COMMIT),
+                "written": Out(WIDE_COMMIT),
                 "commits": Out(WIDE_COMMIT),
             }
         )
@@ -85,7 +86,6 @@ class OverlappedSequencer(wiring.Component):
 
         # ------------------------------------------------ rows
         executes, active, doom = Signal(), Signal(), Signal()
-        written = Signal(WIDE_COMMIT)
         m.d.comb += [
             # The row at the memory's output belongs to an instruction.
             active.eq(executes & (phase == Phase.RUN)),
@@ -94,7 +94,7 @@ class OverlappedSequencer(wiring.Component):
             self.row.eq(memory.row),
             self.next.eq(Mux(self.fresh, Value.cast(self.head.word), Value.cast(memory.row))),
             self.commits.eq(Mux(active, Value.cast(self.row.commit), 0)),
-            self.commit.eq(Mux(idle, 0, written)),
+            self.commit.eq(Mux(idle, 0, self.written)),
             # From the row that executes, since the next one arrives late.
             self.closing.eq(Mux(active, Value.cast(self.now.ending), 0)),
             self.ending.eq(self.closing.last),
@@ -102,7 +102,7 @@ class OverlappedSequencer(wiring.Component):
         ]
         m.d.sync += [
             self.now.eq(self.next),
-            written.eq(self.commits),
+            self.written.eq(self.commits),
             executes.eq((active & ~self.ending) | (self.launch & ~self.doomed)),
             self.begins.eq(self.launch & ~self.abandon),
             doom.eq(self.launch & self.doomed),

@@ -5,6 +5,8 @@ PC += DIR · (BR if BR ≠ 0 else 1),  with DIR and BR after the instruction
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -52,17 +54,15 @@ class BranchUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         br, backward = Signal(self.parameters.width), Signal()
-        step = Signal(signed(self.parameters.pc_bits))
+        jumps = self.prepare & self.jump
         m.d.comb += [
-            br.eq(Mux(self.prepare & self.jump, self.target, self.br)),
+            br.eq(Mux(jumps, self.target, self.br)),
             # The direction of the step. After a reversal the step undoes the step that led to this PC.
             backward.eq(self.backward ^ (self.prepare & self.flip) ^ self.turn),
             self.inside.eq((self.pc >= 0) & (self.pc < self.size)),
         ]
-        m.d.comb += step.eq(br.as_signed())
-        # Both sums stand ready before it is known which holds, since BR arrives late.
-        beside, there = Mux(backward, self.pc - 1, self.pc + 1), Mux(backward, self.pc - step, self.pc + step)
-        following = Mux(br == 0, beside, there)
+        # All sums stand ready before it is known which holds, since BR arrives late.
+        following = Mux(jumps, self._after(m, self.target, backward), self._after(m, self.br, backward))
         if self.tells:
             m.d.comb += [self.next_pc.eq(following), self.next_backward.eq(backward)]
         with m.If(self.commit | self.turn):
@@ -79,3 +79,10 @@ class BranchUnit(wiring.Component):
         with m.If(self.set_direction):
             m.d.sync += self.backward.eq(self.value[-1])
         return m
+
+    def _after(self, m: Module, br: Any, backward: Any) -> Any:
+        """The PC after a step with this BR."""
+        step = Signal(signed(self.parameters.pc_bits))
+        m.d.comb += step.eq(br.as_signed())
+        beside, there = Mux(backward, self.pc - 1, self.pc + 1), Mux(backward, self.pc - step, self.pc + step)
+        return Mux(br == 0, beside, there)

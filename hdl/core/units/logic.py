@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.units.gating import gated
@@ -13,7 +13,7 @@ from retrograd.hdl.microword import Operation
 
 
 class LogicUnit(wiring.Component):
-    """One adder, which also compares. One right shifter; a left shift reverses the bits before and after it.
+    """One adder, which also compares. One rotator, which also shifts. The result of an operation of another unit is 0.
 
     Raises ValueError for a width that is no power of two, since a shift amount is a field of bits.
     """
@@ -53,56 +53,57 @@ class LogicUnit(wiring.Component):
         overflow, equal = Signal(), Signal()
         m.d.comb += overflow.eq((x[-1] == addend[-1]) & (word[-1] != x[-1]))
         m.d.comb += equal.eq(x == y)
-        less, below = Signal(), Signal()
-        m.d.comb += [less.eq(word[-1] ^ overflow), below.eq(~carry)]
+        less, below_y = Signal(), Signal()
+        m.d.comb += [less.eq(word[-1] ^ overflow), below_y.eq(~carry)]
 
         if self.flags:
             m.d.comb += self.fits.eq(~overflow)
 
-        # The shifter fills in the sign or zero.
-        left = Signal()
-        m.d.comb += left.eq(self.operation == Operation.SHL)
-        fill = (self.operation == Operation.SAR) & x[-1]
-        shifted = _shift_right(m, Mux(left, _turned(x), x), y[: (width - 1).bit_length()], fill, width)
-
         op = Operation
-        results: dict[tuple[Operation, ...], Any] = {
-            (op.ADD, op.SUB): word,
-            (op.AND,): x & y,
-            (op.OR,): x | y,
-            (op.XOR,): x ^ y,
-            (op.SHR, op.SAR): shifted,
-            (op.SHL,): _turned(shifted),
-            (op.EQ,): equal,
-            (op.NE,): ~equal,
-            (op.LT,): less,
-            (op.GE,): ~less,
-            (op.LTU,): below,
-            (op.GEU,): ~below,
-            (op.ADDFITS, op.SUBFITS): ~overflow,
-            (op.SELECT,): Mux(x.any(), y, self.z),
-        }
-        # Gates in place of a multiplexer: synthesis can put the result that arrives last next to the output.
-        pairs = []
-        for operations, result in results.items():
-            had = [operation for operation in operations if operation.name.lower() not in self.lacks]
-            if had:
-                gate = Signal(name=f"is_{had[0].name.lower()}")
-                m.d.comb += gate.eq(self.operation.matches(*had))
-                pairs.append((gate, result))
-        m.d.comb += self.result.eq(gated(pairs))
+
+        def had(*operations: Operation) -> Any:
+            """Whether the operation is one of these, and the unit has it."""
+            of_unit = [operation for operation in operations if operation.name.lower() not in self.lacks]
+            gate = Signal(name=f"is_{operations[0].name.lower()}")
+            m.d.comb += gate.eq(self.operation.matches(*of_unit) if of_unit else 0)
+            return gate
+
+        # A shift is a rotation to the right without the bits that went round, in whose places are the sign or zeros.
+        left, right, fills = had(op.SHL), had(op.SHR, op.SAR), had(op.SAR)
+        amount = y[: (width - 1).bit_length()]
+        below, kept = Signal(width), Signal(width)
+        m.d.comb += below.eq(Cat(amount > place for place in range(width)))
+        m.d.comb += kept.eq((left.replicate(width) & ~below) | (right.replicate(width) & ~Cat(*reversed(below))))
+        rotated = _rotated(m, x, amount, left, width)
+
+        truth = Signal()
+        m.d.comb += truth.eq(
+            gated(
+                [
+                    (had(op.LT), less), (had(op.GE), ~less), (had(op.LTU), below_y), (had(op.GEU), ~below_y),
+                    (had(op.ADDFITS, op.SUBFITS), ~overflow),
+                ]
+            )
+        )  # fmt: skip
+        # Gates in place of a multiplexer. The words that arrive last stand next to the output.
+        early = gated(
+            [
+                (had(op.AND), x & y), (had(op.OR), x | y), (had(op.XOR), x ^ y),
+                (fills & x[-1], Cat(*reversed(below))),
+                (had(op.EQ), equal), (had(op.NE), ~equal),
+            ]
+        )  # fmt: skip
+        chosen = gated([(had(op.SELECT), Mux(x.any(), y, self.z))])
+        late = (gated([(had(op.ADD, op.SUB), word)]) | truth) | (kept & rotated)
+        m.d.comb += self.result.eq((early | chosen) | late)
         return m
 
 
-def _turned(word: Any) -> Any:
-    """The word with its bits in the opposite order."""
-    return Cat(*reversed(word))
-
-
-def _shift_right(m: Module, word: Any, amount: Any, fill: Any, width: int) -> Any:
-    """A barrel shifter to the right: one stage for each bit of the amount."""
+def _rotated(m: Module, word: Any, amount: Any, left: Any, width: int) -> Any:
+    """The word rotated to the right, or to the left: a stage for each bit of the amount, or of its negation."""
+    any_below: Any = Const(0)
     for k, bit in enumerate(amount):
-        stage = Signal(width, name=f"shifted_{1 << k}")
-        m.d.comb += stage.eq(Mux(bit, Cat(word[1 << k :], fill.replicate(1 << k)), word))
-        word = stage
+        stage = Signal(width, name=f"rotated_{1 << k}")
+        m.d.comb += stage.eq(Mux(bit ^ (left & any_below), Cat(word[1 << k :], word[: 1 << k]), word))
+        word, any_below = stage, any_below | bit
     return word

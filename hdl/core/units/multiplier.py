@@ -8,6 +8,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from retrograd.hdl.core.units.gating import gated
 
 #: bits of the limbs that are multiplied: those of an FPGA's multiplier, signed or unsigned
 LIMB = 16
@@ -96,12 +97,11 @@ class Multiplier(wiring.Component):
                 m.d.sync += [aligned.eq(_row(partials, 0, limb)), others.eq(_sum_of_rows(partials, limb, half))]
             m.d.comb += product.eq(aligned + others)
 
-        with m.Switch(self.shift):
-            for index, s in enumerate(self.shifts):
-                with m.Case(index):
-                    m.d.comb += self.result.eq(product >> s)
-                    if s in self.tested:
-                        m.d.comb += self.fits.eq(fits(product >> s, width))
+        # A multiplexer with a line for each shift is a balanced tree, which the product enters last.
+        shifts = [(self.shift == index, s) for index, s in enumerate(self.shifts)]
+        m.d.comb += self.result.eq(gated((line, (product >> s)[:width]) for line, s in shifts))
+        if self.flags:
+            m.d.comb += self.fits.eq(gated((line, fits(product >> s, width)) for line, s in shifts if s in self.tested))
         return m
 
 

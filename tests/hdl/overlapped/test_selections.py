@@ -59,9 +59,10 @@ def test_the_packed_rows_select_exactly_what_is_recorded(w: Format) -> None:
     found = {port: Selections() for port in PORTS}
     for head, body in programs(code):
         for port, at in found.items():
-            at.first.add(first[port](head))
+            lines = first[port](head)
+            at.first.update(k for k in range(lines.bit_length()) if lines >> k & 1)
             for row, following in pairwise(body):
-                writes = commit["first"](following) or commit["last"](following)
+                writes = any(commit[name](following) for name in changes)
                 (at.written if writes else at.later).add(select[port](row))
         # The row before the last write has the fields that it writes.
         assert [ending["last"](row) for row in body] == [0] * (len(body) - 2) + [1, 0]
@@ -88,7 +89,7 @@ def driven(code: Microcode, asked: Sequence[tuple[str, int]]) -> list[dict[str, 
         for kind, selection in asked:
             context.set(network.fresh, kind == "first")
             for port in PORTS:
-                context.set(getattr(network, f"{port}_first"), selection)
+                context.set(getattr(network, f"{port}_first"), 1 << selection)
                 context.set(getattr(network, f"{port}_source").select, selection % 32)
             await context.tick().repeat(4)
             found.append({port: context.get(getattr(network, port)) for port in PORTS})
@@ -114,7 +115,7 @@ def test_the_network_has_these_sources() -> None:
     code = code_of(Format(8, 4))
     known = {
         "first": [*range(LATCHES), *range(WIDE_PROMPT, WIDE_PROMPT + len(code.prompts))],
-        "later": [*range(wide_select(Select.LAST, SLOTS, SLOTS))],
+        "later": [*range(wide_select(Select.EARLIER, 0, SLOTS) + SLOTS)],
     }
     asked = [(kind, selection) for kind, selections in known.items() for selection in selections]
     for (kind, selection), words in zip(asked, driven(code, asked), strict=True):
