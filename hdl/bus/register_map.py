@@ -126,7 +126,7 @@ class HostRegister(Enum):
             ),
             run="execute STEPS instructions",
             step="execute one instruction",
-            stop="stop after the current instruction, or the current word of a copy; also accepted while the core is busy",
+            stop="stop after the current instruction, or a copy after two more words at most; also accepted while the core is busy",
             turn="reverse DIR: the next step undoes the last",
             forget="forget discarded cotangents",
             clear="set the counters to zero",

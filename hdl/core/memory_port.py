@@ -12,6 +12,7 @@ from amaranth.utils import ceil_log2
 
 
 def _passing(width: int, depth: int) -> dict[str, Any]:
+    """Ports for a write of the core alone. A read gets the word past the memory, and not past the choice between core and host."""
     return {
         "passing_target": In(ceil_log2(depth)),
         "passing_word": In(width),

@@ -23,8 +23,8 @@ from retrograd.isa.files import write_file
 
 #: bits a second of the serial line
 BAUD = 115_200
-#: Picoseconds from the clock to the word of a block RAM beyond those of a register, and over a wire. Yosys estimates no time for a block RAM
-#: of an ECP5, so the paths behind one would count as the shortest. A box at each of its outputs stands for the time.
+#: Picoseconds that a block RAM of an ECP5 takes longer than a register, and picoseconds of a wire. Yosys has no time for a block RAM, and would
+#: take the paths behind it for short. A box at each output of a block RAM stands for its time.
 _BLOCK_RAM, _WIRE = 5200, 760
 _DELAY = (
     f"(* abc9_box *) module BLOCK_DELAY(input A, output Y); specify (A => Y) = {_BLOCK_RAM}; endspecify endmodule\n"
@@ -95,8 +95,10 @@ def synthesise(text: str, folder: Path, parameters: Parameters) -> None:
     """Make top.json of the RTLIL of a module `top`, which has a co-processor of these parameters."""
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / "top.il", text)
-    write_file(folder / "delay.v", _DELAY)
-    mapped = _MAPPED if parameters.microarchitecture.overlapped else "synth_ecp5 -top top -json top.json\n"
+    mapped = "synth_ecp5 -top top -json top.json\n"
+    if parameters.microarchitecture.overlapped:
+        write_file(folder / "delay.v", _DELAY)
+        mapped = _MAPPED
     write_file(folder / "synthesis.ys", f"read_rtlil top.il\n{COLLISIONS}\n{mapped}")
     run(folder, YOSYS, "-q", "synthesis.ys")
 

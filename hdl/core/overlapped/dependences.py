@@ -14,7 +14,7 @@ from retrograd.hdl.core.decoder import FIELDS
 from retrograd.hdl.microword import Field
 
 #: the fields that name registers, in the order of the bits of `Dependences`
-NAMES = ("rd", "ra", "rb")
+NAMES = tuple(field.name.lower() for field in Field if field is not Field.NONE)
 
 
 class Dependences(wiring.Component):
@@ -51,9 +51,6 @@ class Dependences(wiring.Component):
 
 
 def names(field: Any, pairs: Any, name: str) -> Any:
-    """Whether the field that is written, of those in `pairs`, is the register in the field `name`."""
+    """Whether a written field of an earlier instruction names the register that the field `name` reads, by these pairs."""
     column = [row[NAMES.index(name)] for row in pairs]
     return Array([0, *column])[field]
-
-
-assert [field.name.lower() for field in Field][1:] == list(NAMES)
