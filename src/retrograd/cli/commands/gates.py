@@ -217,7 +217,7 @@ def _of_opcode(options: argparse.Namespace) -> Circuit:
     from retrograd.isa.table import TABLE
 
     if options.what not in TABLE.by_name:
-        raise fail("RG0507", f"there is no opcode `{options.what[:40]}`", nearest(options.what, TABLE.by_name))
+        raise fail("RG0506", f"no instruction is named `{options.what[:40]}`", nearest(options.what, TABLE.by_name))
     try:
         return lower(
             TABLE[options.what],

@@ -60,7 +60,10 @@ def execute(options: argparse.Namespace) -> int:
     known = [*(o.name for o in TABLE), *every_part]
     for name in options.opcodes:
         if name not in known:
-            raise fail("RG0507", f"there is no opcode `{name[:40]}`", nearest(name, known))
+            parts_known = (
+                f"`retrograd isa` lists the instructions; the parts of the core {core} are {', '.join(every_part)}"
+            )
+            raise fail("RG0506", f"no instruction or part is named `{name[:40]}`", nearest(name, known) or parts_known)
     if options.classes and options.opcodes:
         raise fail("RG0512", "--classes chooses the opcodes", "leave out the opcodes, or --classes")
     seconds = integer(options.seconds, "--seconds", 1, "number of seconds")
