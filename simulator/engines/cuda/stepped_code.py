@@ -21,13 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from enum import IntEnum
-from functools import reduce
+from functools import lru_cache, reduce
 from hashlib import sha256
 from operator import or_
 
 from retrograd.isa.expr import inputs
 from retrograd.isa.program import Program
-from retrograd.isa.table import TABLE
+from retrograd.isa.table import TABLE, Table
+from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda.ptx import optimisation_level
 from retrograd.simulator.engines.llvm.builder import Block, Callee, FunctionBuilder, ModuleBuilder, Pointer, Value
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
@@ -75,15 +76,20 @@ class PlanSlot(IntEnum):
     LOOPS = 7
 
 
-def device_loops(program: Program, variant: Variant) -> list[ParallelLoop]:
+def device_loops(program: Program, variant: Variant) -> tuple[ParallelLoop, ...]:
     """The loops of a program whose passes a device executes at once: nests of two loops, and then the single loops."""
-    return _loops(flow_of(program, variant), variant)
+    return _known_loops(program.code, program.format, program.table, variant)
 
 
-def _loops(flow: Flow, variant: Variant) -> list[ParallelLoop]:
+@lru_cache(64)
+def _known_loops(code: tuple[int, ...], w: Format, table: Table, variant: Variant) -> tuple[ParallelLoop, ...]:
+    return _loops(flow_of(Program(code, format=w, table=table), variant), variant)
+
+
+def _loops(flow: Flow, variant: Variant) -> tuple[ParallelLoop, ...]:
     found = [finding.loop for finding in find_vector_loops(flow, variant, _LANES) if finding.loop is not None]
     single = (single_row(loop) for loop in found)
-    return [*find_parallel_loops(flow, found), *(loop for loop in single if loop is not None)]
+    return (*find_parallel_loops(flow, found), *(loop for loop in single if loop is not None))
 
 
 class Plan:

@@ -33,8 +33,8 @@ from retrograd.simulator.engines.cuda.stepped_code import (
     device_loops,
     stepped_ptx,
 )
+from retrograd.simulator.engines.machines.array_machine import ArrayMachine
 from retrograd.simulator.engines.machines.native import NativeEngine, variant_of
-from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.state.control_block import Exit, Slot, TranslatedSlot
 from retrograd.simulator.engines.state.words import ArrayWords, zeros
 from retrograd.simulator.engines.translator.flow import Variant, flow_of
@@ -174,7 +174,7 @@ class _SteppedRun:
             here[:] = there.copy_to_host()
 
 
-class DeviceMachine(TieredMachine):
+class DeviceMachine(ArrayMachine):
     """A machine whose runs from one end of its program execute parallel loops on a device."""
 
     def __init__(self, program: Program, where: Device, **keywords: Any) -> None:

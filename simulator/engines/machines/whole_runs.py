@@ -10,19 +10,18 @@ meets the limit to the step, and can be interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.program import Program
-from retrograd.simulator.cotangents import Store
 from retrograd.simulator.engines import tiering
+from retrograd.simulator.engines.machines.array_machine import ArrayMachine
 from retrograd.simulator.engines.machines.native import BRIEF
 from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.state.control_block import CONTROL_WORDS, Exit, Slot, TranslatedSlot
-from retrograd.simulator.engines.state.words import DTYPES, ArrayWords, address_of, words_with_spare
+from retrograd.simulator.engines.state.words import DTYPES, ArrayWords, address_of
 from retrograd.simulator.engines.tiering import Decision, Reason
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
@@ -32,22 +31,6 @@ from retrograd.simulator.machine import REGISTERS
 #: bytes of a number of the control block, and of a count
 _BYTES = 8
 _NAMED, _LOADED = Decision("translated", Reason.NAMED), Decision("translated", Reason.LOADED)
-
-
-class _ArrayMachine(TieredMachine):
-    """A machine whose memory is an array from the first step on. Compiled code uses it as it is; Python is slower with it."""
-
-    def _first_memory(self, size: int) -> Store:
-        memory = words_with_spare(size, self.format)
-        memory[: len(self.program.data)] = self.program.data
-        return memory
-
-    @api_boundary
-    def load(self, address: int, words: Iterable[int]) -> None:
-        if isinstance(words, np.ndarray) and words.dtype == np.uint64 and address + len(words) <= len(self._memory):
-            self._memory[address : address + len(words)] = words & self.format.mask
-        else:
-            super().load(address, words)
 
 
 class WholeRuns:
@@ -153,7 +136,7 @@ class WholeRuns:
 
     def fresh_machine(self, engine: str) -> TieredMachine:
         """A machine of the engine at the start of a long run."""
-        return _ArrayMachine(self.program, engine=engine, backward=self.backward, overflow=self.overflow)
+        return ArrayMachine(self.program, engine=engine, backward=self.backward, overflow=self.overflow)
 
     def machine(self, engine: str, state: NDArray[np.int64]) -> TieredMachine:
         """A machine of the engine that stands where a run ended."""

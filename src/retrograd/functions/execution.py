@@ -67,7 +67,7 @@ def load(
 ) -> Machine:
     """A machine at the start of the program, these arguments in its memory. Raises InputError."""
     machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
-    machine.load(0, argument_words(compiled, values))
+    machine.load(0, _argument_words(compiled, values))
     return machine
 
 

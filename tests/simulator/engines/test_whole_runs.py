@@ -170,7 +170,7 @@ def test_memory_of_long_runs_is_an_array(
     born = []
     for _ in range(3):
         found = rg.run(shift, xs, ns, 2.0**-6, 20, engine=engine, format=format)
-        born.append(isinstance(found.machine, whole_runs._ArrayMachine))
+        born.append(isinstance(found.machine, whole_runs.ArrayMachine))
         same(found, expected, rg.run(shift, xs, ns, 2.0**-6, 20, engine=engine, format=format))
         kept = repr(found.values)
         again = pickle.loads(pickle.dumps(found.machine))
