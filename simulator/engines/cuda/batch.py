@@ -8,13 +8,14 @@ Words, counts and sums equal those of every other engine, and depend neither on 
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.batch.compiled_loops import longest_stretch
 from retrograd.simulator.engines.batch.cpu import (
@@ -49,6 +50,8 @@ BLOCK = 128
 PIECE = 1 << 18
 #: share of the free memory for a batch
 SHARE = 0.8
+#: bytes of pinned memory that are kept for later batches, on each device
+KEPT = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -196,7 +199,49 @@ class _Part:
         with on(self.device):
             for lane in self.lanes:
                 lane.receive()
+                _pinned.keep(self.device, lane.pinned)
             self.batch.sums += self.sums.copy_to_host()[: len(self.batch.sums)]
+
+
+class PinnedMemory:
+    """Memory of the host that a device copies from and to while the host goes on. It is kept for later batches: the driver
+    takes longer to give it than a kernel runs on as many words.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, list[NDArray[np.uint8]]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, cuda: Any, where: Device, size: int) -> NDArray[np.uint8]:
+        """At least `size` bytes: the smallest kept block with room for them, or a new one."""
+        with self._lock:
+            kept = self._kept.get(where.index, [])
+            fitting = [k for k, block in enumerate(kept) if len(block) >= size]
+            if fitting:
+                return kept.pop(min(fitting, key=lambda k: len(kept[k])))
+        block: NDArray[np.uint8] = cuda.pinned_array(size, np.uint8)
+        return block
+
+    def keep(self, where: Device, block: NDArray[np.uint8]) -> None:
+        """Take a block back. The blocks that were used longest ago are given up where there are too many."""
+        with self._lock:
+            kept = self._kept.setdefault(where.index, [])
+            kept.append(block)
+            while kept and sum(map(len, kept)) > KEPT:
+                kept.pop(0)
+
+
+_pinned = PinnedMemory()
+
+
+def _parts(block: NDArray[np.uint8], *parts: tuple[int, DTypeLike]) -> list[NDArray[Any]]:
+    """Arrays of these numbers of elements and types, one after the other in a block. The types with the largest elements come first."""
+    out, at = [], 0
+    for count, dtype in parts:
+        size = count * np.dtype(dtype).itemsize
+        out.append(block[at : at + size].view(dtype))
+        at += size
+    return out
 
 
 def _at_least_one(array: NDArray[Any]) -> NDArray[Any]:
@@ -221,11 +266,16 @@ class _Lane:
         self.out = cuda.device_array(max(1, piece * kept), batch.dtype)
         self.report = cuda.device_array(piece * REPORT, np.int64)
         self.status = cuda.device_array(piece, np.uint8)
-        # Pinned: other memory cannot be copied while the host continues.
-        self.held_rows: NDArray[Any] = cuda.pinned_array(max(1, piece * given), batch.dtype)
-        self.held_out: NDArray[Any] = cuda.pinned_array(max(1, piece * kept), batch.dtype)
-        self.held_report: NDArray[Any] = cuda.pinned_array(piece * REPORT, np.int64)
-        self.held_status: NDArray[Any] = cuda.pinned_array(piece, np.uint8)
+        words = max(1, piece * given) + max(1, piece * kept)
+        size = piece * (REPORT * 8 + 1) + words * batch.dtype.itemsize
+        self.pinned = _pinned.take(cuda, part.device, size)
+        self.held_report, self.held_rows, self.held_out, self.held_status = _parts(
+            self.pinned,
+            (piece * REPORT, np.int64),
+            (max(1, piece * given), batch.dtype),
+            (max(1, piece * kept), batch.dtype),
+            (piece, np.uint8),
+        )
         self.kernel: BatchKernel | None = None
         self.grid, self.block = 1, 1
         self.memory: Any = None

@@ -249,10 +249,11 @@ class Kernel:
 
     def launch(self, grid: int, block: int, arguments: Sequence[Any], stream: Any) -> None:
         """Queue `grid` blocks of `block` threads in a stream of Numba. `arguments`: device arrays, and integers of 64 bits."""
-        from cuda.core import LaunchConfig, launch
+        from cuda.core import LaunchConfig, Stream, launch
 
         words = [a if isinstance(a, int) else address_of_array(a) for a in arguments]
-        launch(stream, LaunchConfig(grid=grid, block=block), self._kernel, *words)
+        queue = Stream.from_handle(int(stream.__cuda_stream__()[1]))
+        launch(queue, LaunchConfig(grid=grid, block=block), self._kernel, *words)
 
 
 def compiled_by_numba(

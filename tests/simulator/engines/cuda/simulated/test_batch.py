@@ -430,6 +430,7 @@ def test_every_call_may_fail(translated: Any, work: Any, monkeypatch: pytest.Mon
                 return original(*args, **more)
 
             with monkeypatch.context() as patch:
+                patch.setattr(on_gpus, "_pinned", on_gpus.PinnedMemory())
                 patch.setattr(cuda, name, failing)
                 with pytest.raises(DeviceError, match=text) as caught:
                     on_gpus.run_batch(program, rows, setting=Setting(8, 11), timed=Timed())
@@ -616,3 +617,34 @@ def test_a_warp_adds_up(on_host: ModuleType) -> None:
     assert sums == expected.sums
     # Each of three words is two numbers, each of them exchanged five times, in halves: by all threads of both warps.
     assert exchanges == 3 * 2 * 5 * 2 * 64
+
+
+def test_pinned_memory_is_kept(gpu: runtime.Device, translated: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later batch takes the blocks of an earlier one; blocks beyond the limit are given up, the oldest first."""
+    taken: list[int] = []
+    numba_cuda = runtime.numba_cuda()
+    pinned_array = numba_cuda.pinned_array
+    monkeypatch.setattr(numba_cuda, "pinned_array", lambda size, *rest: taken.append(size) or pinned_array(size, *rest))
+    monkeypatch.setattr(on_gpus, "_pinned", on_gpus.PinnedMemory())
+    program = assemble(".memory 2\nstart\nld.add r1, [r0]\nst.add [r0 + 1], r1\nld.sub r1, [r0]\nfinish\n")
+    rows = np.arange(40, dtype=np.uint64).reshape(20, 2)
+    setting = Setting(piece=5, devices=[0])
+    first = on_gpus.run_batch(program, rows, setting=setting)
+    assert len(taken) == on_gpus.LANES
+    again = on_gpus.run_batch(program, rows[::-1].copy(), setting=setting)
+    assert len(taken) == on_gpus.LANES
+    assert again.rows.tolist() == first.rows[::-1].tolist()
+    on_gpus.run_batch(program, rows, setting=Setting(piece=20, devices=[0]))  # larger pieces
+    assert len(taken) == on_gpus.LANES + 1
+
+    memory = on_gpus.PinnedMemory()
+    monkeypatch.setattr(on_gpus, "KEPT", 100)
+    with runtime.on(gpu) as cuda:
+        blocks = [memory.take(cuda, gpu, size) for size in (60, 30, 50)]
+        for block in blocks:
+            memory.keep(gpu, block)
+        taken.clear()
+        assert memory.take(cuda, gpu, 25) is blocks[1]
+        assert memory.take(cuda, gpu, 25) is blocks[2]
+        assert memory.take(cuda, gpu, 60) is not blocks[0]
+    assert taken == [60]
