@@ -59,6 +59,8 @@ class HostInterface(wiring.Component):
         self.accepted = Signal(_WRITE)
         #: the high half that waits for its low half
         self.waiting = Signal(_HALF)
+        #: the lane that is seen, and whether commands go to all
+        self.lane = Signal(LANE)
         #: the events that have happened, and the events that raise the interrupt line
         events = HostRegister.INTERRUPT_PENDING.layout(p.dma)
         self.pending = Signal(events)
@@ -109,7 +111,7 @@ class HostInterface(wiring.Component):
         running, left = Signal(p.lanes), [Signal(64, name=f"left{i}") for i in lanes]
         halted, trapped, causes = Signal(p.lanes), Signal(p.lanes), [Signal(TrapCause, name=f"cause{i}") for i in lanes]
         #: the lane that is seen, the lanes that commands go to, and those of the last run
-        lane, commanded, launched_lanes = Signal(LANE), Signal(p.lanes), Signal(p.lanes)
+        lane, commanded, launched_lanes = self.lane, Signal(p.lanes), Signal(p.lanes)
         seen: Any = lane.index if p.lanes > 1 else Const(0, 0)
         steps, status, busy = Signal(64, init=UNLIMITED), Signal(HostRegister.STATUS.layout(p.dma)), self.busy
         run: Value = running

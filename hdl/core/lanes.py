@@ -39,6 +39,8 @@ class LanesCore(wiring.Component):
         self.decoder = Decoder(p.width)
         self.code = MemoryData(shape=INSTRUCTION, depth=p.code_words, init=[])
         self.lanes: Sequence[Lane] = [Lane(p, self.microcode, self.decoder) for _ in range(p.lanes)]
+        #: the lanes that may begin an instruction in this cycle
+        self.able = Signal(p.lanes)
         #: at a fetch the lanes that are chosen; then the lanes that execute the instruction, its direction, and the lanes that leave it
         self.chosen = Signal(p.lanes)
         self.live = Signal(p.lanes)
@@ -85,7 +87,7 @@ class LanesCore(wiring.Component):
 
         # ------------------------------------------------ fetch: the lanes of the first rank
         # A lane that may begin in the cycle before the fetch does begin: a host lowers `run` when it sees that a lane begins.
-        able = Signal(len(lanes))
+        able = self.able
         first, chosen = self._choose(m, able, control)
         bits = (self.parameters.code_words - 1).bit_length()
         live, backward = self.live, self.backwards

@@ -62,7 +62,7 @@ class CopyingBusProver(BusProver):
 
     def _exclusive(self, found: Transfer, k: int) -> Word:
         cycle, idle = found.cycles[k], terms.unknown(f"idle@{k + 1}", 1)
-        runs = terms.disjunction(cycle["run"], terms.negation(idle))
+        runs = terms.negation(terms.conjunction(self._stands(cycle), idle))
         pairs = ((runs, cycle["copying"]), (runs, cycle["zeroing"]), (cycle["copying"], cycle["zeroing"]))
         return reduce(
             terms.conjunction, [terms.negation(terms.conjunction(*pair)) for pair in pairs], self._belongs(cycle)

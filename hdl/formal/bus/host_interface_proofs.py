@@ -141,7 +141,7 @@ class BusProver(HostTransfers):
             for name in kept
             if name != "run"
         ]
-        started = terms.conjunction(after["run"], terms.negation(before["run"]))
+        started = terms.conjunction(self._stands(before), terms.negation(self._stands(after)))
         return [
             *facts,
             Fact("it is not started", terms.negation(started), busy),
@@ -223,8 +223,8 @@ class BusProver(HostTransfers):
         """Also in a cycle in which an instruction begins."""
         self._begin()
         found = self._transfer(1, HostRegister.CONTROL.value * 2, 4)
-        after = self.hardware.peek(self.outputs["run"])
-        return [Fact("it is accepted", found.acked), Fact("it stops", terms.negation(after))]
+        after = {"run": self.hardware.peek(self.outputs["run"])}
+        return [Fact("it is accepted", found.acked), Fact("it stops", self._stands(after))]
 
     def _zeroes(self) -> list[Fact]:
         self._begin()

@@ -61,11 +61,13 @@ _CHANGING = ("window.write", *_STROBES)
 class HostTransfers:
     """The host interface of a co-processor of this format, or another one in its place."""
 
-    #: whether the hardware has direct memory access
-    dma = False
+    #: whether the hardware has direct memory access, its core, and the lanes of the core
+    dma, core, lanes = False, "small", 1
 
     def __init__(self, w: Format, interface: type[HostInterface] = HostInterface) -> None:
-        self.interface = part = interface(Parameters(w, code_words=8, data_words=4, dma=self.dma))
+        self.interface = part = interface(
+            Parameters(w, code_words=8, data_words=4, dma=self.dma, core=self.core, lanes=self.lanes)
+        )
         s, window = part.settings, part.window
         self.outputs: dict[str, Any] = {
             "run": part.run, "code_size": part.code_size, "data_size": part.data_size, "differentiate": part.modes.differentiate,
@@ -80,6 +82,8 @@ class HostTransfers:
                 "copy.high": part.dma.high, "window.read_space": window.read_space, "window.read_address": window.read_address,
             }  # fmt: skip
             self.outputs |= {f"memory.{name}": getattr(part.dma.memory, name) for name in TRANSFER}
+        if self.lanes > 1:
+            self.outputs |= {"selected": part.selected, "broadcast": part.broadcast, "lane": part.lane.as_value()}
         bus = part.bus
         self.hardware = Symbolic(
             part, [*self.outputs.values(), bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), part.zeroes]
@@ -188,11 +192,15 @@ class HostTransfers:
         """Whether a transfer to the host's memory belongs to a copy: the claim `one at a time` has this of every state that is reached."""
         return implies(cycle.get("memory.cyc", 0), cycle["copying"])
 
+    def _stands(self, outputs: Mapping[str, Word]) -> Word:
+        """Whether no lane may begin an instruction."""
+        return terms.equal(outputs["run"], 0, self.lanes)
+
     def _rests(self, found: Transfer) -> Word:
         """The assumption that an idle core begins no instruction unless `run` is set."""
         rests = [
             implies(
-                terms.conjunction(terms.unknown(f"idle@{k}", 1), terms.negation(found.cycles[k - 1]["run"])),
+                terms.conjunction(terms.unknown(f"idle@{k}", 1), self._stands(found.cycles[k - 1])),
                 terms.unknown(f"idle@{k + 1}", 1),
             )
             for k in range(1, CYCLES)

@@ -159,7 +159,7 @@ def test_exit_codes_of_functions(cli: Cli) -> None:
         (["verilog", "--core", "lanes", "--lanes", "65"], "RG0507", "a core has 1 to 64 lanes"),
         (["verilog", "--core", "lanes", "--lanes", "two"], "RG0507", "`two` is no integer"),
         (["verilog", "--lanes", "2"], "RG0512", "--lanes is for the core lanes, and not for small"),
-        (["formal", "bus", "--core", "lanes"], "RG0506", "no instruction or part is named `bus`"),
+        (["formal", "order"], "RG0506", "no instruction or part is named `order`"),
         (["formal", "mask"], "RG0506", "no instruction or part is named `mask`"),
         (["verilog", "--format", "3,1"], "RG0604", "not 3"),
         (["verilog", "--format", "4,2"], "RG0507", "8 to 64 bits"),

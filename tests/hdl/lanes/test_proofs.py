@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
+from random import Random
 
 import pytest
+from retrograd.hdl.core.cores import lanes_of
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.formal import proofs, terms
 from retrograd.hdl.formal.claims import Claim, ClaimKind, claims
 from retrograd.hdl.formal.lanes.execution import COUNT, LaneExecution
 from retrograd.hdl.formal.lanes.mask import MASK, MaskProver
+from retrograd.hdl.formal.lanes.order import COUNTS, ORDER, Choice, OrderProver
 from retrograd.hdl.formal.parts import part_claims, prove_parts
 from retrograd.hdl.formal.proofs import Prover, Stuck
-from retrograd.isa.microarchitecture.lanes import LANES
+from retrograd.hdl.formal.solving import truth
+from retrograd.hdl.parameters import Parameters
+from retrograd.isa.microarchitecture.lanes import DEPTH, LANES, Position, issued_lanes
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -60,6 +65,43 @@ def test_a_masked_lane_keeps_its_state() -> None:
         assert (proof.holds, proof.counterexample, proof.witnessed) == (True, "", True), name
 
 
+@pytest.mark.share(2)
+def test_the_lanes_of_the_first_rank_execute() -> None:
+    found = {proof.opcode: proof for proof in prove_parts(Q8, (ORDER,), core=LANES)}
+    assert found.keys() == part_claims(Q8, (ORDER,), LANES).keys()
+    assert len(found) == sum(COUNTS) + len(COUNTS)
+    for name, proof in found.items():
+        assert (proof.holds, proof.counterexample, proof.witnessed) == (True, "", True), name
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_order_that_is_proved_is_that_of_the_definition(count: int) -> None:
+    """On random lanes, many of them equal in depth, direction or PC."""
+    core = lanes_of(Parameters(Q8, code_words=64, data_words=4, core=LANES, lanes=count))
+    choice, rng, width = Choice(core), Random(count), len(core.lanes[0].pc)
+    met = set()
+    for _ in range(300):
+        depths, directions = rng.choice(((1,), (1, 255))), rng.choice(((1,), (-1,), (1, -1)))
+        positions = [Position(rng.choice((0, 64, 5)), rng.choice(directions), rng.choice(depths)) for _ in range(count)]
+        able = rng.getrandbits(count)
+        words = [(terms.unknown("able", count), able, count)]
+        for i, at in enumerate(positions):
+            words += [
+                (terms.unknown(f"pc{i}", width), at.pc, width),
+                (terms.unknown(f"back{i}", 1), int(at.direction < 0), 1),
+                (terms.unknown(f"depth{i}", DEPTH), at.depth, DEPTH),
+            ]
+        solver = z3.Solver()
+        solver.add(*(truth(terms.equal(word, known, size)) for word, known, size in words))
+        assert solver.check() == z3.sat
+        expected = issued_lanes([at if able >> i & 1 else None for i, at in enumerate(positions)], choice.bits)
+        for lanes in (choice.first, choice.chosen):
+            found = [i for i in range(count) if solver.model().eval(truth(lanes(i)), model_completion=True)]
+            assert found == expected
+        met.add(tuple(expected))
+    assert len(met) == 1 << count  # each set of lanes executes once, none among them
+
+
 @pytest.mark.share(0)
 def test_no_proof_is_only_of_a_lane_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The facts of a proof allow that the other lane executes the instruction too, to its end, and that it does not."""
@@ -102,6 +144,21 @@ MASKS = [
     (_LANES, "apart=leaves | ~live[i]", "apart=leaves", "lane 0: decode", "no trap"),
     (_LANES, "live.eq(stays)", "live.eq(~stays)", "lane 0: access", "the mask"),
 ]  # fmt: skip
+#: text of the core, the planted text, the claim on the order that is refuted
+ORDERS = [
+    # the least depth goes first
+    ("~self.depths[i], ~able[i]", "self.depths[i], ~able[i]", "2 lanes: lane 0"),
+    # the least PC goes first backward, too
+    ("address ^ lane.backward.replicate(bits), lane", "address, lane", "2 lanes: lane 1"),
+    # backward goes before forward
+    ("lane.backward, ~self.depths", "~lane.backward, ~self.depths", "2 lanes: lane 0"),
+    # a lane that does not run stands before the others, or executes
+    ("~able[i]))", "0))", "2 lanes: some lane is first"),
+    ("chosen.eq(able & Cat", "chosen.eq(Cat", "2 lanes: lane 1"),
+    # the last of three lanes is never first; of two lanes the greater is first
+    ("[*winners, *words[len(winners) * 2 :]]", "winners", "3 lanes: lane 2"),
+    ("Mux(b < a, b, a)", "Mux(b < a, a, b)", "4 lanes: lane 3"),
+]
 #: the same of a step, with its opcode
 STEPS = [
     # the trap of a lane stops the others
@@ -130,6 +187,21 @@ def test_a_fault_of_the_mask_is_refuted(
     found = MaskProver(Q8).prove(claim)
     assert not found.holds
     assert found.counterexample.startswith(fact)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize(
+    ("old", "new", "claim"),
+    [pytest.param(*case, marks=[] if k in (0, 4) else [pytest.mark.slow]) for k, case in enumerate(ORDERS)],
+    ids=[new for _, new, _ in ORDERS],
+)
+def test_a_fault_of_the_order_is_refuted(
+    planted: Callable[[str, str, str], type], old: str, new: str, claim: str
+) -> None:
+    planted(_LANES, old, new)
+    found = OrderProver(Q8).prove(f"order of {claim}")
+    assert not found.holds
+    assert "executes" in found.counterexample
 
 
 @pytest.mark.slow

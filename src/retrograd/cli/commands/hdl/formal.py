@@ -30,7 +30,7 @@ def arguments(p: Parser) -> None:
         "opcodes",
         nargs="*",
         metavar="OPCODE",
-        help="such as mul.add; or multiplier, divider, ROM, bus, of the core lanes mask (default: all of them)",
+        help="such as mul.add; or multiplier, divider, ROM, bus, of the core lanes mask or order (default: all of them)",
     )
     format_option(p, "8,4")
     p.core_option("")
