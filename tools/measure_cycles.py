@@ -3,7 +3,7 @@
     python tools/measure_cycles.py [--check] DOCS_DIR
 
 Programs run on the reference machine, whose cycles are those of the hardware at every retirement (tests/hdl). The tables are
-between pairs of comments of the page; `--check` compares the page and does not write it. Sizes and clocks are those of `measure_sizes.py`.
+between pairs of comments of the page; `--check` compares the page and does not write it. Sizes and clocks are those of `measure_sizes.py`, and sizes of cores with fewer units those of `measure_units.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import measure_sizes
+import measure_units
 from retrograd.examples import bessel, bundle_adjustment, hypot
 from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import SimulatedBus
@@ -54,6 +55,10 @@ BEGIN_SIZES, END_SIZES = (
     "<!-- The table of sizes, by python tools/measure_cycles.py; do not edit. -->",
     "<!-- End of the table of sizes. -->",
 )
+BEGIN_UNITS, END_UNITS = (
+    "<!-- The table of units, by python tools/measure_cycles.py; do not edit. -->",
+    "<!-- End of the table of units. -->",
+)
 BEGIN_LANES, END_LANES = (
     "<!-- The table of lanes, by python tools/measure_cycles.py; do not edit. -->",
     "<!-- End of the table of lanes. -->",
@@ -75,7 +80,7 @@ class Workload(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The cost of a run: instructions, and cycles on each core."""
+    """The cost of a run: instructions, and cycles on each core, those with fewer units than the core fast among them."""
 
     instructions: int
     cycles: dict[str, int]
@@ -137,7 +142,8 @@ def run(workload: Workload) -> tuple[Run, Run]:
 
     def cost(counts: Mapping[Execution, int]) -> Run:
         w = workload.program.format
-        return Run(sum(counts.values()), {core: total_cycles(counts, w, units) for core, units in CORES.items()})
+        cores = CORES | measure_units.CASES
+        return Run(sum(counts.values()), {core: total_cycles(counts, w, units) for core, units in cores.items()})
 
     if workload.loss is not None:
         machine.differentiating = True
@@ -297,6 +303,40 @@ def lanes_table(found: Iterable[Measured], sizes: measure_sizes.Results) -> str:
     return "\n".join([BEGIN_LANES, "", measure_sizes.lanes_table(sizes, throughput), "", END_LANES])
 
 
+#: the columns of the table of units: the program, its format, its title there, and the most cycles an instruction that the core fast was to take, forward and back
+_COMPARED = ((BATCH, SMALL, "BA", (2.5, 4)), ("Bessel function J₂(1)", LARGE, "Bessel", (4, 7)))
+#: the most cycles of `rot`, and the most LUTs, that it was to take
+_ROT, _LUTS = 40, 12_000
+
+
+def units_table(found: Iterable[Measured]) -> str:
+    """LUTs and cycles of cores with fewer units than the core fast, with the two comments. Bold cycles are above the aim."""
+    runs = {(name, w): (there, back) for name, w, there, back, _ in found}
+    head = [
+        f"{title} ({w}), {way}: aim {aim}"
+        for _, w, title, aims in _COMPARED
+        for way, aim in zip(("forward", "back, D = 1"), aims, strict=True)
+    ]
+    cells: dict[str, list[str]] = {}
+    for title, units in measure_units.CASES.items():
+        pairs = [
+            (run.cycles[title] / run.instructions, aim)
+            for name, w, _, aims in _COMPARED
+            for run, aim in zip(runs[name, w], aims, strict=True)
+        ]
+        rot = cycles(TABLE["rot"], SMALL, False, False, units)
+        found_cells = [*((f"{each:.2f}", each > aim) for each, aim in pairs), (str(rot), rot > _ROT)]
+        cells[title] = [f"**{text}**" if above else text for text, above in found_cells]
+    table = measure_units.table(cells, [*head, f"`rot`: aim {_ROT}"])
+    most, least = measure_units.luts_without()
+    reached = "reach" if least <= _LUTS else "do not reach"
+    text = (
+        f"All savings together would leave {least / 1000:.1f} k of {most / 1000:.1f} k LUTs, "
+        f"so these units alone {reached} the aim of {_LUTS // 1000} k."
+    )
+    return "\n".join([BEGIN_UNITS, "", table, "", text, "", END_UNITS])
+
+
 def put(page: str) -> str:
     """The page with fresh tables. Raises ValueError if the comments are missing."""
     sizes, found = measure_sizes.results(), [*measured()]
@@ -305,6 +345,7 @@ def put(page: str) -> str:
         (BEGIN_STORE, END_STORE, store_table()),
         (BEGIN_SIZES, END_SIZES, "\n".join([BEGIN_SIZES, "", measure_sizes.sizes_table(sizes), "", END_SIZES])),
         (BEGIN_LANES, END_LANES, lanes_table(found, sizes)),
+        (BEGIN_UNITS, END_UNITS, units_table(found)),
     ):
         begin, end = page.index(first), page.index(last) + len(last)
         page = page[:begin] + fresh + page[end:]

@@ -169,7 +169,7 @@ def test_results_of_a_gpu_go_to_the_page(
     monkeypatch.setattr(measured, "measured", lambda **_: on_gpu())
     assert main(["bench", "--gpu", "--report", str(tmp_path)]) == 0
     text = (tmp_path / "benchmarks.md").read_text()
-    row = "| BA | retrograd | 2.000 | 2000.00 | – | 30.00 | 1e-09 |  |"
+    row = "| BA | retrograd | 2.000 | 2000.00 | – | – | 30.00 | 1e-09 |  |"
     assert "On one H200 (sm_90, 132 multiprocessors), CUDA 13.0." in text
     assert row in text
     assert row in capsys.readouterr().out
