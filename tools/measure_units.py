@@ -99,7 +99,7 @@ def table(cycles: Mapping[str, Sequence[str]], head: Sequence[str]) -> str:
 
 
 def luts_without() -> tuple[int, int]:
-    """LUTs of the core fast, and those that are left if the savings of all other cases are added up."""
+    """LUTs of the core fast, and its LUTs less the savings of all other cases."""
     whole, *others = (area["luts"] for area in results().values())
     return whole, whole - sum(whole - luts for luts in others)
 
