@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from retrograd.compiler.language.types import BOOL, INT, ArrayType
+from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import WIDTHS, Format
 
 import retrograd as rg
+from retrograd.values.marshal import word_array
 
 FORMATS = [Format(n, f) for n in WIDTHS for f in sorted({0, 1, n // 2, n - 2, n - 1})]
 all_formats = st.sampled_from(FORMATS)
@@ -259,3 +262,27 @@ def test_words_feed_the_machine() -> None:
     machine.registers[5] = int(rg.lognum.to_words(-0.125, w))
     machine.run()
     assert rg.fixed.to_reals([machine.registers[1], machine.registers[4]], w).tolist() == [-3.375, -0.125]
+
+
+@given(
+    st.sampled_from([Format(8, 4), Format(32, 16), Format(64, 32)]),
+    st.sampled_from([np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.bool_]),
+    st.sampled_from([INT, BOOL]),
+    st.data(),
+)
+def test_arrays_of_integers_have_the_words_of_their_elements(
+    w: Format, dtype: Any, kind: Any, data: st.DataObject
+) -> None:
+    """A whole array at once, and element by element as Python's numbers: the same words, or the same error."""
+    near = st.sampled_from([0, 1, w.sign - 1, w.sign, -w.sign, -w.sign - 1])
+    least, most = (0, 1) if dtype is np.bool_ else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    element = st.one_of(st.integers(0, 1), near, st.integers(least, most)).filter(lambda n: least <= n <= most)
+    array = np.array(data.draw(st.lists(element, max_size=4)), dtype=dtype)
+
+    def words(given: np.ndarray[Any, Any]) -> Any:
+        try:
+            return word_array(ArrayType(kind, (len(array),)), given, w, "x").tolist()
+        except InputError as error:
+            return error.diagnostics[0].code, error.diagnostics[0].message
+
+    assert words(array) == words(array.astype(object))

@@ -185,9 +185,10 @@ def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> NDArray[
         return fixed.to_words(array, w).ravel()
     if kind is Kind.LOGNUM:
         return lognum.to_words(array, w).ravel()
-    if array.dtype.kind in "iu" and kind is not Kind.BOOL and w.width == 64 and array.dtype != np.uint64:
-        # All fit.
-        return array.ravel().astype(np.int64).view(np.uint64)
+    if array.dtype.kind in "iu" and _holds(array, *((0, 1) if kind is Kind.BOOL else (-w.sign, w.sign - 1))):
+        return array.ravel().astype(np.int64).view(np.uint64) & np.uint64(w.mask)
+    if array.dtype.kind == "b":
+        return array.ravel().astype(np.uint64)
     out: list[int] = []
     for i, v in enumerate(array.ravel().tolist()):
         at = (
@@ -210,6 +211,14 @@ def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> NDArray[
             raise InputError(Diagnostic("RG0601", f"{at}{brief(int(v))} does not fit in {w.width} bits"))
         out.append(int(v) & w.mask)
     return np.array(out, dtype=np.uint64)
+
+
+def _holds(array: np.ndarray[Any, Any], least: int, most: int) -> bool:
+    """Whether all integers of the array are in the range."""
+    of_type = np.iinfo(array.dtype)
+    if least <= of_type.min and of_type.max <= most:
+        return True
+    return not array.size or (int(array.min()) >= least and int(array.max()) <= most)
 
 
 def _as_floats(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
