@@ -198,9 +198,15 @@ def test_launches_of_cuda_core(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (kernel.registers, kernel.local_bytes, kernel.shared_bytes, kernel.max_threads) == (40, 8, 16, 1024)
     assert kernel.occupancy(256) == 1.0
     words = np.arange(3)
-    kernel.launch(3, 32, [words, 5], "stream")
+    # A stream of another library; cuda.core 1.2 warns where such a one is launched on as it is.
+    foreign = type("Foreign", (), {"__cuda_stream__": lambda self: (0, 0xABC0)})()
+    monkeypatch.setattr(
+        core, "Stream", type("Stream", (), {"from_handle": staticmethod(lambda handle: ("own", handle))})
+    )
+    assert callable(importlib.import_module("cuda.core._stream").Stream.from_handle)
+    kernel.launch(3, 32, [words, 5], foreign)
     stream, launched, loaded, *arguments = made[1]
-    assert (stream, launched.grid, launched.block) == ("stream", (3, 1, 1), (32, 1, 1))
+    assert (stream, launched.grid, launched.block) == (("own", 0xABC0), (3, 1, 1), (32, 1, 1))
     assert isinstance(loaded, Loaded)
     assert arguments == [words.ctypes.data, 5]
 
