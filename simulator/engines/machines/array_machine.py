@@ -21,7 +21,9 @@ class ArrayMachine(TieredMachine):
 
     @api_boundary
     def load(self, address: int, words: Iterable[int]) -> None:
-        if isinstance(words, np.ndarray) and words.dtype == np.uint64 and address + len(words) <= len(self._memory):
-            self._memory[address : address + len(words)] = words & self.format.mask
-        else:
-            super().load(address, words)
+        if isinstance(address, int) and isinstance(words, np.ndarray) and (words.dtype, words.ndim) == (np.uint64, 1):
+            end = address + len(words)
+            if 0 <= address <= end <= len(self._memory):
+                self._memory[address:end] = words & self.format.mask
+                return
+        super().load(address, words)

@@ -191,6 +191,24 @@ def test_memory_of_long_runs_is_an_array(
     assert error.value.machine.state() == wanted.value.machine.state()
 
 
+@pytest.mark.parametrize(
+    "words", [np.array([7, 1 << 40], np.uint64), np.array([7, 8]), [7, 8], np.ones((1, 2), np.uint64)]
+)
+@pytest.mark.parametrize("address", [0, 2, 3, -1, -2, -9, 5, 0.5, None])
+def test_loading_an_array_machine_is_loading_a_machine(address: Any, words: Any) -> None:
+    """The same words, or the same error."""
+
+    def loaded(machine: rg.Machine) -> Any:
+        try:
+            machine.load(address, words)
+        except rg.InputError as error:
+            return str(error)
+        return list(machine.memory)
+
+    program = rg.assemble(".format 32, 16\n.memory 4\nstart\nfinish\n")
+    assert loaded(whole_runs.ArrayMachine(program)) == loaded(rg.Machine(program))
+
+
 def test_engines_are_those_that_are_named(fresh: list[FinishedRun], monkeypatch: pytest.MonkeyPatch) -> None:
     for engine in ("translated", "reference", "threaded"):
         rg.run(mix, 0.25, 0.5, 3, engine=engine)
