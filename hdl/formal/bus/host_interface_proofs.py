@@ -11,7 +11,8 @@
     reset        the state after reset
 
 A master holds a transfer until it is answered. The states are all states of the registers, so the bounds limit the transfers, and not the time
-before them. `copies_proofs.py` proves the same of an interface with direct memory access, whether a copy goes on or not, and more of its copies.
+before them. `copies_proofs.py` proves the same of an interface with direct memory access, whether a copy goes on or not, and more of its copies;
+`lanes_proofs.py` proves it of the interface of two lanes, and more of the slot LANE.
 """
 
 from __future__ import annotations

@@ -37,6 +37,8 @@ class OrderProver:
 
     def __init__(self, w: Format, seconds: float = 60) -> None:
         self.w, self.seconds = w, seconds
+        #: number of lanes -> the choice among them
+        self._choices: dict[int, Choice] = {}
 
     def claims(self) -> list[str]:
         """The names of all claims."""
@@ -49,7 +51,7 @@ class OrderProver:
         begun, facts = time.monotonic(), Obligations()
         head, what = name.split(": ")
         count = int(head.split()[2])
-        choice = Choice(lanes_of(Parameters(self.w, code_words=64, data_words=4, core=LANES, lanes=count)))
+        choice = self._choice(count)
         if what.startswith("lane "):
             i = int(what.split()[1])
             facts.oblige("it executes", terms.equal(choice.chosen(i), choice.first(i), 1))
@@ -62,6 +64,12 @@ class OrderProver:
         except Undecided as error:
             wrong = str(error)
         return ProofResult(name, not wrong, time.monotonic() - begun, 0, wrong, facts.witnessed)
+
+    def _choice(self, count: int) -> Choice:
+        if count not in self._choices:
+            parameters = Parameters(self.w, code_words=64, data_words=4, core=LANES, lanes=count)
+            self._choices[count] = Choice(lanes_of(parameters))
+        return self._choices[count]
 
 
 class Choice:
