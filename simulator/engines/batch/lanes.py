@@ -29,7 +29,7 @@ def translate_lanes(program: Program, variant: Variant, module: ModuleBuilder, l
 
     Word a of lane l lies at M[a·lanes + l]; there are n words and a spare one. `alive`: the lanes that take part. `report` has three
     rows, each with a number for every lane: steps taken, words lost, cycles. R is room for 256 words of every lane.
-    Raises NotImplementedError where a vector unit is no help: words that are not of 64 bits, formats with too long roots.
+    Raises NotImplementedError for words that are not of 64 bits, where a vector unit does not help.
     """
     check_lanes(program)
     LaneTranslator(flow_of(program, variant), variant, module, lanes, name).emit()

@@ -1,6 +1,6 @@
 """Arithmetic for which LLVM has no instruction: floored quotients of two-word numbers, rounded roots, two-word products in lanes.
 
-`near_quotient`, `near_root` and, in lanes, `two_words` emit them in line; the others are functions of the module.
+`near_quotient`, `near_root` and, in lanes, `root_in_lanes` and `two_words` emit them in line; the others are functions of the module.
 """
 
 from __future__ import annotations
@@ -299,33 +299,47 @@ def integer_root(module: ModuleBuilder, w: Format, s: int) -> Callee:
 
 
 def near_root(x: Value, s: int) -> Value:
-    """The same for words of 64 bits, s ≤ ROOT_SHIFT; in lanes, too.
-
-    The root of the double has a relative error below 2^−50. Where the integer next to it may be wrong: the root is less than one below the
-    right one, and less than ½ above, so the remainder fits a word even where intermediate results wrap.
-    """
+    """The same for words of 64 bits, s ≤ ROOT_SHIFT."""
     code, key = x.code, f"root {x} {s}"
     if key in code.known:
         root: Value = code.known[key]
         return root
-    safe = x.gt(0).select(x, 0)
-    real = code.intrinsic("sqrt", safe.convert("sitofp", DOUBLE) * 2.0**s)
-
-    def corrected() -> Value:
-        r = real.convert("fptosi", I64)
-        return r + ((safe << s) - r * r).gt(r).to(I64)
-
-    if x.type.lanes > 1:
-        return corrected()
+    safe, real = _root_of_double(x, s)
 
     def unsure() -> Sequence[Value]:
-        r = corrected()
+        r = _corrected_root(safe, real, s)
         return r, r.convert("sitofp", DOUBLE)
 
     whole, nearest = _nearest(real)
     root, double = code.likely(_is_sure(real, whole), (nearest, whole), unsure)
     code.doubles[root], code.known[key] = double, root
     return root
+
+
+def root_in_lanes(x: Value, s: int) -> tuple[Value, Value]:
+    """(the same in lanes of 64 bits, whether it is right); always right for s ≤ ROOT_SHIFT."""
+    safe, real = _root_of_double(x, s)
+    sound = real.lt(2.0**50)
+    if s > ROOT_SHIFT:
+        # A double of 2^63 and more is no integer of 64 bits.
+        real = sound.select(real, 0.0)
+    return _corrected_root(safe, real, s), sound
+
+
+def _root_of_double(x: Value, s: int) -> tuple[Value, Value]:
+    """(n, √(n·2^s) in doubles), n = max(x, 0). The root has a relative error below 2^−50."""
+    safe = x.gt(0).select(x, 0)
+    return safe, x.code.intrinsic("sqrt", safe.convert("sitofp", DOUBLE) * 2.0**s)
+
+
+def _corrected_root(n: Value, real: Value, s: int) -> Value:
+    """The integer nearest to √(n·2^s), where its double is below 2^50.
+
+    The integer part of the double is less than one below the right one, and less than ½ above, so the remainder fits a word even
+    where intermediate results wrap.
+    """
+    r = real.convert("fptosi", I64)
+    return r + ((n << s) - r * r).gt(r).to(I64)
 
 
 # ---------------------------------------------------------------------- products

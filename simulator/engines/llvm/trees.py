@@ -11,7 +11,7 @@ Overrides, each of which computes the value that the nodes define (tests compare
     a rounded quotient, a root      the integer next to that of doubles, if that is certain
 
 In lanes, words have 64 bits. There are no products and quotients of 128 bits. Products are made of four products of 32 bits, and are
-right only for operands below 2^63 − 2^31; quotients are right only below 2^50. `unsound` gives the lanes whose values must not be used.
+right only for operands below 2^63 − 2^31; quotients and long roots are right only below 2^50. `unsound` gives the lanes whose values must not be used.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from retrograd.simulator.engines.llvm.functions import (
     integer_root,
     near_quotient,
     near_root,
+    root_in_lanes,
     rounded_quotient,
     rounded_quotient_in_lanes,
     two_words,
@@ -342,10 +343,13 @@ class Trees:
     def _root(self, x: Value, s: int) -> Value:
         module = self._code.module
         # In line a root takes registers, of which a thread of a device has few.
+        if self._lanes > 1:
+            root, sound = root_in_lanes(x, s)
+            if s > ROOT_SHIFT:
+                self.unsound_truths.append(~sound)
+            return root
         if s <= ROOT_SHIFT and self._w.width == LANE_WIDTH and not module.tables:
             return near_root(x, s)
-        if self._lanes > 1:
-            raise NotImplementedError(f"roots of words shifted by {s}")
         return self._code.call(integer_root(module, self._w, s), x)
 
     def _look_up(self, index: Value, values: tuple[int, ...]) -> Value:
