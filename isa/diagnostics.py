@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import wraps
@@ -229,21 +229,58 @@ def api_boundary(f: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def shorten_traceback(error: RetrogradError) -> None:
-    """Remove the frames of Retrograd and of the standard library from an error's traceback, unless FULL_TRACEBACK is set."""
+    """Remove the frames of Retrograd and of the standard library from an error, and errors that Retrograd caught on the way to it.
+
+    An error that the user was handling at the call stays in the chain, and so does one that the user's own code raised below it,
+    with the frames of that code. With FULL_TRACEBACK set, nothing is removed.
+    """
     if os.environ.get(FULL_TRACEBACK):
         return
+    error.__traceback__ = _joined(_frames_of_others(error))
+    cause, context = error.__cause__, _next_of_others(error.__context__)
+    if cause is not None and _next_of_others(cause) is not cause:
+        # Setting a cause hides the context, too.
+        hidden = context is None
+        error.__cause__ = None
+        error.__suppress_context__ = hidden
+    error.__context__ = context
+
+
+def _frames_of_others(error: BaseException) -> list[TracebackType]:
+    """The entries of a traceback that belong neither to Retrograd nor to the standard library."""
     kept, trace = [], error.__traceback__
     while trace is not None:
-        frame = trace.tb_frame
-        file = frame.f_code.co_filename
-        ours = frame.f_globals.get("__name__", "").partition(".")[0] == "retrograd"
-        if not ours and ("site-packages" in file or not file.startswith(_STANDARD_LIBRARY)):
+        file = trace.tb_frame.f_code.co_filename
+        if not _is_ours(trace) and ("site-packages" in file or not file.startswith(_STANDARD_LIBRARY)):
             kept.append(trace)
         trace = trace.tb_next
+    return kept
+
+
+def _is_ours(trace: TracebackType) -> bool:
+    return bool(trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "retrograd")
+
+
+def _joined(entries: Sequence[TracebackType]) -> TracebackType | None:
     found: TracebackType | None = None
-    for entry in reversed(kept):
+    for entry in reversed(entries):
         found = TracebackType(found, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    error.__traceback__ = found
+    return found
+
+
+def _next_of_others(error: BaseException | None) -> BaseException | None:
+    """The first error of a chain that concerns the user: caught by the user's code, or raised by it."""
+    while error is not None:
+        trace = error.__traceback__
+        if trace is not None and not _is_ours(trace):
+            return error  # The user was handling it.
+        frames = _frames_of_others(error)
+        if any("site-packages" not in entry.tb_frame.f_code.co_filename for entry in frames):
+            error.__traceback__ = _joined(frames)
+            error.__context__ = _next_of_others(error.__context__)
+            return error
+        error = error.__context__
+    return None
 
 
 def nearest(word: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:

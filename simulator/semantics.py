@@ -96,5 +96,5 @@ def _lifted_code(opcode: Opcode, w: Format, modes: frozenset[str], same: bool) -
 
 def _compiled(source: str) -> dict[str, Any]:
     scope: dict[str, Any] = {}
-    exec(source, {"isqrt": isqrt, "Fault": Fault}, scope)
+    exec(source, {"__name__": __name__, "isqrt": isqrt, "Fault": Fault}, scope)
     return scope

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from retrograd.isa import diagnostics
 
 import retrograd as rg
 from retrograd import fixed, reversible
@@ -32,7 +35,7 @@ def files_of(call: Callable[[], Any]) -> list[str]:
         call()
     error = caught.value
     assert error.__cause__ is None
-    assert error.__context__ is None or error.__suppress_context__
+    assert error.__context__ is None or diagnostics.FULL_TRACEBACK in os.environ
     frames = traceback.extract_tb(error.__traceback__)
     assert frames[0].name == "files_of"
     return [frame.filename for frame in frames[1:]]
@@ -69,6 +72,96 @@ CALLS: dict[str, Callable[[], Any]] = {
     "a decorator": lambda: reversible(3),  # type: ignore[call-overload]
     "use_format": lambda: rg.use_format("Q3"),
 }  # fmt: skip
+
+
+NUMBERS = [1.0, 2.0]
+NAMED = {"a": 1}
+
+
+@reversible
+def by_zero(y: fixed, x: fixed) -> None:
+    y += x * (1 / 0)
+
+
+@reversible
+def outside(y: fixed, x: fixed) -> None:
+    y += x * NUMBERS[5]
+
+
+@reversible
+def unknown_key(y: fixed, x: fixed) -> None:
+    y += x * NAMED["b"]
+
+
+@reversible
+def too_great(y: fixed, x: fixed) -> None:
+    y += x * 1e12
+
+
+@reversible
+def of_text(y: fixed, x: fixed) -> None:
+    y += x * "s"
+
+
+@reversible
+def singular(y: fixed, x: fixed) -> None:
+    y += x * np.linalg.inv(np.zeros((2, 2)))[0, 0]
+
+
+@reversible
+def not_a_number(y: fixed, x: fixed) -> None:
+    y += x * int("q")
+
+
+@reversible
+def of_shapes(y: rg.Array[fixed, 2], x: rg.Array[fixed, 3]) -> None:
+    y += x
+
+
+CHAINED: dict[str, Callable[[], Any]] = {
+    **{
+        f.__name__: lambda f=f: f(0.0, 1.0)
+        for f in (by_zero, outside, unknown_key, too_great, of_text, singular, not_a_number)
+    },
+    "of_shapes": lambda: of_shapes([0.0, 0.0], [1.0, 2.0, 3.0]),
+    "a ragged list": lambda: of_shapes([0.0, 0.0], [[1.0], [2.0, 3.0]]),
+    "no number": lambda: root(0.0, "x"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", CHAINED)
+def test_errors_caught_on_the_way_are_not_shown(name: str) -> None:
+    with pytest.raises(rg.RetrogradError) as caught:
+        CHAINED[name]()
+    assert caught.value.__context__ is None
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "During handling" not in shown
+    assert "direct cause" not in shown
+
+
+def test_an_error_that_the_user_handles_stays_in_the_chain() -> None:
+    def handling() -> None:
+        try:
+            raise KeyError("first")
+        except KeyError:
+            by_zero(0.0, 1.0)
+
+    with pytest.raises(rg.RetrogradError) as caught:
+        handling()
+    assert isinstance(caught.value.__context__, KeyError)
+    assert "KeyError: 'first'" in "".join(traceback.format_exception(caught.value))
+
+
+def test_an_error_of_the_users_own_code_stays_with_its_frames() -> None:
+    class Number:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise ValueError("own")
+
+    with pytest.raises(rg.RetrogradError) as caught:
+        of_shapes([0.0, 0.0], Number())  # type: ignore[arg-type]
+    own = caught.value.__cause__ or caught.value.__context__
+    assert isinstance(own, ValueError)
+    assert [frame.name for frame in traceback.extract_tb(own.__traceback__)] == ["__array__"]
 
 
 def trapping() -> rg.Machine:
