@@ -67,7 +67,8 @@ def test_wrong_ways_to_begin(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(script)
     ran = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
-    assert "RG1503" in ran.stderr
+    assert "RG1510" in ran.stderr
+    assert ran.stderr.count("Traceback") == 1
     assert 'if __name__ == "__main__"' in ran.stderr
     with pytest.raises(rg.RetrogradError, match=r"RG1502.*no scheduler answers"):
         rg.run_batch(rg.library.relu, np.zeros(2), np.ones(2), executor="tcp://127.0.0.1:9")

@@ -24,6 +24,7 @@ import contextlib
 import functools
 import io
 import itertools
+import os
 import re
 import runpy
 import shlex
@@ -36,7 +37,8 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -71,6 +73,7 @@ from retrograd.cli.commands.debugging.dap import launched
 from retrograd.cli.main import main, parser
 from retrograd.debug_adapter.messages import Arguments
 from retrograd.debugger.variables import word_of_text
+from retrograd.distribution import executors
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.janus import JanusFunction
 from retrograd.functions.reversible import Reversible, reversible, run
@@ -565,6 +568,12 @@ def task_whose_workers_are_lost() -> None:
     _distributed(executor=_Ending(BrokenExecutor("lost")))
 
 
+def script_without_a_main_guard() -> None:
+    # A process of such a script ends with this exit code.
+    with ProcessPoolExecutor(1, get_context("spawn"), os._exit, (executors._UNGUARDED,)) as pool:
+        _distributed(executor=pool)
+
+
 def worker_of_another_version() -> None:
     with patch("retrograd.distribution.tasks._run", lambda *_: ("0.0.9", None)), ThreadPoolExecutor(1) as pool:
         _distributed(executor=pool)
@@ -628,7 +637,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
         array_that_is_none_on_a_device, bus_without_a_co_processor, transfer_that_is_refused,
         steps_beyond_the_co_processor, tool_that_is_not_installed, placement_that_is_too_slow,
         sweep_of_an_older_schema, sweep_in_another_database, sweep_in_a_file_that_is_none,
-        executor_that_is_none, scheduler_without_workers, task_whose_workers_are_lost, worker_of_another_version, task_without_a_pickle,
+        executor_that_is_none, scheduler_without_workers, task_whose_workers_are_lost, script_without_a_main_guard, worker_of_another_version, task_without_a_pickle,
         store_of_tasks_in_another_database, worker_that_lacks_a_package, store_of_any_results, chunks_into_a_folder_of_others,
         request_without_a_program, request_with_a_wrong_type, language_server_without_pygls, value_typed_for_a_variable,
     )

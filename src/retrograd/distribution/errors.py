@@ -10,7 +10,7 @@ register(
     ("RG1502", "scheduler out of reach", "The scheduler does not answer at this address, has gone away, or has no workers.",
      "Start `dask scheduler` and `dask worker ADDRESS`, and name the scheduler's address. A store keeps all finished tasks."),
     ("RG1503", "task lost too often", "The worker of a task ended before the task did, and so did each worker that repeated it.",
-     "Look at the workers' memory limits. A script that starts processes begins them below `if __name__ == \"__main__\":`. A store keeps all finished tasks."),
+     "Look at the workers' memory limits. A store keeps all finished tasks."),
     ("RG1504", "workers of another version", "Another version of Retrograd may give other counts, so its results are not mixed with ours.",
      "Install the same version on all workers."),
     ("RG1505", "task that cannot be sent", "Another process finds a Python function by its module and name. Lambdas and functions within functions have no such name.",
@@ -23,4 +23,6 @@ register(
      "Leave out executor, store and out for this call."),
     ("RG1509", "chunks of arrays", "Arrays in chunks lie along axis 0, one row for each element of the batch, and results are written in the same form.",
      "Name a new folder, or a folder of the same call; a name that ends in .zarr makes an archive of Zarr."),
+    ("RG1510", "script without a main guard", "A new process imports the script. Statements at its top run there, too, and would start processes without end.",
+     "Call it below `if __name__ == \"__main__\":`."),
 )  # fmt: skip

@@ -19,13 +19,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
-from multiprocessing import get_context, parent_process
+from multiprocessing import current_process, get_context, parent_process
 from typing import Any, NoReturn
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
 
 #: seconds without a scheduler or a worker before tasks are given up
 PATIENCE = 60.0
+#: exit code of a process that was started by a script without a main guard
+_UNGUARDED = 77
 #: workers of an executor that does not state their number
 _SEVERAL = 4
 _ADDRESS = re.compile(r"(?:(?:tcp|tls|ucx|wss?)://)?[^\s/:]+:\d{1,5}|(?:tcp|tls)://\[[0-9a-fA-F:]+\]:\d{1,5}")
@@ -145,6 +147,7 @@ class _Processes(Workers):
 
     def __init__(self, count: int, given: ProcessPoolExecutor | None = None) -> None:
         self._like = given
+        self._processes: dict[int, Any] = {}
         super().__init__(given if given is not None else self._made(count), count)
 
     def _made(self, count: int) -> ProcessPoolExecutor:
@@ -161,11 +164,27 @@ class _Processes(Workers):
 
     def submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
         """A task. A pool starts its processes here; those of our own are not reached by Ctrl-C, which ends them through `close`."""
+        if getattr(current_process(), "_inheriting", False):
+            # This process is importing the user's script, which starts processes in its turn. Its parent reports that.
+            raise SystemExit(_UNGUARDED)
         with _signals_blocked() if self._owned else nullcontext():
-            return super().submit(work, *args)
+            try:
+                return super().submit(work, *args)
+            finally:
+                self._processes.update(getattr(self.executor, "_processes", None) or {})
+
+    def check(self) -> None:
+        """Raise InputError RG1510 if a process ended because its script starts processes where it is imported."""
+        for process in self._processes.values():
+            # A process that has just ended has its exit code after it is joined.
+            process.join(0)
+            if process.exitcode == _UNGUARDED:
+                refuse("RG1510", "the script starts processes while a process of its own imports it")
 
     def renew(self) -> None:
-        """A new pool of the same kind in place of a broken one."""
+        """A new pool of the same kind in place of a broken one. Raises InputError RG1510."""
+        self.check()
+        self._processes.clear()
         if self._owned:
             self.close(now=True)
         self.executor = self._made(self.count)
@@ -174,7 +193,7 @@ class _Processes(Workers):
         """End the processes."""
         if not self._owned:
             return
-        processes: Mapping[int, Any] = dict(getattr(self.executor, "_processes", None) or {})
+        processes: Mapping[int, Any] = self._processes | (getattr(self.executor, "_processes", None) or {})
         self.executor.shutdown(wait=not now, cancel_futures=True)
         if now:
             for process in processes.values():
