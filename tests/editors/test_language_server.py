@@ -192,9 +192,24 @@ def converse(script: Callable[[Any, Any, dict[str, Any]], Awaitable[None]]) -> N
         finally:
             await asyncio.wait_for(client.shutdown_async(None), PATIENCE)
             client.exit(None)
+            await asyncio.wait_for(client._server.wait(), PATIENCE)
             await asyncio.wait_for(client.stop(), PATIENCE)
+        assert client._server.returncode == 0
 
     asyncio.run(talk())
+
+
+def test_a_document_that_is_not_open_has_no_answers() -> None:
+    async def script(client: Any, lsp: Any, published: dict[str, Any]) -> None:
+        document, start = lsp.TextDocumentIdentifier("untitled:Untitled-1"), lsp.Position(0, 0)
+        assert await client.text_document_hover_async(lsp.HoverParams(document, start)) is None
+        assert await client.text_document_definition_async(lsp.DefinitionParams(document, start)) is None
+        assert await client.text_document_document_symbol_async(lsp.DocumentSymbolParams(document)) is None
+        assert await client.text_document_completion_async(lsp.CompletionParams(document, start)) is None
+        client.text_document_did_save(lsp.DidSaveTextDocumentParams(document))
+        client.text_document_did_close(lsp.DidCloseTextDocumentParams(document))
+
+    converse(script)
 
 
 @pytest.mark.share(0)

@@ -41,8 +41,19 @@ class AssemblyServer:
             lsp.TEXT_DOCUMENT_COMPLETION: self._completion,
         }
         for name, carry_out in features.items():
-            # pygls sets attributes of a function that it registers, and a bound method has none.
-            server.feature(name)(_as_function(carry_out))
+            server.feature(name)(self._answering(carry_out, name != lsp.TEXT_DOCUMENT_DID_CLOSE))
+
+    def _answering(self, carry_out: Callable[[Any], Any], of_open: bool) -> Callable[[Any], Any]:
+        """The feature as a function: pygls sets attributes of what it registers, and a bound method has none.
+
+        `of_open`: there is no answer about a document that the editor has not opened, since its text is unknown here.
+        """
+
+        def answer(params: Any) -> Any:
+            known = params.text_document.uri in self.server.workspace.text_documents
+            return carry_out(params) if known or not of_open else None
+
+        return answer
 
     def _document(self, uri: str) -> tuple[Any, Document]:
         """(the text document of pygls, the analysis of its text)."""
@@ -141,10 +152,6 @@ class AssemblyServer:
                 (*words.instructions, *words.jumps, *words.words, *words.directives), lsp.CompletionItemKind.Keyword
             )
         return lsp.CompletionList(False, [lsp.CompletionItem(name, kind=kind) for name, kind in names.items()])
-
-
-def _as_function(carry_out: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda params: carry_out(params)  # noqa: PLW0108 (a function, which has attributes)
 
 
 def server() -> Any:

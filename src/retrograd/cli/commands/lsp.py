@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import logging
+import os
+import sys
 
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail
@@ -23,5 +25,10 @@ def execute(options: argparse.Namespace) -> int:
 
     # pygls logs requests that an editor should not have sent, with tracebacks of its own.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
-    server().start_io()
+    # The server closes its streams when the editor ends the session; those of the command stay open.
+    with (
+        os.fdopen(os.dup(sys.stdin.fileno()), "rb") as requests,
+        os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers,
+    ):
+        server().start_io(requests, answers)
     return OK
