@@ -6,8 +6,8 @@ lower → optimise → (keep results in memory) → (erase) → emit
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NoReturn
 
 from retrograd.compiler.backend.emission import Emitted, emit
 from retrograd.compiler.backend.operand_selection import select_operands
@@ -21,7 +21,7 @@ from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.compiler.pipeline import optimise
 from retrograd.compiler.stored_results import NOTHING_STORED, Storage, store_results
-from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.program import Program
 from retrograd.isa.words import Q32_32, Format
 
@@ -49,9 +49,36 @@ class Options:
     forget: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        if self.level not in (0, 1):
-            hint = "0 executes the program as it is written, 1 runs all passes"
-            raise InputError(Diagnostic("RG0603", f"level = {self.level!r:.40}", hint=hint))
+        if self.level not in (0, 1) or isinstance(self.level, bool):
+            self._refuse("level", "0 executes the program as it is written, 1 runs all passes")
+        for name in ("stack", "memory", "heap"):
+            words = getattr(self, name)
+            if isinstance(words, bool) or not isinstance(words, int) or words < 0:
+                self._refuse(name, "a number of words, 0 or more")
+        for name in ("cotangents", "temporaries"):
+            if not isinstance(getattr(self, name), bool):
+                self._refuse(name, "True or False")
+        if not isinstance(self.erase, bool):
+            object.__setattr__(self, "erase", self._names("erase", "True, False, or names of routines"))
+        object.__setattr__(self, "forget", self._names("forget", "names of functional functions"))
+
+    def changed(self, changes: Mapping[str, Any]) -> Options:
+        """These options with others in place of some. Raises InputError RG0603."""
+        names = [f.name for f in fields(self)]
+        for name in changes:
+            if name not in names:
+                hint = nearest(name, names) or f"options: {', '.join(names)}"
+                raise InputError(Diagnostic("RG0603", f"there is no option `{name:.40}`", hint=hint))
+        return replace(self, **changes)
+
+    def _names(self, option: str, hint: str) -> frozenset[str]:
+        given = getattr(self, option)
+        if not isinstance(given, frozenset | set | list | tuple) or not all(isinstance(name, str) for name in given):
+            self._refuse(option, hint)
+        return frozenset(given)
+
+    def _refuse(self, option: str, hint: str) -> NoReturn:
+        raise InputError(Diagnostic("RG0603", f"{option} = {getattr(self, option)!r:.40}", hint=hint))
 
 
 @dataclass(frozen=True)

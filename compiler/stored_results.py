@@ -58,12 +58,7 @@ NOTHING_STORED = Storage(0)
 
 
 def store_results(module: ir.Module, budget: int) -> tuple[ir.Module, Storage]:
-    """The module with temporaries of loops in at most `budget` words of memory, and the choice.
-
-    Raises ValueError for a negative budget.
-    """
-    if budget < 0:
-        raise ValueError(f"a program cannot use {budget} words of memory")
+    """The module with temporaries of loops in at most `budget` words of memory, and the choice."""
     places = _Survey(module).places
     chosen: list[StoredResult] = []
     left = budget

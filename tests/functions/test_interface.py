@@ -441,3 +441,24 @@ def test_the_language_means_nothing_outside() -> None:
         with pytest.raises(rg.CompileError) as caught:
             call()
         assert caught.value.code == "RG0701"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({name: value} for name in ("memory", "stack", "heap") for value in (-1, 1.5, "a", None, True)),
+        *({name: value} for name in ("cotangents", "temporaries") for value in (3, "x", None)),
+        *({name: value} for name in ("erase", "forget") for value in (3, "r", [3], None)),
+        *({"level": value} for value in (2, True, "1", None)),
+        {"forgett": frozenset()},
+    ],
+    ids=str,
+)
+def test_options_that_make_no_sense_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(rg.InputError, match="RG0603"):
+        complex_log.with_options(**changes)
+
+
+def test_names_of_routines_may_be_a_list() -> None:
+    erasing = complex_log.with_options(erase=["r"])
+    assert erasing.options == complex_log.with_options(erase=frozenset({"r"})).options

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, overload
 
@@ -71,7 +70,7 @@ class Functional(FunctionalSource, Reversible):
         format = changes.pop("format", self.format)
         if "forget" in changes:
             changes["forget"] = _names(changes["forget"])
-        other = Functional(self.fn, format, replace(self.options, **changes))
+        other = Functional(self.fn, format, self.options.changed(changes))
         other.read_from = self
         return other
 

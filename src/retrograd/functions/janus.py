@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -95,7 +94,7 @@ class JanusFunction(Reversible):
     def with_options(self, **changes: Any) -> JanusFunction:
         """The same procedure compiled otherwise: `level`, `stack`, `format`."""
         format = changes.pop("format", self.format)
-        return JanusFunction(self.entry.program, self.__name__, format, replace(self.options, **changes))
+        return JanusFunction(self.entry.program, self.__name__, format, self.options.changed(changes))
 
 
 def _unsigned(value: Any, mask: int) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from types import MethodType
 from typing import TYPE_CHECKING, Any, overload
 
@@ -134,9 +133,9 @@ class Reversible(Uncopied, Compilable):
 
     @api_boundary
     def with_options(self, **changes: Any) -> Reversible:
-        """The same function compiled otherwise: `level`, `erase`, `stack`, `memory`, `format`."""
+        """The same function compiled otherwise: `level`, `erase`, `stack`, `memory`, `format`. Raises InputError RG0603."""
         format = changes.pop("format", self.format)
-        other = Reversible(self.fn, format, replace(self.options, **changes))
+        other = Reversible(self.fn, format, self.options.changed(changes))
         other.read_from, other.own_adjoint = self, self.own_adjoint
         return other
 

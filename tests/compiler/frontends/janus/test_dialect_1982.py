@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from retrograd.compiler.frontends.janus.dialects import read
 from retrograd.compiler.frontends.janus.inversion import inverted
 from retrograd.compiler.frontends.janus.parser_1982 import parse_1982
 from retrograd.compiler.frontends.janus.printer import program_text
-from retrograd.isa.diagnostics import CompileError
+from retrograd.isa.diagnostics import CompileError, InputError
 from retrograd.isa.words import Format
 
 from retrograd.cli.main import main
@@ -80,3 +81,9 @@ def test_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "x = 0" in capsys.readouterr().out
     assert main(["run", f"{file}:other", "--dialect", "1982", "--entry", "main"]) == 2
     assert "RG0512" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dialect", ["x", "", 1982])
+def test_a_dialect_that_there_is_not(dialect: Any) -> None:
+    with pytest.raises(InputError, match=r"(?s)RG0603.*dialects: jana, 1982"):
+        read("procedure main()\n int x\n x += 1\n", "x.ja", dialect)
