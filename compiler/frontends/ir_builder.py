@@ -7,7 +7,7 @@ reads are unchanged, or if the writes to an array since then changed none of its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
@@ -101,6 +101,12 @@ class IRBuilder:
                 self.log.add(place, self.versions[place], self._writes, found)
             self.versions[place] = self._writes
         self.written |= written
+
+    def end(self, places: Iterable[Var | Region]) -> None:
+        """Note that places were freed: what was computed from them cannot be computed again."""
+        self._writes += 1
+        for place in places:
+            self.versions[place] = self._writes
 
     def is_unchanged(self, place: Var | Region, versions: Versions, read: Sequence[tuple[Address, int]] | None) -> bool:
         """Whether a place is as it was in these versions, or an array as far as these words of it were read."""

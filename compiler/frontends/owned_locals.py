@@ -7,7 +7,8 @@ cannot, the machine tests for zero. The test is made at the allocation too, whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
@@ -95,6 +96,8 @@ class OwnedLocals:
         self._constants: dict[Var, int] = {}
         self._relied_on: dict[Var, Span] = {}
         self._freeing = False
+        #: places whose writes are recorded already
+        self._recorded: set[Var | Region] = set()
         #: (block, place) → its updates that may still be undone
         self._undoable: dict[tuple[int, Var | Address], list[_Undoable]] = {}
         builder.on_write = self._note_writes
@@ -175,7 +178,19 @@ class OwnedLocals:
         if local is not None:
             local.gone, local.initial, local.history, local.operands = True, None, [], {}
 
+    @contextmanager
+    def recorded(self, locals: Sequence[OwnedLocal]) -> Iterator[None]:
+        """Statements emitted within hold updates of these locals that were recorded before: their versions and histories stay."""
+        parts = {p for m in locals for p in m.parts}
+        versions = {p: self.builder.versions[p] for p in parts}
+        outer, self._recorded = self._recorded, parts
+        yield
+        self._recorded = outer
+        for place, version in versions.items():
+            self.builder.versions[place] = version
+
     def _note_writes(self, written: set[Any], known: Var | None) -> None:
+        written = written - self._recorded
         for place in written & self._relied_on.keys() if not self._freeing else ():
             line = self._relied_on[place].line
             message = f"`{place.name}` was used in line {line} as a constant, and changes here"

@@ -140,12 +140,15 @@ class FunctionLowering:
 
     def lower(self, statements: Sequence[ast.stmt]) -> None:
         """Emit the IR of statements in a row."""
-        for node in statements:
+        outer = self._blocks.following
+        for k, node in enumerate(statements, start=1):
+            self._blocks.following = statements[k:]
             self.builder.span = self.errors.span(node)
             lower = self.statements.get(type(node))
             if lower is None:
                 refuse_statement(self.errors, node)
             lower(node)
+        self._blocks.following = outer
 
     def _inner_function(self, node: ast.FunctionDef) -> None:
         if node.name in self.scope.names:

@@ -144,11 +144,6 @@ def test_the_choice_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--memory-budget" in capsys.readouterr().err
 
 
-def test_a_negative_budget_is_refused() -> None:
-    with pytest.raises(ValueError, match="-1 words"):
-        spread.with_options(memory=-1)(0.25, X)
-
-
 # ---------------------------------------------------------------- random programs
 
 

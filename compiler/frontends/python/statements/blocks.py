@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,8 @@ class Blocks:
     builder: IRBuilder
     scope: Scope
     locals: OwnedLocals
+    #: the statements that follow the current one in its block
+    following: Sequence[ast.stmt] = ()
     #: of the current block
     routines: list[OpenRoutine] = field(default_factory=list)
     #: routines that were uncomputed and may be computed again: name → (compute block, its locals)

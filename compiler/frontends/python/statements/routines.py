@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
-from retrograd.compiler.frontends.owned_locals import OwnedLocals
+from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.views import VIEWS, View, Views, roots
+from retrograd.compiler.frontends.python.source import free_names
 from retrograd.compiler.frontends.python.statements.allocation import Allocation
 from retrograd.compiler.frontends.python.statements.blocks import Blocks, OpenRoutine
 from retrograd.compiler.frontends.python.statements.host_blocks import HostBlocks
 from retrograd.compiler.frontends.python.statements.locations import Locations
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
-from retrograd.compiler.ir.statements import Within, invert
+from retrograd.compiler.ir.statements import Block, Local, Within, invert
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.values import Constant, FunctionValue, RoutineValue, Scalar
 
@@ -171,19 +173,32 @@ class Routines:
         return name in self.blocks.finished
 
     def uncompute(self, name: str, node: ast.AST) -> None:
-        """`~r`: undo the computation of the routine; its locals are freed."""
+        """`~r`: undo the computation of the routine; its locals are freed.
+
+        Locals of the use, between the `with` and `~r`, are freed before it, since their values may depend on locals of the routine.
+        A local that a later statement uses stays: it is allocated in front of the whole, and the use only changes it.
+        """
         if not self.blocks.routines or self.blocks.routines[-1].name != name:
             self._refuse_uncompute(name, node)
         r = self.blocks.routines[-1]
-        # Later locals are freed first: their values may depend on locals of the routine.
-        while len(self.locals.owned) > len(r.owned):
-            self.locals.release(self.locals.owned[-1])
+        used_later = {
+            n
+            for n, value in self.scope.names.items()
+            if n not in r.names
+            and not isinstance(value, RoutineValue)
+            and first_use(n, self.blocks.following) == "used"
+        }
+        kept = self._kept(r, used_later, node)
+        before = {id(m) for m in r.owned}
+        for local in reversed(self.locals.owned):
+            if id(local) not in before and local not in kept:
+                self.locals.release(local)
         lost = [m for m in r.owned if m not in self.locals.owned]
         if lost:
             message = f"`{lost[0].name}` was freed before the routine `{name}`, which made it, was uncomputed"
             self.errors.fail("RG0711", message, node, f"Leave `{lost[0].name}` alone: `~{name}` frees it.")
         self.blocks.routines.pop()
-        use = tuple(self.builder.out)
+        use = self._without_allocations(r, kept)
         computed, used = self.builder.effects_with_locals(r.compute), self.builder.effects(use)
         # Where the use interferes with the computation, the machine tests that all locals return to zero.
         compute = self.locals.tested(r.compute, r.own) if used.clobbers(computed) else r.compute
@@ -191,12 +206,14 @@ class Routines:
         own_parts = {p for m in r.own for p in m.parts}
         self.locals.owned = [m for m in self.locals.owned if m not in r.own]
         for n, value in list(self.scope.names.items()):
-            if n not in r.names or (isinstance(value, RoutineValue) and value.name == name):
+            if n not in r.names and (n not in used_later or not roots(value).isdisjoint(own_parts)):
                 self.scope.free(n, self.errors.span(node))
         for n, value in r.names.items():
             self.scope.names.setdefault(n, value)
         self.builder.log.end()
-        self.builder.emit((Within(compute, use, name, r.span),), made_of_blocks=True)
+        with self.locals.recorded(kept):
+            self.builder.emit((Within(compute, use, name, r.span),), made_of_blocks=True)
+        self.builder.end(own_parts)
         # Places that only the computation changed have their former value again.
         for place in (computed.writes | computed.stores) - used.writes - used.stores:
             if place is not None and place not in own_parts:
@@ -205,6 +222,33 @@ class Routines:
             if id(m) in r.histories and not any(p in used.writes or p in used.stores for p in m.parts):
                 m.history = r.histories[id(m)]
         self.blocks.finished[name] = r.compute, r.own
+
+    def _kept(self, r: OpenRoutine, names: Collection[str], node: ast.AST) -> list[OwnedLocal]:
+        """The locals of the use of a routine that stay after it: those of these names, and locals from which they were made."""
+        before = {id(m) for m in (*r.owned, *r.own)}
+        needed = {p for n in names for p in roots(self.scope.names[n])}
+        kept: list[OwnedLocal] = []
+        for local in reversed(self.locals.owned):
+            if id(local) in before or needed.isdisjoint(local.parts):
+                continue
+            if local.frame:
+                hint = f"Make `{local.name}` before `with rg.routine() as {r.name}:`."
+                message = f"`{local.name}` lies on the stack above what `{r.name}` computed, and cannot stay after `~{r.name}`"
+                self.errors.fail("RG0711", message, node, hint)
+            kept.insert(0, local)
+            needed |= local.operands.keys()
+        return kept
+
+    def _without_allocations(self, r: OpenRoutine, kept: Sequence[OwnedLocal]) -> Block:
+        """The use of a routine, without the allocations of locals that stay, which move in front of the routine."""
+        parts = {p for local in kept for p in local.parts}
+        moved = [n for n in self.builder.out if isinstance(n, Local) and n.var in parts]
+        use = tuple(n for n in self.builder.out if not (isinstance(n, Local) and n.var in parts))
+        r.outer += moved
+        for local in kept:
+            if local.emitted is not None:
+                local.emitted = (r.outer, len(r.outer))
+        return use
 
     def _refuse_uncompute(self, name: str, node: ast.AST) -> None:
         """Raise RG0711 for a routine that is not the last open one of this block."""
@@ -234,3 +278,59 @@ class Routines:
             self.builder.note(self.builder.module.accesses.of(inner))
         routine.compute, routine.own = compute, fresh
         self._open(routine)
+
+
+def first_use(name: str, statements: Sequence[ast.stmt]) -> Literal["used", "bound"] | None:
+    """What statements do with a name first: use its value, or bind it anew. Variables that a nested block makes end with it."""
+    for node in statements:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                parts: list[ast.AST] = [value, *targets]
+            case ast.AnnAssign(target=target, value=value):
+                parts = [value, target] if value is not None else [target]
+            case ast.For(target=target, iter=iterated, body=body):
+                if _loads(name, iterated):
+                    return "used"
+                if not _binds(name, target) and (_loads(name, target) or first_use(name, body) == "used"):
+                    return "used"
+                continue
+            case ast.If(test=test, body=body, orelse=orelse) | ast.While(test=test, body=body, orelse=orelse):
+                if _loads(name, test) or "used" in (first_use(name, body), first_use(name, orelse)):
+                    return "used"
+                continue
+            case ast.With(items=items, body=body):
+                if any(_loads(name, item) for item in items):
+                    return "used"
+                if any(item.optional_vars is not None and _binds(name, item.optional_vars) for item in items):
+                    return "bound"
+                found = first_use(name, body)
+                if found is not None:
+                    return found
+                continue
+            case ast.FunctionDef(name=own):
+                if own == name:
+                    return "bound"
+                if name in free_names(node):
+                    return "used"
+                continue
+            case _:
+                parts = [node]
+        if any(_loads(name, part) for part in parts):
+            return "used"
+        if any(_binds(name, part) for part in parts):
+            return "bound"
+    return None
+
+
+def _loads(name: str, node: ast.AST) -> bool:
+    """Whether a name's value is used: read, updated or deleted."""
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Name(id=found, ctx=ast.Load() | ast.Del()) | ast.AugAssign(target=ast.Name(id=found)):
+                if found == name:
+                    return True
+    return False
+
+
+def _binds(name: str, node: ast.AST) -> bool:
+    return any(isinstance(inner, ast.Name) and inner.id == name for inner in ast.walk(node))
