@@ -274,6 +274,8 @@ class _Promoter:
         stored = any(facts(op.opcode).stores for op in stretch.ops)
         into = first._replace(opcode=_EXCHANGE if stored else _LOAD, d=register)
         back = into._replace(opcode=_EXCHANGE if stored else _UNLOAD, span=block[stretch.last].span)
+        # The variable of the address may be promoted, too. Then these statements name its register, as the first access does.
+        self.names[id(into)] = self.names[id(back)] = self.names[id(first)]
         self.ends[id(block), stretch.first].before += [ir.Local(register, False, first.span), into]
         self.ends[id(block), stretch.last].behind[:0] = [back, ir.Delocal(register, False, first.span)]
         self.registers.update(dict.fromkeys(map(id, stretch.ops), register))
@@ -291,11 +293,11 @@ class _Promoter:
         for i, node in enumerate(block):
             around = self.ends.get((id(block), i))
             if around is not None:
-                out += around.before
+                out += map(self.renamed, around.before)
             if id(node) not in self.gone:
                 out.append(map_children(self.renamed(node), self.rewritten))
             if around is not None:
-                out += around.behind
+                out += map(self.renamed, around.behind)
         return splice(out)
 
     def renamed(self, node: ir.Node) -> ir.Node:
