@@ -67,23 +67,32 @@ class IRBuilder:
         nodes: Sequence[Node],
         known: Var | None = None,
         *,
-        at: Address | None = None,
+        stores: Iterable[tuple[Address, int | None]] = (),
         made_of_blocks: bool = False,
     ) -> None:
         """Append statements and note their writes.
 
-        `known`: a variable whose update the caller records itself. `at`: the one word of memory that they change. `made_of_blocks`: in
-        memory they change the same words as the blocks inside them, whose statements were emitted before.
+        `known`: a variable whose update the caller records itself. `stores`: all words that they change of the arrays in which these lie,
+        by the first of words in a row and their number, None where that is not known. `made_of_blocks`: in memory they change the same words as the blocks inside
+        them, whose statements were emitted before.
         """
-        inside = self.log.taken() if made_of_blocks else {}
-        if at is not None and is_traceable(at):
-            reads = self.log.operands_of(at) - self.settled
-            inside = {at.region: (Write(at, {v: self.versions[v] for v in reads}),)}
+        inside = self.log.taken() if made_of_blocks else self._writes_to(stores)
         for given in nodes:
             node = self._tested(given) if isinstance(given, Within) and given.name is None else given
             for kept in without_tests((node,)) if self.unchecked else (node,):
                 self.out.append(kept)
                 self.note(self.module.accesses.of(kept), known, inside)
+
+    def _writes_to(self, stores: Iterable[tuple[Address, int | None]]) -> dict[Region, Writes]:
+        found: dict[Region, Writes] = {}
+        for at, words in stores:
+            before = found.get(at.region, ())
+            if before is None or words is None or not is_traceable(at):
+                found[at.region] = None
+                continue
+            reads = self.log.operands_of(at) - self.settled
+            found[at.region] = (*before, Write(at, {v: self.versions[v] for v in reads}, words))
+        return found
 
     def note(
         self, access: AccessSets, known: Var | None = None, writes: Mapping[Region, Writes] = MappingProxyType({})

@@ -150,7 +150,7 @@ class OwnedLocals:
                 known = where
         place, target = (where, where) if isinstance(where, Var) else (where.region, where._replace(checks=()))
         before = builder.versions[place]
-        builder.emit(nodes, known, at=where if isinstance(where, Address) else None)
+        builder.emit(nodes, known, stores=words_at(where))
         updates = self._undoable.setdefault((id(builder.out), target), [])
         if updates and updates[-1].made.undoes(made) and before == updates[-1].after:
             builder.versions[place] = updates.pop().before
@@ -350,6 +350,11 @@ class OwnedLocals:
     def histories(self) -> dict[int, list[Update] | None]:
         """The recorded updates of each local, by its identity."""
         return {id(m): None if m.history is None else list(m.history) for m in self.owned}
+
+
+def words_at(*places: Var | Address | None) -> list[tuple[Address, int]]:
+    """The words of memory among places, each with its number of words."""
+    return [(place, 1) for place in places if isinstance(place, Address)]
 
 
 def own_name(region: Region) -> str:

@@ -16,10 +16,14 @@ from retrograd.isa.words import Format
 
 
 class Write(NamedTuple):
-    """A word that a statement changed. `versions`: those of the variables of its address and of bounds of its indices."""
+    """Words in a row that a statement may have changed.
+
+    `versions`: those of the variables of the address and of bounds of its indices.
+    """
 
     address: Address
     versions: Mapping[Var, int]
+    words: int = 1
 
 
 #: the words that a statement may have changed; None where they are not known
@@ -85,7 +89,7 @@ class WriteLog:
         """Whether a write changed none of the words from an address on."""
         if any(operands.get(var, version) != version for var, version in write.versions.items()):
             return False
-        return are_apart(write.address, 1, at, words, self._ranges, self._w)
+        return are_apart(write.address, write.words, at, words, self._ranges, self._w)
 
     def operands_of(self, address: Address) -> set[Var]:
         """The variables on which an address depends, and bounds of its indices."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
-from retrograd.compiler.frontends.owned_locals import OwnedLocals
+from retrograd.compiler.frontends.owned_locals import OwnedLocals, words_at
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
@@ -89,7 +89,7 @@ class Bijections:
                     place_a, place_b = place_b, place_a
                 assert isinstance(place_b, Address)
                 if isinstance(place_a, Var):
-                    self.builder.emit(t.wrap((t.memory("exch", place_a, place_b),)))
+                    self.builder.emit(t.wrap((t.memory("exch", place_a, place_b),)), stores=words_at(place_b))
                     return
                 held = t.fresh("held", x.kind)
                 first, second = t.memory("exch", held, place_a), t.memory("exch", held, place_b)
@@ -118,7 +118,7 @@ class Bijections:
                 a, b = sides(difference)
                 test = Test("ne", t.operand(a), t.operand(b))
                 nodes = (If(test, nodes, (), test, self.errors.span(node)),)
-        self.builder.emit(t.wrap(nodes))
+        self.builder.emit(t.wrap(nodes), stores=words_at(x, y))
 
     def change(self, name: str, call: ast.Call) -> None:
         """`rg.neg(x)`, `rg.flip(x)`, `rg.erase(x)`."""
@@ -152,7 +152,7 @@ class Bijections:
             case _:
                 other = {BOOL: f"write `rg.flip({shortened(call.args[0])})`"}.get(x.kind) if name == "neg" else None
                 self.errors.fail("RG0703", f"rg.{name} is not defined for {x.kind.value}", call, other)
-        self.builder.emit(t.wrap((op,)))
+        self.builder.emit(t.wrap((op,)), stores=words_at(x.place))
         if name == "erase" and isinstance(x.place, Var):
             self.locals.erased(x.place)
 
@@ -181,7 +181,8 @@ class Bijections:
         self.locations.distinct(t, x, y, call)
         turn = t.operand(e)
         d, a = (self.locations.register(t, p, FIXED) for p in (x.place, y.place) if p is not None)
-        self.builder.emit(t.wrap((Op(TABLE[name], d, a, turn, 0, self.errors.span(call)),)))
+        op = Op(TABLE[name], d, a, turn, 0, self.errors.span(call))
+        self.builder.emit(t.wrap((op,)), stores=words_at(x.place, y.place))
 
     def swap_if(self, name: str, call: ast.Call) -> None:
         """`rg.cswap(c, x, y)`: x, y = y, x if c."""
@@ -225,7 +226,8 @@ class Bijections:
         self.locations.independent(t, [(x.place, args[0])], [k], call)
         amount = t.operand(k)
         d = self.locations.register(t, x.place, INT)
-        self.builder.emit(t.wrap((Op(TABLE[name], d, amount, None, 0, self.errors.span(call)),)))
+        op = Op(TABLE[name], d, amount, None, 0, self.errors.span(call))
+        self.builder.emit(t.wrap((op,)), stores=words_at(x.place))
 
     def push(self, name: str, call: ast.Call) -> None:
         """`rg.push(S, x)`: S[count], x = x, S[count]; count += 1, where S is zero from count on. `rg.pop` is the inverse."""
@@ -258,4 +260,4 @@ class Bijections:
         empty = Check(Test("eq", held, ZERO), "RG0802", message, span)
         sequence: Block = (take, room, *move, empty, outer.op("mov", "add", count, Const(1)), take)
         nodes = outer.wrap((Local(count, False, span), *sequence, Delocal(count, False, span)))
-        self.builder.emit(t.wrap(nodes if name == "push" else invert(nodes)))
+        self.builder.emit(t.wrap(nodes if name == "push" else invert(nodes)), stores=words_at(x.place))

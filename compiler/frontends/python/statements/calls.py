@@ -166,7 +166,10 @@ class Calls:
             args[i] = self.locations.register(t, value.place, value.kind, found[i].name)
         call = Call(callee.name, tuple(args), tuple(regions), backward, self.errors.span(node))
         before = tuple(n for block, _ in turned.values() for n in block)
-        self.builder.emit((*before, *t.wrap((call,)), *invert(before)))
+        stores = [_words(leaf.value) for i, leaf in enumerate(found) if i in callee.written and not turned]
+        self.builder.emit(
+            (*before, *t.wrap((call,)), *invert(before)), stores=[words for words in stores if words is not None]
+        )
 
     def _turned(
         self, callee: Specialisation, found: list[Leaf], seen: dict[int, View]
@@ -263,6 +266,18 @@ class Calls:
             self.locations.apart(t, a.address, b.address, size_a, size_b, message, y.where)
             return
         self.locations.differ(t, a.address, b.address, extent(a), extent(b), "RG0705", message, y.where)
+
+
+def _words(value: Scalar | ArrayView | StackValue) -> tuple[Address, int | None] | None:
+    """The words of memory in which an argument lies: the first of words in a row, and their number if it is known."""
+    match value:
+        case Scalar(_, Address() as at):
+            return at, 1
+        case Scalar():
+            return None
+        case ArrayView(strides=strides) if any(s < 0 for s in strides):
+            return value.address, None
+    return value.address, extent(value)
 
 
 def _run_extent(view: ArrayView | StackValue) -> E | None:

@@ -111,6 +111,40 @@ def test_elements_that_are_certainly_others(level: int) -> None:
     assert (~f)(*out).b.tolist() == [5, 6, 7]
 
 
+@reversible
+def added(x: fixed, y: fixed) -> None:
+    x += y
+
+
+@reversible
+def added_to_all(x: Array[fixed, "n"], y: fixed) -> None:
+    x += y
+
+
+@LEVELS
+def test_bijections_and_calls_change_their_elements_only(level: int) -> None:
+    @reversible(level=level)
+    def f(y: fixed, a: Array[fixed, 6], n: Array[int, 3], i: int, s: rg.Stack[fixed, 4]) -> None:
+        c = a[0] * 2
+        m = n[i] * 3
+        a[1], a[2] = a[2], a[1]
+        rg.rot(a[1], a[2], 0.5)
+        rg.neg(a[3])
+        rg.cswap(y > 0, a[1], a[3])
+        rg.swap(a[4:6], a[2:4])
+        rg.rol(n[i + 1], 1)
+        rg.flip(n[i + 2])
+        added(a[5], a[4])
+        added_to_all(a[3:5], y)
+        rg.push(s, a[1])
+        y += c + m
+
+    args = (1.0, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1, 2, 3], 0, [7.0])
+    assert f(*args).y == 1.0 + 2.0 + 3
+    check_inverse(f, *args)
+    check_gradient(f, *args)
+
+
 def moved_index(a: Array[int, "n"], i: int, y: int) -> None:
     t = a[i + 1]
     i += 1
@@ -157,6 +191,42 @@ def swapped(a: Array[int, "n"], i: int, y: int) -> None:
     y += t
 
 
+def turned_bits(a: Array[int, "n"], i: int, y: int) -> None:
+    t = a[1]
+    rg.rol(a[i], 3)
+    y += t
+
+
+def negated(a: Array[int, "n"], i: int, y: int) -> None:
+    t = a[1]
+    rg.neg(a[i])
+    y += t
+
+
+@reversible
+def one_more(x: Array[int, "n"]) -> None:
+    x += 1
+
+
+def called_on_a_slice(a: Array[int, "n"], i: int, y: int) -> None:
+    t = a[1]
+    one_more(a[i:])
+    y += t
+
+
+def called_on_a_turned_slice(a: Array[int, "n"], i: int, y: int) -> None:
+    t = a[1]
+    one_more(a[::-1])
+    y += t
+
+
+def called_on_two_parts(a: Array[int, "n"], i: int, y: int) -> None:
+    t = a[2]
+    one_more(a[:1])
+    one_more(a[1:])
+    y += t
+
+
 def changed_in_a_branch(a: Array[int, "n"], i: int, y: int) -> None:
     t = a[0]
     if i > 0:
@@ -182,6 +252,11 @@ def former_value_of_a_variable(a: Array[int, "n"], i: int, y: int) -> None:
         shorter_slice,
         unknown_element,
         swapped,
+        turned_bits,
+        negated,
+        called_on_a_slice,
+        called_on_a_turned_slice,
+        called_on_two_parts,
         changed_in_a_branch,
         former_value_of_a_variable,
     ],
@@ -190,3 +265,17 @@ def test_a_value_that_may_have_changed_is_refused(f: Callable[..., None]) -> Non
     with pytest.raises(rg.RetrogradError) as error:
         reversible(f)([1, 2, 3], 1, 0)
     assert error.value.code == "RG0718"
+
+
+@LEVELS
+def test_the_gradient_of_a_sum_by_an_element_at_a_variable_index(level: int) -> None:
+    """The element and its index are both promoted to registers in the gradient program."""
+
+    @reversible(level=level)
+    def f(y: fixed, a: fixed, n: Array[int, 3], i: int) -> None:
+        m = n[i] * 3
+        n[i + 1] += 2
+        y += a * m
+
+    assert rg.grad(f, "a")(1.0, 2.0, [1, 2, 3], 0) == 3.0
+    assert rg.grad(f, "a")(1.0, 2.0, [1, 2, 3], 1) == 6.0
