@@ -230,7 +230,7 @@ class OwnedLocals:
             assert isinstance(var, Var)
             block: Block = (Delocal(var, changed, local.span),)
         else:
-            block = (*local.release(changed, where), *self._given_back(local))
+            block = (*local.release(changed, where), *self.given_back(local))
         if changed:
             self.test_allocation(local)
         builder.span = previous
@@ -244,7 +244,7 @@ class OwnedLocals:
         for name in [n for n, value in self.scope.names.items() if value is local.value]:
             self.scope.free(name, span)
 
-    def _given_back(self, local: OwnedLocal) -> Block:
+    def given_back(self, local: OwnedLocal) -> Block:
         """The statements that give back the words of a local on the stack: below the words of a later one, these give back its words, too."""
         later = self.owned[self.owned.index(local) + 1 :]
         above = next((m for m in later if m.frame), None) if local.frame else None

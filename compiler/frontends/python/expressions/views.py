@@ -56,7 +56,7 @@ from retrograd.compiler.language.values import (
 from retrograd.isa.table import TABLE
 
 INT, FIXED, BOOL, LOGNUM = Kind.INT, Kind.FIXED, Kind.BOOL, Kind.LOGNUM
-_MADE_BY = {FIXED: "add", INT: "add", BOOL: "xor", LOGNUM: "mul"}
+MADE_BY = {FIXED: "add", INT: "add", BOOL: "xor", LOGNUM: "mul"}
 #: kinds between which there is a view, and back
 _CONVERTED = ((INT, FIXED), (FIXED, INT), (FIXED, LOGNUM), (LOGNUM, FIXED), (INT, BOOL), (BOOL, INT))
 
@@ -267,14 +267,14 @@ class Views:
         assert step.back is not None
         span, whole = self.errors.span(node), step.text
         m = Var(name or x.name, step.kind, span)
-        made = _MADE_BY[step.kind]
+        made = MADE_BY[step.kind]
         nodes += [
             Local(m, False, span),
             Check(
                 Test("eq", m, ZERO), "RG0814", f"`{whole}` was changed to a value without an inverse: {_rest(m)}", span
             ),
             *self._updated(m, made, step.forward(read(x)), True),
-            *self._updated(x, OPPOSITE[_MADE_BY[x.kind]], step.back(read(m)), False),
+            *self._updated(x, OPPOSITE[MADE_BY[x.kind]], step.back(read(m)), False),
             Check(Test("eq", x, ZERO), "RG0814", f"`{whole}` has no inverse here: {_rest(x)}", span),
         ]
         if region is not None:

@@ -15,6 +15,7 @@ from retrograd.compiler.frontends.ir_builder import IRBuilder, Versions
 from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.expressions.views import MADE_BY
 from retrograd.compiler.frontends.python.statements.updates import Updates
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import (
@@ -222,7 +223,7 @@ class Allocation:
             self.errors.fail("RG0703", f"an array of {describe(sample)} cannot be copied", node)
         assert isinstance(view, ArrayView)
         operands = self.builder.snapshot(*reads)
-        update = {FIXED: "add", INT: "add", BOOL: "xor", Kind.LOGNUM: "mul"}[kind]
+        update = MADE_BY[kind]
         self.builder.emit(first)
         place = (self.builder.out, len(self.builder.out))
         self.updates.update_array(view, update, value, node)

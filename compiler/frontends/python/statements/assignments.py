@@ -13,6 +13,7 @@ from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
+from retrograd.compiler.frontends.python.expressions.views import MADE_BY
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.statements.allocation import Allocation
 from retrograd.compiler.frontends.python.statements.bijections import Bijections
@@ -22,10 +23,11 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import variables
 from retrograd.compiler.ir.flatten import release
+from retrograd.compiler.ir.opcode_facts import OPPOSITE
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language import intrinsics
-from retrograd.compiler.language.types import scalar_of, static
-from retrograd.compiler.language.values import Constant, Scalar, StackValue, StructValue, Value, describe
+from retrograd.compiler.language.types import ScalarType, scalar_of, static
+from retrograd.compiler.language.values import ArrayView, Constant, Scalar, StackValue, StructValue, Value, describe
 
 
 @dataclass(eq=False)
@@ -167,30 +169,52 @@ class Assignments:
         self.scope.free(name, self.errors.span(target))
 
     def free(self, name: str, call: ast.Call) -> None:
-        """`rg.free(x, e)`: subtract e from x, which must then be zero, and free x."""
+        """`rg.free(x, e)`: subtract e from x, which must then be zero, and free x; element by element for an array."""
         target, given = call.args
         if not isinstance(target, ast.Name):
             self.errors.fail("RG0701", "rg.free takes a variable by its name", target)
         value = self.locations.location(target)
         made = next((m for m in self.locals.owned if m.name == target.id and m.value is value), None)
-        if made is None or not isinstance(value, Scalar):
+        numbers = isinstance(value, Scalar) or (isinstance(value, ArrayView) and isinstance(value.element, ScalarType))
+        if made is None or not numbers:
             hint = f"`del {target.id}` frees what was made here." if made is not None else None
             if isinstance(value, StackValue):
                 hint = f"Empty it by `rg.pop`, and write `del {target.id}`: a stack is freed when it is empty."
-                self.errors.fail("RG0709", f"`{target.id}` is a stack, and rg.free takes a number", target, hint)
-            what = "is no number" if made is not None else "is no variable that was made in this function"
+                self.errors.fail("RG0709", f"`{target.id}` is a stack, and rg.free takes numbers", target, hint)
+            what = (
+                "is no number or array of numbers"
+                if made is not None
+                else "is no variable that was made in this function"
+            )
             self.errors.fail("RG0709", f"`{target.id}` {what}", target, hint)
-        assert isinstance(value.place, Var)
-        e = self.expressions.number(self.expressions.value(given), call, value.kind)
-        if value.place in variables(e):
-            self.errors.fail("RG0704", f"the value that `{target.id}` is said to have depends on it", call)
+        if isinstance(value, ArrayView):
+            self._free_array(made, value, given, call)
+        else:
+            assert isinstance(value, Scalar)
+            self._free_number(made, value, given, call)
+        self.scope.free(target.id, self.errors.span(call))
+
+    def _free_number(self, made: OwnedLocal, x: Scalar, given: ast.expr, call: ast.Call) -> None:
+        assert isinstance(x.place, Var)
+        e = self.expressions.number(self.expressions.value(given), call, x.kind)
+        if x.place in variables(e):
+            self.errors.fail("RG0704", f"the value that `{made.name}` is said to have depends on it", call)
         known = made.history == [] and made.initial == e and made.operands == self.builder.snapshot(e) and not made.gone
         tested = not known and not self.locals.is_trusted(made)
         if tested:
             self.locals.test_allocation(made)
-        block = release(self.builder.temporaries(), value.place, e, tested)
-        self.locals.remove(made, block)
-        self.scope.free(target.id, self.errors.span(call))
+        self.locals.remove(made, release(self.builder.temporaries(), x.place, e, tested))
+
+    def _free_array(self, made: OwnedLocal, x: ArrayView, given: ast.expr, call: ast.Call) -> None:
+        assert isinstance(x.element, ScalarType)
+        e = self.expressions.stored(self.expressions.value(given), given)
+        with self.builder.collect() as nodes:
+            self.allocation.updates.update_array(x, OPPOSITE[MADE_BY[x.element.kind]], e, call)
+        tested = not self.locals.is_trusted(made)
+        if tested:
+            self.locals.test_allocation(made)
+        tests = self.locals.zero_tests(x) if tested else ()
+        self.locals.remove(made, (*nodes, *tests, *self.locals.given_back(made)))
 
 
 def _belongs(made: OwnedLocal, value: Value) -> bool:

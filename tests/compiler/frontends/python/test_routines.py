@@ -1,4 +1,4 @@
-"""Variables of the use of a routine: freed by `~r`, or kept for later statements."""
+"""Variables of the use of a routine: freed by `~r`, or kept for later statements; arrays that are freed by their value."""
 
 from __future__ import annotations
 
@@ -116,6 +116,25 @@ def twice(y: fixed, x: fixed) -> None:
     ~r
 
 
+@reversible
+def array_of_numbers(y: fixed, x: fixed) -> None:
+    t = rg.zeros(2)
+    t[0] += 1.0
+    t[1] += x
+    y += t[0] * t[1]
+    t[1] -= x - 2.0
+    rg.free(t, [1.0, 2.0])
+
+
+@reversible
+def array_of_an_expression(y: fixed, x: Array[fixed, "n"]) -> None:
+    t = rg.zeros(len(x))
+    for i in range(len(x)):
+        t[i] += x[i] * x[i]
+    y += rg.sum(t)
+    rg.free(t, x * x)
+
+
 FUNCTIONS: list[tuple[rg.Reversible, tuple[Any, ...], float, Any]] = [
     (taken_out, (0.0, 3.0), 9.0, 6.0),
     (of_elements, (0.0, [3.0, 4.0]), 48.0, [16.0, 24.0]),
@@ -126,6 +145,8 @@ FUNCTIONS: list[tuple[rg.Reversible, tuple[Any, ...], float, Any]] = [
     (of_run_length, (0.0, [3.0, 4.0]), 24.0, [8.0, 6.0]),
     (in_a_loop, (0.0, 3.0), 45.0, 30.0),
     (twice, (0.0, 3.0), 9.0, 6.0),
+    (array_of_numbers, (0.0, 3.0), 3.0, 1.0),
+    (array_of_an_expression, (0.0, [3.0, 4.0]), 25.0, [6.0, 8.0]),
 ]
 
 
@@ -208,3 +229,34 @@ def test_what_cannot_stay_is_refused_with_a_way_out() -> None:
 )
 def test_first_use(text: str, expected: str | None) -> None:
     assert first_use("z", ast.parse(text).body) == expected
+
+
+@reversible
+def freed_as_another(y: fixed, x: fixed) -> None:
+    t = rg.zeros(2)
+    t[1] += x
+    y += t[1]
+    rg.free(t, [0.0, 1.0])
+
+
+@reversible
+def freed_as_itself(y: fixed, x: Array[fixed, 2]) -> None:
+    t = x * 2
+    t[0] += 1
+    rg.free(t, t + 0)
+
+
+@reversible
+def freed_in_another_shape(y: fixed, x: Array[fixed, 3]) -> None:
+    t = rg.zeros(2)
+    rg.free(t, x)
+
+
+def test_arrays_that_do_not_hold_the_value_are_not_freed() -> None:
+    assert freed_as_another(0.0, 1.0).y == 1.0
+    with pytest.raises(rg.ProgramTrap, match=r"RG0802.*`t\[1\]` is left with 2\.0"):
+        freed_as_another(0.0, 3.0)
+    with pytest.raises(rg.CompileError, match="RG0704"):
+        freed_as_itself(0.0, [1.0, 2.0])
+    with pytest.raises(rg.CompileError, match="RG0712"):
+        freed_in_another_shape(0.0, [1.0, 2.0, 3.0])
