@@ -201,6 +201,10 @@ class DeviceError(RetrogradError):
     """A device that is missing, or an operation of a device that failed."""
 
 
+class PrecisionWarning(UserWarning):
+    """Numbers other than 0 lose more than half of their significant bits, or become 0, on their way to words."""
+
+
 # ---------------------------------------------------------------------- tracebacks
 
 #: environment variable that keeps all frames in tracebacks

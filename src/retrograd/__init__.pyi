@@ -92,6 +92,7 @@ from retrograd.isa.diagnostics import CompileError as CompileError
 from retrograd.isa.diagnostics import Diagnostic as Diagnostic
 from retrograd.isa.diagnostics import ImageError as ImageError
 from retrograd.isa.diagnostics import InputError as InputError
+from retrograd.isa.diagnostics import PrecisionWarning as PrecisionWarning
 from retrograd.isa.diagnostics import RetrogradError as RetrogradError
 from retrograd.isa.diagnostics import VerificationError as VerificationError
 from retrograd.isa.encoding import Instruction as Instruction
