@@ -86,6 +86,48 @@ class Format:
             raise OverflowError(f"{brief(value)} is outside the range of {self}")
         return scaled & self.mask
 
+    def keeps(self, value: float | int | Fraction) -> bool:
+        """|word/2^F − value| ≤ |value|·2^(−W/4): whether the word of a number keeps at least half of its significant bits.
+
+        A number near 1 has W/2 significant bits behind the point of the format that is cut in the middle, Q32.32 say, and W/4 are half
+        of them. Exact numbers, such as 0.5 or 2^-F, lose nothing. Trap: the range is not tested, see `from_real`.
+        """
+        number = Fraction(value)
+        scaled = number * (1 << self.frac)
+        return abs(round(scaled) - scaled) * (1 << self.width // 4) <= abs(scaled)
+
+    def vanishes(self, value: float | int | Fraction) -> bool:
+        """Whether a number other than 0 has the word 0: |value| ≤ 2^(−F−1)."""
+        return value != 0 and abs(Fraction(value)) * (2 << self.frac) <= 1
+
+    def keeping(self, value: float | int | Fraction, bits: bool = True) -> list[Format]:
+        """The formats of the same width that hold a number and keep half of its bits, the coarsest first; none coarser than one that does not.
+
+        `bits`: whether half of the bits must be kept; else it must only not become 0.
+        """
+        found: list[Format] = []
+        for frac in range(self.width - 1, -1, -1):
+            w = Format(self.width, frac)
+            try:
+                w.from_real(value)
+            except OverflowError:
+                continue
+            if w.vanishes(value) or (bits and not w.keeps(value)):
+                break
+            found.insert(0, w)
+        return found
+
+    def remedy(self, value: float | int | Fraction, bits: bool = True) -> str:
+        """A sentence for messages: the formats that keep half of the bits of a number, of this width or else of a wider one. `bits`: as above."""
+        for width in (self.width, *(n for n in WIDTHS if n > self.width)):
+            found = Format(width, 0).keeping(value, bits)
+            if found:
+                which = " to ".join(dict.fromkeys((str(found[0]), str(found[-1]))))
+                if width == self.width:
+                    return f"{which} {'holds' if len(found) == 1 else 'hold'} it."
+                return f"No format of {self.width} bits holds it, but {which} {'does' if len(found) == 1 else 'do'}."
+        return "No format holds it, but a lognum does."
+
 
 def format_of(format: Format | str) -> Format:
     """The format of that name, see `Format.named`; a format stands for itself. Raises FormatError RG0604.

@@ -133,3 +133,45 @@ def test_what_is_no_number_is_refused() -> None:
     for infinity in (float("inf"), float("-inf")):
         with pytest.raises(OverflowError):
             Format().from_real(infinity)
+
+
+reals = st.one_of(
+    st.floats(-(2.0**70), 2.0**70),
+    st.fractions(max_denominator=1 << 70),
+    st.builds(lambda m, e: m * 2.0**e, st.integers(-9, 9), st.integers(-70, 8)),
+)
+
+
+@given(formats, reals)
+def test_a_word_keeps_half_of_the_bits_of_a_number_or_not(w: Format, value: float | Fraction) -> None:
+    word = Fraction(round(Fraction(value) * 2**w.frac), 2**w.frac)
+    assert w.vanishes(value) == (value != 0 and word == 0)
+    assert w.keeps(value) == (abs(word - Fraction(value)) <= abs(Fraction(value)) / 2 ** (w.width // 4))
+    assert not (w.keeps(value) and w.vanishes(value))
+
+
+@given(formats, reals, st.booleans())
+def test_the_formats_that_keep_a_number(w: Format, value: float | Fraction, bits: bool) -> None:
+    """They are all that hold the number from some fraction on, and none coarser is left out by luck alone."""
+
+    def holds(other: Format) -> bool:
+        return -other.sign <= round(Fraction(value) * 2**other.frac) < other.sign
+
+    def good(other: Format) -> bool:
+        return not other.vanishes(value) and (other.keeps(value) or not bits)
+
+    found = w.keeping(value, bits)
+    held = [other for other in (Format(w.width, frac) for frac in range(w.width)) if holds(other)]
+    assert found == held[len(held) - len(found) :]
+    assert all(map(good, found))
+    assert len(found) == len(held) or not good(held[len(held) - len(found) - 1])
+    # Once a format guarantees the bits, all finer ones do.
+    enough = [o for o in held if abs(value) * 2**o.frac >= (2 ** (o.width // 4) / 2 if bits else 1)]
+    assert {*enough} <= {*found}
+    assert all(str(other) in w.remedy(value, bits) for other in found[:1] + found[-1:])
+
+
+def test_remedies() -> None:
+    assert Format().remedy(6.674e-11) == "Q15.49 to Q1.63 hold it."
+    assert Format(32, 16).remedy(6.674e-11) == "No format of 32 bits holds it, but Q15.49 to Q1.63 do."
+    assert Format().remedy(1e-30) == "No format holds it, but a lognum does."
