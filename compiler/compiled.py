@@ -5,6 +5,7 @@ lower → optimise → (keep results in memory) → (erase) → emit
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NoReturn
@@ -21,9 +22,12 @@ from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.compiler.pipeline import optimise
 from retrograd.compiler.stored_results import NOTHING_STORED, Storage, store_results
-from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+from retrograd.isa.diagnostics import Diagnostic, InputError, PrecisionWarning, nearest
 from retrograd.isa.program import Program
 from retrograd.isa.words import Q32_32, Format
+
+#: the registry of the warnings that were shown
+_shown: dict[str | tuple[str, type[Warning], int], int] = {}
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Options:
     `forget`: names of functional functions whose calls are computed, copied and uncomputed (`frontends/functional/forgetting.py`).
     `memory`: words that the program may use to keep results of loops that it would compute again
     (`compiler/stored_results.py`); not in erase mode, which computes nothing again. `cotangents`: the program will run in differentiation mode, and discards the cotangent of
-    each variable that dies on the way back (`derivatives/discarded_cotangents.py`).
+    each variable that dies on the way back (`derivatives/discarded_cotangents.py`). `recorded`: numbers of the source lie in memory
+    beside what they were rounded from, for `rg.error_bound` (`frontends/constants.py`).
     """
 
     level: int = 1
@@ -47,6 +52,7 @@ class Options:
     memory: int = 0
     heap: int = 1 << 16
     forget: frozenset[str] = frozenset()
+    recorded: bool = False
 
     def __post_init__(self) -> None:
         if self.level not in (0, 1) or isinstance(self.level, bool):
@@ -55,7 +61,7 @@ class Options:
             words = getattr(self, name)
             if isinstance(words, bool) or not isinstance(words, int) or words < 0:
                 self._refuse(name, "a number of words, 0 or more")
-        for name in ("cotangents", "temporaries"):
+        for name in ("cotangents", "temporaries", "recorded"):
             if not isinstance(getattr(self, name), bool):
                 self._refuse(name, "True or False")
         if not isinstance(self.erase, bool):
@@ -125,9 +131,18 @@ def compile_function(
     options: Options | None = None,
     observe: Callable[[str, Module], None] | None = None,
 ) -> Compiled:
-    """The function as a program. `observe(pass, module)` sees the IR after each step. Raises CompileError."""
+    """The function as a program. `observe(pass, module)` sees the IR after each step. Raises CompileError.
+
+    Warns with PrecisionWarning of each number of the source that loses more than half of its bits; a filter that shows a warning once
+    shows it at the first compilation only.
+    """
     try:
-        return with_deep_stack(lambda: _compile(function, types, w, options or Options(), observe))
+        made = with_deep_stack(lambda: _compile(function, types, w, options or Options(), observe))
+        for message, place in made.lowered.warnings:
+            warning = PrecisionWarning(message)
+            warning.span = place.span
+            warnings.warn_explicit(warning, PrecisionWarning, place.span.file, place.span.line, registry=_shown)
+        return made
     except RecursionError:
         pass
     except Impure as error:
@@ -143,7 +158,7 @@ def _compile(
     options: Options,
     observe: Callable[[str, Module], None] | None,
 ) -> Compiled:
-    lowered = lower(function, types, w, options.stack, options.heap, options.forget)
+    lowered = lower(function, types, w, options.stack, options.heap, options.forget, options.recorded)
     if observe is not None:
         observe("lower", lowered.module)
     names: Collection[str] | None = None if isinstance(options.erase, bool) else options.erase

@@ -69,6 +69,9 @@ register(
      "docs/language.md shows how an adjoint is defined."),
     ("RG0729", "not in the functional language", "A functional program is a value: expressions that are computed and uncomputed, without updates, loops and exceptions.",
      "docs/functional.md lists the expressions, docs/vlad.md the forms of VLAD."),
+    ("RG0730", "constant becomes 0", "The smallest number of a format is 2^-F, and a number up to half of it has the word 0. The program would "
+     "compute without the constant.",
+     "Choose a format with more bits behind the point, or scale the numbers of the program."),
     ("RG0801", "index out of range", "The array has no such element.",
      "Test the index or the length with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold zero or its initial value. Any other value would be erased.",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retrograd.compiler.derivatives.gradient_procedures import GradientProcedures
+from retrograd.compiler.frontends.constants import Place, SourceConstant
 from retrograd.compiler.frontends.module_builder import HostBlock, ModuleBuilder
 from retrograd.compiler.frontends.python.captures import Captures, static_key
 from retrograd.compiler.frontends.python.source import SourceFunction
@@ -56,6 +57,10 @@ class Lowered:
     conditions: Mapping[Span, tuple[Condition, Condition]] = field(default_factory=dict)
     #: place of a branch or loop → its condition or bounds, in words
     statement_texts: Mapping[Span, str] = field(default_factory=dict)
+    #: the numbers of the source that became words
+    constants: tuple[SourceConstant, ...] = field(default=(), compare=False, repr=False)
+    #: numbers that lost more than half of their bits: texts with their places
+    warnings: tuple[tuple[str, Place], ...] = field(default=(), compare=False, repr=False)
     #: values from around the functions that the module depends on
     captures: Captures = field(default_factory=Captures, compare=False, repr=False)
 
@@ -67,12 +72,13 @@ def lower(
     stack: int = 1 << 16,
     heap: int = 1 << 16,
     forget: frozenset[str] = frozenset(),
+    recorded: bool = False,
 ) -> Lowered:
-    """The function for arguments of these types as a reversible module: arguments in memory, in and out.
+    """The function for arguments of these types as a reversible module: arguments in memory, in and out. `recorded`: see `Constants`.
 
     Raises CompileError.
     """
-    module = ModuleBuilder(w)
+    module = ModuleBuilder(w, recorded)
     gradients = GradientProcedures()
     specialiser = Specialiser(module, gradients.declare, Declare(gradients.add, heap, forget))
     module.files[function.source.file] = function.source.lines
@@ -124,6 +130,8 @@ def lower(
         tuple(module.host_blocks),
         module.conditions,
         module.statement_texts,
+        tuple(module.constants.found),
+        tuple(module.constants.warnings),
         specialiser.captures.freeze(),
     )
 

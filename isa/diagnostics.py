@@ -204,6 +204,9 @@ class DeviceError(RetrogradError):
 class PrecisionWarning(UserWarning):
     """Numbers other than 0 lose more than half of their significant bits, or become 0, on their way to words."""
 
+    #: the place of a number of the source
+    span: Span | None = None
+
 
 # ---------------------------------------------------------------------- tracebacks
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from retrograd.compiler.frontends.constants import Constants
 from retrograd.compiler.ir.effects import AccessAnalysis
-from retrograd.compiler.ir.statements import Kind, Module, Procedure, Region
+from retrograd.compiler.ir.statements import Exact, Kind, Module, Procedure, Region
 from retrograd.compiler.language.conditions import Condition
 from retrograd.compiler.language.powers import Powers
 from retrograd.compiler.language.values import Value
@@ -42,9 +43,9 @@ class _Checkpoint:
 
 
 class ModuleBuilder:
-    """Collects procedures, memory and source files of one program."""
+    """Collects procedures, memory and source files of one program. `recorded`: see `Constants`."""
 
-    def __init__(self, w: Format) -> None:
+    def __init__(self, w: Format, recorded: bool = False) -> None:
         self.w = w
         self.procedures: dict[str, Procedure] = {}
         self.regions: list[Region] = []
@@ -63,7 +64,8 @@ class ModuleBuilder:
         #: place of a branch or loop → its condition or bounds, in words
         self.statement_texts: dict[Span, str] = {}
         self._names: dict[str, int] = {}
-        self._constants: dict[tuple[int, ...], Region] = {}
+        self.constants = Constants(w, self._constant_region, recorded)
+        self._constant_regions: dict[tuple[tuple[int, ...], Exact | None], Region] = {}
         self.powers = Powers(w, self._power_region, self._power_procedure)
         self.forget_accesses()
 
@@ -84,6 +86,7 @@ class ModuleBuilder:
         span: Span | None,
         data: tuple[int, ...] | None = None,
         layouts: tuple[ArrayLayout, ...] = (),
+        exact: Exact | None = None,
     ) -> Region:
         """A stretch of memory at a fixed address. `layouts`: the arrays of the source in it. Raises CompileError RG0421 beyond the largest address."""
         most = min(self.w.mask, IMMEDIATE_MAX)
@@ -95,16 +98,10 @@ class ModuleBuilder:
             )
         count = self._names.get(f"[{name}]", 0)
         self._names[f"[{name}]"] = count + 1
-        region = Region(name if count == 0 else f"{name}.{count}", size, self.memory, data, span, layouts)
+        region = Region(name if count == 0 else f"{name}.{count}", size, self.memory, data, span, layouts, exact)
         self.memory += size
         self.regions.append(region)
         return region
-
-    def constant_region(self, words: tuple[int, ...], name: str) -> Region:
-        """The memory of an array of constants; equal arrays share one region."""
-        if words not in self._constants:
-            self._constants[words] = self.static_region(name, len(words), None, words)
-        return self._constants[words]
 
     def host_block(self, block: HostBlock) -> int:
         """Keep statements for the host: their number."""
@@ -122,8 +119,16 @@ class ModuleBuilder:
         del self.regions[saved.regions :]
         self.outliving = [r for r in self.outliving if r in self.regions]
         self.powers.keep(self.procedures, self.regions)
-        self._constants = {k: r for k, r in self._constants.items() if r in self.regions}
+        self._constant_regions = {k: r for k, r in self._constant_regions.items() if r in self.regions}
         self.forget_accesses()
+
+    def _constant_region(self, words: tuple[int, ...], exact: Exact | None, span: Span | None) -> Region:
+        """The memory of constants; equal ones share one region."""
+        key = words, exact
+        if key not in self._constant_regions:
+            place = None if exact is None else span
+            self._constant_regions[key] = self.static_region("constant", len(words), place, words, (), exact)
+        return self._constant_regions[key]
 
     def _power_region(self, kind: Kind) -> Region:
         return self.static_region(f"powers of {kind.value}", self.w.width, None)

@@ -279,9 +279,11 @@ def private_regions(module: ir.Module) -> frozenset[ir.Region]:
 
 
 def constant_regions(module: ir.Module, accesses: AccessAnalysis) -> frozenset[ir.Region]:
-    """The arrays with data that nothing writes."""
+    """The arrays with data that nothing writes, and whose exact numbers nobody needs."""
     stored = union(accesses.block(block) for block in bodies(module)).stores
-    return frozenset() if None in stored else frozenset(r for r in module.regions if r.data and r not in stored)
+    if None in stored:
+        return frozenset()
+    return frozenset(r for r in module.regions if r.data and r.exact is None and r not in stored)
 
 
 def only_adds(

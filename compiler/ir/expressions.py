@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
 from math import gcd
 from typing import Any, NamedTuple
@@ -61,6 +62,28 @@ class E:
     def __repr__(self) -> str:
         inner = ", ".join([*map(repr, self.args), *([] if self.param is None else [repr(self.param)])])
         return f"{self.op}({inner})"
+
+
+class Vanishing(ValueError):
+    """A number of the source other than 0 whose word would be 0. `value`: the number by itself; `hint`: the ways out."""
+
+    def __init__(self, message: str, value: Fraction, hint: str) -> None:
+        super().__init__(message)
+        self.value, self.hint = value, hint
+
+
+#: a number that is smaller than another by this factor may be a rounding error of float64 in place of 0, as cos(π/2) is beside sin(π/2)
+NOISE = 2.0**-50
+
+
+class Role(Enum):
+    """The use of a number of the source, as far as it decides which bits of it matter."""
+
+    VALUE = "value"
+    #: it is compared with words, of which none lies between it and its own word
+    COMPARED = "compared"
+    #: a part of a complex number that is smaller than the other part by 2^50, as the sine in e^iπ
+    NEGLIGIBLE = "negligible"
 
 
 class InRange(NamedTuple):

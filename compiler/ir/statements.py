@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from fractions import Fraction
 from typing import NamedTuple
 
 from retrograd.isa.diagnostics import Span
@@ -47,6 +48,13 @@ class Var:
         return f"<{self.name}: {self.kind.value}>"
 
 
+class Exact(NamedTuple):
+    """The numbers of a source that the words of a region were rounded from, and the kind of the words."""
+
+    kind: Kind
+    numbers: tuple[Fraction, ...]
+
+
 @dataclass(eq=False, slots=True)
 class Region:
     """A stretch of memory that is accessed through one name: an array of the user's, or an array in a frame.
@@ -63,6 +71,8 @@ class Region:
     span: Span | None = None
     #: the arrays of the source in it, for debuggers
     layouts: tuple[ArrayLayout, ...] = ()
+    #: the numbers that `data` was rounded from, where their errors are wanted: no pass replaces a word of it by its value
+    exact: Exact | None = None
 
     @property
     def name_of_word(self) -> str:

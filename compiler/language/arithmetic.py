@@ -16,7 +16,21 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.ir.expressions import E, Length, add, apply, choose, const, constant, lazy, neg, negated, sub
+from retrograd.compiler.ir.expressions import (
+    E,
+    Length,
+    Role,
+    Vanishing,
+    add,
+    apply,
+    choose,
+    const,
+    constant,
+    lazy,
+    neg,
+    negated,
+    sub,
+)
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language import complex_numbers
 from retrograd.compiler.language.complex_numbers import ComplexArithmetic
@@ -96,13 +110,14 @@ def _folded(op: str, x: Any, y: Any) -> Any:
 
 
 class Arithmetic:
-    """Operators in one format."""
+    """Operators in one format. `number`: (value, kind, role) -> the expression of a number of the source."""
 
     #: the kind of the parts of a complex number
     fixed = FIXED
 
-    def __init__(self, w: Format) -> None:
+    def __init__(self, w: Format, number: Callable[[Any, Kind, Role], E] | None = None) -> None:
         self.w = w
+        self._number = number or (lambda value, kind, _: constant(value, kind, w))
         self.complex = ComplexArithmetic(self)
 
     def folded(self, op: str, x: Constant, y: Constant) -> Constant:
@@ -111,8 +126,8 @@ class Arithmetic:
 
     # ------------------------------------------------------------------ from values to expressions
 
-    def expression(self, value: Value, kind: Kind | None = None) -> E:
-        """The scalar's expression, converted to a kind where that loses nothing. Raises TypeError, OverflowError."""
+    def expression(self, value: Value, kind: Kind | None = None, role: Role = Role.VALUE) -> E:
+        """The scalar's expression, converted to a kind where that loses nothing. Raises TypeError, OverflowError, Vanishing."""
         match value:
             case Constant(number):
                 need_plain(number)
@@ -126,7 +141,7 @@ class Arithmetic:
                     number = number.item()
                 if isinstance(number, float) and math.isnan(number):
                     raise ValueError("NaN is not a number")
-                return constant(number, wanted, self.w)
+                return self._number(number, wanted, role)
             case Scalar(e):
                 return self.converted(e, kind or e.kind)
         real = "; its parts are z.real and z.imag" if isinstance(value, StructValue) and is_complex(value.type) else ""
@@ -316,7 +331,11 @@ class Arithmetic:
         if LOGNUM in kinds and op not in ("==", "!="):
             raise TypeError(f"{op} is not defined for lognum; compare their values, which fixed() gives")
         kind = LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else INT
-        a, b = self.expression(x, kind), self.expression(y, kind)
+        try:
+            a, b = self.expression(x, kind, Role.COMPARED), self.expression(y, kind, Role.COMPARED)
+        except Vanishing as error:
+            hint = f"No number of {self.w} lies between 0 and it, so compare with 0. {self.w.remedy(error.value, bits=False)}"
+            raise Vanishing(f"{error}", error.value, hint) from None
         match op:
             case "<" | ">=":
                 e = apply("slt", BOOL, a, b)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from retrograd.compiler.ir.expressions import E
+from retrograd.compiler.ir.expressions import NOISE, E, Role
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import COMPLEX, StructType, is_complex
 from retrograd.compiler.language.values import Constant, Scalar, StructValue, Value, describe
@@ -27,7 +27,7 @@ class RealArithmetic(Protocol):
     fixed: Kind
 
     def folded(self, op: str, x: Constant, y: Constant) -> Constant: ...
-    def expression(self, value: Value, kind: Kind | None = None) -> E: ...
+    def expression(self, value: Value, kind: Kind | None = None, role: Role = Role.VALUE) -> E: ...
     def binary(self, op: str, x: Value, y: Value) -> Value: ...
     def unary(self, op: str, x: Value) -> Value: ...
     def function(self, name: str, values: Sequence[Value]) -> Value: ...
@@ -160,10 +160,17 @@ class ComplexArithmetic:
             case StructValue(t, fields) if is_complex(t):
                 return fields["re"], fields["im"]
             case Constant(complex() as z):
-                return Constant(z.real), Constant(z.imag)
+                return self._part(z.real, z.imag), self._part(z.imag, z.real)
             case Scalar() | Constant():
                 return Scalar(self._real.expression(x, self._real.fixed)), _ZERO
         raise TypeError(f"{op} is not defined for {describe(x)} and a complex number")
+
+    def _part(self, part: float, other: float) -> Value:
+        """A part of a constant beside the other part."""
+        constant = Constant(part)
+        if abs(part) >= abs(other) * NOISE:
+            return constant
+        return Scalar(self._real.expression(constant, self._real.fixed, Role.NEGLIGIBLE)) if part else constant
 
     def _made(self, parts: Parts, *operands: Value) -> StructValue:
         """The number of these parts, of the class of the first operand that has one."""

@@ -63,13 +63,20 @@ def ibesselj(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-8) ->
 
 @pytest.mark.parametrize(
     ("atol", "least", "most"),
-    [(1e-4, 4e-6, 6e-6), (1e-6, 0.8e-7, 1.2e-7), (1e-7, 2e-8, 3e-8), (1e-8, 1e-7, 2e-7), (1e-14, 1e-7, 2e-7)],
+    [(1e-4, 4e-6, 6e-6), (1e-6, 0.8e-7, 1.2e-7), (1e-7, 2e-8, 3e-8), (1e-8, 1e-7, 2e-7), (2e-10, 1e-7, 2e-7)],
 )
 def test_exponential(atol: float, least: float, most: float) -> None:
     """The remainders of the products are added to the sum: from atol = 1e-8 on they are greater than the terms."""
     found = rg.run(iexp, 0.0, 1.6, atol)
     assert least < abs(found.values.y - math.exp(1.6)) < most
     assert found.erased_bits == 0
+
+
+def test_a_tolerance_below_the_last_place() -> None:
+    """The default of the listing is for float64s: a fixed-point number never lies between it and 0."""
+    with pytest.raises(rg.CompileError, match=r"1e-14 would be 0 in Q32\.32"):
+        rg.run(iexp, 0.0, 1.6)
+    assert rg.run(iexp, 0.0, 1.6, format="Q16.48").values.y == pytest.approx(math.exp(1.6), abs=2e-9)
 
 
 @pytest.mark.parametrize(("format", "least", "most"), [("Q32.32", 1e-6, 1e-5), ("Q16.48", 1e-9, 2e-8)])

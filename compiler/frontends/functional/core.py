@@ -21,6 +21,8 @@ class Place(NamedTuple):
 
     span: Span
     text: str
+    #: whether it is in the library of Retrograd
+    library: bool = False
 
 
 @dataclass(eq=False)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from retrograd.compiler.frontends.constants import Constants
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import field_types
 from retrograd.compiler.frontends.functional.derivative_types import DerivativeTypes
@@ -75,13 +76,14 @@ NOWHERE = core.Place(Span("", 1, 1, 2), "")
 
 
 class Inference:
-    """The results of all functions of a program. `define`: a functional function -> its definition."""
+    """The results of all functions of a program. `define`: a functional function -> its definition. `constants`: of the program."""
 
-    def __init__(self, w: Format, define: Define) -> None:
+    def __init__(self, w: Format, define: Define, constants: Constants | None = None) -> None:
         self.w = w
         self._define = define
         self._definitions: dict[int, core.Lambda] = {}
-        self.arithmetic = Arithmetic(w)
+        self.constants = constants
+        self.arithmetic = Arithmetic(w, None if constants is None else constants.number)
         self.results: dict[Key, Type] = {}
         #: function -> the functions that it calls
         self.calls: dict[Key, set[Key]] = {}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NoReturn, TypeVar
 
+from retrograd.compiler.frontends.constants import Constants, Place
 from retrograd.compiler.frontends.python.source import Source
 from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.ir.expressions import Vanishing
 from retrograd.compiler.language.arithmetic import NegativePower, ShapeMismatch
 from retrograd.compiler.language.purity import Impure
 from retrograd.compiler.language.sizes import TooLarge
@@ -17,10 +20,10 @@ T = TypeVar("T")
 
 
 class Errors:
-    """Raises the errors of one source file."""
+    """Raises the errors of one source file. `constants`: those of the program, which have their places by `guarded`."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, constants: Constants | None = None) -> None:
+        self._source, self._constants = source, constants
         self.span = source.span
 
     def fail(self, code: str, message: str, where: ast.AST | Span, hint: str | None = None) -> NoReturn:
@@ -31,7 +34,11 @@ class Errors:
     def guarded(self, node: ast.AST, function: Callable[..., T], *args: Any) -> T:
         """function(*args); an exception that the operands cause is reported at `node`."""
         try:
-            return function(*args)
+            if self._constants is None:
+                return function(*args)
+            return self._constants.at(
+                lambda value: Place(self.span(_literal(node, value)), self._source.library), function, *args
+            )
         except ShapeMismatch as error:
             self.fail("RG0712", f"the shapes {error} do not broadcast", node)
         except TypeError as error:
@@ -46,5 +53,13 @@ class Errors:
             self.fail("RG0723", f"{error}", node)
         except NegativePower as error:
             self.fail("RG0810", f"{error}", node)
+        except Vanishing as error:
+            self.fail("RG0730", f"{error}", _literal(node, error.value), error.hint)
         except (OverflowError, ValueError) as error:
             self.fail("RG0714", f"{error}", node)
+
+
+def _literal(node: ast.AST, value: Fraction | None) -> ast.AST:
+    """The number in a piece of syntax, where it is written there; else the whole piece."""
+    size = None if value is None else abs(value)
+    return next((n for n in ast.walk(node) if isinstance(n, ast.Constant) and n.value == size), node)

@@ -59,7 +59,7 @@ class FunctionLowering:
         recursive: bool,
     ) -> None:
         self.function = function
-        self.errors = errors = Errors(function.source)
+        self.errors = errors = Errors(function.source, module.constants)
         self.builder = builder = IRBuilder(module, errors.span(function.tree))
         self.scope = scope = Scope()
         owned = OwnedLocals(builder, scope, errors.fail)

@@ -34,6 +34,8 @@ class Source:
     #: added to the line and column numbers of the function's syntax tree
     line: int = 0
     column: int = 0
+    #: whether it is of the library of Retrograd
+    library: bool = False
 
     def span(self, node: ast.AST) -> Span:
         """Where a piece of syntax stands. Columns count characters; of several lines it is the first."""
@@ -171,7 +173,8 @@ class SourceFunction:
                 if tree.name != self.fn.__code__.co_name:
                     # Code that `exec` makes has the file name of the text of `python -c`.
                     raise CompileError(_no_source(self.__name__))
-                return tree, Source(shown(file), whole, first - 1 - above, column)
+                library = (self.__module__ or "").startswith("retrograd.library.")
+                return tree, Source(shown(file), whole, first - 1 - above, column, library)
             break
         if self.fn.__code__.co_flags & inspect.CO_COROUTINE:
             message, hint = f"`{self.__name__}` is a coroutine", "Write `def` in place of `async def`."

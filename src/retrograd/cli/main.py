@@ -77,11 +77,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _plain_warnings() -> Iterator[None]:
     """A warning is one line, without the line of source that it comes from."""
     before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    warnings.formatwarning = _line
     try:
         yield
     finally:
         warnings.formatwarning = before
+
+
+def _line(message: Warning | str, *_: object, **__: object) -> str:
+    """A warning as a line, with the place in the source where it has one."""
+    span = getattr(message, "span", None)
+    return f"warning: {'' if span is None else f'{span}: '}{message}\n"
 
 
 def _main(arguments: Sequence[str] | None) -> int:

@@ -11,12 +11,14 @@ the greatest logarithm is measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.frontends.constants import SourceConstant
 from retrograd.differentiation.gradients import LossFunction
 from retrograd.functions.execution import ProgramTrap, execute
 from retrograd.functions.requests import Request
@@ -60,6 +62,7 @@ class Ranges:
     constant_bits: int = 0
     #: the greatest |log₂ x| of the lognums x
     greatest_logarithm: float = 0.0
+    _constants: tuple[SourceConstant, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def greatest(self) -> float:
@@ -70,7 +73,8 @@ class Ranges:
         """The format of `width` bits (those of the measured format) with the finest fraction that holds all values, lognums included.
 
         `margin`: bits of room above the greatest value, for the roundings of another format and inputs that were not measured.
-        Raises InputError RG0604 where no format of this width holds them.
+        Raises InputError RG0604 where no format of this width holds them, and where a constant of the source would be 0 or lose more
+        than half of its bits in the format that holds them.
         """
         w = self.format.width if width is None else width
         frac = w - 1 - max(_integer_bits(self.greatest, margin), self.constant_bits)
@@ -85,7 +89,18 @@ class Ranges:
             raise InputError(
                 Diagnostic("RG0604", message, hint=f"words have {known} bits; the values need a wider one")
             )
-        return Format(w, min(frac, w - 1))
+        found = Format(w, min(frac, w - 1))
+        for c in self._constants:
+            loss = c.loss(found)
+            if loss is not None:
+                number = c.numbers if isinstance(c.numbers, Fraction) else c.numbers[loss[0]]
+                where = "" if c.place is None else f" of line {c.place.span.line}"
+                message = f"no format of {w} bits holds values up to {self.greatest:.4g} and the constant {float(number):.6g}{where}"
+                lost = "would be 0" if loss[1] else "would lose more than half of its bits"
+                raise InputError(
+                    Diagnostic("RG0604", message, hint=f"{found} holds the values, and the constant {lost}")
+                )
+        return found
 
     def scale(self, format: Format | str | None = None, margin: int = 1) -> int:
         """The greatest K such that the cotangents times 2^K fit: `rg.grad(f, scale=K)`. Negative where they do not fit unscaled.
@@ -132,7 +147,7 @@ class Ranges:
             try:
                 yield f"{self.fits(width)} holds the values, with one bit of room"
             except InputError:
-                yield f"no format of {width} bits holds the values"
+                yield f"no format of {width} bits holds the values and constants"
         if self.cotangents:
             yield f"scale={self.scale()} is the greatest scale of the gradient in {self.format}"
 
@@ -186,6 +201,11 @@ def ranges(
         except (ProgramTrap, InputError) as error:
             if error.code not in _OVERFLOWS or w.frac == 0:
                 raise
+        except CompileError as error:
+            if error.code != "RG0730" or w is own:
+                raise
+            message = f"a run overflows in finer formats, and in {w} a constant of the source is 0"
+            raise InputError(Diagnostic("RG0604", message, hint="scale the numbers of the program")) from error
     raise AssertionError("the last format returns or raises")
 
 
@@ -213,23 +233,13 @@ def _measured(
     found = [meter for _, meter in meters.values()]
     measured = _joined([m.values for m in found], w), _joined([m.cotangents for m in found], w)
     logarithm = max((m.logarithms.greatest for m in found), default=0) * 2.0**-w.frac
-    return Ranges(f.__name__, w, len(inputs), *measured, _constant_bits(request, values), logarithm)
+    constants = tuple(c for compiled, _ in meters.values() for c in compiled.lowered.constants)
+    return Ranges(f.__name__, w, len(inputs), *measured, _constant_bits(constants), logarithm, constants)
 
 
-def _constant_bits(request: Request, values: Sequence[Any]) -> int:
-    """The least number of bits before the point in which the function compiles: each constant of its source has a word."""
-    least, most = 0, 63
-    while least < most:
-        bits = (least + most) // 2
-        try:
-            replace(request, format=Format(64, 63 - bits)).compiled(values)
-        except CompileError as error:
-            if error.code != "RG0714":
-                raise
-            least = bits + 1
-        else:
-            most = bits
-    return least
+def _constant_bits(constants: Sequence[SourceConstant]) -> int:
+    """The least number of bits before the point with which each constant of the source has a word."""
+    return next((bits for bits in range(63) if all(c.fits(Format(64, 63 - bits)) for c in constants)), 63)
 
 
 def _joined(parts: Sequence[dict[Measured, Extent]], w: Format) -> tuple[Range, ...]:

@@ -30,6 +30,7 @@ from retrograd.compiler.frontends.functional.types import (
 )
 from retrograd.compiler.ir.expressions import Address, E, InRange, choose, const, load, read
 from retrograd.compiler.ir.statements import Block, Check, Const, For, Kind, Test, Var
+from retrograd.compiler.language.arithmetic import COMPARISONS, Arithmetic
 from retrograd.compiler.language.values import Constant, Scalar
 from retrograd.compiler.language.values import Value as Word_
 
@@ -82,7 +83,10 @@ class Lowering:
             case core.Operation("unpack"):
                 return Value(INT, (const(0, Kind.INT),))
             case core.Operation(_, args):
-                found = scalar_operation(self.arithmetic, e, [scalar(self.value(a, env)) for a in args])
+                folded = _folded(self.arithmetic, e)
+                if folded is not None:
+                    return self._constant(folded, e)
+                found = self._operation(e, self._operands(e, env))
                 word = self.arithmetic.expression(found)
                 return Value(Word(word.kind), (word,))
             case core.Record(items):
@@ -118,12 +122,23 @@ class Lowering:
     def _called(self, closure: Closure, given: list[Value], at: core.Place) -> Value:
         return self.calls.call(closure, (), given, at)
 
-    def _constant(self, number: float, e: core.Number) -> Value:
+    def _constant(self, number: float, e: core.Core) -> Value:
         t = self.inference.type_of(e, {})
         assert isinstance(t, Word)
         kind = t.kind
-        made = guarded(e.at, lambda: Scalar(self.arithmetic.expression(Constant(number), kind)))
+        made = guarded(
+            e.at, lambda: Scalar(self.arithmetic.expression(Constant(number), kind)), self.inference.constants
+        )
         return Value(t, (self.arithmetic.expression(made),))
+
+    def _operands(self, e: core.Operation, env: Env) -> list[Word_]:
+        literals = e.op in COMPARISONS and not all(isinstance(a, core.Number) for a in e.args)
+        return [
+            Constant(a.value) if literals and isinstance(a, core.Number) else scalar(self.value(a, env)) for a in e.args
+        ]
+
+    def _operation(self, e: core.Operation, operands: Sequence[Word_]) -> Word_:
+        return scalar_operation(self.arithmetic, e, operands, self.inference.constants)
 
     def _type_of(self, e: core.Core, env: Env) -> Type:
         return self.inference.type_of(e, {b: v.type for b, v in env.items()})
@@ -373,6 +388,20 @@ def closure(code: core.Lambda, captured: Sequence[Value]) -> Value:
 
 def _closures(functions: Sequence[tuple[core.Binding, core.Lambda]], env: Env) -> Env:
     return {b: closure(f, [env[x] for x in f.free]) for b, f in functions}
+
+
+def _folded(a: Arithmetic, e: core.Core) -> float | None:
+    """The value of an operation on float literals, which is computed before it is rounded to a word; None for anything else."""
+    match e:
+        case core.Number(float() as number):
+            return number
+        case core.Operation("+" | "-" | "*" | "/", args):
+            values = [_folded(a, x) for x in args]
+            if None in values or (e.op == "/" and not values[-1]):
+                return None
+            found = scalar_operation(a, e, list(map(Constant, values)))
+            return found.value if isinstance(found, Constant) and isinstance(found.value, float) else None
+    return None
 
 
 def _is_simple(e: core.Core) -> bool:

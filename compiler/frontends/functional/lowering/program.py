@@ -58,7 +58,7 @@ class Program:
     ) -> None:
         self._module = module
         self._declare_gradient = declare_gradient
-        self.inference = Inference(module.w, define)
+        self.inference = Inference(module.w, define, module.constants)
         self.heap = Heap(module, heap)
         self._versions: dict[Key, str] = {}
         self._gradients: dict[tuple[str, Type, tuple[Type, ...]], str] = {}

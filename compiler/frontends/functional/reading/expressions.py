@@ -56,7 +56,8 @@ class ExpressionReader:
     def at(self, node: ast.AST) -> core.Place:
         """The place of a piece of syntax."""
         span = self._errors.span(node)
-        return core.Place(span, self.function.source.text(span.line))
+        source = self.function.source
+        return core.Place(span, source.text(span.line), source.library)
 
     def fail(self, code: str, message: str, at: ast.AST, hint: str | None = None) -> NoReturn:
         self._errors.fail(code, message, at, hint)

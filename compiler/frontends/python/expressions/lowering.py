@@ -13,7 +13,7 @@ from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import Address, E, const, word_of
+from retrograd.compiler.ir.expressions import Address, E, const
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, first_axis, number_kind
 from retrograd.compiler.language.purity import Impure, need_iterable, need_operators, need_plain
@@ -49,7 +49,7 @@ class ExpressionLowering:
         self.captures = captures
         self.builder, self.locals, self.errors = builder, locals, errors
         self.w = builder.w
-        self.arithmetic = Arithmetic(builder.w)
+        self.arithmetic = Arithmetic(builder.w, builder.module.constants.number)
         #: filled in by `FunctionLowering`: the functions themselves need the values of operands
         self.lowerings: dict[type[ast.AST], Callable[[Any], Value]] = {}
 
@@ -171,15 +171,12 @@ class ExpressionLowering:
         """A constant array as read-only memory."""
         values = self.numbers(array, node)
         if values.dtype.kind == "c":
-            parts = np.stack([values.real, values.imag], axis=-1).ravel().tolist()
-            region = self.builder.module.constant_region(
-                tuple(self.errors.guarded(node, word_of, v, FIXED, self.w) for v in parts), "constant"
-            )
+            parts = np.stack([values.real, values.imag], axis=-1)
+            region = self.errors.guarded(node, self.builder.module.constants.array, parts, FIXED)
             return ArrayView(
                 COMPLEX, values.shape, row_major(values.shape, 2), Address(region, None), "it is a constant"
             )
         kind = {"i": INT, "u": INT, "f": FIXED, "b": BOOL}[values.dtype.kind]
-        words = tuple(self.errors.guarded(node, word_of, v, kind, self.w) for v in values.ravel().tolist())
-        region = self.builder.module.constant_region(words, "constant")
+        region = self.errors.guarded(node, self.builder.module.constants.array, values, kind)
         shape = values.shape
         return ArrayView(ScalarType(kind), shape, row_major(shape, 1), Address(region, None), "it is a constant")

@@ -169,7 +169,11 @@ class Views:
         """c · x: of a lognum for each c, of other numbers for powers of two."""
         text, span, w = shortened(node), self.errors.span(node), self.builder.w
         if kind is LOGNUM and not isinstance(op, ast.FloorDiv):
-            word = Const(w.wrap(self.errors.guarded(node, constant, float(factor), LOGNUM, w).param))
+            by = self.errors.guarded(node, self.builder.module.constants.number, float(factor), LOGNUM)
+            names = ("*", "/") if isinstance(op, ast.Mult) else ("/", "*")
+            if by.op != "const":
+                return Step(text, kind, None, *(self._by(name, by) for name in names))
+            word = Const(w.wrap(by.param))
             opcode = TABLE["lmov.mul" if isinstance(op, ast.Mult) else "lmov.div"]
             return Step(text, kind, lambda d: Op(opcode, d, word, None, 0, span))
         shift = _exponent(factor)
@@ -177,24 +181,18 @@ class Views:
             return None
         up = shift if isinstance(op, ast.Mult) else -shift
         if kind is FIXED and -w.frac <= up <= w.frac and abs(up) < w.width - w.frac - 1:
-            by, back = constant(Fraction(2) ** up, FIXED, w), constant(Fraction(2) ** -up, FIXED, w)
-            arithmetic = self.expressions.arithmetic
-            return Step(
-                text,
-                kind,
-                None,
-                lambda e: _scalar(arithmetic.binary("*", Scalar(e), Scalar(by))),
-                lambda e: _scalar(arithmetic.binary("*", Scalar(e), Scalar(back))),
-            )
+            factors = constant(Fraction(2) ** up, FIXED, w), constant(Fraction(2) ** -up, FIXED, w)
+            return Step(text, kind, None, *(self._by("*", by) for by in factors))
         if kind is INT and abs(up) < w.width:
-            ways = [self._shifted("<<", abs(up)), self._shifted(">>", abs(up))]
+            ways = [self._by(symbol, const(abs(up), INT)) for symbol in ("<<", ">>")]
             forward, back_ = ways if up >= 0 else ways[::-1]
             return Step(text, kind, None, forward, back_)
         return None
 
-    def _shifted(self, symbol: str, by: int) -> Callable[[E], E]:
+    def _by(self, symbol: str, operand: E) -> Callable[[E], E]:
+        """e -> e ∘ operand."""
         arithmetic = self.expressions.arithmetic
-        return lambda e: _scalar(arithmetic.binary(symbol, Scalar(e), Scalar(const(by, INT))))
+        return lambda e: _scalar(arithmetic.binary(symbol, Scalar(e), Scalar(operand)))
 
     def _turned_into(self, wanted: Kind, kind: Kind, node: ast.expr) -> Step | None:
         """fixed(n), int(x), lognum(x) and their like."""

@@ -1,0 +1,161 @@
+"""The numbers of a source, as they become words of a program.
+
+    word = round(number · 2^F)
+    number ≠ 0 and word = 0                              an error, RG0730
+    |word/2^F − number| > |number| · 2^(−W/4)            a PrecisionWarning: more than half of the significant bits are lost
+
+Every front end makes its words here, so this is the one place where a number of the source is rounded. Numbers that are folded
+together are numbers of Python until then, so only the result is rounded. Constants of the library become words without a report: they
+are terms of its approximations, and the program that calls it has not chosen them. A lognum has the same relative error for every
+number, which is a property of the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from retrograd.compiler.ir.expressions import NOISE, Address, E, Role, Vanishing, constant, load, word_of
+from retrograd.compiler.ir.statements import Exact, Kind, Region
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.words import Format, brief
+
+T = TypeVar("T")
+#: makes the memory of constants: the words, the numbers that they were rounded from if they are recorded, the place
+Memory = Callable[[tuple[int, ...], Exact | None, Span | None], Region]
+
+
+class Place(NamedTuple):
+    """A place of the source. `library`: in the library of Retrograd."""
+
+    span: Span
+    library: bool = False
+
+
+class SourceConstant(NamedTuple):
+    """A number of the source that became a word, or an array of float64s, and where it did so first."""
+
+    numbers: Fraction | np.ndarray[Any, Any]
+    kind: Kind
+    place: Place | None
+    role: Role = Role.VALUE
+
+    def fits(self, w: Format) -> bool:
+        """Whether all numbers are in the range of a format."""
+        extremes = (self.numbers,) if isinstance(self.numbers, Fraction) else (self.numbers.min(), self.numbers.max())
+        try:
+            for x in extremes:
+                word_of(x, self.kind, w)
+        except OverflowError:
+            return False
+        return True
+
+    def compiles(self, w: Format) -> bool:
+        """Whether a program with the constant can be compiled in a format: it is in the range, and no number becomes 0."""
+        loss = self.loss(w)
+        return self.fits(w) and not (loss is not None and loss[1])
+
+    def loss(self, w: Format, noise: bool = False) -> tuple[int, bool] | None:
+        """(index, whether it becomes 0) of a number that loses more than half of its bits: of those that become 0 the first, else the
+        first of all. `noise`: rounding errors in place of 0 count, too, but never as numbers that become 0.
+        """
+        library = self.place is not None and self.place.library
+        if self.kind is not Kind.FIXED or self.role is Role.NEGLIGIBLE or library:
+            return None
+        if isinstance(self.numbers, Fraction):
+            vanishes = w.vanishes(self.numbers)
+            return (0, vanishes) if vanishes or not (self.role is Role.COMPARED or w.keeps(self.numbers)) else None
+        scaled = np.ldexp(self.numbers, w.frac)
+        words, size = np.rint(scaled), np.abs(scaled)
+        lost = np.ldexp(np.abs(words - scaled), w.width // 4) > size
+        if not lost.any():
+            return None
+        meant = lost & (size >= size.max() * NOISE)
+        gone = np.flatnonzero(meant & (words == 0))
+        if len(gone):
+            return int(gone[0]), True
+        found = np.flatnonzero(lost if noise else meant)
+        return (int(found[0]), False) if len(found) else None
+
+
+class Constants:
+    """The constants of one program, of which `memory` makes the regions.
+
+    `recorded`: a number that some format rounds is read from memory and not folded, so that a way back leaves its cotangent there
+    (`Region.exact`). There are no warnings then: the program is compiled without this, too.
+    """
+
+    def __init__(self, w: Format, memory: Memory, recorded: bool) -> None:
+        self.w, self.recorded = w, recorded
+        self.found: list[SourceConstant] = []
+        #: texts of warnings, each with its place
+        self.warnings: list[tuple[str, Place]] = []
+        self._memory = memory
+        self._known: dict[tuple[Fraction, Kind, Role], SourceConstant] = {}
+        self._where: Callable[[Fraction | None], Place] | None = None
+
+    def at(self, where: Callable[[Fraction | None], Place], make: Callable[..., T], *args: Any) -> T:
+        """make(*args). `where`: the place of a number that becomes a word in it, or for None that of an array."""
+        outer, self._where = self._where, where
+        try:
+            return make(*args)
+        finally:
+            self._where = outer
+
+    def number(self, value: int | float | Fraction, kind: Kind, role: Role = Role.VALUE) -> E:
+        """The expression of a number. Raises Vanishing, OverflowError, ValueError."""
+        e = constant(value, kind, self.w)
+        if kind not in (Kind.FIXED, Kind.LOGNUM):
+            return e
+        exact = Fraction(value)
+        found = self._known.get((exact, kind, role))
+        if found is None:
+            found = self._noted(SourceConstant(exact, kind, self._place(exact), role), lambda _: brief(value))
+            self._known[exact, kind, role] = found
+        if not self.recorded or (kind is Kind.FIXED and exact.denominator == 1):
+            return e
+        region = self._memory((e.param,), Exact(kind, (exact,)), None if found.place is None else found.place.span)
+        return load(Address(region, None), kind)
+
+    def array(self, array: np.ndarray[Any, Any], kind: Kind) -> Region:
+        """The memory of a constant array. Raises Vanishing, OverflowError, ValueError."""
+        values: list[int | float] = array.ravel().tolist()
+        words = tuple(word_of(v, kind, self.w) for v in values)
+        if kind is not Kind.FIXED or not words:
+            return self._memory(words, None, None)
+        found = SourceConstant(np.array(values, np.float64), kind, self._place())
+        self._noted(found, lambda i: f"{values[i]:.6g}, element {_index(i, array.shape)} of an array,")
+        recorded = self.recorded and not all(float(v).is_integer() for v in values)
+        span = None if found.place is None else found.place.span
+        return self._memory(words, Exact(kind, tuple(map(Fraction, values))) if recorded else None, span)
+
+    def _place(self, value: Fraction | None = None) -> Place | None:
+        return None if self._where is None else self._where(value)
+
+    def _noted(self, constant: SourceConstant, text: Callable[[int], str]) -> SourceConstant:
+        """The constant, which is one of the program now. Raises Vanishing; notes a warning."""
+        loss = constant.loss(self.w, noise=True)
+        if loss is not None:
+            index, vanishes = loss
+            numbers = constant.numbers
+            value = numbers if isinstance(numbers, Fraction) else Fraction(float(numbers[index]))
+            if vanishes:
+                hint = f"{self.w.remedy(value)} Or scale the numbers of the program."
+                raise Vanishing(f"{text(index)} would be 0 in {self.w}", value, hint)
+            word = float(self.w.to_real(self.w.from_real(value)))
+            if constant.place is not None and not self.recorded:
+                message = f"{text(index)} is {word:.6g} in {self.w}"
+                if word:
+                    message += f", a relative error of {abs(word / float(value) - 1):.2g}. {self.w.remedy(value)}"
+                else:
+                    message += ". Beside the greatest element it may stand for 0: round the array first."
+                self.warnings.append((message, constant.place))
+        self.found.append(constant)
+        return constant
+
+
+def _index(position: int, shape: tuple[int, ...]) -> int | list[int]:
+    """The index of an element as it is written, from its position among all elements."""
+    return position if len(shape) < 2 else [int(i) for i in np.unravel_index(position, shape)]
