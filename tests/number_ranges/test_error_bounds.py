@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +98,18 @@ def test_the_roundings_of_instructions_follow_from_their_trees() -> None:
     assert {n for n, e in units.items() if e == 2} == {"rot"}
 
 
+def error_of(x: float) -> float:
+    """How far the word of a number is from it, in Q32.32."""
+    w = rg.Format()
+    return abs(float(w.to_real(w.from_real(x)) - Fraction(x)))
+
+
 def test_parts_of_the_bound() -> None:
     unit = 2.0**-32
     found = rg.error_bound(constants, 0.0, 0.3)
-    # The argument's word is off by a part of a unit; 0.1 and 0.3 by at most half, and the product is rounded.
-    assert 0 < found.arguments < 0.1 * unit / 2
-    assert found.bound == pytest.approx(found.arguments + (0.5 + 0.5 * 0.3 + 0.5) * unit, rel=1e-6)
+    # The words of the argument and of the constants have known errors, and the product is rounded.
+    assert found.arguments == pytest.approx(0.1 * error_of(0.3), rel=1e-6)
+    assert found.bound == pytest.approx(found.arguments + 0.3 * error_of(0.1) + error_of(0.3) + 0.5 * unit, rel=1e-6)
     assert sum(x.roundings for x in found.lines) == 3
     exact = rg.error_bound(constants, 0.0, 0.25)
     assert exact.arguments == 0

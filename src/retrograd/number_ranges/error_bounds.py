@@ -1,9 +1,11 @@
 """`rg.error_bound`: the rounding error of a result, by running backward.
 
-    |error| ≤ Σ |∂L/∂rᵢ|·eᵢ + |Σ ∂L/∂xⱼ·(x̃ⱼ − xⱼ)|      rᵢ: result of instruction i, wrong by at most eᵢ; x̃ⱼ: the word of argument xⱼ
+    |error| ≤ Σ |∂L/∂rᵢ|·eᵢ + |Σ ∂L/∂xⱼ·(x̃ⱼ − xⱼ)| + Σ |∂L/∂cₖ·(c̃ₖ − cₖ)|
+              rᵢ: result of instruction i, wrong by at most eᵢ; x̃ⱼ, c̃ₖ: the words of the argument xⱼ and of the constant cₖ
 
 The cotangent ∂L/∂rᵢ is in the machine when the way back undoes instruction i, so no tape of the rᵢ is kept. An uncompute block rounds
-as its compute block did, and its ancillas have no cotangents, so their roundings do not count twice.
+as its compute block did, and its ancillas have no cotangents, so their roundings do not count twice. Constants are recorded
+(`Options.recorded`): they are read from memory, so that no pass folds them, and their cotangents are there at the end.
 
 Source: first-order error analysis by reverse accumulation: S. Linnainmaa, Taylor expansion of the accumulated rounding error,
 BIT 16 (1976), 146–160.
@@ -13,20 +15,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from retrograd.compiler.frontends.constants import SourceConstant
+from retrograd.compiler.ir.statements import Region
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import flattened, kinds, without_derivative
 from retrograd.differentiation.gradient_requests import GradientRequest, WayBack
-from retrograd.differentiation.scales import at_scale
-from retrograd.functions.execution import execute
+from retrograd.functions.execution import ProgramTrap, execute
 from retrograd.functions.reversible import Inverse, Reversible
-from retrograd.isa.diagnostics import Diagnostic, InputError, api_boundary
+from retrograd.isa.diagnostics import Diagnostic, InputError, Span, api_boundary
 from retrograd.isa.entries import Function, Opcode
 from retrograd.isa.expr import nodes
 from retrograd.isa.program import Program
@@ -43,9 +46,19 @@ _ROUNDING = ("mul", "div", "sqrt", "table")
 _ROTATED = 2.0
 
 
+class _Number(NamedTuple):
+    """A number that is given and not computed: itself, its cotangent, the error of its word in the result, whether it is fixed, its place."""
+
+    value: float
+    cotangent: float
+    error: float
+    fixed: bool
+    span: Span | None
+
+
 @dataclass(frozen=True)
 class LineShare:
-    """The share of a line in the error: `bound`, and the number of roundings with a cotangent that is not zero."""
+    """The share of a line in the error: `bound`, and the number of roundings with a cotangent that is not zero, its constants included."""
 
     file: str
     line: int
@@ -70,24 +83,46 @@ class ErrorBound:
     arguments: float
     #: the lines by their shares, the greatest first
     lines: tuple[LineShare, ...] = field(default=())
+    #: the part of the bound that the roundings of computed numbers give
+    _computed: float = field(default=0.0, repr=False)
+    #: the arguments, and the constants that some format rounds
+    _given: tuple[_Number, ...] = field(default=(), repr=False)
+    _constants: tuple[SourceConstant, ...] = field(default=(), repr=False)
 
     def fits(self, tolerance: float) -> Format:
         """The format of the same width whose fraction is the shortest for which the bound is at most `tolerance`.
 
+        In another format each computed number is rounded in proportion to its last place, and the error of each argument and
+        constant is that of its own word there. No constant of the source is 0 in the format.
         Trap: fewer bits before the point hold smaller numbers: `rg.ranges` measures the bits that they need.
         Raises InputError RG0604 where this width has no such format, or the tolerance is not positive.
         """
         w = self.format
-        more = math.ceil(math.log2(self.bound / tolerance)) if self.bound and tolerance > 0 else -w.frac
-        frac = max(w.frac + more, 0)
-        if not 0 < tolerance < math.inf or frac >= w.width:
-            message = f"no format of {w.width} bits has errors up to {tolerance:.4g}"
-            raise InputError(Diagnostic("RG0604", message, hint=f"the bound in {w} is {self.bound:.3g}"))
-        return Format(w.width, frac)
+        if 0 < tolerance < math.inf:
+            for frac in range(w.width):
+                other = Format(w.width, frac)
+                if self._bound_in(other) <= tolerance and all(c.compiles(other) for c in self._constants):
+                    return other
+        message = f"no format of {w.width} bits has errors up to {tolerance:.4g}"
+        raise InputError(Diagnostic("RG0604", message, hint=f"the bound in {w} is {self.bound:.3g}"))
+
+    def _bound_in(self, w: Format) -> float:
+        """The bound in a format: never less in a coarser one."""
+        if w == self.format:
+            return self.bound
+        out = self._computed * 2.0 ** (self.format.frac - w.frac)
+        for x in self._given:
+            if x.fixed:
+                scaled = math.ldexp(x.value, w.frac)
+                out += abs(x.cotangent) * math.ldexp(abs(scaled - round(scaled)), -w.frac)
+            elif x.value:
+                out += abs(x.cotangent) * math.log(2) / 2 * 2.0**-w.frac
+        return out
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return vars(self) | {"format": str(self.format), "lines": [vars(line) for line in self.lines]}
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return own | {"format": str(self.format), "lines": [vars(line) for line in self.lines]}
 
     def __str__(self) -> str:
         head = f"{self.loss} = {self.value:.10g} in {self.format}, rounding error at most {self.bound:.3g}, likely {self.likely:.3g}"
@@ -113,16 +148,18 @@ def error_bound(
 ) -> ErrorBound:
     """The rounding error of f's result `loss` at these arguments, to first order: Σ |∂L/∂rᵢ|·eᵢ over the roundings of the run.
 
-    eᵢ is half a unit in the last place for products, quotients and roots, one unit for functions, two for rotations. Arguments count
-    by the error of their words, and a constant by half a unit unless its word ends in F/2 zero bits.
+    eᵢ is half a unit in the last place for products, quotients and roots, one unit for functions, two for rotations. Arguments and
+    constants of the source count by the known errors of their words: the number that Python has for the text is exact.
     Trap: the bound is of first order, and of the branches that the run took: a comparison of nearly equal numbers may go the other way.
-    One run forward and at most six back on the reference machine, at about 10⁵ steps a second.
+    One run forward and at most six back in Q32.32, on the reference machine, at about 10⁵ steps a second.
     Raises CompileError, InputError, NotDifferentiable, ProgramTrap.
 
         >>> rg.error_bound(norm, 0.0, [3.0, 4.0], loss="out").bound
     """
     requested = GradientRequest(f, None, loss, "auto", "reference", format)
-    run = requested.run
+    run = replace(
+        requested.run, options=replace(requested.run.options or requested.run.function.options, recorded=True)
+    )
     values = run.values(args, keywords)
     way_back = requested.way_back(run, values)
     compiled, w = way_back.compiled, way_back.compiled.format
@@ -138,18 +175,39 @@ def error_bound(
         execute(compiled, machine, max_steps, found.observer())
         return found, machine
 
-    found, machine = at_scale("auto", w, attempt)
-    converted = math.fsum(found.of_argument(a, x, machine) for a, x in zip(compiled.arguments, values, strict=True))
-    lines = sorted((LineShare(*at, *shares) for at, shares in found.lines().items()), key=lambda x: -x.bound)
+    *others, last = range(w.width - w.frac - 2, -w.frac // 2, -8)
+    for scale in others:
+        try:
+            found, machine = attempt(scale)
+            break
+        except (ProgramTrap, InputError):
+            # A cotangent is too great at this scale; those of constants are the first, since nobody chose their sizes.
+            pass
+    else:
+        found, machine = attempt(last)
+    arguments = [x for a, v in zip(compiled.arguments, values, strict=True) for x in found.of_argument(a, v, machine)]
+    constants = found.constants(compiled.lowered.module.regions, machine)
+    converted = math.fsum(x.error for x in arguments)
+    lines = found.lines()
+    computed = math.fsum(error for error, _ in lines.values())
+    for x in constants:
+        if x.error:
+            key = ("", 0) if x.span is None else (x.span.file, x.span.line)
+            total, count = lines.get(key, (0.0, 0))
+            lines[key] = total + abs(x.error), count + 1
+    known = math.hypot(converted, *(x.error for x in constants))
     return ErrorBound(
         f.__name__,
         way_back.loss.name,
         w,
         float(value),
-        math.fsum(line.bound for line in lines) + abs(converted),
-        math.hypot(math.sqrt(found.squares / 3), converted),
+        math.fsum(error for error, _ in lines.values()) + abs(converted),
+        math.hypot(math.sqrt(found.squares / 3), known),
         abs(converted),
-        tuple(lines),
+        tuple(sorted((LineShare(*at, *shares) for at, shares in lines.items()), key=lambda line: -line.bound)),
+        computed,
+        (*arguments, *constants),
+        compiled.lowered.constants,
     )
 
 
@@ -171,12 +229,10 @@ class _Roundings:
         """The function that the way back calls after each step."""
         instructions, units, signed = self._program.instructions, self._units, self._w.signed
         mask = self._w.mask
-        before: dict[int, float] = {}
 
         def observe(machine: Machine, pc: int) -> None:
             i, error = instructions[pc], units[pc]
-            constant = i.opcode.entry.name in ("imm", "immhi")
-            if not error and not constant:
+            if not error:
                 return
             cotangents = machine._cotangents
             assert cotangents is not None
@@ -188,59 +244,47 @@ class _Roundings:
                 c = signed(int(cotangents.memory[(int(machine._registers[i.ra]) + i.imm) & mask]))
             else:
                 c = signed(int(cotangents.registers[i.rd]))
-            if constant:
-                if (i.opcode.update == "sub") == (machine.direction < 0):
-                    # The constant is made again. A machine keeps cotangents of constants in their registers.
-                    before[i.rd] = c
-                    return
-                c -= before.pop(i.rd, 0)
             if c:
-                self._add(pc, abs(c) * self._unit * (error or self._constant(machine, pc)) * self._last_place)
+                self._add(pc, abs(c) * self._unit * error * self._last_place)
 
         return observe
 
     def _add(self, pc: int, error: float) -> None:
-        if error:
-            error *= math.log(2) if self._logarithmic[pc] else 1.0
-            total, count = self._shares.get(pc, (0.0, 0))
-            self._shares[pc] = total + error, count + 1
-            self.squares += error * error
+        error *= math.log(2) if self._logarithmic[pc] else 1.0
+        total, count = self._shares.get(pc, (0.0, 0))
+        self._shares[pc] = total + error, count + 1
+        self.squares += error * error
 
-    def _constant(self, machine: Machine, pc: int) -> float:
-        """The error of the constant whose last part the instruction at `pc` adds, which the machine has just undone, in units."""
-        i, instructions = self._program.instructions[pc], self._program.instructions
-        back = machine.direction < 0
-        if back and pc + 1 < len(instructions):
-            following = instructions[pc + 1]
-            if following.opcode.entry.name == "immhi" and following.rd == i.rd:
-                # The other half, already counted with this one.
-                return 0.0
-        now = int(machine._registers[i.rd])
-        part = i.imm << (self._w.width // 2) if i.opcode.entry.name == "immhi" else i.imm
-        match i.opcode.update:
-            case "xor":
-                word = now ^ part
-            case "add":
-                word = now + part if back else now - part
-            case _:
-                word = now - part if back else now + part
-        return 0.5 if word & ((1 << (self._w.frac // 2)) - 1) else 0.0
-
-    def of_argument(self, a: Argument, value: Any, machine: Machine) -> float:
-        """Σ ∂L/∂x·(x̃ − x) over the numbers of an argument; the machine has run back to its beginning."""
-        if without_derivative(a.type) is not None:
-            return 0.0
-        w, memory, cotangents = self._w, machine.memory, machine._cotangents
-        assert cotangents is not None
-        out = 0.0
-        given: Sequence[float] = np.ravel(flattened(a.type, value, a.name)).tolist()
-        for at, (kind, x) in enumerate(zip(kinds(a.type), given, strict=True), a.address):
-            c = w.signed(int(cotangents.memory[at])) * self._unit
-            if kind.value == "fixed":
-                out += c * float(w.to_real(memory[at]) - Fraction(x))
-            elif x:
-                out += c * (float(lognum.to_reals(memory[at], w)) / x - 1)
+    def constants(self, regions: Sequence[Region], machine: Machine) -> list[_Number]:
+        """The numbers of the source that some format rounds; the machine has run back to its beginning."""
+        out = []
+        for region in regions:
+            if region.exact is not None:
+                assert region.address is not None
+                kind, numbers = region.exact
+                for at, x in enumerate(numbers, region.address):
+                    out.append(self._number(x, kind.value, at, machine, region.span))
         return out
+
+    def of_argument(self, a: Argument, value: Any, machine: Machine) -> list[_Number]:
+        """The numbers of an argument; the machine has run back to its beginning."""
+        if without_derivative(a.type) is not None:
+            return []
+        given: Sequence[float] = np.ravel(flattened(a.type, value, a.name)).tolist()
+        return [
+            self._number(Fraction(x), kind.value, at, machine)
+            for at, (kind, x) in enumerate(zip(kinds(a.type), given, strict=True), a.address)
+        ]
+
+    def _number(self, x: Fraction, kind: str, at: int, machine: Machine, span: Span | None = None) -> _Number:
+        w, word = self._w, machine.memory[at]
+        assert machine._cotangents is not None
+        c = w.signed(int(machine._cotangents.memory[at])) * self._unit
+        if kind == "fixed":
+            return _Number(float(x), c, c * float(w.to_real(word) - x), True, span)
+        # A lognum's cotangent is that of its logarithm's natural multiple: of its relative error.
+        error = c * float(Fraction(float(lognum.to_reals(word, w))) / x - 1) if x else 0.0
+        return _Number(float(x), c, error, False, span)
 
     def lines(self) -> dict[tuple[str, int], tuple[float, int]]:
         """(file, line) -> (bound, roundings)."""
