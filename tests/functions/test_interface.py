@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import pickle
 import pydoc
 import re
 from typing import Any
@@ -118,6 +119,22 @@ def test_results_carry_steps_words_and_the_machine() -> None:
     back = rg.run(complex_log, *result.values, backward=True)
     assert back.values == (0.0, 0.0, 3.0, 4.0)
     assert rg.run(~complex_log, *result.values).words == back.words
+
+
+@pytest.mark.parametrize("engine", ["auto", "reference", "threaded", "translated"])
+def test_a_result_stays_as_the_machine_goes_on(engine: str) -> None:
+    """However often the program has run: a first run has a machine, and a later one makes it when it is asked for."""
+    for _ in range(3):
+        result = rg.run(complex_log, 0.0, 0.0, 3.0, 4.0, engine=engine)
+        expected = rg.run(complex_log, 0.0, 0.0, 3.0, 4.0, engine="reference").words
+        ran = result.engine
+        machine = result.machine
+        machine.run_back()
+        machine.load(0, [9] * 4)
+        result.words["x"][0] = 7
+        assert (result.words, result.engine, result.values.x) == (expected, ran, 3.0)
+        assert result.machine is machine
+        assert pickle.loads(pickle.dumps(result)).words == expected
 
 
 def test_a_function_is_compiled_once_for_each_combination_of_types() -> None:

@@ -102,22 +102,30 @@ class Result:
     erased_bits: int
     _ran: Finished = field(repr=False)
     compiled: Compiled = field(repr=False)
+    #: the engine, and the first words of memory, from before the machine was handed out
+    _kept: tuple[str, list[int]] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def _after(self) -> tuple[str, list[int]]:
+        """The engine that ran, and the words of the arguments after the run."""
+        return self._kept or (self._ran.engine, self._ran.memory[: self.compiled.argument_words])
 
     @property
     def machine(self) -> Machine:
-        """The machine at the end of the run."""
+        """The machine at the end of the run. It may run back, or on: the other fields stay those of the run."""
+        self._kept = self._after()
         return machine_of(self._ran)
 
     @property
     def engine(self) -> str:
         """The engine that ran: reference, threaded or translated."""
-        return self._ran.engine
+        return self._after()[0]
 
     @property
     def words(self) -> dict[str, list[int]]:
         """The words of the arguments after the run, by name: exact, where a float64 has only 53 bits."""
-        memory = self._ran.memory
-        return {a.name: memory[a.address : a.address + a.type.size] for a in self.compiled.arguments}
+        words = self._after()[1]
+        return {a.name: words[a.address : a.address + a.type.size] for a in self.compiled.arguments}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_ran": self.machine}
+        machine = self.machine
+        return {**vars(self), "_ran": machine}
