@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -112,3 +113,43 @@ def test_all_commands_with_open_streams(ready: Path, every: Every) -> None:
 
     actions = [a for a in parser()._actions if a.choices]
     assert {*actions[0].choices} == {c.split()[0] for c in COMMANDS if c and not c.startswith("-")} - {"no-command"}
+
+
+# ---------------------------------------------------------------------- --json
+
+#: prints when it is loaded and when it runs, by Python and past it
+PRINTING = """\
+import os
+from retrograd import external, fixed, reversible
+
+print("loaded")
+os.write(1, b"written\\n")
+
+@reversible
+def f(_x: fixed, y: fixed):
+    y += _x * _x
+    with external():
+        print("in a block")
+        os.system("echo from a process")
+"""
+#: commands whose --json is about a function
+JSON = (
+    "run p.py:f 2.0 0.0", "run p.py:f --batch b.npz", "run p.py:f --batch b.npz --workers 1", "grad p.py:f 2.0 0.0 --loss y",
+    "energy p.py:f 2.0 0.0", "entropy p.py:f _x=1.0,2.0 y=0.0", "sweep p.py:f --args '2.0 0.0'",
+    "ranges p.py:f 2.0 0.0", "compile p.py:f --report", "hdl run p.py:f 2.0 0.0", "run p.py:none", "run s.vlad",
+)  # fmt: skip
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("command", JSON)
+def test_json_stands_alone_on_standard_output(ready: Path, command: str) -> None:
+    """A program's own text goes to standard error, whether Python prints it, a library in C, or another process."""
+    import numpy as np
+
+    (ready / "p.py").write_text(PRINTING)
+    (ready / "s.vlad").write_text("(begin (write 5) (+ 1 2))\n")
+    np.savez(ready / "b.npz", _x=np.ones(2), y=np.zeros(2))
+    found = ran(ready, f"{command} --json", "")
+    assert "schema" in json.loads(found.stdout), found.stderr
+    if "p.py" in command:
+        assert {b"loaded", b"written"} <= set(found.stderr.splitlines())

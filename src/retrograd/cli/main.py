@@ -13,7 +13,7 @@ from retrograd import __version__
 from retrograd.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK
 from retrograd.cli.findings.color import colored
 from retrograd.cli.options import Parser, add_commands
-from retrograd.cli.streams import discard, standard_streams
+from retrograd.cli.streams import discard, only_json, standard_streams
 
 #: command -> summary; the command is the module of that name in `cli/commands/`, or in its folder there
 COMMANDS = {
@@ -99,13 +99,14 @@ def _main(arguments: Sequence[str] | None) -> int:
             parser().parse_args(arguments, options)
         finally:
             sys.stdout.flush()  # --help ends here
-        with colored(options.color):
+        as_json = getattr(options, "json", False) in (True, "-")
+        with colored(options.color), only_json(as_json):
             try:
                 code = _dispatch_within_limits(options)
             except RetrogradError as error:
                 from retrograd.cli.report import show_errors
 
-                code = show_errors(error, as_json=getattr(options, "json", False) in (True, "-"))
+                code = show_errors(error, as_json=as_json)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, TRAPPED
 from retrograd.cli.findings.color import print_diagnostics
 from retrograd.cli.findings.log import record
+from retrograd.cli.streams import answer
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.encoding import write
 from retrograd.presentation.tables import columns
@@ -24,7 +25,7 @@ _WORDS = 8
 
 def print_json(schema: str, document: Mapping[str, Any], indent: int | None = 2) -> None:
     """Print a document with its schema first, as each `--json` does."""
-    print(json.dumps({"schema": schema, **document}, indent=indent))
+    answer(json.dumps({"schema": schema, **document}, indent=indent))
 
 
 def print_findings(found: Sequence[Diagnostic]) -> None:

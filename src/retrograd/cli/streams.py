@@ -4,6 +4,8 @@ stdout closed or full        output is lost: a short error, exit code 2
 its reader has gone away     exit code 0 and no message, as with other tools
 stderr closed or full        diagnostics are lost; the exit code is that of the command
 stdin closed                 RG0501 for a command that reads it
+
+With `--json` standard output holds the JSON alone: see `only_json`.
 """
 
 from __future__ import annotations
@@ -71,6 +73,57 @@ def _occupy(number: int) -> bool:
 
 def _text_stream(number: int) -> TextIO:
     return io.TextIOWrapper(io.BufferedWriter(io.FileIO(number, "w", closefd=False)), "utf-8")
+
+
+#: the JSON of commands whose other output goes to standard error
+_answers: list[list[str]] = []
+
+
+def answer(text: str) -> None:
+    """Print a line, or lines, of what a command was asked for: the JSON of `--json`."""
+    if _answers:
+        _answers[-1].append(text)
+    else:
+        print(text)
+
+
+@contextmanager
+def only_json(wanted: bool) -> Iterator[None]:
+    """With `wanted`, standard output gets the texts of `answer` alone, at the end; what else is printed goes to standard error.
+
+    A file of functions may print when it is loaded, and an `rg.external` block when it runs; so may processes that run a part of the
+    work, and libraries in C. Therefore the descriptor is redirected, too.
+    """
+    if not wanted:
+        yield
+        return
+    out = sys.stdout
+    _answers.append([])
+    out.flush()
+    number = _descriptor(out)
+    moved = os.dup(number) if number == 1 else None
+    if moved is not None:
+        os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout = out
+        if moved is not None:
+            with suppress(OSError, ValueError):
+                out.flush()  # of code that has kept the stream
+            os.dup2(moved, 1)
+            os.close(moved)
+        for text in _answers.pop():
+            print(text)
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    """The number of a stream's file; None for a stream of another kind."""
+    try:
+        return stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import json
 from retrograd.cli.commands.hdl.hardware import format_option, memory_options, parameters
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail, integer
+from retrograd.cli.streams import answer
 from retrograd.isa.files import check_output, write_file
 from retrograd.presentation.tables import columns
 
@@ -48,7 +49,7 @@ def execute(options: argparse.Namespace) -> int:
         case _:
             text = _table()
     if options.output is None:
-        print(text, end="")
+        answer(text.removesuffix("\n"))
     else:
         write_file(options.output, text)
     return OK

@@ -8,6 +8,7 @@ import json
 from retrograd.cli.commands.hdl.hardware import SOME_LANES, format_option, parameters
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser
+from retrograd.cli.streams import answer
 from retrograd.isa.files import check_output, write_file
 from retrograd.presentation.tables import columns
 
@@ -32,7 +33,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.output is not None:
         write_file(options.output, text + "\n")
     if options.json:
-        print(text)
+        answer(text)
         return OK
     rows = [["unit", "AND", "XOR", "flip-flops", "bits of memory"]]
     rows += [[name, *map(str, (g.and_gates, g.xor_gates, g.flip_flops, g.memory_bits))] for name, g in found.items()]
