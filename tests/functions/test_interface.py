@@ -137,6 +137,24 @@ def test_a_result_stays_as_the_machine_goes_on(engine: str) -> None:
         assert pickle.loads(pickle.dumps(result)).words == expected
 
 
+def test_results_have_every_name() -> None:
+    """A field of a named tuple may not begin with `_`; `_asdict` has its name, and so has an attribute where none is in the way."""
+
+    @reversible
+    def f(_x: fixed, y: fixed, _make: fixed):
+        y += _x * _x + _make
+
+    found, slope = f(3.0, 0.0, 0.5), rg.grad(f, loss="y")(3.0, 0.0, 0.5)
+    assert found._asdict() == {"_x": 3.0, "y": 9.5, "_make": 0.5}
+    assert (found._x, found[2], repr(found)) == (3.0, 0.5, "f(_x=3.0, y=9.5, _make=0.5)")
+    assert (slope._asdict(), slope._x) == ({"_x": 6.0, "_make": 1.0}, 6.0)
+    assert found._replace(y=1.0) == (3.0, 1.0, 0.5)
+    # Derivatives that lack an argument are taken by name.
+    _, pull = rg.vjp(f, 3.0, 0.0, 0.5)
+    assert pull(slope) == (6.0, 0.0, 1.0)
+    assert pickle.loads(pickle.dumps(found))._x == 3.0
+
+
 def test_a_function_is_compiled_once_for_each_combination_of_types() -> None:
     first = total.compiled(0.0, np.ones(3))
     assert total.compiled(0.0, np.zeros(3)) is first

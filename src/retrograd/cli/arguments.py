@@ -124,7 +124,9 @@ def plain(value: Any) -> Any:
     """A value of types that JSON has."""
     if hasattr(value, "tolist"):
         return plain(value.tolist())
-    if isinstance(value, list) or type(value) is tuple:
+    if hasattr(value, "_asdict"):
+        return {name: plain(v) for name, v in value._asdict().items()}
+    if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     if hasattr(type(value), "__retrograd_data__"):
         return {"class": type(value).__name__} | {n: plain(getattr(value, n)) for n in type(value).__match_args__}

@@ -3,6 +3,9 @@
     named_tuple("f", ("y", "x"))(1.0, 2.0)  =  f(y=1.0, x=2.0)
 
 A class is made once for each name and fields: to make it takes as long as a short run.
+
+Trap: a named tuple of Python's has no field `_x`, and none that is a keyword, such as `in`. Here `r._asdict()` has all names, and
+`r._x` and `getattr(r, "in")` are attributes, unless a method of tuples has the name. `r._fields` names such a field by its position, `_1`.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable
 from functools import cache
+from operator import itemgetter
 from typing import Any, cast
 
 
@@ -17,6 +21,13 @@ from typing import Any, cast
 def named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
     """The class of named tuples with this name and these fields."""
     made = cast("Any", namedtuple)(name, fields, rename=True)
+    if made._fields != fields:
+        made._asdict = lambda self: dict(zip(fields, self, strict=True))
+        shown = ", ".join(f"{field}=%r" for field in fields)
+        made.__repr__ = lambda self: f"{name}({shown})" % tuple(self)
+        for i, field in enumerate(fields):
+            if not hasattr(made, field):
+                setattr(made, field, property(itemgetter(i)))
     # No module names the class, so a pickle holds its name and fields.
     made.__reduce__ = lambda self: (_restored, (name, fields, tuple(self)))
     return cast("Callable[..., Any]", made)

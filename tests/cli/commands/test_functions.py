@@ -254,6 +254,37 @@ def test_words_for_what_is_no_real_number(cli: Cli) -> None:
         assert f"error[RG0510]: {said}" in err
 
 
+NAMES = """\
+from retrograd import Array, fixed, reversible
+
+@reversible
+def f(_x: fixed, y: fixed, __: Array[fixed, 2], _make: fixed, *_zs: fixed):
+    y += _x * _x + __[0] + _make
+    for z in _zs:
+        y += z
+
+@reversible
+def g(_x: fixed, y: fixed):
+    y += _x
+"""
+
+
+def test_json_keeps_every_name(cli: Cli) -> None:
+    """Names that begin with `_`, keywords, and names of methods of tuples; further arguments are lists."""
+    Path("names.py").write_text(NAMES)
+    given = ("names.py:f", "3.0", "0.0", "[1.0, 2.0]", "0.5", "0.25")
+    np.savez("b.npz", _x=[3.0], y=[0.0])
+    values = {"_x": 3.0, "y": 10.75, "__": [1.0, 2.0], "_make": 0.5, "_zs": [0.25]}
+    assert json.loads(cli("run", *given, "--json")[1])["values"] == values
+    each = json.loads(cli("run", "names.py:g", "--batch", "b.npz", "--json")[1])["each"]
+    assert each["values"] == {"_x": [3.0], "y": [3.0]}
+    report = json.loads(cli("grad", *given, "--loss", "y", "--json")[1])
+    assert report["gradients"] == {"_x": 6.0, "__": [1.0, 0.0], "_make": 1.0, "_zs": [1.0]}
+    assert "∂y/∂_x " in cli("grad", *given, "--loss", "y")[1]
+    Path("names.ja").write_text("procedure main()\n    int in\n    int try[2]\n    in += 3\n    try[1] += in\n")
+    assert json.loads(cli("run", "names.ja", "--json")[1])["values"] == {"in": 3, "try": [0, 3]}
+
+
 def test_options_of_janus_are_refused_for_other_programs(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "p.rga").write_text("start\nfinish\n")
     (tmp_path / "own.py").write_text(SOURCE)
