@@ -28,6 +28,12 @@ def power(y: fixed, x: Array[fixed, "m"], k: rg.static):
         y += x[i] ** k
 
 
+@reversible
+def weighed(y: fixed, w: Array[fixed, 2], x: Array[fixed, 2]):
+    for i in range(2):
+        y += w[i] * w[i] * x[i]
+
+
 P = {"w": np.array([1.0, -2.0]), "b": 1.5}
 X = np.array([2.0, 0.5])
 
@@ -248,3 +254,25 @@ def test_gradients_of_parts(jax: Any, torch: Any) -> None:
     x = torch.tensor(3.0, requires_grad=True)
     rg.to_torch(f, "p.w[-1]")(args[0], x).backward()
     assert x.grad.item() == 6.0
+
+
+def test_a_tensor_that_changes_before_the_way_back_is_refused(torch: Any) -> None:
+    """As by operations of Torch's own; an array of NumPy beside it is copied."""
+    g = rg.to_torch(weighed)
+    weights, x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True), np.array([3.0, 4.0])
+    y = g(0.0, weights, x)
+    x[0] = 100.0
+    y.backward()
+    assert weights.grad.tolist() == [2 * 1.0 * 3.0, 2 * 2.0 * 4.0]
+    y = g(0.0, weights, x)
+    with torch.no_grad():
+        weights[0] = 5.0
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_an_array_that_changes_before_the_way_back_in_jax(jax: Any) -> None:
+    x = np.array([3.0, 4.0])
+    _, pull = jax.vjp(lambda w: rg.to_jax(weighed)(0.0, w, x), jax.numpy.array([1.0, 2.0]))
+    x[0] = 100.0
+    assert pull(jax.numpy.ones(()))[0].tolist() == [6.0, 16.0]

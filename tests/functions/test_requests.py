@@ -16,7 +16,7 @@ import pytest
 from retrograd.isa.words import Format
 
 import retrograd as rg
-from retrograd import differentiation, fixed, reversible
+from retrograd import Array, differentiation, fixed, reversible
 
 ROOT = Path(rg.__file__).resolve().parents[2]
 #: its powers are rounded in NARROW, and exact in Q32.32
@@ -162,3 +162,73 @@ def test_a_warm_call_compiles_nothing_and_makes_no_message(monkeypatch: pytest.M
     monkeypatch.setattr("retrograd.functions.execution.explain", report.append)
     assert slope(0.0, X) == slope(0.0, X)
     assert report == []
+
+
+# ---------------------------------------------------------------------- what is kept for later
+
+
+@reversible
+def weighed(y: fixed, v: Array[fixed, "n"], p):
+    for i in range(len(v)):
+        y += v[i] * v[i] * p.a * p.b[i]
+
+
+def test_a_pullback_is_that_of_the_call() -> None:
+    """Arrays, lists and trees may change between the call and the way back."""
+    for v in ([1.0, 2.0, 3.0], np.array([1.0, 2.0, 3.0])):
+        tree = {"a": 2.0, "b": np.ones(3)}
+        found, pull = rg.vjp(weighed, 0.0, v, tree)
+        expected = rg.grad(weighed)(0.0, v, tree)
+        v[1] = 10.0
+        tree["a"], tree["c"] = 7.0, 1.0
+        tree["b"][:] = 5.0
+        for _ in range(2):
+            slope = pull({"y": 1.0})
+            assert np.array_equal(slope.v, expected.v)
+            assert (slope.p.keys(), slope.p["a"]) == ({"a", "b"}, expected.p["a"])
+            assert np.array_equal(slope.p["b"], expected.p["b"])
+        assert found.y == 28.0
+
+
+def test_a_choice_is_that_of_the_function() -> None:
+    """Lists of axes and of arguments, and a pattern, may change after `vmap`, `grad` and `jacobian`."""
+    axes: list[int | None] = [0, 0, None]
+    each = rg.vmap(product, axes)
+    chosen = ["x", "z"]
+    made = {name: getattr(rg, name)(product, chosen) for name in ("grad", "value_and_grad", "hessian", "jacobian")}
+    pattern = np.array([[True, True]])
+    sparse = rg.jacobian(product, chosen, pattern=pattern)
+    axes[2] = 0
+    chosen[:] = ["y"]
+    pattern[0, 1] = False
+    assert each(np.zeros(2), np.ones(2), 3.0).y.tolist() == [3.0, 3.0]
+    assert made["grad"](0.0, 2.0, 3.0) == made["jacobian"](0.0, 2.0, 3.0) == (3.0, 2.0)
+    assert made["value_and_grad"](0.0, 2.0, 3.0) == (6.0, (3.0, 2.0))
+    assert made["hessian"](0.0, 2.0, 3.0) == ((0.0, 1.0), (1.0, 0.0))
+    # An outer vmap makes the function again.
+    by_x, by_z = rg.vmap(made["grad"], engine="reference")(np.zeros(1), np.full(1, 2.0), np.full(1, 3.0))
+    assert (by_x.tolist(), by_z.tolist()) == ([3.0], [2.0])
+    assert sparse(0.0, 2.0, 3.0).data.tolist() == [3.0, 2.0]
+
+
+@reversible
+def product(y: fixed, x: fixed, z: fixed):
+    y += x * z
+
+
+WEIGHTS = np.array([1.0, 2.0])
+WEIGHTS.flags.writeable = False
+
+
+@reversible
+def weight(y: fixed):
+    y += WEIGHTS[0]
+
+
+def test_a_captured_array_that_is_made_writeable() -> None:
+    assert weight(0.0).y == 1.0
+    WEIGHTS.flags.writeable = True
+    WEIGHTS[0] = 5.0
+    assert weight(0.0).y == 5.0
+    WEIGHTS[0] = 6.0
+    assert weight(0.0).y == 6.0

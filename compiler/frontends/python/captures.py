@@ -10,6 +10,7 @@ Another object of the same type and value is the same, too: `SCALE = 0.5` in a n
 
 Cost: one identity comparison for each name and item, made in C; of an array, a comparison of its bytes.
 Trap: values that a function declared with `rg.pure` reads are not captured. Attributes of math, numpy and retrograd are read once.
+A read-only array is not compared: it must not be made writeable, changed, and made read-only again between two calls.
 """
 
 from __future__ import annotations
@@ -117,6 +118,16 @@ class _Array:
         return self._now() == self._saved
 
 
+class _ReadOnlyArray:
+    """A NumPy array that owns its elements and cannot be written, so that these are not compared."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+
+    def hold(self) -> bool:
+        return not self.array.flags.writeable
+
+
 class _Cell:
     """A variable of the function around."""
 
@@ -155,7 +166,7 @@ class Captures:
     def __init__(self) -> None:
         self._tables: dict[int, _Bindings] = {}
         #: by identity; each keeps its object alive, so that no other can take the identity
-        self._others: dict[Any, _Items | _Array | _Cell | _Slot] = {}
+        self._others: dict[Any, _Items | _Array | _ReadOnlyArray | _Cell | _Slot] = {}
         self._all: tuple[Any, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -230,10 +241,10 @@ class Captures:
         if kind in _ATOMS or id(value) in self._others:
             return
         if isinstance(value, np.ndarray):
-            if value.flags.writeable or value.base is not None or value.dtype.hasobject:
-                self._others[id(value)] = _Array(value)
-                if value.dtype.hasobject:
-                    self._inside(value.ravel().tolist())
+            looked_at = value.flags.writeable or value.base is not None or value.dtype.hasobject
+            self._others[id(value)] = _Array(value) if looked_at else _ReadOnlyArray(value)
+            if value.dtype.hasobject:
+                self._inside(value.ravel().tolist())
         elif isinstance(value, list | dict | set | MappingProxyType):
             found = self._others[id(value)] = _Items(value)
             self._inside(found.items)

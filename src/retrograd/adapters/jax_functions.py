@@ -105,7 +105,8 @@ def to_jax(
     def g(*args: Any, **keywords: Any) -> Any:
         values = adapted.values(args, keywords)
         fixed_values = {i: v for i, v in enumerate(values) if adapted.static[i] or isinstance(v, Reversible | Inverse)}
-        arrays = [jax.tree.map(jax.numpy.asarray, v) for i, v in enumerate(values) if i not in fixed_values]
+        # Copies: an array of NumPy may be changed before the way back.
+        arrays = [jax.tree.map(jax.numpy.array, v) for i, v in enumerate(values) if i not in fixed_values]
         results = iter(call(arrays, fixed_values) if arrays else ())
         return adapted.returned(list(results))
 

@@ -15,6 +15,9 @@ from retrograd.differentiation.arguments import Which
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
 
+#: the place of a tensor that Torch has saved
+_SAVED = object()
+
 
 def to_torch(
     f: Reversible | Inverse,
@@ -31,6 +34,7 @@ def to_torch(
     Results are tensors on the CPU, of the dtype of the argument, float64 for Python's floats. The gradient has no derivative in
     Torch: second derivatives are those of rg.hessian.
     Raises InputError where Torch is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
+    Trap: a tensor that is changed in place before `backward()` makes Torch raise a RuntimeError, as with operations of its own.
     """
     try:
         import torch
@@ -59,7 +63,10 @@ def to_torch(
             found = pytree.tree_leaves(results)
             out = tuple(tensor(value, like) for value, like in zip(found, given, strict=True))
             ctx.mark_non_differentiable(*[t for t in out if not _is_inexact(t)])
-            ctx.leaves, ctx.spec, ctx.real = leaves, spec, [_is_inexact(t) for t in out]
+            # Torch refuses the way back where a saved tensor has been changed in place since.
+            ctx.save_for_backward(*[leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
+            ctx.others = [_SAVED if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            ctx.spec, ctx.real = spec, [_is_inexact(t) for t in out]
             return out
 
         @staticmethod
@@ -69,7 +76,8 @@ def to_torch(
             real = pytree.tree_unflatten(ctx.real, ctx.results)
             kept = [c if any(pytree.tree_leaves(r)) else None for c, r in zip(whole, real, strict=True)]
             pulled = adapted.pulled(ctx.pullback, kept)
-            of = pytree.tree_unflatten([*ctx.leaves], ctx.spec)
+            saved = iter(ctx.saved_tensors)
+            of = pytree.tree_unflatten([next(saved) if leaf is _SAVED else leaf for leaf in ctx.others], ctx.spec)
             found: list[Any] = []
             for value, argument in zip(pulled, of, strict=True):
                 likes = pytree.tree_leaves(argument)

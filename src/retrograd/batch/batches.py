@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -203,6 +204,7 @@ def vmap(
     if shared not in ("each", "sum"):
         refuse(f"shared = {shared!r:.40}", '"each" or "sum"')
     over = Distribution.of(executor, store, chunk)
+    in_axes = deepcopy(in_axes)  # the caller may change a list
     if isinstance(f, Derived):
         mapped = f.mapped(in_axes, engine, format, shared, over, progress)
         if mapped is not None:

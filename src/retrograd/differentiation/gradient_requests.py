@@ -9,6 +9,7 @@ however long it runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,6 +67,7 @@ class GradientRequest:
         value: bool = False,
     ) -> None:
         self.f = f
+        argnums = deepcopy(argnums)  # the caller may change a list
         #: the arguments of the public function that made the request
         self.given = (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
         self.run = differentiable(f, engine, format)

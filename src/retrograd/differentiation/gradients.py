@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 from retrograd.batch.arguments import Axes
@@ -106,6 +107,7 @@ class GradientFunction(LossFunction):
         engine: str,
         format: Format | str | None,
     ) -> None:
+        argnums = deepcopy(argnums)  # the caller may change a list
         made = grad, (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
         zeros: dict[str, float] = {}
         function: Reversible | Inverse

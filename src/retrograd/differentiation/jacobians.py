@@ -8,6 +8,7 @@ Source: Curtis, Powell, Reid, On the estimation of sparse Jacobian matrices, J. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -106,6 +107,7 @@ def jacobian(
     may give wrong numbers. Raises NotDifferentiable, CompileError, ProgramTrap.
     """
     request = differentiable(f, engine, format)
+    argnums, outputs, pattern = deepcopy((argnums, outputs, pattern))  # the caller may change a list or an array
     chosen, results = chosen_parts(f, argnums), _results(f, outputs)
     if pattern is not None and not is_one(outputs):
         refuse("a pattern is given for several outputs", "a pattern is that of one output: call rg.jacobian for each")

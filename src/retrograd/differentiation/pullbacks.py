@@ -31,6 +31,7 @@ from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import api_boundary, nearest
 from retrograd.isa.words import Format
+from retrograd.values.trees import form_of, has_trees
 
 
 def vjp(
@@ -72,7 +73,10 @@ class Pullback:
         final: list[int],
         scale: Scale,
     ) -> None:
-        self._f, self._request, self._compiled, self._values = f, request, compiled, values
+        self._f, self._request, self._compiled = f, request, compiled
+        #: with their words, which are made; and the trees among them, which the caller may change
+        self._values = values
+        self._forms = [form_of(v) if has_trees(a.type) else v for a, v in zip(compiled.arguments, values, strict=True)]
         #: memory after the run: a cotangent of a lognum is scaled by its value there
         self._final = final
         self._scale = scale
@@ -104,7 +108,7 @@ class Pullback:
             return shaped(a.type, from_words(memory[at : at + a.type.size], size, scale, w))
 
         gradients = {a.name: gradient(a) for a in self._wanted}
-        return by_choice(None, restored_by_name(compiled.arguments, self._values, gradients))
+        return by_choice(None, restored_by_name(compiled.arguments, self._forms, gradients))
 
     def __repr__(self) -> str:
         return f"<pullback of {self._f.__name__}>"

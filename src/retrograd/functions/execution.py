@@ -23,7 +23,7 @@ from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import ENGINES, engine_named
 from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.stores import limit_of
-from retrograd.values.binding import located
+from retrograd.values.binding import Arguments, located
 from retrograd.values.marshal import from_words, to_words, word_array
 from retrograd.values.trees import has_trees, restored
 
@@ -74,15 +74,19 @@ def load(
 def argument_words(compiled: Compiled, values: list[Any]) -> list[int]:
     """The words of all arguments, one argument after the other. Raises InputError at the parameter."""
     words = _argument_words(compiled, values)
-    return words if isinstance(words, list) else words.tolist()
+    return [*words] if isinstance(words, list) else words.tolist()
 
 
 def _argument_words(compiled: Compiled, values: list[Any]) -> list[int] | NDArray[np.uint64]:
-    """The same; an array where an argument is one."""
-    w = compiled.format
+    """The same, not to be changed; an array where an argument is one. Those of one call are made once: see `Arguments`."""
+    # A derived program has the arguments of its function.
+    of, w = compiled.lowered.arguments, compiled.format
+    made = values.made if isinstance(values, Arguments) else None
+    if made is not None and made[0] is of:
+        return made[1]
     words: list[int] = []
     parts: list[Any] = []
-    for argument, value in zip(compiled.lowered.arguments, values, strict=True):
+    for argument, value in zip(of, values, strict=True):
         t = argument.type
         try:
             if type(t) is ArrayType:
@@ -92,9 +96,10 @@ def _argument_words(compiled: Compiled, values: list[Any]) -> list[int] | NDArra
                 words += to_words(t, value, w, argument.name)
         except InputError as error:
             raise InputError(located(error.diagnostics[0], compiled.function, argument.name)) from None
-    if not parts:
-        return words
-    return np.concatenate([np.array(part, dtype=np.uint64) for part in (*parts, words)])
+    found = words if not parts else np.concatenate([np.array(part, dtype=np.uint64) for part in (*parts, words)])
+    if made is None and isinstance(values, Arguments):
+        values.made = of, found
+    return found
 
 
 def words_of(run: Finished) -> Any:

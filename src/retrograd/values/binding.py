@@ -43,6 +43,16 @@ from retrograd.values.named import FurtherArguments
 from retrograd.values.trees import fields_of, is_tree, parts_of, struct_of_tree
 
 
+class Arguments(list[Any]):
+    """The arguments of one call, in the order of the parameters, and their words once these are made.
+
+    Every run of the call begins with the same words. A pullback may run much later: by then the caller may have changed an array.
+    """
+
+    #: the arguments that the words were made for, as the compiler knows them, and the words
+    made: tuple[Any, list[int] | NDArray[np.uint64]] | None = None
+
+
 def refuse_argument(
     message: str, hint: str | None = None, function: SourceFunction | None = None, parameter: str = ""
 ) -> NoReturn:
@@ -69,12 +79,12 @@ _RAGGED = "Make the rows equally long, or pass them one after the other in one r
 def bind(
     function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any], format: Format | str | None = None
 ) -> list[Any]:
-    """The arguments in the order of the parameters, defaults filled in. Raises InputError RG0603.
+    """The arguments in the order of the parameters, as `Arguments`, defaults filled in. Raises InputError RG0603.
 
     Results of functional functions that are lists or data classes have no default before their size is found by a run in this format.
     """
     found = _bound(function, args, keywords)
-    return found if function.first_result == 0 else function.completed(found, format)
+    return found if function.first_result == 0 else Arguments(function.completed(found, format))
 
 
 def _bound(function: SourceFunction, args: Sequence[Any], keywords: dict[str, Any]) -> list[Any]:
@@ -86,7 +96,7 @@ def _bound(function: SourceFunction, args: Sequence[Any], keywords: dict[str, An
         )
     args, keywords = with_further(function, args, keywords)
     if len(args) == len(function.parameters) and not keywords:
-        return list(args)
+        return Arguments(args)
     names = [p.name for p in function.parameters]
     of = f"It is declared as {function.signature}."
     called = f"`{function.__name__}`"
@@ -104,7 +114,7 @@ def _bound(function: SourceFunction, args: Sequence[Any], keywords: dict[str, An
             if p.default is NOTHING:
                 refuse_argument(f"{called} is called without `{p.name}`", of, function, p.name)
             found[p.name] = p.default
-    return [found[name] for name in names]
+    return Arguments(found[name] for name in names)
 
 
 def with_further(

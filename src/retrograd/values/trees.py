@@ -26,6 +26,7 @@ from retrograd.compiler.language.types import (
     StaticType,
     StructType,
     Type,
+    is_struct,
     item_name,
     static,
 )
@@ -121,6 +122,12 @@ def _plain(given: Any, cls: type) -> bool:
     return not any(
         isinstance(one, Mapping) or (dataclasses.is_dataclass(one) and not isinstance(one, cls)) for one in given
     )
+
+
+def form_of(value: Any) -> Any:
+    """The tree as it is now: a change of the given one does not reach it. Leaves are the same objects."""
+    parts = None if is_struct(type(value)) else parts_of(value)
+    return value if parts is None else _like(value, {name: form_of(inner) for name, inner in parts.items()})
 
 
 def _like(given: Any, parts: dict[str, Any]) -> Any:
