@@ -6,6 +6,7 @@ A program's results are words, whose number is known when it is compiled, and th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Binding, Core
@@ -13,6 +14,8 @@ from retrograd.compiler.frontends.functional.types import List, Tuple, Type
 from retrograd.compiler.frontends.vlad.primitives import CAR, CDR
 from retrograd.compiler.frontends.vlad.structure import LIBRARY
 
+#: the form of a tuple that stands for a list
+ITEMS = "items"
 #: a place in a value: numbers of items, from outside to inside
 Path = tuple[int, ...]
 #: the lengths of the lists at these places
@@ -33,7 +36,7 @@ def unknown_list(t: Type, lengths: Mapping[Path, int], path: Path = ()) -> Path 
 
 
 def with_items(value: core.Lambda, t: Type, lengths: Mapping[Path, int]) -> core.Lambda:
-    """The expression with pairs in place of lists; or the length of the first list of which it is not known."""
+    """The expression with the tuple of their items in place of lists; or the length of the first list of which it is not known."""
     at = value.at
     whole = Binding("whole", at)
     asked = unknown_list(t, lengths)
@@ -59,10 +62,16 @@ def _length(value: Core, t: Type, path: Path) -> Core:
 def _made(value: Core, t: Type, lengths: Mapping[Path, int], path: Path) -> Core:
     at = value.at
     if isinstance(t, List):
-        made: Core = core.Record((), at, "nil")
-        for k in reversed(range(lengths[path])):
-            made = core.Record((_made(_element(value, k), t.item, lengths, (*path, k)), made), at, "pair")
-        return made
+        rests = [Binding("rest", at) for _ in range(lengths[path] + 1)]
+        items = [
+            _made(core.Primitive(CAR, (core.Ref(rest, at),), at), t.item, lengths, (*path, k))
+            for k, rest in enumerate(rests[:-1])
+        ]
+        # Not a chain of pairs, which would be a list of the heap again where it is long.
+        made: Core = core.Record(tuple(items), at, ITEMS)
+        for before, rest in reversed(list(pairwise(rests))):
+            made = core.Let(rest, core.Primitive(CDR, (core.Ref(before, at),), at), made, at)
+        return core.Let(rests[0], value, made, at)
     if isinstance(t, Tuple) and _has_lists(t):
         parts = [_made(core.Item(value, k, at), item, lengths, (*path, k)) for k, item in enumerate(t.items)]
         return core.Record(tuple(parts), at, t.form)

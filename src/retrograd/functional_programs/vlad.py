@@ -15,7 +15,7 @@ from retrograd.compiler.frontends.functional.types import Function, Known, Tuple
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import Parameter, Source
 from retrograd.compiler.frontends.vlad.definitions import PRELUDE, Expression
-from retrograd.compiler.frontends.vlad.results import Lengths, Path, unknown_list, with_items
+from retrograd.compiler.frontends.vlad.results import ITEMS, Lengths, Path, unknown_list, with_items
 from retrograd.functional_programs.functions import Functional
 from retrograd.isa.diagnostics import CompileError, Diagnostic
 from retrograd.isa.words import Q32_32, Format
@@ -136,6 +136,11 @@ def value_of(t: Type, words: Iterator[Any]) -> Any:
             return value
         case Tuple((one,), "boolean"):
             return bool(value_of(one, words))
+        case Tuple(items, form) if form == ITEMS:
+            made: Any = ()
+            for value in reversed([value_of(i, words) for i in items]):
+                made = value, made
+            return made
         case Tuple((), _):
             return ()
         case Tuple(items, "pair"):
