@@ -17,6 +17,7 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import field_types
 from retrograd.compiler.frontends.functional.lowering.values import Value, combined
 from retrograd.compiler.frontends.functional.types import (
+    BOOLEAN,
     FIXED,
     INT,
     Closure,
@@ -50,7 +51,7 @@ def cotangent(t: Type) -> Type:
         case Word(kind) if kind is not Kind.LOGNUM:
             return FIXED
         case Tuple(items):
-            return Tuple(tuple(map(cotangent, items)), t.form)
+            return t if t == BOOLEAN else Tuple(tuple(map(cotangent, items)), t.form)
         case List(item):
             return List(cotangent(item))
         case Data() | Known() | Nothing():

@@ -14,7 +14,7 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Place
 from retrograd.compiler.frontends.functional.inference import Inference
 from retrograd.compiler.frontends.functional.lowering.expressions import Lowering
-from retrograd.compiler.frontends.functional.lowering.values import Value
+from retrograd.compiler.frontends.functional.lowering.values import Value, combined
 from retrograd.compiler.frontends.functional.scalars import scalar_operation
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
@@ -245,6 +245,21 @@ def _inside(t: Type) -> Type:
 
 
 @dataclass(frozen=True)
+class Discrete:
+    """(%discrete x): x, by which there is no derivative. It is refused of functions and of values of reverse mode."""
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        t = types[0]
+        if isinstance(t, Known) or t in (BOOLEAN, Tuple((), NIL)):
+            return t
+        hint = "`gradient-R` gives the list of the derivatives by the values that a function has captured."
+        inference.fail("RG0703", f"`gradient-F` by {named(t)}", at, hint)
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        return values[0]
+
+
+@dataclass(frozen=True)
 class Wrap:
     """A value of reverse mode: `*j` of a value, or a sensitivity."""
 
@@ -300,6 +315,78 @@ class Callable_:
 
 
 @dataclass(frozen=True)
+class Reversed:
+    """(%reversed s): the words of each real in the opposite order, as far as they belong to derivatives around the code."""
+
+    level: int = 0
+
+    def lifted(self) -> Reversed:
+        return Reversed(self.level + 1)
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        if self.level and isinstance(types[0], Tuple) and not is_real(types[0]):
+            return Tuple(tuple(self.type(inference, (t,), at) for t in types[0].items), types[0].form)
+        if self.level and isinstance(types[0], List):
+            return type_of_call(inference, "reversed-list", types, self.level)
+        return types[0]
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        (value,) = values
+        if not self.level:
+            return value
+        t = value.type
+        if is_real(t) and depth(t) >= self.level:
+            # The outermost bundles are those of derivatives, so a word's number begins with its place in these.
+            below = depth(t) - self.level
+            last = (1 << self.level) - 1
+            return Value(t, tuple(value.words[i ^ (last << below)] for i in range(len(value.words))))
+        if isinstance(t, Tuple):
+            parts = [self.value(lowering, (v,), at) for v in value.split(t.items)]
+            return combined(Tuple(tuple(p.type for p in parts), t.form), parts)
+        if isinstance(t, List):
+            return call(lowering, "reversed-list", values, at, self.level)
+        return value
+
+
+@dataclass(frozen=True)
+class Restored:
+    """(%restored x s): the sensitivity s of x with the truth values of x, by which there is no derivative."""
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        x, found = types
+        if not _has_truth(x):
+            return found
+        if isinstance(x, List):
+            return type_of_call(inference, "restored-list", types)
+        if isinstance(x, Tuple) and isinstance(found, Tuple) and x != BOOLEAN:
+            rows = zip(x.items, found.items, strict=True)
+            return Tuple(tuple(self.type(inference, row, at) for row in rows), found.form)
+        return found
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        x, found = values
+        if not _has_truth(x.type):
+            return found
+        if isinstance(x.type, List):
+            return call(lowering, "restored-list", values, at)
+        if isinstance(x.type, Tuple) and isinstance(found.type, Tuple) and x.type != BOOLEAN:
+            rows = zip(x.split(x.type.items), found.split(found.type.items), strict=True)
+            parts = [self.value(lowering, row, at) for row in rows]
+            return combined(Tuple(tuple(p.type for p in parts), found.type.form), parts)
+        return x
+
+
+def _has_truth(t: Type) -> bool:
+    """Whether there are truth values in a value, those that functions have captured excepted."""
+    match t:
+        case Tuple(items):
+            return t == BOOLEAN or any(map(_has_truth, items))
+        case List(item):
+            return _has_truth(item)
+    return False
+
+
+@dataclass(frozen=True)
 class Transposed:
     """(%vjp f x s): s·J f(x), by running backward.
 
@@ -320,7 +407,8 @@ class Transposed:
         direction = self._direction(inference, types, at)
         if NOTHING in types or direction == NOTHING:
             return NOTHING
-        return _listed(inference.apply(self._function(f), (x, direction), at))
+        found = _listed(inference.apply(self._function(f), (x, direction), at))
+        return Restored().type(inference, (x, Reversed(self.level).type(inference, (found,), at)), at)
 
     def _direction(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
         """The type of the sensitivity, where that of a function is a tuple, which VLAD has as a list."""
@@ -332,6 +420,7 @@ class Transposed:
         if _listed(wanted) != s:
             message = f"the sensitivity of {named(y)} has another form than {named(s)}"
             inference.fail("RG0703", message, at, "It has a real for each real of the value.")
+        Reversed(self.level).type(inference, (s,), at)
         return wanted
 
     def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
@@ -340,31 +429,11 @@ class Transposed:
         direction = self._direction(lowering.inference, [v.type for v in values], at)
         if direction == NOTHING:
             return Value(NOTHING)
-        found = lowering.calls.call(closure, [f], [x, Value(direction, self._reversed(s).words)], at)
-        return Value(_listed(found.type), self._reversed(found).words)
-
-    def _reversed(self, value: Value) -> Value:
-        """The words of each real in the opposite order."""
-        if not self.level:
-            return value
-        words = list(value.words)
-        at = 0
-
-        def go(t: Type) -> None:
-            nonlocal at
-            if is_real(t) and depth(t) >= self.level:
-                for _ in range(1 << (depth(t) - self.level)):
-                    n = 1 << self.level
-                    words[at : at + n] = reversed(words[at : at + n])
-                    at += n
-            elif isinstance(t, Tuple):
-                for item in t.items:
-                    go(item)
-            else:
-                at += len(kinds(t))
-
-        go(value.type)
-        return Value(value.type, tuple(words), value.views)
+        turned = Reversed(self.level)
+        s = turned.value(lowering, (s,), at)
+        found = lowering.calls.call(closure, [f], [x, Value(direction, s.words, s.views)], at)
+        found = turned.value(lowering, (Value(_listed(found.type), found.words, found.views),), at)
+        return Restored().value(lowering, (x, found), at)
 
 
 def _listed(t: Type) -> Type:
@@ -410,6 +479,7 @@ PRIMITIVES: dict[str, Entry] = dict(
         ("tangent", Entry(Shaped("tangent"), 1)), ("zero", Entry(Shaped("zero"), 1)), ("plus", Entry(Shaped("plus"), 2)),
         ("*j", Entry(Wrap("reverse"), 1)), ("*j-inverse", Entry(Unwrap("*j-inverse", "reverse"), 1)),
         ("sensitize", Entry(Wrap("sensitivity"), 1)), ("unsensitize", Entry(Unwrap("unsensitize", "sensitivity"), 1)),
-        ("%vjp", Entry(Transposed(), 3)),
+        ("%vjp", Entry(Transposed(), 3)), ("%reversed", Entry(Reversed(), 1)), ("%restored", Entry(Restored(), 2)),
+        ("%discrete", Entry(Discrete(), 1)),
     ]
 )  # fmt: skip

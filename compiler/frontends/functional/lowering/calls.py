@@ -191,8 +191,8 @@ class Calls:
         gains = iter(self._body.new(Tuple((FIXED,) * numbers), fill, "d").words)
         words: list[E] = [e for z in zeros for e in z.words] or [const(0, k) for k in sources]
         made = tuple(
-            next(gains) if k is Kind.FIXED else cell if k is Kind.ADDRESS else const(0, Kind.FIXED)
-            for k, cell in zip(sources, words, strict=True)
+            next(gains) if k is Kind.FIXED else cell if k is Kind.ADDRESS else const(0, found)
+            for k, found, cell in zip(sources, (k for t in forms for k in kinds(t)), words, strict=True)
         )
         return Value(forms[0] if len(forms) == 1 else Tuple(tuple(forms)), made)
 
@@ -212,8 +212,9 @@ class Calls:
             self._body.emit(*map(Local, results), call, *map(Delocal, reversed(results)))
 
         gains = iter(self._body.new(Tuple((FIXED,) * numbers), fill, "d").words)
-        made = tuple(next(gains) if k is Kind.FIXED else const(0, Kind.FIXED) for k in kinds(value))
-        return Value(self._inference.derivatives.cotangent(value, at), made)
+        form = self._inference.derivatives.cotangent(value, at)
+        of = zip(kinds(value), kinds(form), strict=True)
+        return Value(form, tuple(next(gains) if k is Kind.FIXED else const(0, found) for k, found in of))
 
     # ------------------------------------------------------------------ operands
 

@@ -1,0 +1,1 @@
+retrograd run vlad_gradient_by_a_function.vlad

@@ -1,0 +1,1 @@
+retrograd run vlad_tangent_of_no_bundle.vlad
