@@ -419,7 +419,10 @@ class Transposed:
         wanted = inference.derivatives.cotangent(y, at)
         if _listed(wanted) != s:
             message = f"the sensitivity of {named(y)} has another form than {named(s)}"
-            inference.fail("RG0703", message, at, "It has a real for each real of the value.")
+            hint = "It has a real for each real of the value."
+            if isinstance(y, Function):
+                hint = "It is the list of the sensitivities of what it has captured; `derivative` gives a function."
+            inference.fail("RG0703", message, at, hint)
         Reversed(self.level).type(inference, (s,), at)
         return wanted
 
