@@ -77,7 +77,7 @@ class File:
         self.expressions: list[Expression] = []
         #: as given by (format …)
         self.format: str | None = None
-        self.translation = Translation(self._outside, self._names)
+        self.translation = Translation(self._outside, self._names, prelude is None)
         self._read(read(text, name))
         self._open = self._open_names()
 

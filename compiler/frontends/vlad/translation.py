@@ -27,10 +27,11 @@ _PATTERNS = "A parameter is a name, (cons x y), (list x …), or (bundle x x')."
 
 
 class Translation:
-    """Translates expressions. `names`: all names that are defined outside, for suggestions."""
+    """Translates expressions. `names`: all names that are defined outside, for suggestions. `internal`: primitives of the prelude alone are known."""
 
-    def __init__(self, outside: Outside, names: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, outside: Outside, names: Callable[[], Sequence[str]], internal: bool) -> None:
         self._outside, self._names = outside, names
+        self._primitives = {n: p for n, p in PRIMITIVES.items() if internal or not n.startswith("%")}
 
     # ------------------------------------------------------------------ expressions
 
@@ -67,7 +68,7 @@ class Translation:
             return found
         if symbol.name in FORMS:
             fail("RG0729", f"`{symbol.name}` is a form, and no value", symbol.at, "Wrap it in a lambda.")
-        hint = nearest(symbol.name, [*scope, *self._names(), *PRIMITIVES, *FORMS])
+        hint = nearest(symbol.name, [*scope, *self._names(), *self._primitives, *FORMS])
         fail("RG0702", f"`{symbol.name}` is not defined", symbol.at, hint)
 
     def chain(self, items: Sequence[Core], at: Place) -> Core:
@@ -86,13 +87,13 @@ class Translation:
 
     def _is_operation(self, head: Symbol, args: Sequence[Datum], scope: Scope) -> bool:
         """Whether a call is one of a primitive with its arguments, and not with a pair that holds both."""
-        if head.name in scope or head.name not in PRIMITIVES or self._outside(head) is not None:
+        if head.name in scope or head.name not in self._primitives or self._outside(head) is not None:
             return False
-        return len(args) != 1 or PRIMITIVES[head.name].arguments == 1 or head.name == "-"
+        return len(args) != 1 or self._primitives[head.name].arguments == 1 or head.name == "-"
 
     def _operation(self, name: str, args: Sequence[Core], at: Place) -> Core:
         """A call of a primitive; + and * take any number of arguments, - and / at least one."""
-        rules, count = PRIMITIVES[name]
+        rules, count = self._primitives[name]
         if (name in ("+", "*", "-") and len(args) > 2) or (name in ("+", "*") and not args):
             made = args[0] if args else core.Number(0.0 if name == "+" else 1.0, at)
             for a in args[1:]:
@@ -106,9 +107,9 @@ class Translation:
 
     def _as_function(self, symbol: Symbol) -> Core | None:
         """A primitive as a value: of two arguments, they are the items of a pair."""
-        if symbol.name not in PRIMITIVES:
+        if symbol.name not in self._primitives:
             return None
-        rules, count = PRIMITIVES[symbol.name]
+        rules, count = self._primitives[symbol.name]
         at = symbol.at
         argument = Binding("argument", at)
         x = core.Ref(argument, at)
