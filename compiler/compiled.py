@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from retrograd.compiler.backend.emission import Emitted, emit
 from retrograd.compiler.backend.operand_selection import select_operands
+from retrograd.compiler.backend.release_marks import mark_releases
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.activity import useful_variables
 from retrograd.compiler.frontends.python.source import SourceFunction, fail
@@ -20,6 +21,7 @@ from retrograd.compiler.language.purity import Impure
 from retrograd.compiler.language.types import Type, is_real, leaves
 from retrograd.compiler.lower import Argument, Lowered, lower
 from retrograd.compiler.passes.erase_routines import erase_routines
+from retrograd.compiler.passes.inlining import inline_calls
 from retrograd.compiler.pipeline import optimise
 from retrograd.compiler.stored_results import NOTHING_STORED, Storage, store_results
 from retrograd.isa.diagnostics import Diagnostic, InputError, PrecisionWarning, nearest
@@ -122,6 +124,14 @@ class Compiled:
     def argument_words(self) -> int:
         """How many words the arguments take, from address 0 on."""
         return sum(a.type.size for a in self.arguments)
+
+
+def as_written(compiled: Compiled) -> Compiled:
+    """The program without optimisation, in which variables have the values that the source gives them; with `release_marks`."""
+    module = inline_calls(mark_releases(compiled.lowered.module))
+    return replace(
+        compiled, options=replace(compiled.options, level=0, erase=False), module=module, emitted=emit(module)
+    )
 
 
 def compile_function(

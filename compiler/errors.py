@@ -74,7 +74,7 @@ register(
      "Choose a format with more bits behind the point, or scale the numbers of the program."),
     ("RG0801", "index out of range", "The array has no such element.",
      "Test the index or the length with a branch first, or correct the loop's bounds."),
-    ("RG0802", "dirty ancilla", "A variable that is freed must hold zero or its initial value. Any other value would be erased.",
+    ("RG0802", "dirty ancilla", "A variable that is freed must hold its initial value, or the value that the freeing statement gives. Any other value would be erased.",
      "Uncompute it with `~r`, or erase it with `rg.erase` at the price of its bits."),
     ("RG0803", "contradicted condition", "When the function runs backward, the second condition decides which branch is undone. It must hold exactly "
      "if the first condition held.",

@@ -1,5 +1,7 @@
 """Diagnostics of traps in terms of the source: names and values instead of registers and addresses.
 
+An optimised program has joined, moved and cancelled updates, so its registers need not hold the values of the source. The run is
+repeated without optimisation, and the messages have the values of that run; a message has no values where the run cannot be repeated.
 The search for causes takes steps back on the machine that trapped, and takes them again, so the machine ends where it trapped.
 A check's message has blanks that are filled in when it fails: `{a}`, `{b}` the two compared words, `{k}` the index of the
 checked element, `{full}` the state of a stack.
@@ -9,18 +11,37 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from retrograd.compiler.compiled import Compiled
-from retrograd.compiler.ir.statements import Check, Delocal, If, Kind, Local, Node, Op, Test, Var, While
+from retrograd.compiler.backend.release_marks import changed_operands, mark_of
+from retrograd.compiler.compiled import Compiled, as_written
+from retrograd.compiler.deep_recursion import with_deep_stack
+from retrograd.compiler.ir.statements import (
+    Check,
+    Const,
+    Delocal,
+    If,
+    Kind,
+    Local,
+    Node,
+    Op,
+    Test,
+    Var,
+    While,
+)
 from retrograd.compiler.language.conditions import Condition
-from retrograd.isa.diagnostics import CalledSpan, Diagnostic, Span
+from retrograd.isa.diagnostics import CalledSpan, Diagnostic, InputError, Span
 from retrograd.isa.folds.overflows import format_that_holds
 from retrograd.isa.words import Format
-from retrograd.simulator.machine import Machine, Trap
+from retrograd.simulator.engines.choice import machine_for
+from retrograd.simulator.engines.state.snapshot import restore, snapshot
+from retrograd.simulator.machine import REGISTERS, Machine, Trap
 from retrograd.values.numbers import lognum
 
 if TYPE_CHECKING:
@@ -32,6 +53,12 @@ LANDAUER_300K = 1.380649e-23 * 300 * math.log(2)
 _LIBRARY = Path(__file__).resolve().parents[1] / "library"
 #: steps that are taken back to find the last write to an ancilla
 _SEARCHED = 200_000
+#: a longer run is not repeated
+_REPEATED = 500_000_000
+#: a program without optimisation takes at most so many times the steps
+_MOST = 50
+#: the decimal digits of a number in a message are fewer
+_DIGITS = 40
 #: steps that are taken back within one statement
 _NEAR = 200
 #: function of the instruction table -> its name in the language
@@ -48,8 +75,42 @@ _BACKWARD = "Run backward from values that running forward leaves; from others, 
 
 def explain(compiled: Compiled, machine: Machine, trap: Trap) -> Diagnostic:
     """The diagnostic of a trap: the check or instruction that failed, and the values that it failed on."""
+    found = _repeated(compiled, machine, trap)
+    return _explained(_TrapContext(compiled, machine, trap) if found is None else found)
+
+
+def _repeated(compiled: Compiled, machine: Machine, trap: Trap) -> _TrapContext | None:
+    """The same trap of the program as it is written; None where there is no such trap, or the run cannot be repeated."""
+    taken = machine.retired
+    if machine.differentiating or taken > _REPEATED:
+        return None
+    there = snapshot(machine)
+    try:
+        machine.run_back()
+        words, direction = machine.memory[: compiled.argument_words], machine.direction
+        if not machine.at_origin:
+            return None
+    except Trap:
+        return None  # of an erasure
+    finally:
+        restore(machine, there)
+    program = compiled.derived.get(("as written",))
+    if program is None:
+        program = compiled.derived["as written",] = with_deep_stack(lambda: as_written(compiled))
+    engine, checked = "auto" if taken > _SEARCHED else "reference", "overflow" in machine._modes
+    repeated = machine_for(program.program, engine, backward=direction < 0, overflow=checked)
+    repeated.load(0, words)
+    try:
+        repeated.run(_MOST * taken + _SEARCHED)
+    except Trap as found:
+        context = _TrapContext(program, repeated, found, as_written=True)
+        return context if context.meaning == _TrapContext(compiled, machine, trap).meaning else None
+    return None
+
+
+def _explained(context: _TrapContext) -> Diagnostic:
+    compiled, trap = context.compiled, context.trap
     node = compiled.emitted.checks.get(trap.pc)
-    context = _TrapContext(compiled, machine, trap)
     found = trap.diagnostics[0]
     plain = found.message.partition(" (at pc")[0]
     code, message, span = found.code, plain, context.source.span(trap.pc)
@@ -96,6 +157,17 @@ def in_library(file: str) -> bool:
     return path.parts[-3:-1] == _LIBRARY.parts[-2:] and (_LIBRARY / path.name).is_file()
 
 
+def _shortest(value: Fraction, is_word: Callable[[Fraction], bool]) -> str:
+    """The decimal with the fewest digits that stands for the word of a value, so that two words never look alike."""
+    exact = Decimal(value.numerator), Decimal(value.denominator)
+    for digits in range(1, _DIGITS):
+        found = Context(prec=digits).divide(*exact)
+        with suppress(OverflowError, InputError):
+            if is_word(Fraction(found)):
+                break
+    return f"{found:f}" if -5 < found.adjusted() < 20 else f"{found:e}"
+
+
 class _Event(NamedTuple):
     """A step back: its address, and whether it changed the watched word."""
 
@@ -106,10 +178,20 @@ class _Event(NamedTuple):
 class _TrapContext:
     """A machine that trapped, with the meaning of its program."""
 
-    def __init__(self, compiled: Compiled, machine: Machine, trap: Trap) -> None:
+    def __init__(self, compiled: Compiled, machine: Machine, trap: Trap, as_written: bool = False) -> None:
         self.compiled, self.machine, self.trap = compiled, machine, trap
+        #: whether variables have the values that the source gives them
+        self.as_written = as_written
         self.w: Format = compiled.format
         self.source = compiled.program.source
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """The trap as the source sees it: equal for the same trap of two programs of one function."""
+        node = self.compiled.emitted.checks.get(self.trap.pc)
+        place = self.source.span(self.trap.pc) if node is None else node.span
+        name = node.var.name if isinstance(node, Local | Delocal) else None
+        return self.trap.code, self.trap.direction, type(node), place, name
 
     @property
     def stack(self) -> int:
@@ -122,10 +204,13 @@ class _TrapContext:
         """A word as a value of the language."""
         match kind:
             case Kind.FIXED:
-                text = f"{float(self.w.to_real(word)):.10g}"
+                text = _shortest(self.w.to_real(word), lambda x: self.w.from_real(x) == word)
                 return text if re.search("[.en]", text) else f"{text}.0"
             case Kind.LOGNUM:
-                return f"{float(lognum.to_reals(word, self.w)):.10g}"
+                value = float(lognum.to_reals(word, self.w))
+                if not math.isfinite(value) or not value:
+                    return f"{value:g}"
+                return _shortest(Fraction(value), lambda x: int(lognum.to_words(float(x), self.w)) == word)
             case Kind.BOOL if word in (0, 1):
                 return str(bool(word))
         return f"{self.w.signed(word)}"
@@ -176,20 +261,49 @@ class _TrapContext:
             for _ in range(taken):
                 self.machine.step()
 
-    def last_writer(self, watch: Callable[[], int], made: set[int]) -> tuple[int, Span | None]:
-        """(the watched word before it was to be uncomputed, the place of its last change outside of the lines `made`)."""
-        value = watch()
-        with closing(self._back(watch, _SEARCHED)) as steps:
+    def released(self, node: Check | Local | Delocal, address: int | None = None) -> tuple[int, Span | None] | None:
+        """(the word of a local where its release begins, the place of its last change before); None if the program has no such place."""
+        if not self.as_written:
+            return None
+        mark, emitted, code = mark_of(node), self.compiled.emitted, self.compiled.program.instructions
+        read: Callable[[], int] | None = None
+        depth, value, after, before = 0, 0, 0, 0
+        at: Span | None = None
+        with closing(self._back(lambda: 0, _SEARCHED)) as steps:
             for event in steps:
-                if not event.changed:
+                if code[event.pc].opcode.name in ("call", "uncall"):
+                    # A call instruction is executed again, with BR set, as the return.
+                    depth += 1 if self.machine.br else -1
+                if depth < 0:
+                    break
+                if depth:
                     continue
+                if read is None:
+                    if emitted.origins[event.pc] == mark:
+                        read = self._reader(emitted.watched[event.pc], address)
+                        value = after = before = read()
+                    continue
+                # The word is compared before and after each statement, within which it may lie elsewhere.
                 span = self.source.span(event.pc)
-                # A variable is made by sums. An exchange in its line is that of `x = rg.pop(s)`.
-                exchanged = self.compiled.program.instructions[event.pc].opcode.name == "exch"
-                if span is not None and (exchanged or span.line not in made):
-                    return value, span
-                value = watch()
-        return value, None
+                if span != at:
+                    if before != after:
+                        return value, at
+                    at, after = span, before
+                before = read()
+        return None if read is None else (value, at if before != after else None)
+
+    def _reader(self, watched: tuple[int | Const, ...], address: int | None) -> Callable[[], int]:
+        """A function that reads the location at a mark; the word at the address, for an array."""
+        registers, memory = self.machine.registers, self.machine.memory
+        for location in watched:
+            assert isinstance(location, int)
+            return (
+                partial(registers.__getitem__, location)
+                if location < REGISTERS
+                else partial(memory.__getitem__, location - REGISTERS)
+            )
+        assert address is not None
+        return partial(memory.__getitem__, address)
 
     def call_of(self, span: Span | None, node: Node | None) -> Span | None:
         """The call in the user's file of the function of the library that the place is in; None for other places."""
@@ -230,21 +344,23 @@ class _TrapContext:
             # A temporary of the compiler: its operands have changed before it was uncomputed.
             what = self._statement(node.span)
             return "RG0803", f"{what} changed while the body ran: the body writes to what it reads"
-        register = self.compiled.program.instructions[self.trap.pc].rd
-        made = {s.line for s in (var.span, node.span) if s is not None}
-        narrowed = len(made) == 2 and self.trap.direction > 0 and node.span is not None
-        if narrowed and node.span is not None:
-            # It is freed in another line than it was made in, where it had its value.
-            made = {node.span.line}
-        before, writer = self.last_writer(lambda: self.machine.registers[register], made)
-        if narrowed and writer is not None and var.span is not None and writer[:2] == var.span[:2]:
-            writer = None
-        expected = self._expected(before, rest, var.kind)
         when = "when it is freed" if self.trap.direction > 0 else "where it was made"
-        message = (
-            f"`{var.name}` holds {self.shown(before, var.kind)} {when}, and must hold {self.shown(expected, var.kind)}"
-        )
-        return "RG0802", message + self._history(var.span, writer)
+        found = self.released(node)
+        if found is None:
+            return "RG0802", f"{self._left(f'`{var.name}`', rest, var.kind)} {when}{self._history(var.span, None)}"
+        message = self._held(f"`{var.name}`", found[0], rest, var.kind, when)
+        return "RG0802", message + self._history(var.span, found[1], changed_operands(self.compiled.module, node))
+
+    def _held(self, name: str, word: int, rest: int, kind: Kind, when: str) -> str:
+        """What a local holds, and must hold so that undoing its value leaves zero."""
+        expected = self._expected(word, rest, kind)
+        return f"{name} holds {self.shown(word, kind)} {when}, and must hold {self.shown(expected, kind)}"
+
+    def _left(self, name: str, rest: int, kind: Kind) -> str:
+        """What is left of a local whose value has been undone."""
+        if kind is Kind.LOGNUM:
+            return f"{name} is left with a factor of {self.shown(rest, kind)}, which must be 1,"
+        return f"{name} is left with {self.shown(rest, kind)}, which must be {self.shown(0, kind)},"
 
     def _expected(self, before: int, rest: int, kind: Kind) -> int:
         """The word that the variable must hold, so that uncomputing it leaves zero."""
@@ -255,15 +371,20 @@ class _TrapContext:
             return ((before - rest) & low) | ((before ^ rest) & self.w.sign)
         return (before - rest) & self.w.mask
 
-    def _history(self, made: Span | None, writer: Span | None) -> str:
+    def _history(self, made: Span | None, writer: Span | None, operands: Sequence[tuple[str, Span | None]] = ()) -> str:
         bits = self.w.width
         lines = []
+        if writer is not None and made is not None and writer[:2] == made[:2]:
+            writer = None
         if made is not None:
             of = f" of {Path(made.file).name}" if in_library(made.file) else ""
             lines.append(f"made in line {made.line}{of}")
         if writer is not None:
             where = "" if made is None or writer.file == made.file else f" of {writer.file}"
             lines.append(f"changed last in line {writer.line}{where}")
+        for name, at in operands:
+            if at is not None and (made is None or at.file == made.file):
+                lines.append(f"`{name}` changed in line {at.line}")
         found = f" ({', '.join(lines)})" if lines else ""
         return f"{found}; to erase it would cost {bits} bits, {bits * LANDAUER_300K:.2g} J at 300 K"
 
@@ -271,15 +392,9 @@ class _TrapContext:
         """The message for an array that is freed with a nonzero element, whose word has just been exchanged out of memory."""
         assert isinstance(node.test.a, Var)
         kind, register = node.test.a.kind, self.register
-        word, address = self.machine.registers[register], None
-        promoted = re.search(r"\[(\d+)\]$", node.test.a.name)
-        if promoted is not None:
-            # The element is a variable of its own.
-            span = node.test.a.span
-            made = {s.line for s in (span, node.span) if s is not None}
-            _, writer = self.last_writer(lambda: self.machine.registers[register], made)
-            message = node.message.replace("{k}", promoted[1]).replace("{a}", self.shown(word, kind))
-            return message + self._history(span, writer)
+        rest, address = self.machine.registers[register], None
+        if "is freed" not in node.message:
+            return node.message.replace("{a}", self.shown(rest, kind))
         instructions = self.compiled.program.instructions
         with closing(self._back(lambda: self.machine.registers[register], _NEAR)) as steps:
             for event in steps:
@@ -288,17 +403,24 @@ class _TrapContext:
                     if i.opcode.name == "exch" and i.rd == register:
                         address = (self.machine.registers[i.ra] + i.imm) & self.w.mask
                     break
-        regions = self.compiled.module.regions
-        region = None
-        if address is not None:
-            at = address
-            region = next((r for r in regions if r.address is not None and r.address <= at < r.address + r.size), None)
-        if region is None or address is None or region.address is None or "{k}" not in node.message:
-            return node.message.replace("{k}", "…").replace("{a}", self.shown(word, kind))
-        made = {s.line for s in (region.span, node.span) if s is not None}
-        _, writer = self.last_writer(lambda: self.machine.memory[at], made)
-        message = node.message.replace("{k}", str(address - region.address)).replace("{a}", self.shown(word, kind))
-        return message + self._history(region.span, writer)
+        element = None if address is None else self._element_at(address)
+        if "{a}" not in node.message:
+            found = self.released(node, address)
+            return node.message + self._history(node.test.a.span, None if found is None else found[1])
+        name = node.test.a.name
+        when = f"when `{name}` is freed" if self.trap.direction > 0 else f"where `{name}` was made"
+        shown = f"`{name}`"
+        if element is not None:
+            shown, kind = element
+        elif (promoted := re.search(r"\[\d+\]$", name)) is not None:
+            # The element is a variable of its own.
+            when = when.replace(promoted[0], "")
+        else:
+            shown = f"an element of {shown}"
+        found = self.released(node, address)
+        if found is None:
+            return f"{self._left(shown, rest, kind)} {when}{self._history(node.test.a.span, None)}"
+        return self._held(shown, found[0], rest, kind, when) + self._history(node.test.a.span, found[1])
 
     def condition(self, node: If | While, span: Span | None) -> tuple[str, Span | None]:
         """(message, place) for a pair of conditions of which the second, in this direction, contradicts the path of control."""
@@ -421,10 +543,26 @@ class _TrapContext:
                     if "m" in i.opcode.reads and i.rd == register:
                         address = (self.machine.registers[i.ra] + i.imm) & self.w.mask
                     break
-        for v in program.variables:
-            if address is not None and v.first <= self.trap.pc <= v.last and (at := v.indices(address)) is not None:
-                return f"`{v.name}{''.join(f'[{k}]' for k in at)}`"
-        return ""
+        found = None if address is None else self._element_at(address)
+        return "" if found is None else found[0]
+
+    def _element_at(self, address: int) -> tuple[str, Kind] | None:
+        """The element of an array at an address, as `x[2]`, and the kind of its word."""
+        for v in self.compiled.program.variables:
+            if not v.first <= self.trap.pc <= v.last:
+                continue
+            if v.indirect:
+                base = (self.machine.memory if v.memory else self.machine.registers)[v.number]
+                v = v._replace(number=base, indirect=False)  # noqa: PLW2901
+            at = v.indices(address)
+            if at is not None and v.layout is not None:
+                return f"`{v.name}{''.join(f'[{k}]' for k in at)}`", Kind(v.layout.kind)
+        for region in self.compiled.module.regions:
+            if region.address is not None and region.address <= address < region.address + region.size:
+                for layout in region.layouts:
+                    if (element := layout.element_at(address - region.address)) is not None:
+                        return f"`{element}`", Kind(layout.kind)
+        return None
 
     def format_that_holds(self, node: Op) -> Format | None:
         """A format in which the instruction has a result for its operands."""
