@@ -4,6 +4,8 @@
     write_file(path, data)           a temporary file in the same folder, then os.replace
     with replacing(path) as file:    the same for a library that writes into an open file
     with command(limits):            a file that is read in here may not be written in here (RG0513)
+    read_own(path)                   the bytes of a file that is executed; None where another user may have written it
+    write_own(path, data)            a file that `read_own` reads
 
 Every output of the package goes through `replacing`, which `tests/cli/test_outputs.py` checks. Until the new file is whole, the old one is
 left as it was: a full disk, a limit on file sizes or an exception removes the temporary file and nothing else.
@@ -17,6 +19,7 @@ import errno
 import io
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -332,3 +335,52 @@ def write_file(path: str | Path, data: bytes | str) -> None:
     """Replace a file by these bytes, or this text as UTF-8. Raises InputError RG0501, RG0513."""
     with replacing(path) as file:
         file.write(data.encode() if isinstance(data, str) else data)
+
+
+# ---------------------------------------------------------------------- code
+
+
+def distrust(about: os.stat_result) -> str:
+    """Why a file or folder with this status may hold what another user has written; empty where it cannot."""
+    if not hasattr(os, "getuid"):
+        return ""  # the system has no such owners and modes
+    if about.st_uid != os.getuid():
+        return "it belongs to another user"
+    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "other users can write in it"
+    return ""
+
+
+def read_own(path: str | Path) -> tuple[bytes | None, str]:
+    """(the bytes of a file that is to be executed, why there are none: see `distrust`).
+
+    The file is opened once, and no link is followed. Owner and mode are those of the open file, so that no other file can take its place
+    between the test and the use. A file that is not there gives None and no reason.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                return None, ""
+            why = distrust(about)
+            return (None, why) if why else (file.read(), "")
+    except OSError:
+        return None, ""
+
+
+def write_own(path: Path, data: bytes) -> bool:
+    """Write a file that `read_own` reads, in place of any other of this name; whether the folder allows that."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
+    except OSError:
+        return False
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(name)
+        return False
+    return True

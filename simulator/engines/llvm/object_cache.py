@@ -6,7 +6,8 @@ A file holds a magic number, a checksum and the code. The checksum covers the ke
 another. Files appear whole or not at all. A file that is damaged, or that cannot be written, costs time only.
 
 The folder may hold files of other programs. Only files whose name is a digest, and which begin with the magic number, are counted
-and removed. A folder in which another user can write is not used, because its contents are executed.
+and removed. The contents are executed. So a folder in which another user can write is not used, nor is a file of another user, which may
+have been put into the folder while others could write there.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import time
 import warnings
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+
+from retrograd.isa.files import distrust, read_own, write_own
 
 _FAMILY = b"RGOBJ"
 _MAGIC = _FAMILY + b"2\n"
@@ -61,7 +63,7 @@ def trusted_folder(make: bool = False) -> Path | None:
         about = folder.stat()
     except (OSError, ValueError):
         return None
-    why = _distrust(about)
+    why = distrust(about)
     if why:
         _note(folder, why)
         return None
@@ -71,17 +73,24 @@ def trusted_folder(make: bool = False) -> Path | None:
 def has(key: str) -> bool:
     """Whether there is a file of code for the key."""
     folder = trusted_folder()
-    return folder is not None and (folder / _digest(key)).is_file()
+    if folder is None:
+        return False
+    try:
+        about = os.lstat(folder / _digest(key))
+    except OSError:
+        return False
+    return stat.S_ISREG(about.st_mode) and not distrust(about)
 
 
 def read(key: str) -> bytes | None:
-    """The code that was kept for the key, if it is there and sound."""
+    """The code that was kept for the key, if it is there, sound, and this user's own."""
     folder = trusted_folder()
     if folder is None:
         return None
-    try:
-        content = (folder / _digest(key)).read_bytes()
-    except OSError:
+    content, why = read_own(folder / _digest(key))
+    if content is None:
+        if why:
+            _note_file(folder, why)
         return None
     begin = len(_MAGIC) + _CHECKSUM
     code = content[begin:]
@@ -91,22 +100,8 @@ def read(key: str) -> bytes | None:
 def write(key: str, code: bytes) -> None:
     """Keep the code for the key, where the folder allows that."""
     folder = trusted_folder(make=True)
-    if folder is None:
-        return
-    try:
-        digest = _digest(key)
-        handle, name = tempfile.mkstemp(dir=folder, prefix=f"{digest}.", suffix=".part")
-    except OSError:
-        return
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(_head(key, code) + code)
-        os.replace(name, folder / digest)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(name)
-        return
-    _prune(folder)
+    if folder is not None and write_own(folder / _digest(key), _head(key, code) + code):
+        _prune(folder)
 
 
 def _digest(key: str) -> str:
@@ -117,21 +112,20 @@ def _head(key: str, code: bytes) -> bytes:
     return _MAGIC + sha256(key.encode() + b"\0" + code).digest()
 
 
-def _distrust(about: os.stat_result) -> str:
-    """Why code from a folder is not executed; empty where it is."""
-    if not hasattr(os, "getuid"):
-        return ""  # the system has no such owners and modes
-    if about.st_uid != os.getuid():
-        return "it belongs to another user"
-    if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "other users can write in it (chmod go-w)"
-    return ""
-
-
 @cache
 def _note(folder: Path, why: str) -> None:
     """Once in a process."""
-    message = f"compiled code is neither kept in nor read from {folder}: {why}. RETROGRAD_CACHE names another folder."
+    way = "RETROGRAD_CACHE names another folder."
+    if "write" in why:
+        way = f"Delete its contents, which others may have made, and then take the right away (chmod go-w). {way}"
+    message = f"compiled code is neither kept in nor read from {folder}: {why}. {way}"
+    warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+@cache
+def _note_file(folder: Path, why: str) -> None:
+    """Once in a process."""
+    message = f"a file of compiled code in {folder} was not executed: {why}. Delete the contents of the folder."
     warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 

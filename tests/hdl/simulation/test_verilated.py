@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -70,11 +71,52 @@ def test_two_processes_compile_one_core(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(shutil, "which", lambda name, path: name)
-    # What the first left is not there for the second: both compile.
-    monkeypatch.setattr(Path, "exists", lambda path: False)
     library = verilated._build("module probe; endmodule", tmp_path / "kept")
-    assert depth == 1
-    assert [*(tmp_path / "kept").iterdir()] == [library]
+    assert (depth, library) == (1, b"a library")
+    [kept] = (tmp_path / "kept").iterdir()
+    assert kept.read_bytes() == library
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no owners and modes")
+@pytest.mark.parametrize("by", ["mode", "owner", "link"])
+def test_a_library_that_another_user_may_have_written(by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not loaded, but made again."""
+    made = 0
+
+    def run(command: list[str], cwd: Path, **_: object) -> SimpleNamespace:
+        nonlocal made
+        if "-shared" in command:
+            made += 1
+            (cwd / "core.so").write_text("a library")
+        return SimpleNamespace(stdout=str(tmp_path))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(shutil, "which", lambda name, path: name)
+    folder, me = tmp_path / "kept", os.getuid()
+    for _ in range(2):
+        assert verilated._build("module probe; endmodule", folder) == b"a library"
+    assert made == 1
+    [kept] = folder.iterdir()
+    kept.write_text("planted")
+    if by == "mode":
+        kept.chmod(0o602)
+    elif by == "owner":
+        monkeypatch.setattr(os, "getuid", lambda: me + 1)
+    else:
+        kept.rename(tmp_path / "elsewhere")
+        kept.symlink_to(tmp_path / "elsewhere")
+    assert verilated._build("module probe; endmodule", folder) == b"a library"
+    assert made == 2
+    assert (kept.read_text(), kept.is_symlink()) == ("a library", False)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_library_is_loaded_from_a_private_copy(tmp_path: Path) -> None:
+    (tmp_path / "answer.c").write_text("int answer(void) { return 42; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "answer.c", "-o", "answer.so"], cwd=tmp_path, check=True)
+    contents = (tmp_path / "answer.so").read_bytes()
+    (tmp_path / "answer.so").unlink()
+    assert verilated._loaded(contents).answer() == 42
 
 
 @needs_verilator

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 import retrograd.isa
+from retrograd.isa import files
 from retrograd.simulator.engines.interpreter import handlers
 from retrograd.simulator.engines.llvm import jit
 from retrograd.simulator.engines.llvm import object_cache as code_cache
@@ -203,7 +205,7 @@ def test_a_cache_that_cannot_be_written(obstacle: str, tmp_path: Path, monkeypat
             place.mkdir(mode=0o500)
             if os.access(place, os.W_OK):
                 # For whom nothing is read-only, say so in the system's stead.
-                monkeypatch.setattr(code_cache.tempfile, "mkstemp", refuse)
+                monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
         case "full":
             monkeypatch.setattr(code_cache.os, "replace", refuse)
     monkeypatch.setenv("RETROGRAD_CACHE", str(place))
@@ -233,6 +235,64 @@ def test_a_folder_in_which_others_can_write(distrusted: str, folder: Path, monke
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     monkeypatch.undo()
     code_cache._note.cache_clear()
+
+
+def planted(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sound code for the key, which returns another number, as another user would have left it."""
+    one = Process()
+    file = only_file(folder)
+    code_cache.write(one.host._key("number", 2), one.host.compile("define i64 @answer() {\n  ret i64 43\n}\n", 2))
+    match kind:
+        case "owner":
+            if os.getuid() == 0:
+                os.chown(file, 65534, 65534)
+            else:
+                real, inode = os.fstat, file.stat().st_ino
+
+                def fstat(descriptor: int) -> os.stat_result:
+                    about = real(descriptor)
+                    return os.stat_result((*about[:4], 65534, *about[5:])) if about.st_ino == inode else about
+
+                monkeypatch.setattr(os, "fstat", fstat)
+        case "group":
+            file.chmod(0o660)
+        case "others":
+            file.chmod(0o602)
+        case "link":
+            elsewhere = folder.parent / "elsewhere"
+            file.rename(elsewhere)
+            file.symlink_to(elsewhere)
+        case "pipe":
+            file.unlink()
+            os.mkfifo(file)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no owners and modes")
+@pytest.mark.parametrize("kind", ["owner", "group", "others", "link", "pipe"])
+def test_a_file_that_another_user_has_planted(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was put there while others could write in the folder, which they cannot any more: it is not executed, and replaced."""
+    planted(folder, kind, monkeypatch)
+    code_cache._note_file.cache_clear()
+    one = Process()
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        assert (one.load(), one.emitted) == (42, 1)
+    reasons = {"owner": "another user", "group": "other users", "others": "other users"}
+    assert [kind in reasons and reasons[kind] in str(w.message) for w in noted] == [True] * (kind in reasons)
+    monkeypatch.undo()
+    monkeypatch.setenv("RETROGRAD_CACHE", str(folder))
+    assert only_file(folder).stat().st_uid == os.getuid()
+    other = Process()
+    assert other.host.has("number")
+    assert (other.load(), other.emitted) == (42, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no owners and modes")
+def test_the_advice_deletes_what_others_have_made(folder: Path) -> None:
+    folder.chmod(0o777)
+    code_cache._note.cache_clear()
+    with pytest.warns(RuntimeWarning, match="Delete its contents.* and then .*chmod go-w"):
+        assert not Process().host.has("number")
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no owners and modes")
