@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from retrograd.cli.commands.debugging.dap import serve
 from retrograd.debug_adapter.messages import Malformed, framed, read
 from tests.debug_adapter.client import PATIENCE, Client, Refused, adapter, encoded
 from tests.debug_adapter.test_requests import ARGUMENTS, SHAPES, SQUARES
@@ -126,8 +127,8 @@ def test_random_requests_to_other_programs(program: Path | str, arguments: dict[
 
 MALFORMED = [
     b"Content-Length: 5\r\n\r\n{]{]{", b"Content-Length: 2\r\n\r\n[]", b"Content-Length: 4\r\n\r\nnull",
-    b"Content-Length: 3\r\n\r\n\xff\xfe\xfd", b"Content-Length: 0\r\n\r\n", b"Content-Length: 99999999999\r\n\r\n",
-    b"Content-Length: x\r\n\r\n", b"nothing\r\n\r\n", b"Content-Length: -4\r\n\r\n",
+    b"Content-Length: 3\r\n\r\n\xff\xfe\xfd", b"Content-Length: 0\r\n\r\n",
+    b"Content-Type: text/plain\r\nCONTENT-LENGTH:4\r\n\r\nnull", b"Content-Length: 4\nContent-Type: x\n\nnull",
     b"Content-Length: 100000\r\n\r\n" + b"[" * 100000,
     encoded({"seq": 1}), encoded({"seq": "1", "type": "request", "command": "threads"}),
     encoded({"seq": 1, "type": "request"}), encoded({"seq": 1, "type": "request", "command": 5}),
@@ -150,22 +151,51 @@ def test_malformed_messages(data: bytes) -> None:
         assert "Traceback" not in json.dumps(refused)
 
 
+BODY = framed({"seq": 1, "type": "request", "command": "initialize"}).partition(b"\r\n\r\n")[2]
+HEADERS = [
+    b"POST / HTTP/1.1\r\nContent-Length: %d", b"GET /?Content-Length:%d HTTP/1.1", b"Host: x\r\nContent-Length: %d",
+    b"Content-Length: %d\r\nReferer: x", b"Referer: http://x/?Content-Length:%d", b" Content-Length: %d", b"x Content-Length: %d",
+    b"Content-Length: %d\r\nContent-Length: 4", b"Content-Length: %d x", b"Content-Length: -%d", b"Content-Length: x%d", b"\r\nContent-Length: %d",
+    b"Content-Length : %d", b"Content-Lengt: %d", b"nothing %d", b"Content-Length: 999999999%d", b"Content-Type: a\rContent-Length: %d",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_nothing_is_read_behind_another_header(header: bytes) -> None:
+    """Of what a web page can send, no part is taken for a message: one refusal, and the end."""
+    found = read(io.BytesIO(header % len(BODY) + b"\r\n\r\n" + BODY))
+    assert isinstance(found, Malformed)
+    assert found.last
+    sink = io.BytesIO()
+    serve(
+        io.BytesIO(
+            header % len(BODY) + b"\r\n\r\n" + BODY + framed({"seq": 2, "type": "request", "command": "initialize"})
+        ),
+        sink,
+    )
+    sink.seek(0)
+    refused = read(sink)
+    assert isinstance(refused, dict)
+    assert not refused["success"]
+    assert read(sink) is None
+
+
 def test_framing() -> None:
-    """Any bytes between messages are passed over, and every message is found again."""
-    rng = random.Random(3)
     message = {"seq": 1, "type": "request", "command": "é"}
     assert read(io.BytesIO(framed(message))) == message
-    for _ in range(300):
-        junk = bytes(rng.choices(b"Content-Lgh: 0123\r\n{}\xff", k=rng.randrange(40)))
-        if b"ontent-Length" in junk:
-            continue
-        stream = io.BytesIO(junk + b"\r\n" + framed(message))
-        found = read(stream)
-        if isinstance(found, Malformed):
-            found = read(stream)
-        assert found == message, junk
     assert read(io.BytesIO(framed(message)[:-1])) is None
     assert read(io.BytesIO(framed({"a": "é\u2028😀", "b": "\ud800"}))) == {"a": "é\u2028😀", "b": "?"}
+
+
+@pytest.mark.share(8)
+@pytest.mark.parametrize("seed", range(40))
+def test_random_bytes_before_a_message(seed: int) -> None:
+    """No bytes but those of a header stand before a message that is read."""
+    rng = random.Random(seed)
+    junk = bytes(rng.choices(b"Content-Lgh: 0123\r\n{}\xff", k=rng.randrange(1, 40))) + b"\r\n"
+    found = read(io.BytesIO(junk + framed({"seq": 1})))
+    assert isinstance(found, Malformed)
+    assert found.last
 
 
 def test_repeated_requests() -> None:
@@ -306,15 +336,24 @@ def test_launches_of_strange_names(text: str) -> None:
 
 
 def test_a_port() -> None:
-    """Editors connect one after the other."""
+    """Editors connect one after the other; only those that know the token launch a program."""
     command = [sys.executable, "-m", "retrograd.cli.main", "dap", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         host, port = process.stdout.readline().split()[-1].split(":")
+        token = process.stdout.readline().split()[-1]
+        assert len(token) == 32
         for _ in range(2):
             with socket.create_connection((host, int(port)), PATIENCE) as editor:
                 c = Client(editor.makefile("rb"), editor.makefile("wb"))
-                c.launch(SQUARES, set={"n": 5})
+                c.request("initialize", adapterID="retrograd")
+                for wrong in ({}, {"token": ""}, {"token": token[:-1]}, {"token": "é" * 32}):
+                    with pytest.raises(Refused, match="token"):
+                        c.request("launch", program=str(SQUARES), **wrong)
+                c.request("disconnect")
+            with socket.create_connection((host, int(port)), PATIENCE) as editor:
+                c = Client(editor.makefile("rb"), editor.makefile("wb"))
+                c.launch(SQUARES, set={"n": 5}, token=token)
                 c.stopped("pause")
                 c.request("disconnect")
         process.terminate()

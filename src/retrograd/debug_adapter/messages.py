@@ -4,7 +4,7 @@
 
     read(stream)        the next message, a Malformed for bytes that are none, or None at the end of the stream
 
-After a malformed header the reader goes on at the next line that ends in `Content-Length: N`.
+A header has lines `Content-Length: N` and `Content-Type: …` only. Behind any other header, such as that of a request of HTTP, nothing is read.
 """
 
 from __future__ import annotations
@@ -20,36 +20,34 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 
 #: bytes of a message and of a line of its header
 _LONGEST_MESSAGE, _LONGEST_LINE = 1 << 26, 1 << 16
-_LENGTH = re.compile(rb"Content-Length:\s*(\d{1,12})\s*$", re.IGNORECASE)
+_LENGTH = re.compile(rb"Content-Length:[ \t]*(\d{1,12})[ \t]*\r?\n", re.IGNORECASE)
+_TYPE = re.compile(rb"Content-Type:[^\r\n]*\r?\n", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Malformed:
-    """Bytes that are no message, and the reason."""
+    """Bytes that are no message, and the reason. `last`: the next message cannot be found behind them."""
 
     reason: str
+    last: bool = False
 
 
 def read(stream: BinaryIO) -> dict[str, Any] | Malformed | None:
     """The next message of a stream; None at its end."""
     length: int | None = None
-    strange = b""
     while True:
         line = stream.readline(_LONGEST_LINE)
         if not line:
             return None
-        found = _LENGTH.search(line)
-        if found is not None:
+        found = _LENGTH.fullmatch(line)
+        if found is not None and length is None:
             length = int(found[1])
-        elif not line.strip():
-            if length is not None:
-                break
-            if strange:
-                return Malformed(f"a header has a line `Content-Length: N`; this one is {strange[:40]!r}")
-        elif b":" not in line or line.lower().startswith(b"content-length"):
-            strange = strange or line
+        elif length is not None and line in (b"\r\n", b"\n"):
+            break
+        elif not _TYPE.fullmatch(line):
+            return Malformed(f"a header has a line `Content-Length: N`; this one is {line[:40]!r}", last=True)
     if length > _LONGEST_MESSAGE:
-        return Malformed(f"a message has at most {_LONGEST_MESSAGE} bytes; this one has {length}")
+        return Malformed(f"a message has at most {_LONGEST_MESSAGE} bytes; this one has {length}", last=True)
     body = b""
     while len(body) < length:
         more = stream.read(length - len(body))

@@ -1,6 +1,6 @@
 """A server of the Debug Adapter Protocol on two streams: reads requests, and writes responses and events.
 
-    every request has one response, in the order of the requests; none ends the server but `disconnect` and the end of the input
+    every request has one response, in the order of the requests; none ends the server but `disconnect`, a header that is none, and the end of the input
 
 A thread reads the requests into a queue. The main thread carries them out. While the program runs, `poll` is called between the
 parts of the motion: it answers the requests that need no program that stands still, and ends the motion on `pause` and `cancel`.
@@ -74,6 +74,8 @@ class Connection:
                     self._ended = True
                 else:
                     self._enqueue(request)
+                if isinstance(message, Malformed) and message.last:
+                    self._ended, request = True, None
                 self._arrived.notify_all()
                 # Behind `disconnect` nothing is read: a thread that reads would keep the stream from being closed.
                 if request is None or (request.command == "disconnect" and request.fault is None):

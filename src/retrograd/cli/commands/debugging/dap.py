@@ -1,6 +1,7 @@
 """`retrograd dap`: a Debug Adapter Protocol server for editors, on standard streams or a port of this computer.
 
 The arguments of `launch` are those of `retrograd debug` by name: `program`, `args`, `set`, `mem`, `engine`, `format`, `loss` …
+A port can be reached by every user and every web page of the computer, so a `launch` there has the token that the server prints.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from typing import BinaryIO, cast
 
 from retrograd.cli.commands.debugging.interpreter import Interpreter
@@ -29,7 +32,7 @@ from retrograd.simulator.energy.context import pricing_context
 _HOST = "127.0.0.1"
 #: names that editors add to the arguments of `launch`
 _EDITOR = frozenset(("name", "type", "request", "presentation", "preLaunchTask", "postDebugTask", "internalConsoleOptions", "debugServer", "serverReadyAction", "console", "folder", "restart"))  # fmt: skip
-_TEXTS = ("program", "cwd", "engine", "format", "loss", "resume", "tech")
+_TEXTS = ("program", "cwd", "engine", "format", "loss", "resume", "tech", "token")
 _TRUTHS = ("noDebug", "stopOnEntry", "stopAtEnd", "backward", "inverse", "noOverflow", "strict")
 _NUMBERS = ("memory", "memoryLimit", "expression")
 _LISTS = ("args", "mem", "include", "set")
@@ -42,7 +45,11 @@ LAUNCH = {
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd dap`."""
-    p.add_argument("--port", metavar="PORT", help="listen on a port of this computer; 0 takes a free one")
+    p.add_argument(
+        "--port",
+        metavar="PORT",
+        help="listen on a port of this computer; 0 takes a free one. `launch` must have the token that is printed",
+    )
     p.size_options()
 
 
@@ -56,13 +63,13 @@ def execute(options: argparse.Namespace) -> int:
     return OK
 
 
-def serve(source: BinaryIO, sink: BinaryIO) -> None:
-    """Serve one editor until it disconnects or its stream ends."""
+def serve(source: BinaryIO, sink: BinaryIO, token: str | None = None) -> None:
+    """Serve one editor until it disconnects or its stream ends. `token`: what `launch` must have as its argument of that name."""
     connection = Connection(source, sink)
     folder = os.getcwd()
     try:
         with redirect_stdout(_Output(connection, "stdout")), redirect_stderr(_Output(connection, "stderr")):
-            Adapter(connection, launched).serve()
+            Adapter(connection, partial(launched, token=token)).serve()
     finally:
         os.chdir(folder)
 
@@ -89,11 +96,12 @@ def _serve_port(port: int) -> None:
         except (OSError, OverflowError) as error:
             raise fail("RG0507", f"--port {port}: {error}", "take another port, or 0 for a free one") from None
         listening.listen(1)
-        print(f"listening on {_HOST}:{listening.getsockname()[1]}", flush=True)
+        token = secrets.token_hex(16)
+        print(f"listening on {_HOST}:{listening.getsockname()[1]}\ntoken {token}", flush=True)
         while True:
             editor, _ = listening.accept()
             with editor, suppress(OSError):
-                serve(editor.makefile("rb"), cast(BinaryIO, editor.makefile("wb")))
+                serve(editor.makefile("rb"), cast(BinaryIO, editor.makefile("wb")), token)
 
 
 class _Output(io.TextIOBase):
@@ -117,9 +125,12 @@ class _Output(io.TextIOBase):
 # ---------------------------------------------------------------------- launch
 
 
-def launched(given: Arguments) -> Launched:
+def launched(given: Arguments, token: str | None = None) -> Launched:
     """The program of a `launch` request, in a session. Raises RetrogradError."""
     options = options_of(given)
+    if token is not None and not secrets.compare_digest((given.maybe_text("token") or "").encode(), token.encode()):
+        hint = 'add `"token": "…"` to the arguments of `launch`, with the token that `retrograd dap --port` has printed'
+        raise bad_request("`token` is not that of this server", hint)
     if options.cwd is not None:
         try:
             os.chdir(options.cwd)
