@@ -132,12 +132,14 @@ def _kinds(t: Type) -> list[Kind]:
 def _gradient_pairs(
     sources: Sequence[ArgumentStorage], targets: Sequence[ArgumentStorage]
 ) -> list[tuple[ArgumentStorage, ArgumentStorage]] | None:
-    """(parameter, target of its gradient) for each part; None where their shapes differ."""
-    if len(sources) != len(targets) or not sources:
+    """(parameter, target of its gradient) for each part that has a derivative; None where there is no such part, or their shapes differ."""
+    if len(sources) != len(targets):
         return None
-    pairs = list(zip(sources, targets, strict=True))
-    for x, g in pairs:
+    pairs: list[tuple[ArgumentStorage, ArgumentStorage]] = []
+    for x, g in zip(sources, targets, strict=True):
         real = tuple(Kind.FIXED if k is Kind.LOGNUM else k for k in x.kinds)
-        if x.shape != g.shape or real != g.kinds or Kind.FIXED not in real:
+        if x.shape != g.shape or real != g.kinds:
             return None
-    return pairs
+        if Kind.FIXED in real:
+            pairs.append((x, g))
+    return pairs or None

@@ -685,27 +685,41 @@ def test_what_has_no_gradient_is_refused_at_once(ask: Any, said: str) -> None:
     assert caught.value.diagnostics[0].code == "RG0603"
 
 
-def test_structs_that_are_not_all_fixed_have_no_gradient_of_their_shape() -> None:
+def test_a_gradient_by_a_struct_adds_to_its_fixed_numbers_and_leaves_its_ints() -> None:
     @rg.struct
     class Counted:
         a: fixed
         n: int
+        xs: Array[fixed, "m"]
 
+    @reversible
+    def f(y: fixed, p: Counted, x: fixed):
+        y += p.a * x
+        for i in range(len(p.xs)):
+            y += p.xs[i] ** p.n
+
+    df = rg.reversible_gradient(f)
+    assert [p.name for p in df.parameters] == ["y", "p", "x", "d_p", "d_x"]
+    p = Counted(3.0, 2, [1.0, 4.0])
+    found = df(0.0, p, 0.5, Counted(1.0, 7, [0.0, 1.0]), 2.0)
+    assert (found.d_p.a, found.d_p.n, found.d_p.xs.tolist(), found.d_x) == (1.5, 7, [2.0, 9.0], 5.0)
+
+
+def test_a_struct_with_a_lognum_has_no_gradient_of_its_shape() -> None:
     @rg.struct
     class Sized:
         a: fixed
         s: lognum
 
     @reversible
-    def f(y: fixed, p: Counted, q: Array[Sized, 2], x: fixed):
-        y += p.a * x
+    def f(y: fixed, q: Array[Sized, 2], x: fixed):
+        y += q[0].a * x
 
-    with pytest.raises(rg.NotDifferentiable, match="`p` of `f` is Counted: its field `n`, int, has no derivative"):
-        rg.reversible_gradient(f, "p")
-    with pytest.raises(rg.NotDifferentiable, match=r"`q` of `f` is .*Sized.*: .* holds a lognum"):
-        rg.reversible_gradient(f, "q")
-    # Those that are not asked for by name are left out.
-    assert [p.name for p in rg.reversible_gradient(f).parameters] == ["y", "p", "q", "x", "d_x"]
+    # Not left out without a word either.
+    for argnums in ("q", None):
+        with pytest.raises(rg.NotDifferentiable, match=r"`q` of `f` is .*Sized.*: .* holds a lognum"):
+            rg.reversible_gradient(f, argnums)
+    assert rg.reversible_gradient(f, "x")(0.0, [Sized(2.0, 1.0)] * 2, 1.0, 0.0).d_x == 2.0
 
 
 @reversible

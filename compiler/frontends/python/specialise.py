@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.frontends.python.captures import Captures
@@ -29,13 +29,16 @@ from retrograd.compiler.language.shapes import (
     PassedLength,
     ScalarShape,
     Shape,
+    StaticShape,
     StructShape,
     has_passed_length,
     leaf_shapes,
 )
-from retrograd.compiler.language.types import ArrayType, ScalarType, StructType, Type
+from retrograd.compiler.language.types import ArrayType, ScalarType, StructType, is_real
 from retrograd.compiler.language.values import FunctionValue
 
+#: a type of the language
+T = TypeVar("T")
 #: specialisations that one program may have
 _MOST = 2000
 #: calls within each other, each of another specialisation
@@ -164,12 +167,12 @@ class Specialiser:
                 message = (
                     f"`{p.name}` of the adjoint of `{function.__name__}` is a cotangent, and `{names[i]}` has none"
                 )
-                hint = "Numbers of fixed and lognum have cotangents, and arrays and structs of fixed."
+                hint = "Numbers of fixed and lognum have cotangents, and arrays and structs that hold some."
                 errors.fail("RG0727", message, adjoint.argument(p.name) or adjoint.tree, hint)
             shapes.append(shape)
-            # The length of an array has no cotangent.
+            # Ints and the lengths of arrays have no cotangents.
             leaves = enumerate(leaf_shapes(made.shapes[i]), firsts[i])
-            of += [k for k, leaf in leaves if leaf != ScalarShape(Kind.INT)]
+            of += [k for k, leaf in leaves if _cotangent_of(leaf) is not None]
         found = self.specialise(adjoint, tuple(shapes))
         changed = min((k for k in found.written if k < sum(counts)), default=None)
         if changed is not None:
@@ -180,16 +183,16 @@ class Specialiser:
 
 
 def _cotangent_of(shape: Shape) -> Shape | None:
-    """The shape of the cotangent of an argument; None where it has none."""
+    """The shape of the cotangent of an argument; None where it has none. In a struct 0 stands for what has none."""
     match shape:
         case ScalarShape(Kind.FIXED | Kind.LOGNUM):
             return ScalarShape(Kind.FIXED)
-        case ArrayShape(ScalarType(Kind.FIXED | Kind.LOGNUM), lengths, strides):
-            return ArrayShape(ScalarType(Kind.FIXED), _lengths_again(lengths), strides)
-        case ArrayShape(StructType() as t, lengths) if _all_fixed(t):
-            return replace(shape, shape=_lengths_again(lengths))
-        case StructShape(t, fields) if _all_fixed(t) and fields:
-            return shape
+        case ArrayShape(element, lengths, strides) if is_real(element):
+            return ArrayShape(_fixed_like(element), _lengths_again(lengths), strides)
+        case StructShape(t, fields):
+            found = tuple((name, _cotangent_of(inner)) for name, inner in fields)
+            if any(inner is not None for _, inner in found):
+                return StructShape(t, tuple((name, inner or StaticShape(0, 0)) for name, inner in found))
     return None
 
 
@@ -198,15 +201,16 @@ def _lengths_again(lengths: tuple[int | PassedLength, ...]) -> tuple[int | Passe
     return tuple(replace(n, first=False) if isinstance(n, PassedLength) else n for n in lengths)
 
 
-def _all_fixed(t: Type) -> bool:
+def _fixed_like(t: T) -> T:
+    """The type with fixed numbers in place of lognums."""
     match t:
-        case ScalarType(kind):
-            return kind is Kind.FIXED
+        case ScalarType(Kind.LOGNUM):
+            return ScalarType(Kind.FIXED)
         case ArrayType(element):
-            return _all_fixed(element)
+            return replace(t, element=_fixed_like(element))
         case StructType(_, fields):
-            return all(_all_fixed(inner) for _, inner in fields)
-    return False
+            return replace(t, fields=tuple((name, _fixed_like(inner)) for name, inner in fields))
+    return t
 
 
 def _refuse_own_gradient(f: SourceFunction, refuse: Refuse | None) -> NoReturn:

@@ -1,6 +1,7 @@
 """The arguments that are differentiated, and their cotangents as words and as Python values.
 
-Inside, a cotangent is flat: one real number ∂L/∂word for each word of the argument, in the order of memory. For a lognum x
+Derivatives belong to the numbers of an argument: the fixed numbers and lognums of a struct have theirs, and its ints and bools have 0
+in their place. Inside, a cotangent is flat: one real number ∂L/∂word for each word of the argument, in the order of memory. For a lognum x
 programs compute ∂L/∂ln|x|, and users see ∂L/∂x = ∂L/∂ln|x| / x.
 """
 
@@ -113,7 +114,7 @@ def is_one(argnums: Any) -> bool:
 
 
 def without_derivative(t: Type) -> str | None:
-    """The part of a type that has no derivative, in words, or None."""
+    """Why no number of a value of this type has a derivative, in words; None where one has, and for a struct without numbers."""
     match t:
         case ScalarType(kind):
             return None if kind in (Kind.FIXED, Kind.LOGNUM) else kind.value
@@ -124,11 +125,8 @@ def without_derivative(t: Type) -> str | None:
                 return "a list or data class that is not there before the run"
             return None if t.structure.holds_numbers else "a value without fixed numbers"
         case StructType(_, fields):
-            for name, inner in fields:
-                found = without_derivative(inner)
-                if found is not None:
-                    return f"its field `{name}`, {found},"
-            return None
+            found = [without_derivative(inner) for _, inner in fields]
+            return f"its field `{fields[0][0]}`, {found[0]}," if found and None not in found else None
         case StackType():
             return "a stack"
         case StaticType():
@@ -157,16 +155,21 @@ def need_scale(scale: Any, w: Format) -> int:
 # ---------------------------------------------------------------------- words and reals
 
 
+#: the kinds of words that have a derivative
+REAL = frozenset((Kind.FIXED, Kind.LOGNUM))
+
+
 def kinds(t: Type) -> list[Kind]:
-    """The kind of each word of a differentiable type: FIXED or LOGNUM."""
+    """The kind of each word of a type: of a stack, which has no derivative, INT."""
     match t:
         case ScalarType(kind):
             return [kind]
+        case StackType() | StaticType():
+            return [Kind.INT] * t.size
         case ArrayType(element, shape):
             return kinds(element) * int(np.prod(shape, dtype=int))
         case StructType(_, fields):
             return [kind for _, inner in fields for kind in kinds(inner)]
-    raise TypeError(t)
 
 
 def _logs(t: Type) -> list[int]:
@@ -235,12 +238,16 @@ def from_integers(sums: Sequence[int], size: Reals, scale: int, w: Format) -> Re
 
 
 def shaped(t: Type, flat: Reals) -> Any:
-    """Flat cotangents as a value of the argument's own form: number, array, struct, array of structs."""
+    """Flat cotangents as a value of the argument's own form: number, array, struct, array of structs; 0 for what has no derivative."""
     match t:
-        case ScalarType():
-            return float(flat[0])
-        case ArrayType(ScalarType(), shape):
-            return flat.reshape(shape)
+        case ScalarType(kind):
+            return float(flat[0]) if kind in REAL else 0
+        case ArrayType(ScalarType(kind), shape):
+            return flat.reshape(shape) if kind in REAL else np.zeros(shape, dtype=np.int64)
+        case StackType():
+            return []
+        case StaticType():
+            return 0
         case ArrayType(StructType(cls), shape) if cls is ComplexNumber:
             return (flat[0::2] + 1j * flat[1::2]).reshape(shape)
         case ArrayType(StructType() as element, shape):
@@ -257,17 +264,25 @@ def shaped(t: Type, flat: Reals) -> Any:
                 found[name] = shaped(inner, flat[at : at + inner.size])
                 at += inner.size
             return cls(**found)
-    raise TypeError(t)
 
 
-def flattened(t: Type, value: Any, name: str, what: str = "cotangent") -> Reals:
+def flattened(t: Type, value: Any, name: str, what: str = "cotangent", *, lenient: bool = False) -> Reals:
     """A cotangent given by the user, flat; None is zero. Raises NotDifferentiable naming the argument and both shapes.
 
-    `what`: its name in messages.
+    `what`: its name in messages. What has no derivative has 0, and with `lenient` any value, which counts as 0.
     """
     if value is None:
         return np.zeros(t.size)
     match t:
+        case (
+            StackType() | StaticType() | ScalarType(Kind.INT | Kind.BOOL) | ArrayType(ScalarType(Kind.INT | Kind.BOOL))
+        ):
+            if not lenient and not _is_zero(value):
+                refuse(
+                    f"`{name}` is {t}, which has no derivative, and its {what} is {value!r:.40}",
+                    "leave it out, or give 0",
+                )
+            return np.zeros(t.size)
         case ScalarType():
             array = _numbers(value, name, t, what)
             if array.ndim:
@@ -279,7 +294,7 @@ def flattened(t: Type, value: Any, name: str, what: str = "cotangent") -> Reals:
                 refuse(f"the {what} of `{name}` has shape {array.shape}, and `{name}` has shape {shape}")
             return array.ravel()
         case ArrayType(StructType() as element, shape):
-            return _structs(element, shape, value, name, what)
+            return _structs(element, shape, value, name, what, lenient)
         case FormType():
             return _of_form(t, value, name, what)
         case StructType(_, fields):
@@ -298,9 +313,18 @@ def flattened(t: Type, value: Any, name: str, what: str = "cotangent") -> Reals:
                 if field not in known:
                     near = nearest(str(field), known) or f"its fields are {', '.join(known)}"
                     refuse(f"`{name}`, a {t}, has no field {field!r:.40}", near)
-            parts = [flattened(inner, value.get(field), part_name(name, t, field), what) for field, inner in fields]
-            return np.concatenate(parts)
+            parts = [
+                flattened(inner, value.get(field), part_name(name, t, field), what, lenient=lenient)
+                for field, inner in fields
+            ]
+            return np.concatenate(parts) if parts else np.zeros(0)
     raise TypeError(t)
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether a value stands for no derivative: 0, or an array or a list of zeros."""
+    array = np.asarray(value)
+    return array.dtype.kind in "biuf" and not array.any()
 
 
 def _of_form(t: FormType, value: Any, name: str, what: str) -> Reals:
@@ -315,7 +339,7 @@ def _of_form(t: FormType, value: Any, name: str, what: str) -> Reals:
     return np.concatenate([np.array(found.numbers, dtype=np.float64), np.zeros(t.size - t.count)])
 
 
-def _structs(element: StructType, shape: tuple[int, ...], value: Any, name: str, what: str) -> Reals:
+def _structs(element: StructType, shape: tuple[int, ...], value: Any, name: str, what: str, lenient: bool) -> Reals:
     array = value if isinstance(value, np.ndarray) else None
     if array is None:
         try:
@@ -329,7 +353,7 @@ def _structs(element: StructType, shape: tuple[int, ...], value: Any, name: str,
     parts = []
     for i, item in enumerate(array.ravel().tolist()):
         index = i if array.ndim == 1 else ", ".join(map(str, np.unravel_index(i, shape)))
-        parts.append(flattened(element, item, f"{name}[{index}]", what))
+        parts.append(flattened(element, item, f"{name}[{index}]", what, lenient=lenient))
     return np.concatenate(parts) if parts else np.zeros(0)
 
 

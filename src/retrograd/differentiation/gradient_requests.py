@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.language.types import FIXED
@@ -48,6 +48,8 @@ from retrograd.simulator.machine import Machine
 from retrograd.values.exact import real_of
 from retrograd.values.named import named_tuple
 from retrograd.values.trees import has_trees, restored
+
+T = TypeVar("T")
 
 
 class GradientRequest:
@@ -197,14 +199,27 @@ def need_loss(f: Reversible | Inverse, part: ArgumentPart, arguments: Sequence[A
 def choose(
     f: Reversible | Inverse, arguments: Sequence[Argument], chosen: Sequence[ArgumentPart] | None, left_out: int | None
 ) -> list[Argument]:
-    """The chosen parts of the arguments; for None, all that have a derivative except `not_inputs` of `left_out`."""
+    """The chosen parts of the arguments; for None, all that have a derivative except `not_inputs` of `left_out`.
+
+    Raises NotDifferentiable for a part without derivative, and where no argument has one.
+    """
     if chosen is None:
         others = () if left_out is None else not_inputs(f, (left_out,))
-        return [a for i, a in enumerate(arguments) if i not in others and without_derivative(a.type) is None]
+        return need_some(
+            f, [a for i, a in enumerate(arguments) if i not in others and without_derivative(a.type) is None]
+        )
     found = [part.of(f, arguments) for part in chosen]
     for a in found:
         need_derivative(f, a.name, a.type)
     return found
+
+
+def need_some(f: Reversible | Inverse, wanted: list[T]) -> list[T]:
+    """The arguments to differentiate by. Raises NotDifferentiable where there are none."""
+    if not wanted:
+        hint = "A derivative is by arguments of fixed or lognum, and structs and arrays that hold some."
+        refuse(f"`{f.__name__}` has no argument to differentiate by", hint)
+    return wanted
 
 
 def restored_by_name(arguments: Sequence[Argument], given: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:

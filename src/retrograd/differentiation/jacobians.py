@@ -22,6 +22,7 @@ from retrograd.compiler.language.types import ArrayType, StructType, Type
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
     PIECE,
+    REAL,
     Reals,
     Which,
     differentiable,
@@ -35,7 +36,7 @@ from retrograd.differentiation.arguments import (
     pieces,
     refuse,
 )
-from retrograd.differentiation.gradient_requests import by_choice, choose
+from retrograd.differentiation.gradient_requests import by_choice, choose, need_some
 from retrograd.differentiation.parts import ArgumentPart, chosen_parts, loss_part, part, with_derivative
 from retrograd.differentiation.programs import most_copies
 from retrograd.differentiation.pullbacks import pullback_program, pulled_back
@@ -92,7 +93,7 @@ def jacobian(
 ) -> Callable[..., Any]:
     """g(*args) = ∂y/∂args, y being the value that the argument `outputs` has after f(*args).
 
-    An array of shape y.shape + arg.shape; a struct counts as one more axis, of its numbers in order. `argnums`
+    An array of shape y.shape + arg.shape; a struct counts as one more axis, of its words in order, 0 for ints and bools. `argnums`
     as in `grad`: one, a tuple of several, or None for all that have a derivative but the outputs, by name; the outputs may be
     chosen too, for the values that they have before. y: fixed or lognum, a number, an array or structs of these. The gradient
     program runs once for each number in y, with ȳ = 2^scale, all runs as one batch. `engine`, `format`: see `run_batch`.
@@ -140,8 +141,8 @@ def _results(f: Reversible | Inverse, outputs: Any) -> list[ArgumentPart] | None
 def _chosen(
     f: Reversible | Inverse, request: Request, values: list[Any], results: list[ArgumentPart] | None
 ) -> list[ArgumentPart]:
-    """The outputs at these arguments."""
-    return with_derivative(request.compiled(values).arguments) if results is None else results
+    """The outputs at these arguments. Raises NotDifferentiable where no argument has a derivative."""
+    return need_some(f, with_derivative(request.compiled(values).arguments)) if results is None else results
 
 
 class _Rows:
@@ -168,7 +169,7 @@ class _Rows:
         if chosen is None and results is not None:
             held = not_inputs(f, {result.position for result in results})
             chosen = [a for a in with_derivative(self.compiled.arguments) if a.position not in held]
-        self.wanted = choose(f, self.compiled.arguments, chosen, None)
+        self.wanted = need_some(f, choose(f, self.compiled.arguments, chosen, None))
         for a in (self.y, *self.wanted):
             if isinstance(a.type, FormType):
                 hint = "rg.vjp and rg.jvp take and give lists and data classes; a Jacobian is an array"
@@ -180,6 +181,9 @@ class _Rows:
             execute(self.compiled, machine)
             final = np.array(machine.memory[: len(final)], dtype=np.uint64)
         self.outputs = self._logarithms(self.y, final)
+        #: the words of y and of the arguments that have a derivative: rows and columns of all others are 0
+        self._real = np.array([kind in REAL for kind in kinds(self.y.type)], dtype=bool)
+        self._columns = np.array([kind in REAL for a in self.wanted for kind in kinds(a.type)], dtype=np.float64)
 
     def _logarithms(self, a: Argument, words: NDArray[np.uint64]) -> tuple[Reals, Reals]:
         return logarithms(a.type, words[a.address : a.address + a.type.size], self.format)
@@ -194,14 +198,14 @@ class _Rows:
         away = [(k + 1) * program.cotangents for k in range(copies)]
         ranges = {f"seeds.{k}": (y.address + offset, y.type.size) for k, offset in enumerate(away)}
         kept = [(a.address + offset, a.type.size) for offset in away for a in self.wanted]
-        one = 1 << (self.format.frac + self.scale)
+        ones = self._real * np.uint64(1 << (self.format.frac + self.scale))
         settings = RunSettings(engine=self.request.engine)
         together = [groups[i : i + copies] for i in range(0, len(groups), copies)]
         for some in pieces(together, max(1, PIECE // max(1, y.type.size * copies))):
             seeds = np.zeros((len(some), copies, y.type.size), dtype=np.uint64)
             for row, run in zip(seeds, some, strict=True):
                 for seed, group in zip(row, run, strict=False):
-                    seed[list(group)] = one
+                    seed[list(group)] = ones[list(group)]
             ran = program.run_rows(Loaded(ranges, seeds.reshape(len(some), -1), self.initial), kept, (), settings)
             if ran.traps:
                 if self.scale and self._asked == "auto":
@@ -209,12 +213,12 @@ class _Rows:
                 # The message is that of the run of one group.
                 alone = pullback_program(self.compiled, backward)
                 for group in some[min(ran.traps)]:
-                    given = {y.address + alone.cotangents + i: one for i in group}
+                    given = {y.address + alone.cotangents + i: int(ones[i]) for i in group}
                     pulled_back(self.request, self.compiled, self.values, given)
                 raise ran.traps[min(ran.traps)]
             for after, run in zip(ran.after, some, strict=True):
                 for words in np.split(after, copies)[: len(run)]:
-                    yield from_words(words, np.ones(len(words)), self.scale, self.format)
+                    yield from_words(words, None, self.scale, self.format) * self._columns
 
     def dense(self) -> dict[str, Any]:
         """∂y/∂x by the name of x."""

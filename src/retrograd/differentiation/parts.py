@@ -100,7 +100,7 @@ def loss_part(f: Any, loss: Any) -> ArgumentPart:
 
 
 def with_derivative(arguments: Sequence[Argument]) -> list[ArgumentPart]:
-    """All arguments that have a derivative, whole."""
+    """All arguments of which some number has a derivative, whole."""
     return [ArgumentPart(i) for i, a in enumerate(arguments) if without_derivative(a.type) is None]
 
 

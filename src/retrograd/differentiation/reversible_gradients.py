@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
 from typing import Any, cast
 
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter
 from retrograd.compiler.frontends.specialisation import GradientOf
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.types import FIXED, ArrayAnnotation, StructType, element_of, scalar_of
+from retrograd.compiler.language.types import FIXED, ArrayAnnotation, element_of, is_struct, scalar_of
 from retrograd.differentiation.arguments import (
+    REAL,
     Which,
     direction_of,
-    kinds,
     positions,
     refuse,
     without_derivative,
@@ -68,7 +69,8 @@ def reversible_gradient(
 
     Inverse: d −= ∂L/∂args. A reversible function like any other: it is called within reversible functions and in loops, inverted, and
     differentiated in its turn. For each argument x of `argnums` (positions or names; None stands for all that are annotated with
-    fixed or lognum, except the loss) it has one more argument, `d_x`, of x's shape, of fixed numbers. All intermediate values are
+    fixed or lognum, or a struct or array that holds some, except the loss) it has one more argument, `d_x`, of x's shape, of fixed
+    numbers; ints and bools of a struct stay as they are in `d_x`. All intermediate values are
     uncomputed, so it takes about four times as long as f. In between it keeps the cotangents of the variables that f frees, at
     most `keep` words (RG0809). From outside of reversible functions `rg.grad` is faster.
     Raises NotDifferentiable for arguments that do not exist or have no derivative; for arguments without annotation, when it is compiled.
@@ -85,7 +87,7 @@ def reversible_gradient(
         chosen = [
             i
             for i, p in enumerate(function.parameters)
-            if i != at and p.annotation is not NOTHING and _without_gradient(p.annotation) is None
+            if i != at and p.annotation is not NOTHING and _holds_reals(p.annotation)
         ]
     if not chosen:
         hint = "name arguments of fixed or lognum in `argnums`; None is those that are annotated so, but the loss"
@@ -125,15 +127,34 @@ def _without_gradient(annotation: Any) -> str | None:
     """Why an argument of this annotation has no gradient of the same shape, in words, or None. Without an annotation it may have one."""
     if annotation is NOTHING:
         return None
-    element = element_of(annotation.element if isinstance(annotation, ArrayAnnotation) else annotation)
-    if element is None:
-        return "it has no derivative"
-    found = without_derivative(element)
-    if found is not None:
-        return f"{found} has no derivative"
-    if isinstance(element, StructType) and Kind.LOGNUM in kinds(element):
+    if not _holds_reals(annotation):
+        element = element_of(_element(annotation))
+        found = None if element is None else without_derivative(element)
+        return "it has no derivative" if found is None else f"{found} has no derivative"
+    if scalar_of(_element(annotation)) is None and _holds(annotation, {Kind.LOGNUM}):
         return "a gradient is made of fixed numbers, and a struct like this holds a lognum"
     return None
+
+
+def _element(annotation: Any) -> Any:
+    """The annotation of an array's elements; any other annotation as it is."""
+    return annotation.element if isinstance(annotation, ArrayAnnotation) else annotation
+
+
+def _holds_reals(annotation: Any) -> bool:
+    """Whether some number of an argument of this annotation has a derivative."""
+    return _holds(annotation, REAL)
+
+
+def _holds(annotation: Any, wanted: Collection[Kind]) -> bool:
+    """Whether an argument of this annotation holds numbers of these kinds, stacks aside."""
+    annotation = _element(annotation)
+    if annotation is complex:
+        return Kind.FIXED in wanted
+    scalar = scalar_of(annotation)
+    if scalar is not None:
+        return scalar.kind in wanted
+    return is_struct(annotation) and any(_holds(field, wanted) for field in annotation.__retrograd_fields__.values())
 
 
 def _gain(annotation: Any) -> Any:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from retrograd.compiler.frontends.constants import SourceConstant
-from retrograd.compiler.ir.statements import Region
+from retrograd.compiler.ir.statements import Kind, Region
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import flattened, kinds, without_derivative
 from retrograd.differentiation.gradient_requests import GradientRequest, WayBack
@@ -270,10 +270,11 @@ class _Roundings:
         """The numbers of an argument; the machine has run back to its beginning."""
         if without_derivative(a.type) is not None:
             return []
-        given: Sequence[float] = np.ravel(flattened(a.type, value, a.name)).tolist()
+        given: Sequence[float] = np.ravel(flattened(a.type, value, a.name, lenient=True)).tolist()
         return [
             self._number(Fraction(x), kind.value, at, machine)
             for at, (kind, x) in enumerate(zip(kinds(a.type), given, strict=True), a.address)
+            if kind in (Kind.FIXED, Kind.LOGNUM)
         ]
 
     def _number(self, x: Fraction, kind: str, at: int, machine: Machine, span: Span | None = None) -> _Number:

@@ -12,9 +12,10 @@ import numpy as np
 
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.forms import FormType
-from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType, Type
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation import value_and_grad
+from retrograd.differentiation.arguments import REAL, without_derivative
 from retrograd.differentiation.parts import loss_part
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
@@ -32,8 +33,6 @@ _FIRST = 5
 _CONVERGED = 2.0**-10
 #: an error of a gradient in a finer format that may be amplified rounding
 _SMALL = 2.0**-29
-#: kinds of words that have derivatives
-_REAL = frozenset((Kind.FIXED, Kind.LOGNUM))
 
 
 @dataclass(frozen=True)
@@ -117,8 +116,8 @@ def check_gradient(
     )
     if own.here is None or float(w.to_real(own.here)) != value:
         s.broken("RG0902", f"`{at.name}` is {own.here} words after `{s.name}`, and value_and_grad says {value}")
-    # Ints within lists and data classes are not varied.
-    moved = [address for cell, address, _ in found if cell.kind in _REAL]
+    # Ints and bools of structs, lists and data classes are not varied.
+    moved = [address for cell, address, _ in found if cell.kind in REAL]
     line = next((d for d in finer(s, own, at, steps) if d.measure(moved)), None)
     if line is None:
         line = own
@@ -130,7 +129,7 @@ def check_gradient(
     judge = _Judge(s, line, allowed, tolerance is None, names, loss, amplified)
     first = _FIRST if step is None else round(-math.log2(step))
     elements = tuple(
-        judge.element(i, cell, address, g, first) for i, (cell, address, g) in enumerate(found) if cell.kind in _REAL
+        judge.element(i, cell, address, g, first) for i, (cell, address, g) in enumerate(found) if cell.kind in REAL
     )
     return GradientComparison(value, steps, line.w, elements)
 
@@ -157,20 +156,13 @@ def _chosen(s: Subject, argnums: int | str | Sequence[int | str] | None, loss: i
             if which not in names if isinstance(which, str) else not -len(arguments) <= which < len(arguments):
                 _refuse(f"`{s.name}` has no argument {which!r}", f"its arguments are {', '.join(sorted(names))}")
         return [_find(s, which) for which in several]
-    chosen = [a for i, a in enumerate(arguments) if i != loss and _has_slope(a.type)]
+    chosen = [a for i, a in enumerate(arguments) if i != loss and a.type.size and without_derivative(a.type) is None]
     if not chosen:
         _refuse(
             f"`{s.name}` has no argument with a derivative besides the loss",
             "Name arguments of fixed or lognum in `argnums`.",
         )
     return chosen
-
-
-def _has_slope(t: Type) -> bool:
-    if isinstance(t, FormType):
-        return t.form is not None and t.structure.holds_numbers
-    kinds = {cell.kind for cell in cells(t, "")}
-    return bool(kinds) and not isinstance(t, StackType) and kinds <= _REAL
 
 
 def _flat(t: Type, gradient: Any) -> list[float]:
@@ -193,7 +185,8 @@ def _flat(t: Type, gradient: Any) -> list[float]:
                 given = fields_of(t, gradient)
             assert given is not None
             return [x for name, inner in fields for x in _flat(inner, given[name])]
-    raise TypeError(t)
+        case StackType() | StaticType():
+            return [0.0] * t.size
 
 
 # ---------------------------------------------------------------------- the run back

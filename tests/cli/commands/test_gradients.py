@@ -37,6 +37,15 @@ def size(r: fixed, z: Complex, n: int = 2):
 def divide(q: fixed, x: fixed, y: fixed):
     q += x / y
 
+@rg.struct
+class Layer:
+    w: fixed
+    k: int
+
+@reversible
+def layer(y: fixed, l: Layer, s: fixed):
+    y += l.w * l.w * s
+
 plain = abs
 """
 
@@ -158,3 +167,10 @@ def test_the_whole_message_of_an_error(cli: Cli) -> None:
         "  why: The function takes another number of arguments, other types, or other shapes.\n"
         "  fix: its arguments are r, x, y\n"
     )
+
+
+@pytest.mark.parametrize("wrt", [(), ("--wrt", "l", "--wrt", "s")])
+def test_a_struct_that_holds_an_int_is_not_left_out(cli: Cli, wrt: tuple[str, ...]) -> None:
+    code, out, err = cli("grad", "f.py:layer", "0.0", '{"w": 3.0, "k": 2}', "2.0", "--json", *wrt)
+    assert (code, err) == (OK, "")
+    assert json.loads(out)["gradients"] == {"l": {"w": 12.0, "k": 0}, "s": 9.0}
