@@ -127,9 +127,12 @@ class ComplexArithmetic:
         def select(c: Value, x: Value, y: Value) -> Value:
             return real.function("select", [c, x, y])
 
-        t = real.function("sqrt", [self._half(self._do("+", self._size(re, im), real.function("abs", [re])))])
-        other = select(real.binary("==", t, _ZERO), _ZERO, real.binary("/", im, self._do("+", t, t)))
         right, below = real.binary(">=", re, _ZERO), real.binary("<", im, _ZERO)
+        # |re| as a choice: √z has second derivatives where re = 0.
+        t = real.function(
+            "sqrt", [self._half(self._do("+", self._size(re, im), select(right, re, real.unary("-", re))))]
+        )
+        other = select(real.binary("==", t, _ZERO), _ZERO, real.binary("/", im, self._do("+", t, t)))
         signed = select(below, real.unary("-", t), t)
         return select(right, t, real.function("abs", [other])), select(right, other, signed)
 
@@ -238,13 +241,14 @@ class ComplexArithmetic:
         return self._product(square, z) if n % 2 else square
 
     def _size(self, re: Value, im: Value) -> Value:
-        """|z| = m √(1 + (n/m)²), m the larger part, since a square may overflow. 0 at 0."""
+        """|z| = |m| √(1 + (n/m)²), m the part that is larger in size, since a square may overflow. 0 at 0, as the root of 0."""
         real = self._real
-        a, b = (real.function("abs", [p]) for p in (re, im))
-        m, n = (real.function(name, [a, b]) for name in ("max", "min"))
+        wide = real.binary(">", real.function("abs", [re]), real.function("abs", [im]))
+        m, n = (real.function("select", [wide, x, y]) for x, y in ((re, im), (im, re)))
         q = real.binary("/", n, m)
-        size = real.binary("*", m, real.function("sqrt", [real.binary("+", Constant(1.0), real.binary("*", q, q))]))
-        return real.function("select", [real.binary("==", m, _ZERO), _ZERO, size])
+        root = real.function("sqrt", [real.binary("+", Constant(1.0), real.binary("*", q, q))])
+        size = real.binary("*", real.function("abs", [m]), root)
+        return real.function("select", [real.binary("==", m, _ZERO), real.function("sqrt", [m]), size])
 
 
 def extends(f: Any) -> str | None:

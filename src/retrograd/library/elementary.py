@@ -28,7 +28,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 @rg.functional
 def tanh(x: fixed) -> fixed:
     """The hyperbolic tangent, (1 − t)/(1 + t) with t = (e^−|x|)², which never overflows. Error: at most 2 units."""
-    root = rg.exp(-abs(x))
+    root = rg.exp(x) if x < 0 else rg.exp(-x)  # a choice, and not −|x|, which has no second derivative at 0
     t = root * root
     value = (1 - t) / (1 + t)
     return -value if x < 0 else value
@@ -90,12 +90,12 @@ def log1p(x: fixed) -> fixed:
 
 @rg.functional
 def cbrt(x: fixed) -> fixed:
-    """∛x, by e^(ln|x|/3) and, where |x| > 1, one step of Newton's method. The value at 0 is 0, and the derivative there 0.
+    """∛x, by e^(ln|x|/3) and, where |x| > 1, one step of Newton's method. The value at 0 is 0, and the derivative there 0; a second derivative traps.
 
     Error: at most 1.5 units.
     """
     if x == 0:
-        return fixed(0)
+        return rg.sqrt(x)  # 0, with the slope that a root has there
     size = abs(x)
     first = rg.exp(rg.log(size) / 3)
     value = first - (first - size / first / first) / 3 if size > 1 else first
@@ -104,16 +104,15 @@ def cbrt(x: fixed) -> fixed:
 
 @rg.functional
 def hypot(x: fixed, y: fixed) -> fixed:
-    """√(x² + y²), as m √(1 + (n/m)²) with m the larger size, so that no square overflows or vanishes.
+    """√(x² + y²), as |m| √(1 + (n/m)²) with m the larger in size, so that no square overflows or vanishes.
 
-    Value and derivative at (0, 0) are 0. Error: at most 1 + 1.5 m units.
+    Value and derivative at (0, 0) are 0; a second derivative there traps. Error: at most 1 + 1.5 m units.
     """
-    a, b = abs(x), abs(y)
-    m, n = (a, b) if a > b else (b, a)
+    m, n = (x, y) if abs(x) > abs(y) else (y, x)
     if m == 0:
-        return fixed(0)
+        return rg.sqrt(m)  # 0, with the slope that a root has there
     ratio = n / m
-    return m * rg.sqrt(1 + ratio * ratio)
+    return abs(m) * rg.sqrt(1 + ratio * ratio)
 
 
 @rg.functional
@@ -122,7 +121,7 @@ def erf(x: fixed) -> fixed:
 
     Error: at most 6 units in Q32.32, and 10⁻¹⁴ in formats of more places.
     """
-    end = min(abs(x), 6.0)
+    end = min(max(-x, x), 6.0)  # |x| as a choice, which has second derivatives at 0
     begin, before = (0.0, 0.0) if end < 1.5 else (1.5, ERF_1_5) if end < 3 else (3.0, ERF_3)
     half = (end - begin) / 2
     middle = begin + half
