@@ -17,6 +17,7 @@ from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.activity import useful_variables
 from retrograd.compiler.frontends.python.source import SourceFunction, fail
 from retrograd.compiler.ir.statements import Module, Region
+from retrograd.compiler.ir.traversal import without_conditions
 from retrograd.compiler.language.purity import Impure
 from retrograd.compiler.language.types import Type, is_real, leaves
 from retrograd.compiler.lower import Argument, Lowered, lower
@@ -209,6 +210,7 @@ def emit_optimised(module: Module, level: int, *, derived: bool = False) -> Emit
 
     `derived`: erasures in the module are the compiler's own, and may be left out.
     """
+    module = without_conditions(module)
     if not level:
         return emit(module)
     return emit(select_operands(module, derived=derived))

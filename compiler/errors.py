@@ -102,4 +102,7 @@ register(
     ("RG0814", "view without an inverse", "A variable is changed through a view by computing the view of its value, and the value back from the view. Both must "
      "be exact.",
      "Choose a view that is exact for these values, or make a new variable of its value: `t = …`."),
+    ("RG0815", "no second derivative", "Roots and sizes have a kink at 0. Their first derivative there is that of one side, or 0, and no second derivative follows from "
+     "it.",
+     "Write a square without its root, `x * x`, and a size within a smooth function as `max(-x, x)`; or give the point a branch of its own."),
 )  # fmt: skip

@@ -97,6 +97,8 @@ class _Lowering:
             case ir.External():
                 # The mark is an instruction that does nothing, so that every machine has a place to stop at.
                 add(Step(node, node, span, depth))
+            case ir.Check(of=of) if of:
+                pass
             case ir.Check(ir.Test("eq", ir.Var() as var, ir.ZERO)) if var.kind in _WITHOUT_COTANGENT:
                 add(Step(ir.Op(_ASSERT, var), node, span, depth))
             case ir.Check(test):

@@ -20,7 +20,7 @@ from retrograd.compiler.derivatives.uncompute_elimination import Restoring, elim
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import private_regions
 from retrograd.compiler.ir.opcode_facts import facts
-from retrograd.compiler.ir.traversal import bodies, walk
+from retrograd.compiler.ir.traversal import bodies, walk, without_conditions
 from retrograd.isa.table import TABLE
 
 #: transformations of derived programs that change no result
@@ -44,7 +44,8 @@ class Differentiated:
 
     def without_uncomputation(self) -> Differentiated:
         """The same program for running forward only: see `eliminate_uncomputation`. It cannot be inverted or differentiated."""
-        return replace(self, module=eliminate_uncomputation(self.module, self.restoring, self.results))
+        module = without_conditions(self.module)
+        return replace(self, module=eliminate_uncomputation(module, self.restoring, self.results))
 
 
 def gradient(

@@ -19,7 +19,15 @@ from itertools import product
 from retrograd.compiler.derivatives.accumulators import Accumulator, Role, Roles, passed_roles, with_carriers
 from retrograd.compiler.derivatives.activity import Storage
 from retrograd.compiler.derivatives.reverse_sweeps import Sums
-from retrograd.compiler.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
+from retrograd.compiler.derivatives.shadows import (
+    LinearUpdate,
+    SelfUpdate,
+    Shadows,
+    cotangents,
+    kinks_of,
+    tangents,
+    with_shadows,
+)
 from retrograd.compiler.derivatives.uncompute_elimination import Restoring
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between
@@ -31,6 +39,9 @@ from retrograd.isa.entries import Opcode, bar
 from retrograd.isa.expr import ZERO as ZERO_WORD
 from retrograd.isa.expr import Expr
 from retrograd.isa.table import TABLE
+
+#: function of the instruction table -> its name in the language
+_NAMES = {"fsqrt": "rg.sqrt", "fabs": "abs"}
 
 
 class Mode(Enum):
@@ -183,6 +194,8 @@ class Lifting:
                 return [self._primal(node._replace(body=self._repeated(body, zero)))]
             case ir.Call():
                 return self._call(node, zero)
+            case ir.Check(of=of) if any(self.shadow(x) is not None for x in of):
+                return [node._replace(of=())]
             case ir.Check() | ir.External():
                 return [self._primal(node)]
 
@@ -247,6 +260,8 @@ class Lifting:
         moved = self._moved(op, found, zero, 0)
         for copy in self._copies[1:]:
             moved += self._moved(op, found, before.copy(), copy)
+        if moved:
+            moved = [*self._smooth(op), *moved]
         moved += self._promised(op, zero)
         if self._roles:
             role = self._roles.get(op.region if facts(op.opcode).stores else op.d)  # type: ignore[arg-type]
@@ -276,6 +291,29 @@ class Lifting:
                 together = []
             together.append((step, value))
         return [*moved, *self._gains(op, together, zero, copy)]
+
+    def _smooth(self, op: ir.Op) -> list[ir.Node]:
+        """The conditions under which the steps of the shadows have derivatives of their own.
+
+        They are on the derivatives of the operands, and of all shadows that the steps read and change.
+        """
+        out: list[ir.Node] = []
+        for tree in kinks_of(op.opcode, self.w):
+            name = _NAMES.get(op.opcode.entry.name, op.opcode.entry.name)
+            message = f"{name} has no second derivative at {{a}}"
+            words = {x for x in (op.d, op.a, op.b) if isinstance(x, ir.Var)}
+            of = (*words, *(c for x in words for c in self._shadows(x)))
+            places: dict[str, Location] = {p: x for p in ("d", "a", "b") if (x := operand(op, p)) is not None}
+            places["imm"] = ir.Const(self.w.wrap(op.imm))
+            made: ir.Block = ()
+            word = places.get(str(tree.param)) if tree.op == "input" else None
+            if word is None:
+                word = ir.Var("t", ir.Kind.FIXED, op.span)
+                made = (ir.Local(word, False, op.span), *updates([(word, "add", tree)], places, self.w, op.span))
+            assert not isinstance(word, MemoryWord)
+            check = ir.Check(ir.Test("ne", word, ir.ZERO), "RG0815", message, op.span, of)
+            out.append(ir.Within(made, (check,), None, op.span) if made else check)
+        return out
 
     def _is_zero(self, op: ir.Op, p: str, zero: set[Storage]) -> bool:
         """Whether the shadow of the operand in the place is known to be zero."""

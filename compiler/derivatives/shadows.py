@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift
+from retrograd.isa.derivatives.adjoint import NoDerivative, kinks, lift, vector_jacobian
 from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Exchange, Permute, Update, inverse
-from retrograd.isa.entries import BAR, Bijection, Opcode, bar
+from retrograd.isa.entries import BAR, Bijection, Function, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, inputs, nodes, place, substitute
 from retrograd.isa.folds.simplification import replaced
 from retrograd.isa.partials import on_shadows
@@ -60,6 +60,22 @@ def cotangents(opcode: Opcode, w: Format) -> Shadows:
     # Two ways to write the same: over the words before, or over those after. The short one has instructions.
     after = _size(behind) < _size(before)
     return Shadows(tuple(_steps(opcode, behind if after else before, w)), after)
+
+
+@cache
+def kinks_of(opcode: Opcode, w: Format) -> tuple[Expr, ...]:
+    """The trees over the operands at whose zeros the opcode's function has no second derivative.
+
+    A function whose tree goes by tables has partial derivatives of its own, and is smooth wherever it has a value.
+    """
+    if not isinstance(opcode.entry, Function):
+        return ()
+    value = opcode.entry.value(w)
+    try:
+        vector_jacobian(value, place(bar("d")))
+    except NoDerivative:
+        return ()
+    return kinks(value)
 
 
 @cache

@@ -115,7 +115,7 @@ class StructuralKeys:
                 return "for", bounds, self._local(var), self.block(body)
             case ir.Call(procedure, args, regions, backward):
                 return "call", procedure, tuple(self.operand(x) for x in args), regions, backward
-            case ir.Check(test, code, message):
-                return "check", self._test(test), code, message
+            case ir.Check(test, code, message, _, of):
+                return "check", self._test(test), code, message, tuple(self.operand(x) for x in of)
             case ir.External(number, _, args):
                 return "external", number, tuple(self.operand(x) for x in args)

@@ -198,8 +198,8 @@ class AccessAnalysis:
                 return union((*map(self.of, body), AccessSets(reads=_variables(start, stop))), (var, *bound(body)))
             case ir.Call():
                 return self._of_call(node)
-            case ir.Check(test):
-                return of_test(test)._replace(promises=True)
+            case ir.Check(test, of=of):
+                return AccessSets(reads=_variables(test.a, test.b, *of), promises=True)
             case ir.External(args=args):
                 return LOOK._replace(reads=_variables(*args))
 

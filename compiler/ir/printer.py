@@ -144,8 +144,9 @@ class _Writer:
             case ir.Call(procedure, args, regions, backward):
                 inside_brackets = [self.operand(arg) for arg in args] + [r.name if r else "any" for r in regions]
                 return [f"{indent}{'uncall' if backward else 'call'} {procedure}({', '.join(inside_brackets)})"]
-            case ir.Check(test, code, message):
-                return [f"{indent}check {self.test(test)}  ; {code} {message}"]
+            case ir.Check(test, code, message, _, of):
+                of_which = f" for derivatives of {', '.join(map(self.operand, of))}" if of else ""
+                return [f"{indent}check {self.test(test)}{of_which}  ; {code} {message}"]
             case ir.External(number, _, args):
                 seen = f"({', '.join(self.operand(arg) for arg in args)})" if args else ""
                 return [f"{indent}external {number}{seen}"]

@@ -208,12 +208,17 @@ class Call(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A trap with `code` and `message` unless `test` holds. Its own inverse."""
+    """A trap with `code` and `message` unless `test` holds. Its own inverse.
+
+    `of`: empty, or it is a condition on the derivatives of these variables: no test in the program itself, and a test in programs
+    that differentiate by them.
+    """
 
     test: Test
     code: str
     message: str
     span: Span | None = None
+    of: tuple[Operand, ...] = ()
 
 
 class External(NamedTuple):

@@ -68,6 +68,21 @@ def splice(block: Iterable[ir.Node]) -> ir.Block:
     return tuple(out)
 
 
+def without_conditions(module: ir.Module) -> ir.Module:
+    """The module without the conditions on its derivatives, and without the blocks that compute their operands."""
+    return map_bodies(module, _unconditional)
+
+
+def _unconditional(block: ir.Block) -> ir.Block:
+    out: list[ir.Node] = []
+    for node in block:
+        new = map_children(node, _unconditional)
+        emptied = new is not node and isinstance(new, ir.Within) and not new.body
+        if not emptied and not (isinstance(new, ir.Check) and new.of):
+            out.append(new)
+    return rebuilt(block, out)
+
+
 def operands_of(node: ir.Node) -> tuple[ir.Operand | None, ...]:
     """The variables and constants that a statement names itself, outside the blocks in it."""
     match node:
@@ -79,8 +94,8 @@ def operands_of(node: ir.Node) -> tuple[ir.Operand | None, ...]:
             return test.a, test.b, post.a, post.b
         case ir.For(var, start, stop):
             return var, start, stop
-        case ir.Check(test):
-            return test.a, test.b
+        case ir.Check(test, of=of):
+            return test.a, test.b, *of
         case ir.Call(args=args) | ir.External(args=args):
             return args
         case ir.Within():
@@ -114,8 +129,8 @@ def map_operands(
         case ir.Call(args=args):
             given = tuple(r if r is None or not regions else regions.get(r, r) for r in node.regions)
             return node._replace(args=tuple(map(operand, args)), regions=given)
-        case ir.Check(test):
-            return node._replace(test=_test(operand, test))
+        case ir.Check(test, of=of):
+            return node._replace(test=_test(operand, test), of=tuple(map(operand, of)))
         case ir.External(args=args):
             return node._replace(args=tuple(map(operand, args)))
 

@@ -130,6 +130,10 @@ class _Eliminator:
                     if computing and isinstance(node, ir.Local):
                         self.learn(var, self.symbols.constant(0))
                     out.append(node)
+                case ir.Check(test, of=of) if of:
+                    # A condition on derivatives says nothing of the values.
+                    if self.truth(test) is not True:
+                        out.append(node)
                 case ir.Check(test):
                     if self.truth(test) is not True:
                         out.append(node)

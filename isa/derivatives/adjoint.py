@@ -110,6 +110,24 @@ def vector_jacobian(value: Expr, cotangent: Expr) -> dict[str, Expr]:
     return out
 
 
+def kinks(value: Expr) -> tuple[Expr, ...]:
+    """The subtrees at whose zeros the tree has no second derivative: arguments of roots and of magnitudes.
+
+    At these points its first derivative is that of one side, or 0 where it is infinite.
+    """
+    out: dict[Expr, None] = {}
+    for node in nodes(value):
+        match node.op:
+            case "sqrtround":
+                # Of an argument other than 0, only a root that is rounded below its last place may be 0.
+                out[node.args[0] if _shift(node) >= 0 else node] = None
+            case "select":
+                condition, negative, positive = node.args
+                if condition is positive.lt(0) and negative is -positive:
+                    out[positive] = None
+    return tuple(x for x in out if inputs(x))
+
+
 def lift(opcode: Opcode, w: Format) -> Effects:
     """The cotangent lift of the opcode: x̄ := J⁻ᵀ x̄, J the Jacobian of its effects.
 

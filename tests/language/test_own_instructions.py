@@ -65,6 +65,24 @@ def expected(x: float, z: float, v: list[float]) -> float:
 NUMBERS = st.floats(-2, 2).filter(lambda x: abs(x) > 0.05)
 
 
+def test_second_derivatives_trap_at_the_kinks_of_the_tree(curve: Any) -> None:
+    for x, z in ((0.0, 1.0), (0.0, -0.5)):
+        assert rg.grad(curve, "x")(0.0, x, z, []) == rg.jvp(curve, (0.0, x, z, []), {"x": 1.0})[1].y
+        with pytest.raises(rg.ProgramTrap, match="softsign has no second derivative at 0") as caught:
+            rg.hessian(curve, "x")(0.0, x, z, [])
+        assert caught.value.diagnostics[0].code == "RG0815"
+
+    radius = rg.instruction("radius", lambda x, y, w: root(product(x, x, w) + product(y, y, w), w))
+
+    @reversible
+    def f(y: fixed, x: fixed, z: fixed):
+        y += radius(x, z) ** 2
+
+    assert np.allclose(rg.hessian(f, ("x", "z"))(0.0, 3.0, 4.0), 2 * np.eye(2), atol=1e-8)
+    with pytest.raises(rg.ProgramTrap, match="radius has no second derivative at 0"):
+        rg.hessian(f, ("x", "z"))(0.0, 0.0, 0.0)
+
+
 @pytest.mark.share(0)
 @given(x=NUMBERS, z=NUMBERS)
 def test_values_inverses_and_derivatives(curve: Any, x: float, z: float) -> None:

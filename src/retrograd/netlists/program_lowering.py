@@ -152,8 +152,8 @@ class ProgramLowering:
                 self._for(node)
             case ir.Call():
                 self._call(node)
-            case ir.Check(test, _, _, span):
-                if self._static(test) is False:
+            case ir.Check(test, _, _, span, of):
+                if not of and self._static(test) is False:
                     self._traps("a condition of the program never holds", span)
             case ir.External():
                 pass  # the host looks, and changes nothing
