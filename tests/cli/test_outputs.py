@@ -242,7 +242,8 @@ OF_MODULES = {
 }  # fmt: skip
 #: file -> the calls that are right there, and why. What is not found is an error, too.
 ALLOWED = {
-    "isa/files.py": {"open", "FileIO", "fdopen", "mkstemp", "replace"},  # the functions for outputs, and for code that is kept
+    # the functions for outputs, and for code that is kept
+    "isa/files.py": {"open", "FileIO", "fdopen", "mkstemp", "replace"},
     "src/retrograd/cli/arrays.py": {"ZipFile", "open", "save"},  # into the file that `replacing` opens
     "src/retrograd/cli/commands/pricing/energy.py": {"savefig"},
     "benchmarks/reporting/report.py": {"savefig"},
