@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -46,6 +47,34 @@ def jax() -> Any:
 @pytest.fixture
 def torch() -> Any:
     return pytest.importorskip("torch", reason="torch is not installed: to_torch is not tested")
+
+
+@reversible
+def wave(y: fixed, n: int, x: fixed) -> None:
+    y += rg.sin(x) * x * n
+
+
+TRANSFORMED: dict[str, Callable[[Any, Callable[[Any], Any]], Callable[[Any], Any]]] = {
+    "plain": lambda jax, g: g,
+    "jit": lambda jax, g: jax.jit(g),
+    "checkpoint": lambda jax, g: jax.checkpoint(g),
+    "jit of checkpoint": lambda jax, g: jax.jit(jax.checkpoint(g)),
+    "cond": lambda jax, g: lambda x: jax.lax.cond(x > 0, g, lambda v: v, x),
+    "scan": lambda jax, g: lambda x: jax.lax.scan(lambda c, _: (g(c), None), x, None, length=1)[0],
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_gradients_of_functions_that_jax_has_traced(jax: Any, name: str) -> None:
+    """Literals of the source are among the arguments."""
+    jax.config.update("jax_enable_x64", True)
+    g = rg.to_jax(wave)
+    wanted = rg.grad(wave, "x")(0.0, 3, 1.0)
+    made = TRANSFORMED[name](jax, lambda x: g(0.0, 3, x))
+    assert float(jax.grad(made)(1.0)) == wanted
+    assert float(jax.jit(jax.grad(made))(1.0)) == wanted
+    assert jax.vmap(jax.grad(made))(jax.numpy.ones(2)).tolist() == [wanted] * 2
+    assert jax.jacrev(made)(1.0) == wanted
 
 
 def test_values_and_gradients_in_jax(jax: Any) -> None:

@@ -74,6 +74,8 @@ def to_jax(
             return primal(arrays), arrays
 
         def back(arrays: list[Any], cotangents: list[Any]) -> tuple[list[Any]]:
+            # In a function that JAX has traced, an argument that is a number of the source comes back as a literal.
+            arrays = jax.tree.map(jax.numpy.asarray, arrays)
             real = [jax.tree.map(_is_inexact, arrays[place(i)]) for i in adapted.chosen]
             # JAX gives cotangents of integers the dtype float0, which no callback takes.
             given = jax.tree.map(lambda c, r: c if r else np.zeros(c.shape), cotangents, real)
