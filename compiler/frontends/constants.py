@@ -93,7 +93,7 @@ class Constants:
         #: texts of warnings, each with its place
         self.warnings: list[tuple[str, Place]] = []
         self._memory = memory
-        self._known: dict[tuple[Fraction, Kind, Role], SourceConstant] = {}
+        self._known: dict[tuple[Fraction, Kind, Role] | tuple[float, ...], SourceConstant] = {}
         self._where: Callable[[Fraction | None], Place] | None = None
 
     def at(self, where: Callable[[Fraction | None], Place], make: Callable[..., T], *args: Any) -> T:
@@ -125,9 +125,14 @@ class Constants:
         words = tuple(word_of(v, kind, self.w) for v in values)
         if kind is not Kind.FIXED or not words:
             return self._memory(words, None, None)
-        found = SourceConstant(np.array(values, np.float64), kind, self._place())
-        self._noted(found, lambda i: f"{values[i]:.6g}, element {_index(i, array.shape)} of an array,")
-        recorded = self.recorded and not all(float(v).is_integer() for v in values)
+        key = tuple(map(float, values))
+        found = self._known.get(key)
+        if found is None:
+            found = SourceConstant(np.array(key), kind, self._place())
+            self._known[key] = self._noted(
+                found, lambda i: f"{key[i]:.6g}, element {_index(i, array.shape)} of an array,"
+            )
+        recorded = self.recorded and not all(v.is_integer() for v in key)
         span = None if found.place is None else found.place.span
         return self._memory(words, Exact(kind, tuple(map(Fraction, values))) if recorded else None, span)
 

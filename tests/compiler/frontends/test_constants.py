@@ -311,3 +311,29 @@ def test_constants_of_the_library_are_not_reported(name: str, w: Format) -> None
     # Numbers that are too great for a format are refused.
     with suppress(rg.CompileError) if w.width - w.frac < 8 else nullcontext():
         rg.reversible(f.fn, format=w).compiled()
+
+
+def test_specialisations_and_repeated_lowering_have_one_report() -> None:
+    rates = np.array([1.0, 1.3e-9])
+
+    @reversible
+    def inner(y: Array[fixed, "n"], x: fixed) -> None:
+        for i in range(2):
+            y += x * rates[i]
+        y += x * 1.4e-9
+
+    @reversible
+    def again(y: fixed, x: fixed, n: int) -> None:
+        if n > 0:
+            y += x * rates[n % 2] + 1.5e-9
+            again(y, x, n - 1)
+
+    @reversible
+    def f(a: Array[fixed, 2], b: Array[fixed, 3], y: fixed, x: fixed) -> None:
+        inner(a, x)
+        inner(b, x)
+        again(y, x, 3)
+
+    with pytest.warns(rg.PrecisionWarning) as told:
+        f([0.0] * 2, [0.0] * 3, 0.0, 1.0)
+    assert len(told) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NoReturn
 
+import numpy as np
 import pytest
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.frontends.ir_builder import IRBuilder
@@ -179,16 +180,16 @@ def test_a_released_name_is_free() -> None:
 
 def test_a_checkpoint_restores_the_module() -> None:
     module = ModuleBuilder(W)
-    module.constant_region((1, 2), "constant")
+    module.constants.array(np.array([1, 2]), Kind.INT)
     before = module.checkpoint()
     procedure = parameters_of(("x",), (ScalarShape(Kind.INT),)).declaration("f", frozenset())
     module.procedures[module.unique_name("f")] = procedure
-    added = module.constant_region((3,), "constant")
+    added = module.constants.array(np.array([3]), Kind.INT)
     module.restore(before)
     assert module.procedures == {}
     assert (module.memory, len(module.regions)) == (2, 1)
     assert module.unique_name("f") == "f"
-    assert module.constant_region((3,), "constant") is not added
+    assert module.constants.array(np.array([3]), Kind.INT) is not added
 
 
 @pytest.mark.parametrize(
