@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import io
+import linecache
 import math
 import pickle
 import random
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -562,30 +565,215 @@ def test_words_in_archives_that_were_changed() -> None:
         assert caught.value.code == "RG0504"
 
 
+# ------------------------------------------------------------------ integers where real numbers stand
+
+#: exact in Q60.4, and no float64
+LARGE = (1 << 54) + 1
+INTEGERS: dict[str, Any] = {
+    "int": LARGE, "negative": -LARGE, "np.int64": np.int64(LARGE), "np.uint64": np.uint64(LARGE), "no axes": np.array(LARGE),
+    "longdouble": np.longdouble(1 << 54) + 1, "a word": rg.fixed.to_reals([LARGE << 4], "Q60.4")[0],
+}  # fmt: skip
+#: no numbers of any format
+STRANGERS: dict[str, Any] = {
+    "10**400": 10**400, "-10**400": -(10**400), "2**64": 1 << 64, "Fraction": Fraction(1, 3), "Decimal": Decimal("0.1"), "text": "1",
+    "None": None, "a time": np.timedelta64(5), "infinity": math.inf, "masked": np.ma.masked, "a masked integer": np.ma.array(5, mask=True),
+    "ragged": [[1.0], [1.0, 2.0]],
+}  # fmt: skip
+
+
+@rg.struct
+class Plane:
+    re: fixed
+    im: fixed
+
+
+@rg.struct
+class Mixed:
+    n: int
+    row: Array[fixed, 2]
+    z: complex
+
+
+@reversible
+def of_one(x: fixed, z: complex, p: Plane, m: Mixed):
+    x += 0
+
+
+@reversible
+def of_many(xs: Array[fixed, 2], zs: Array[complex, 2], ps: Array[Plane, 2], tree):
+    xs[0] += 0
+
+
+def held(found: Any) -> dict[str, list[int]]:
+    return {name: [Format(64, 4).signed(word) for word in words] for name, words in found.words.items()}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_are_exact_or_refused(name: str) -> None:
+    """In fields of structs and complex numbers, in lists and trees, alone and in a batch: NumPy and Python make floats of them."""
+    value, word, half = INTEGERS[name], (-LARGE if name == "negative" else LARGE) << 4, 1 << 3
+    mixed = Mixed(2, [1.0, 0.5], value)
+    found = held(rg.run(of_one, value, value, Plane(0.5, value), mixed, format="Q60.4"))
+    assert found == {"x": [word], "z": [word, 0], "p": [half, word], "m": [2, 16, half, word, 0]}
+    found = held(rg.run(of_one, 0.0, {"re": 0.5, "im": value}, value, Mixed(1, [1, 2], 0j), format="Q60.4"))
+    assert (found["z"], found["p"]) == ([half, word], [word, 0])
+    zs, ps = [value, 0.5j], [Plane(value, 0.5), {"re": 0.5, "im": value}]
+    found = held(rg.run(of_many, [0.5, 0.5], zs, ps, {"a": 1.0}, format="Q60.4"))
+    assert (found["zs"], found["ps"]) == ([word, 0, 0, half], [word, half, half, word])
+    mixed_list = Mixed(2, [value, 0.5], 0j)
+    calls: list[Callable[[], Any]] = [
+        lambda: rg.run(of_many, [value, 0.5], zs, ps, {"a": 1.0}, format="Q60.4").words["xs"][0],
+        lambda: rg.run(of_many, [0.5, 0.5], zs, ps, {"a": [[0.5, value]]}, format="Q60.4").words["tree"][1],
+        lambda: rg.run(of_one, 0.0, 0j, 0j, mixed_list, format="Q60.4").words["m"][1],
+        lambda: rg.vmap(of_one, [0, None, None, None], format="Q60.4")([value, 0.5], 0j, 0j, mixed).x[0],
+        lambda: rg.vmap(of_one, [None, None, 0, None], format="Q60.4")(0.0, 0j, [value, 1j], mixed).p[0].re,
+        lambda: rg.fixed.to_reals(rg.fixed.to_words([value, 0.5], "Q60.4"), "Q60.4")[0],
+    ]
+    for call in calls:
+        assert word_or_code(call) in (word, "RG0606")
+
+
+def word_or_code(call: Callable[[], Any]) -> int | str:
+    """The word of a number, as it is or as a word already; or the code of the error."""
+    try:
+        found = call()
+    except rg.InputError as error:
+        return error.code
+    word = found if isinstance(found, int | np.integer) else int(rg.fixed.to_words(found, "Q60.4"))
+    return Format(64, 4).signed(int(word))
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_what_has_no_word_is_refused(name: str) -> None:
+    value = STRANGERS[name]
+    plain_mixed = Mixed(1, [1, 2], 0j)
+    calls: list[Callable[[], Any]] = [
+        lambda: of_one(value, 0j, 0j, plain_mixed),
+        lambda: of_one(0.0, value, 0j, plain_mixed),
+        lambda: of_one(0.0, 0j, Plane(0.0, value), plain_mixed),
+        lambda: of_one(0.0, {"re": value, "im": 0.0}, 0j, plain_mixed),
+        lambda: of_one(0.0, 0j, 0j, Mixed(value, [1, 2], 0j)),
+        lambda: of_one(0.0, 0j, 0j, Mixed(1, value, 0j)),
+        lambda: of_one(0.0, 0j, 0j, Mixed(1, [1.0, value], 0j)),
+        lambda: of_one(0.0, 0j, 0j, Mixed(1, [1, 2], value)),
+        lambda: of_many([0.5, value], [0j, 1j], [0j, 1j], {"a": 1.0}),
+        lambda: of_many([0.5, 0.5], [value, 1j], [0j, 1j], {"a": 1.0}),
+        lambda: of_many([0.5, 0.5], [0j, 1j], [value, 1j], {"a": 1.0}),
+        lambda: of_many([0.5, 0.5], [0j, 1j], [0j, 1j], {"a": [value, 0.5]}),
+        lambda: rg.run_batch(of_one, [value, 0.5], 0j, 0j, plain_mixed, in_axes=[0, None, None, None]),
+        lambda: rg.run_batch(of_one, 0.0, [value, 0.5], 0j, plain_mixed, in_axes=[None, 0, None, None]),
+        lambda: rg.fixed.to_words([value, 0.5]),
+    ]
+    for i, call in enumerate(calls):
+        with pytest.raises(rg.InputError):
+            pytest.fail(f"{i}: {call()}")
+
+
+def test_a_list_of_integers_and_floats_says_which_would_be_rounded() -> None:
+    with pytest.raises(
+        rg.InputError, match=r"RG0606.*`xs`: element 1: NumPy rounds 18014398509481985 beside floats"
+    ) as caught:
+        rg.run(of_many, [0.5, LARGE], [0j, 1j], [0j, 1j], {"a": 1.0}, format="Q60.4")
+    assert caught.value.diagnostics[0].hint
+    # The ways out that the message names.
+    for values, word in (([1, LARGE], LARGE << 4), ([0.5, float(LARGE)], (LARGE - 1) << 4)):
+        found = rg.run(of_many, values, [0j, 1j], [0j, 1j], {"a": 1.0}, format="Q60.4")
+        assert found.words["xs"][1] == word
+
+
 # ------------------------------------------------------------------ masked arrays
+
+MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
+MATRIX: Any = np.array([[1.0, 2.0], [3.0, 4.0]]).view(np.matrix)
+
+
+@reversible
+def shift(xs: Array[fixed, "n"], n: int):
+    xs += n
 
 
 def test_masked_arrays_are_refused() -> None:
-    @reversible
-    def shift(xs: Array[fixed, "n"], n: int):
-        xs += n
-
-    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    items = [MASKED[0], MASKED[1]]
+    _, pull = rg.vjp(shift, [1.0, 2.0], 1)
+    planes = rg.vjp(of_planes, 0.0, [1j, 2j])[1]
     calls: list[Callable[[], Any]] = [
-        lambda: shift(masked, 1),
+        lambda: shift(MASKED, 1),
+        lambda: shift(items, 1),
+        lambda: of_planes(0.0, MASKED * 1j),
+        lambda: of_planes(0.0, [MASKED[0] * 1j, MASKED[1]]),
+        lambda: of_planes(0.0, np.ma.array([Plane(1.0, 2.0), Plane(3.0, 4.0)], mask=[True, False], dtype=object)),
+        lambda: of_one(0.0, 0j, 0j, Mixed(1, MASKED, 0j)),
+        lambda: of_one(0.0, 0j, 0j, Mixed(1, items, 0j)),
         lambda: rg.run_batch(shift, [[1.0]] * 2, np.ma.array([1, 2], mask=[True, False])),
+        lambda: rg.run_batch(shift, [MASKED, MASKED], [1, 2]),
         lambda: rg.vmap(shift)(np.ma.array([[1.0], [2.0]], mask=[[True], [False]]), [1, 2]),
-        lambda: reversible_of_anything(masked),
+        lambda: rg.vmap(rg.grad(mix, "y", "x"))(np.zeros(2), MASKED),
+        lambda: reversible_of_anything(MASKED),
         lambda: mix(np.ma.masked, 1.0),
-        lambda: rg.fixed.to_words(masked),
-        lambda: rg.jvp(shift, ([1.0, 2.0], 1), {"xs": masked}),
+        lambda: rg.fixed.to_words(MASKED),
+        lambda: rg.fixed.to_words(items),
+        lambda: rg.fixed.to_reals(np.ma.array([1, 2], mask=[True, False])),
+        lambda: rg.jvp(shift, ([1.0, 2.0], 1), {"xs": MASKED}),
+        lambda: pull({"xs": MASKED}),
+        lambda: pull({"xs": items}),
+        lambda: planes({"zs": MASKED * 1j}),
+        lambda: planes({"zs": [1j, MASKED[1]]}),
+        lambda: rg.jacobian(shift, "xs", "xs", pattern=np.ma.array(np.eye(2), mask=np.eye(2)))([1.0, 2.0], 1),
     ]
-    for call in calls:
+    for i, call in enumerate(calls):
         with pytest.raises(rg.InputError, match="masked"):
-            call()
+            pytest.fail(f"{i}: {call()}")
     with pytest.raises(rg.InputError, match=r"`xs` of `shift`: .*element 1 is masked"):
-        shift(masked, 1)
+        shift(MASKED, 1)
     assert shift(np.ma.array([1.0, 2.0]), 1).xs.tolist() == [2.0, 3.0]
+
+
+CAPTURING = (
+    "y += A[1]",
+    "y += A[0]",
+    "y += rg.sum(A)",
+    "y += np.sum(A)",
+    "ys += A",
+    "y += rg.sum(A * ys)",
+    "for v in A: y += v",
+    "y += S[1]",
+)
+
+
+@pytest.mark.parametrize("array", ["MASKED", "MASKED * 1j", "MATRIX"])
+@pytest.mark.parametrize("statement", CAPTURING)
+def test_masked_arrays_and_matrices_are_no_constants(array: str, statement: str) -> None:
+    """Where the mask is lost, or `*` means another product than Python's."""
+    text = f"@reversible\ndef f(y: fixed, ys: Array[fixed, 2], S: rg.static):\n    {statement}\n"
+    names = notebook({"np": np, "rg": rg, "reversible": reversible, "fixed": fixed, "Array": Array}, text)
+    names["A"] = eval(array)
+    with pytest.raises(rg.CompileError, match=r"masked array|np\.matrix"):
+        names["f"](0.0, [0.0, 0.0], names["A"])
+
+
+def notebook(names: dict[str, Any], text: str) -> dict[str, Any]:
+    """The names after a cell of a notebook."""
+    file = f"<cell {hash(text)}>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    exec(compile(text, file, "exec"), names)
+    return names
+
+
+def test_a_mask_that_changes() -> None:
+    """A masked array without masked elements is an array; the mask is compared as the elements are."""
+    names = notebook(
+        {"np": np, "reversible": reversible, "fixed": fixed}, "@reversible\ndef f(y: fixed):\n    y += A[1]\n"
+    )
+    names["A"] = np.ma.array([1.0, 2.0], mask=[False, False])
+    assert names["f"](0.0).y == 2.0
+    names["A"][1] = np.ma.masked
+    with pytest.raises(rg.CompileError, match="masked"):
+        names["f"](0.0)
+
+
+@reversible
+def of_planes(y: fixed, zs: Array[Plane, 2]):
+    y += zs[0].re * zs[1].re
 
 
 @reversible

@@ -112,7 +112,8 @@ class _Array:
         self._alive = array.ravel().tolist() if array.dtype.hasobject else None
 
     def _now(self) -> tuple[Any, ...]:
-        return self.array.shape, self.array.dtype, np.ndarray.tobytes(self.array)
+        mask = np.ma.getmaskarray(self.array).tobytes() if isinstance(self.array, np.ma.MaskedArray) else None
+        return self.array.shape, self.array.dtype, np.ndarray.tobytes(self.array), mask
 
     def hold(self) -> bool:
         return self._now() == self._saved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -31,7 +31,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.layout import Range, split_columns
 from retrograd.simulator.engines.batch.results import ResultArray
-from retrograd.values.arrays import WordArray, as_array, plain
+from retrograd.values.arrays import Ragged, WordArray, as_array, plain
 from retrograd.values.binding import located, types_of, with_further
 from retrograd.values.marshal import from_words, word_array
 from retrograd.values.named import FurtherArguments
@@ -200,11 +200,11 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
         return value
     try:
         array = as_array(_on_host(value, name))
+    except Ragged:
+        refuse(f"{what} is given rows of different lengths", "Elements of a batch have one shape.")
     except InputError as error:
         d = error.diagnostics[0]
-        refuse(f"{what}: {d.message}", d.hint)
-    except ValueError:
-        refuse(f"{what} is given rows of different lengths", "Elements of a batch have one shape.")
+        raise InputError(replace(d, message=f"{what}: {d.message}")) from None
     if not -array.ndim <= axis < array.ndim:
         given = "one value" if array.ndim == 0 else f"an array of shape {array.shape}"
         hint = "in_axes is None for an argument that is the same for all elements"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.distribution.executors import refuse
+from retrograd.values.arrays import as_array
 
 
 def is_chunked(value: Any) -> bool:
@@ -50,7 +51,10 @@ class ChunkedArray:
 
     def __getitem__(self, at: int | slice) -> Any:
         """An element, or rows: an array of NumPy, a copy."""
-        return np.array(self._source[at])[()]
+        found = self._source[at]
+        if hasattr(found, "compute"):
+            found = found.compute()  # NumPy would make an ordinary array of masked chunks
+        return np.array(as_array(found))[()]
 
 
 class ChunkedRows:

@@ -32,7 +32,7 @@ from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, oriented
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.values.arrays import as_array, plain
+from retrograd.values.arrays import Ragged, as_array, plain, refuse_masked
 from retrograd.values.conversions import nearest_reals, signed
 from retrograd.values.numbers import fixed
 from retrograd.values.trees import fields_of
@@ -340,6 +340,10 @@ def _of_form(t: FormType, value: Any, name: str, what: str) -> Reals:
 
 
 def _structs(element: StructType, shape: tuple[int, ...], value: Any, name: str, what: str, lenient: bool) -> Reals:
+    try:
+        refuse_masked(value)
+    except InputError as error:
+        refuse(f"the {what} of `{name}`: {error.diagnostics[0].message}", error.diagnostics[0].hint)
     array = value if isinstance(value, np.ndarray) else None
     if array is None:
         try:
@@ -360,10 +364,10 @@ def _structs(element: StructType, shape: tuple[int, ...], value: Any, name: str,
 def _numbers(value: Any, name: str, t: Type, what: str) -> Reals:
     try:
         array = as_array(value)
+    except Ragged:
+        refuse(f"the {what} of `{name}` has rows of different lengths, and `{name}` is {t}")
     except InputError as error:
         refuse(f"the {what} of `{name}`: {error.diagnostics[0].message}", error.diagnostics[0].hint)
-    except ValueError:
-        refuse(f"the {what} of `{name}` has rows of different lengths, and `{name}` is {t}")
     if array.dtype.kind not in "iufb":
         refuse(f"the {what} of `{name}` is {_kind(value)}, and `{name}` is {t}", f"{what}s are real numbers")
     return np.array(plain(array), dtype=np.float64)

@@ -47,6 +47,7 @@ from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
+from retrograd.values.arrays import as_array
 
 T = TypeVar("T")
 
@@ -325,9 +326,9 @@ def _rows_of(
         found = tuple(pattern.shape)
     else:
         try:
-            pattern = np.asarray(pattern)
-        except ValueError:
-            refuse("the pattern has rows of different lengths")
+            pattern = as_array(pattern)
+        except InputError as error:
+            refuse(f"the pattern: {error.diagnostics[0].message}", error.diagnostics[0].hint)
         if pattern.dtype.kind not in "biuf":
             refuse(f"the pattern is of {pattern.dtype}", "a pattern is an array of bools, or a scipy.sparse matrix")
         found = pattern.shape

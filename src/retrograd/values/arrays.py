@@ -12,7 +12,8 @@ Trap: an array can be written in place. A word counts only as long as it still r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from operator import countOf
 from typing import Any
 
@@ -272,39 +273,120 @@ def remembered(array: NDArray[Any], kind: RealKind, format: Format) -> tuple[Wor
 # ---------------------------------------------------------------------- values that are given
 
 
-def as_array(value: Any) -> NDArray[Any]:
+class Ragged(InputError, ValueError):
+    """RG0603: a list whose rows differ in length, so that it is no array. A ValueError, too."""
+
+
+def as_array(value: Any, exact: bool = True) -> NDArray[Any]:
     """np.asarray(value) that keeps words: those of a WordArray, and of numbers and arrays in lists and tuples.
 
-    Raises InputError RG0603 for an array of which elements are masked, ValueError for rows of different lengths.
+    Raises InputError RG0603 for an array of which elements are masked, Ragged for rows of different lengths; with `exact` RG0606 for a
+    list with an integer that NumPy would round, since it makes floats of integers beside floats.
     """
     if isinstance(value, np.ndarray):
         if type(value) is np.ndarray or isinstance(value, WordArray):
             return value
-        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-            at = np.argwhere(np.ma.getmaskarray(value))[0].tolist()
-            where = "" if not at else f": element {at[0] if len(at) == 1 else tuple(at)} is masked"
-            hint = "Fill it with `.filled(value)`, or leave the masked elements out with `.compressed()`."
-            raise InputError(Diagnostic("RG0603", f"a masked array has elements without a value{where}", hint=hint))
-    if isinstance(value, list | tuple) and _plain_floats(value):
-        # Equal to np.asarray, in less time.
-        return np.fromiter(value, np.float64, len(value))
-    array = np.asarray(value)
-    if isinstance(value, list | tuple):
-        if array.dtype == np.float64:
-            found = _first_origin(value)
-            if found is not None:
-                words = np.zeros(array.shape, dtype=np.uint64)
-                _gather(value, words, *found)
-                return with_words(array, words, *found)
+        refuse_masked(value)
+    if not isinstance(value, list | tuple):
+        array = np.asarray(value)
+        if isinstance(value, WordFloat | WordFloat64):
+            return with_words(array, np.array(value.word, dtype=np.uint64), value.kind, value.format)
         return array
-    if isinstance(value, WordFloat | WordFloat64):
-        return with_words(array, np.array(value.word, dtype=np.uint64), value.kind, value.format)
+    plain_type = _one_type(value)
+    # Equal to np.asarray, in less time.
+    if plain_type is float:
+        return np.fromiter(value, np.float64, len(value))
+    if plain_type is int:
+        with suppress(OverflowError):
+            return np.fromiter(value, np.int64, len(value))
+    types = types_within(value)
+    if any(issubclass(t, np.ma.MaskedArray) for t in types):
+        refuse_masked(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise Ragged(
+            Diagnostic("RG0603", "a list has rows of different lengths", hint="Make them equally long.")
+        ) from None
+    if exact and array.dtype.kind in "fc":
+        _refuse_rounded(value, array, types)
+    if array.dtype == np.float64 and not types.isdisjoint(_CARRIERS):
+        found = _first_origin(value)
+        if found is not None:
+            words = np.zeros(array.shape, dtype=np.uint64)
+            _gather(value, words, *found)
+            return with_words(array, words, *found)
     return array
 
 
-def _plain_floats(values: Sequence[Any]) -> bool:
-    """Whether there is nothing but floats without words, as in most lists."""
-    return bool(values) and type(values[0]) is float and countOf(map(type, values), float) == len(values)
+def types_within(values: Sequence[Any]) -> set[type]:
+    """The types of the items of a list or tuple, and of those in the lists and tuples in it."""
+    types = set(map(type, values))
+    if types.isdisjoint({list, tuple}):
+        return types
+    inner = (v for v in values if isinstance(v, list | tuple))
+    return types.union(*((one,) if (one := _one_type(v)) is not None else types_within(v) for v in inner))
+
+
+def refuse_masked(value: Any) -> None:
+    """Raise InputError RG0603 for an array of which elements are masked, and for a list that holds one."""
+    if isinstance(value, list | tuple):
+        for one in value:
+            refuse_masked(one)
+    elif isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        at = np.argwhere(np.ma.getmaskarray(value))[0].tolist()
+        where = "" if not at else f": element {at[0] if len(at) == 1 else tuple(at)} is masked"
+        hint = "Fill it with `.filled(value)`, or leave the masked elements out with `.compressed()`."
+        raise InputError(Diagnostic("RG0603", f"a masked array has elements without a value{where}", hint=hint))
+
+
+def _refuse_rounded(values: Sequence[Any], array: NDArray[Any], types: set[type]) -> None:
+    """Raise InputError RG0606 where a number of a list is another one in the array of floats that NumPy makes of it.
+
+    These are integers beside floats, and beside complex numbers also floats with a word. Integers alone become floats where they have no word.
+    """
+    parts, is_complex = ((array.real, array.imag), True) if array.dtype.kind == "c" else ((array,), False)
+    rounded = (int, np.integer, np.ndarray, WordFloat, WordFloat64) if is_complex else (int, np.integer, np.ndarray)
+    if not any(issubclass(t, rounded) for t in types) or all(
+        issubclass(t, int | np.integer | list | tuple) for t in types
+    ):
+        return
+    # A longdouble holds all words.
+    if parts[0].dtype.itemsize > 8 or (
+        not is_complex and not (array.size and (array.max() > WHOLE or array.min() < -WHOLE))
+    ):
+        return
+    for index, number in _numbers(values):
+        if isinstance(number, int | np.integer):
+            other = int(float(number)) != int(number)
+        else:
+            other = is_complex and isinstance(number, WordFloat | WordFloat64)
+        if other:
+            shown = index[0] if len(index) == 1 else index
+            hint = "Write integers alone, which are exact, or the rounded number itself as a float."
+            if is_complex:
+                hint = "Give a struct of `re` and `im` in its place, or the rounded number itself as a float."
+            kinds = "complex numbers" if is_complex else "floats"
+            raise InputError(
+                Diagnostic("RG0606", f"element {shown}: NumPy rounds {number!s} beside {kinds}", hint=hint)
+            )
+
+
+def _numbers(values: Any, index: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """The numbers of a nested list, with their indices; of arrays in it those of integers."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        values = values.tolist()
+    if isinstance(values, list | tuple):
+        for i, v in enumerate(values):
+            yield from _numbers(v, (*index, i))
+    else:
+        yield index, values
+
+
+def _one_type(values: Sequence[Any]) -> type[float] | type[int] | None:
+    """float or int, where all values of a list are of this type, as of most lists."""
+    kind: Any = type(values[0]) if values else None
+    return kind if (kind is float or kind is int) and countOf(map(type, values), kind) == len(values) else None
 
 
 _CARRIERS = frozenset({WordFloat, WordFloat64, WordArray})
@@ -312,21 +394,16 @@ _CARRIERS = frozenset({WordFloat, WordFloat64, WordArray})
 
 def _first_origin(values: Sequence[Any]) -> tuple[RealKind, Format] | None:
     """The kind and format of the first number with a word among the values."""
-    if _plain_floats(values):
-        return None
-    types = set(map(type, values))
-    if not types.isdisjoint(_CARRIERS):
-        for v in values:
-            if isinstance(v, WordFloat | WordFloat64):
-                return v.kind, v.format
-            if isinstance(v, WordArray) and v.origin is not None:
-                return v.origin
-    if not types.isdisjoint({list, tuple}):
-        for v in values:
-            if isinstance(v, list | tuple):
-                found = _first_origin(v)
-                if found is not None:
-                    return found
+    for v in values:
+        found = None
+        if isinstance(v, WordFloat | WordFloat64):
+            found = v.kind, v.format
+        elif isinstance(v, WordArray):
+            found = v.origin
+        elif isinstance(v, list | tuple):
+            found = _first_origin(v)
+        if found is not None:
+            return found
     return None
 
 

@@ -38,7 +38,7 @@ from retrograd.compiler.language.types import (
 )
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.values.arrays import as_array
+from retrograd.values.arrays import Ragged, as_array
 from retrograd.values.named import FurtherArguments
 from retrograd.values.trees import fields_of, is_tree, parts_of, struct_of_tree
 
@@ -348,7 +348,8 @@ def _is_function(value: Any) -> bool:
 
 def _number(value: Any) -> bool:
     return (
-        isinstance(value, bool | int | float | np.number | np.bool_) and not isinstance(value, np.complexfloating)
+        isinstance(value, bool | int | float | np.number | np.bool_)
+        and not isinstance(value, np.complexfloating | np.timedelta64)
     ) or (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iufb")
 
 
@@ -388,8 +389,8 @@ def _shape(
 def _given(value: Any, where: str, refuse: Callable[[str, str | None], NoReturn]) -> NDArray[Any]:
     """The value as an array, refused where its rows differ in length or its elements are masked."""
     try:
-        return as_array(value)
+        return as_array(value, exact=False)  # only the type is wanted
+    except Ragged:
+        refuse(f"{where} is given {described(value)}, whose rows have different lengths", _RAGGED)
     except InputError as error:
         refuse(f"{where}: {error.diagnostics[0].message}", error.diagnostics[0].hint)
-    except ValueError:
-        refuse(f"{where} is given {described(value)}, whose rows have different lengths", _RAGGED)

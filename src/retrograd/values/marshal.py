@@ -29,7 +29,7 @@ from retrograd.compiler.language.types import (
 )
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format, brief
-from retrograd.values.arrays import as_array, reals_of
+from retrograd.values.arrays import as_array, reals_of, refuse_masked, types_within
 from retrograd.values.binding import described, refuse_argument
 from retrograd.values.complex_arrays import complex_array, parts_of
 from retrograd.values.exact import real_of, word_of
@@ -107,6 +107,7 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
         case ArrayType(ScalarType(kind), shape):
             return _array_words(kind, _of_shape(_numbers(kind, value), shape, name), w)
         case ArrayType(StructType() as element, shape):
+            refuse_masked(value)
             if is_complex(element) and (parts := _complex_parts(value)) is not None:
                 columns = [_array_words(Kind.FIXED, _of_shape(part, shape, name), w) for part in parts]
                 return np.stack(columns, axis=-1).ravel()
@@ -115,13 +116,10 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
         case FormType():
             return _form_words(t, value, w, name)
         case StructType(cls, fields):
-            if is_complex(t) and isinstance(value, complex | np.complexfloating | bool | int | float | np.number):
-                given = (
-                    value if isinstance(value, ComplexNumber) else ComplexNumber(float(value.real), float(value.imag))
-                )
-                return np.array(
-                    [*to_words(FIXED, given.re, w, name), *to_words(FIXED, given.im, w, name)], dtype=np.uint64
-                )
+            if is_complex(t) and (numbers := _parts_of_number(value)) is not None:
+                pairs = zip(numbers, fields, strict=True)
+                words = [to_words(FIXED, part, w, part_name(name, t, field))[0] for part, (field, _) in pairs]
+                return np.array(words, dtype=np.uint64)
             held = vars(value) if isinstance(value, cls) else fields_of(t, value)
             if held is None:
                 refuse_argument(f"`{name}` takes a {cls.__name__}, not {described(value)}")
@@ -137,6 +135,21 @@ def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
     raise TypeError(t)
 
 
+def _parts_of_number(value: Any) -> tuple[Any, Any] | None:
+    """The real and the imaginary part of a number, exactly; None for other values."""
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iufbc":
+        refuse_masked(value)
+        value = value[()]
+    match value:
+        case ComplexNumber():
+            return value.re, value.im
+        case complex() | np.complexfloating():
+            return value.real, value.imag
+        case bool() | int() | float() | np.number() | np.bool_():
+            return value, 0.0
+    return None
+
+
 def _complex_parts(value: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """The real and the imaginary parts of complex numbers, with the words that they keep; None for other values."""
     if isinstance(value, np.ndarray):
@@ -146,7 +159,8 @@ def _complex_parts(value: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
             array = np.asarray(value)
         except ValueError:
             return None
-        if array.dtype.kind == "c" and not any(isinstance(v, ComplexNumber) for v in value):
+        # NumPy rounds integers, and drops the words of other numbers.
+        if array.dtype.kind == "c" and types_within(value) <= _COMPLEX:
             return array.real, array.imag
     return None
 
@@ -161,10 +175,16 @@ def _form_words(t: FormType, value: Any, w: Format, name: str) -> NDArray[np.uin
 
 def _numbers(kind: Kind, value: Any) -> NDArray[Any]:
     """The value as an array, with the words that it keeps; integers are objects if NumPy would convert them to floats."""
-    array = as_array(value)
+    array = as_array(value, exact=kind is not Kind.INT)
+    if array.dtype.kind in "mM":
+        raise InputError(Diagnostic("RG0602", f"{array.dtype} is no type of numbers"))
     if kind is Kind.INT and array.dtype.kind == "f" and isinstance(value, list | tuple):
         array = np.asarray(value, dtype=object)
     return array
+
+
+#: numbers that NumPy puts into an array of complex numbers as they are, and lists of them
+_COMPLEX = frozenset({complex, float, np.complex128, np.float64, list, tuple})
 
 
 def _of_shape(array: np.ndarray[Any, Any], shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
@@ -180,7 +200,8 @@ def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
 
 def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> NDArray[np.uint64]:
     if kind in (Kind.FIXED, Kind.LOGNUM) and array.dtype.kind == "O":
-        array = _as_floats(array)
+        words = [_word_of_object(kind, v, w, _at(array, i)) for i, v in enumerate(array.ravel().tolist())]
+        return np.array(words, dtype=np.uint64)
     if kind is Kind.FIXED:
         return fixed.to_words(array, w).ravel()
     if kind is Kind.LOGNUM:
@@ -191,13 +212,10 @@ def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> NDArray[
         return array.ravel().astype(np.uint64)
     out: list[int] = []
     for i, v in enumerate(array.ravel().tolist()):
-        at = (
-            ""
-            if array.ndim == 0
-            else f"element {i if array.ndim == 1 else tuple(map(int, np.unravel_index(i, array.shape)))}: "
-        )
+        at = _at(array, i)
         if isinstance(v, np.generic):
-            v = v.item()  # noqa: PLW2901
+            # An item of longdouble is one again.
+            v = int(v) if isinstance(v, np.longdouble) and v.is_integer() else v.item()  # noqa: PLW2901
         if not isinstance(v, bool | int | float):
             raise InputError(Diagnostic("RG0602", f"{at}{v!r:.40} is no number"))
         if kind is Kind.BOOL:
@@ -221,14 +239,25 @@ def _holds(array: np.ndarray[Any, Any], least: int, most: int) -> bool:
     return not array.size or (int(array.min()) >= least and int(array.max()) <= most)
 
 
-def _as_floats(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An array of Python integers beyond 64 bits as floats; any other array unchanged."""
-    if not all(isinstance(v, int) for v in array.flat):
-        return array
-    largest = max(array.flat, key=abs)
-    if largest.bit_length() > 1000:
-        raise InputError(Diagnostic("RG0601", f"{brief(largest)} is out of range"))
-    return array.astype(np.float64)
+def _at(array: np.ndarray[Any, Any], i: int) -> str:
+    """The i-th element of an array, at the beginning of a message."""
+    if array.ndim == 0:
+        return ""
+    return f"element {i if array.ndim == 1 else tuple(map(int, np.unravel_index(i, array.shape)))}: "
+
+
+def _word_of_object(kind: Kind, value: Any, w: Format, at: str) -> int:
+    """The word of a number out of an array of objects. Raises InputError."""
+    if not isinstance(value, bool | int | float | np.number) or isinstance(value, np.complexfloating):
+        raise InputError(Diagnostic("RG0602", f"{at}{value!r:.40} is no number"))
+    if isinstance(value, int) and (value.bit_length() > 1000 or (kind is Kind.FIXED and not -w.sign <= value < w.sign)):
+        raise InputError(Diagnostic("RG0601", f"{at}{brief(value)} does not fit {w}"))
+    word = _word(kind, value, w)
+    if word is None:
+        # An integer fits longdouble, or is rounded as a lognum anyway.
+        one = np.array(float(value) if kind is Kind.LOGNUM else value)
+        word = int(_array_words(kind, one, w)[0])
+    return word
 
 
 # ---------------------------------------------------------------------- words to values

@@ -115,7 +115,7 @@ class fixed(_Declared, metaclass=_NumberType):
     @staticmethod
     def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:
         """word / 2^F, as near as a float64 comes; an array with its words where that is not exact."""
-        return reals_of(words, "fixed", format_of(format))
+        return reals_of(as_array(words), "fixed", format_of(format))
 
 
 class lognum(_Declared, metaclass=_NumberType):
@@ -139,4 +139,4 @@ class lognum(_Declared, metaclass=_NumberType):
     @staticmethod
     def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:
         """±2^(log / 2^F), as near as a float64 comes, beyond its range an infinity or 0; an array with its words."""
-        return reals_of(words, "lognum", format_of(format))
+        return reals_of(as_array(words), "lognum", format_of(format))

@@ -105,7 +105,7 @@ def restored(t: Type, given: Any, found: Any) -> Any:
         case FormType():
             return found  # a value of a functional function has its form already
         case StructType(cls, fields):
-            if isinstance(given, (cls, complex, np.complexfloating, bool, int, float, np.number)):
+            if isinstance(given, (cls, complex, bool, int, float, np.generic)) or getattr(given, "shape", None) == ():
                 return found
             parts = fields_of(t, given)
             assert parts is not None
