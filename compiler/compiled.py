@@ -17,7 +17,7 @@ from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.activity import useful_variables
 from retrograd.compiler.frontends.python.source import SourceFunction, fail
 from retrograd.compiler.ir.statements import Module, Region
-from retrograd.compiler.ir.traversal import without_conditions
+from retrograd.compiler.ir.traversal import with_conditions, without_conditions
 from retrograd.compiler.language.purity import Impure
 from retrograd.compiler.language.types import Type, is_real, leaves
 from retrograd.compiler.lower import Argument, Lowered, lower
@@ -200,7 +200,8 @@ def _compile(
 def discarding_cotangents(compiled: Compiled) -> Compiled:
     """The program, to be run in differentiation mode: see `Options.cotangents`."""
     module = compiled.module
-    module = replace(module, discarded=useful_variables(module, real_regions(compiled.lowered)))
+    useful = useful_variables(module, real_regions(compiled.lowered))
+    module = replace(with_conditions(module, useful), discarded=useful)
     emitted = emit_optimised(module, compiled.options.level)
     return replace(compiled, options=replace(compiled.options, cotangents=True), module=module, emitted=emitted)
 

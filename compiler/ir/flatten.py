@@ -219,6 +219,8 @@ class Temporaries:
                 out.append(self.op("mov", "xor", d, ir.Const(1)))
             case "apply":
                 operands = [self.operand(x) for x in e.args]
+                if d.kind is ir.Kind.FIXED and e.param == "mul":
+                    out += self._without_derivative(operands)
                 out.append(self.op(e.param, update, d, *operands))
             case "power" if update in ("add", "sub"):
                 self._power(out, d, update, e)
@@ -230,6 +232,12 @@ class Temporaries:
                 self._total(out, d, update, e)
             case _:
                 out.append(self.op(move, update, d, self.operand(e)))
+
+    def _without_derivative(self, operands: Sequence[ir.Operand]) -> ir.Block:
+        """The condition for q·z, z a fixed number and the integer q too large for one: its derivative by z is q, and does not fit."""
+        of = tuple(x for x in operands if isinstance(x, ir.Var) and x.kind is ir.Kind.FIXED)
+        message = "the derivative by the divisor of `%`, which is the quotient, does not fit"
+        return (ir.Check(ir.Test("ne", ir.ZERO, ir.ZERO), "RG0404", message, self.span, of),) if of else ()
 
     def _power(self, out: list[ir.Node], d: ir.Var, update: str, e: E) -> None:
         base, exponent = (self.operand(x) for x in e.args)

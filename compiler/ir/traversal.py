@@ -6,7 +6,7 @@ mapping returns the very object that it was given where nothing has changed, bec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from retrograd.compiler.ir import statements as ir
@@ -71,6 +71,16 @@ def splice(block: Iterable[ir.Node]) -> ir.Block:
 def without_conditions(module: ir.Module) -> ir.Module:
     """The module without the conditions on its derivatives, and without the blocks that compute their operands."""
     return map_bodies(module, _unconditional)
+
+
+def with_conditions(module: ir.Module, active: Container[ir.Operand]) -> ir.Module:
+    """The module with its conditions on the derivatives of these variables as tests."""
+
+    def tested(block: ir.Block) -> ir.Block:
+        nodes = [n._replace(of=()) if isinstance(n, ir.Check) and any(x in active for x in n.of) else n for n in block]
+        return rebuilt(block, nodes)
+
+    return map_bodies(module, lambda body: map_blocks(body, tested))
 
 
 def _unconditional(block: ir.Block) -> ir.Block:

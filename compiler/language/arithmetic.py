@@ -228,11 +228,30 @@ class Arithmetic:
             case "%" if kind is INT:
                 e = apply("mod", INT, a, b)
             case "%":
-                # x − ⌊x/y⌋·y, exact: the quotient is an integer, and so is its product with a word.
-                e = sub(a, apply("mul", FIXED, apply("div", INT, a, b), b), self.w)
+                e = self._remainder(a, b)
             case _:
                 raise TypeError(f"{op} is not defined for {kind.value}")
         return Scalar(e)
+
+    def _remainder(self, a: E, b: E) -> E:
+        """a − q·b with q = ⌊a/b⌋, exact: the quotient is an integer, and so is its product with a word.
+
+        The derivative by a variable b is −q, of a product of fixed numbers: q·b = (q + [q < 0])·b − [q < 0]·b, of which no part is
+        larger than a or b. Where q is too large for a fixed number its product is one of integers, and has no derivative.
+        """
+        q = apply("div", INT, a, b)
+        whole = sub(a, apply("mul", FIXED, q, b), self.w)
+        if b.op == "const":
+            return whole
+        negative = apply("slt", BOOL, q, const(0, INT))
+        same = apply("mov", INT, q)  # the quotient itself, which a sum would compute again
+        product = apply("fmul", FIXED, apply("itof", FIXED, add(same, apply("mov", INT, negative), self.w)), b)
+        rest = add(sub(a, product, self.w), choose(negative, b, const(0, FIXED)), self.w)
+        if self.w.frac == 0:
+            return rest
+        most = const(self.w.signed(1 << (self.w.width - self.w.frac)), INT)
+        from_least = add(same, const(1 << (self.w.width - self.w.frac - 1), INT), self.w)
+        return choose(apply("sltu", BOOL, from_least, most), rest, whole)
 
     def _of_structs(self, op: str, x: Value, y: Value) -> Value:
         """x + y and x − y of two structs of one type, s · x and x / s of a struct and a number: field by field."""
