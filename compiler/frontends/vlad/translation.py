@@ -14,6 +14,7 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Binding, Core, Place
 from retrograd.compiler.frontends.vlad.primitives import CAR, CDR, NEGATIVE, PRIMITIVES, Callable_, Constant, Truth
 from retrograd.compiler.frontends.vlad.reader import Datum, Items, Literal, Symbol, fail, shown
+from retrograd.compiler.frontends.vlad.structure import LIBRARY
 from retrograd.isa.diagnostics import nearest
 
 Scope = Mapping[str, Binding]
@@ -23,6 +24,8 @@ Outside = Callable[[Symbol], Core | None]
 FORMS = (
     "lambda", "let", "let*", "letrec", "if", "cond", "and", "or", "cons", "cons*", "list", "quote", "define",
 )  # fmt: skip
+#: exponents below it are products
+_MOST_FACTORS = 1 << 63
 _PATTERNS = "A parameter is a name, (cons x y), (list x …), or (bundle x x')."
 
 
@@ -53,6 +56,10 @@ class Translation:
                 return self._form(name, args, scope, at)
             case Items((Symbol(name) as head, *args)) if self._is_operation(head, args, scope):
                 return self._operation(name, [self.expression(a, scope) for a in args], at)
+            case Items((Symbol("expt") as head, base, Literal(float() as n))) if self._is_of_prelude(head, scope) and (
+                (n.is_integer() and abs(n) < _MOST_FACTORS) or n == 0.5
+            ):
+                return self._power(self.expression(base, scope), n, at)
         assert isinstance(datum, Items)
         operator, *args = datum.items
         function = self.expression(operator, scope)
@@ -104,6 +111,32 @@ class Translation:
         if len(args) != count:
             fail("RG0715", f"`{name}` takes {count} argument{'s' * (count != 1)}, and is given {len(args)}", at)
         return core.Primitive(rules, tuple(args), at)
+
+    def _is_of_prelude(self, head: Symbol, scope: Scope) -> bool:
+        found = None if head.name in scope else self._outside(head)
+        return isinstance(found, core.Global) and found.function is LIBRARY.get(head.name)
+
+    def _power(self, base: Core, n: float, at: Place) -> Core:
+        """A power whose exponent is written as a whole number, a product for any base, or as ½, a root."""
+        if n == 0.5:
+            return core.Primitive(PRIMITIVES["sqrt"].rules, (base,), at)
+        times, one = PRIMITIVES["*"].rules, core.Number(1.0, at)
+
+        def product(x: Core, k: int) -> Core:
+            """xᵏ, by squaring. A power of 0 is 1 + 0·x, so that x is a real in each."""
+            if k == 0:
+                nothing = core.Primitive(times, (core.Number(0.0, at), x), at)
+                return core.Primitive(PRIMITIVES["+"].rules, (one, nothing), at)
+            if k == 1:
+                return core.Primitive(times, (x, one), at)
+            half = Binding("power", at)
+            both = core.Primitive(times, (core.Ref(half, at),) * 2, at)
+            whole = core.Primitive(times, (both, x), at) if k % 2 else both
+            return core.Let(half, x if k < 4 else product(x, k // 2), whole, at)
+
+        x = Binding("base", at)
+        made = product(core.Ref(x, at), abs(int(n)))
+        return core.Let(x, base, core.Primitive(PRIMITIVES["/"].rules, (one, made), at) if n < 0 else made, at)
 
     def _as_function(self, symbol: Symbol) -> Core | None:
         """A primitive as a value: of two arguments, they are the items of a pair."""

@@ -140,3 +140,49 @@ def test_powers_have_gradients_of_first_and_second_order() -> None:
     out = df(0.0, 1.5, 3, 0.0)
     assert abs(out[3] - 6.75) < 1e-8
     assert np.allclose(rg.vmap(rg.grad(fixed_power, "x"), in_axes=(None, 0, None))(0.0, xs, 2), 2 * xs, atol=1e-8)
+
+
+@rg.functional
+def powers_of_a_value(x: fixed, n: int) -> tuple[fixed, fixed, fixed, fixed, fixed, fixed]:
+    whole = 2.0
+
+    def power(t, by):
+        return t**by
+
+    return x**2.0, power(x, whole), x**-1.0, power(x, 0.5), x**0.0, n**3.0
+
+
+@reversible
+def the_same_powers(a: fixed, b: fixed, c: fixed, d: fixed, e: fixed, f: fixed, x: fixed, n: int) -> None:
+    a += x**2.0
+    b += x**2.0
+    c += x**-1.0
+    d += x**0.5
+    e += x**0.0
+    f += fixed(n) ** 3.0
+
+
+@pytest.mark.parametrize("x", [2.5, 1.0, 0.25, -1.5, 0.0])
+def test_powers_of_functional_programs_are_those_of_reversible_ones(x: float) -> None:
+    """Values, gradients and traps, of numbers below and at 0 too."""
+    try:
+        expected = rg.run(the_same_powers, *[0.0] * 6, x, -2).values[:6]
+    except rg.ProgramTrap as trap:
+        with pytest.raises(rg.ProgramTrap, match=trap.code):
+            powers_of_a_value(x, -2)
+        return
+    assert powers_of_a_value(x, -2) == expected
+    for k, name in enumerate("abcdef"):
+        slope = rg.grad(the_same_powers, "x", loss=name)(*[0.0] * 6, x, -2)
+        assert rg.grad(powers_of_a_value, "x", loss=f"out_{k}")(x, -2) == slope
+
+
+@rg.functional
+def square(x: fixed):
+    return x**2.0
+
+
+@pytest.mark.parametrize("x", [-1.5, 0.0])
+def test_squares_of_numbers_that_have_no_logarithm(x: float) -> None:
+    assert square(x) == x * x
+    assert rg.grad(square, "x")(x) == 2 * x

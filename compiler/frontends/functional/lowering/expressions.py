@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import field_types
@@ -33,6 +34,7 @@ from retrograd.compiler.ir.statements import Block, Check, Const, For, Kind, Tes
 from retrograd.compiler.language.arithmetic import COMPARISONS, Arithmetic
 from retrograd.compiler.language.values import Constant, Scalar
 from retrograd.compiler.language.values import Value as Word_
+from retrograd.isa.words import Format
 
 Then = Callable[[], None]
 
@@ -119,6 +121,15 @@ class Lowering:
             case core.Refusal(code, message, hint, at):
                 self.inference.fail(code, message, at, hint)
 
+    def _power(self, operands: list[Word_], e: core.Operation) -> list[Word_]:
+        """The operands of a power. A fixed exponent that is a constant stays one: x to a whole power is a product, for any x."""
+        base, exponent = operands
+        number = _number_of(exponent.e, self.arithmetic.w) if isinstance(exponent, Scalar) else None
+        if number is None:
+            return operands
+        x = guarded(e.at, lambda: Scalar(self.arithmetic.expression(base, Kind.FIXED)))
+        return [x, Constant(number)]
+
     def _called(self, closure: Closure, given: list[Value], at: core.Place) -> Value:
         return self.calls.call(closure, (), given, at)
 
@@ -133,9 +144,10 @@ class Lowering:
 
     def _operands(self, e: core.Operation, env: Env) -> list[Word_]:
         literals = e.op in COMPARISONS and not all(isinstance(a, core.Number) for a in e.args)
-        return [
+        found = [
             Constant(a.value) if literals and isinstance(a, core.Number) else scalar(self.value(a, env)) for a in e.args
         ]
+        return self._power(found, e) if e.op == "**" else found
 
     def _operation(self, e: core.Operation, operands: Sequence[Word_]) -> Word_:
         return scalar_operation(self.arithmetic, e, operands, self.inference.constants)
@@ -379,6 +391,16 @@ class Lowering:
                 value = self.value(e.body, within)
                 self.body.add([target], self.conversions.converted(value, Word(target.kind), e.at).words, fresh=False)
         return (For(index, *bounds, 1, tuple(inner), False, start.op == stop.op == "const", e.at.span),)
+
+
+def _number_of(e: E, w: Format) -> Fraction | None:
+    """The number that a fixed word is; None where it is not known."""
+    if e.op == "neg":
+        found = _number_of(e.args[0], w)
+        return None if found is None else -found
+    if e.op != "const" or e.kind is not Kind.FIXED:
+        return None
+    return Fraction(w.signed(e.param), 1 << w.frac)
 
 
 def closure(code: core.Lambda, captured: Sequence[Value]) -> Value:
