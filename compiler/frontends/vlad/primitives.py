@@ -223,6 +223,45 @@ class Real:
         return Value(FIXED, (lowering.arithmetic.expression(found, Kind.FIXED),))
 
 
+#: functions of one real that have a kink -> each as a function of the program, by the place of its call
+_WITH_KINKS: dict[str, dict[Place, core.Lambda]] = {"sqrt": {}, "abs": {}}
+
+
+@dataclass(frozen=True)
+class Kinked(Real):
+    """A function of one real with a kink at 0: f(x ⊲ x') = f(x) ⊲ J f(x)·x', by the partial derivatives of the machine.
+
+    So its slope at 0, and the trap of a second derivative there, are those of all other programs.
+    """
+
+    def _parts(self, t: Type, at: Place) -> tuple[Type, Function]:
+        """(the type of the primal and of the tangent, the jvp of the function)."""
+        assert isinstance(t, Tuple)
+        known = _WITH_KINKS[self.name]
+        if at not in known:
+            x = core.Binding("x", at)
+            known[at] = core.Lambda(self.name, (x,), core.Primitive(self, (core.Ref(x, at),), at), at)
+        f = Function((Closure(known[at]),))
+        return t.items[0], Function((Closure(Derivative("jvp"), (f,)),))
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        if types[0] == FIXED or not is_real(types[0]):
+            return super().type(inference, types, at)
+        inside, jvp = self._parts(types[0], at)
+        return Tuple((self.type(inference, (inside,), at), inference.apply(jvp, (inside, inside), at)), "bundle")
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        x = values[0]
+        if x.type == FIXED:
+            return super().value(lowering, values, at)
+        inside, jvp = self._parts(x.type, at)
+        given = x.split((inside, inside))
+        primal = self.value(lowering, given[:1], at)
+        (f,) = jvp.alternatives[0].captured
+        tangent = lowering.calls.call(jvp.alternatives[0], [Value(f)], given, at)
+        return combined(Tuple((primal.type, tangent.type), "bundle"), (primal, tangent))
+
+
 @dataclass(frozen=True)
 class Shaped:
     """A function of values of any structure: bundle, primal, tangent, zero, plus (structure.py)."""
@@ -472,7 +511,8 @@ lifting.BUNDLE = Shaped("bundle")
 PRIMITIVES: dict[str, Entry] = dict(
     [
         _real("+", "+", 2), _real("-", "-", 2), _real("*", "*", 2), _real("/", "/", 2),
-        _real("sqrt", "sqrt", 1), _real("exp", "exp", 1), _real("log", "log", 1), _real("sin", "sin", 1),
+        ("sqrt", Entry(Kinked("sqrt", "sqrt", ""), 1)), ("abs", Entry(Kinked("abs", "abs", ""), 1)),
+        _real("exp", "exp", 1), _real("log", "log", 1), _real("sin", "sin", 1),
         _real("cos", "cos", 1), _real("atan", "atan2", 2),
         *((n, Entry(Compared(n, op), 2)) for n, op in (("=", "=="), ("<", "<"), (">", ">"), ("<=", "<="), (">=", ">="))),
         *((n, Entry(Compared(n, op, True), 1)) for n, op in (("zero?", "=="), ("positive?", ">"), ("negative?", "<"))),

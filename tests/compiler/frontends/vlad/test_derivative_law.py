@@ -18,6 +18,7 @@ from retrograd.compiler.frontends.vlad.definitions import prelude, read_vlad
 from retrograd.compiler.frontends.vlad.primitives import PRIMITIVES
 
 from retrograd.functional_programs.vlad_files import evaluations
+from retrograd.functions.execution import ProgramTrap
 
 Function = Callable[[Any], Any]
 
@@ -132,3 +133,38 @@ def _compared(name: str, forms: dict[str, str], order: int) -> Iterator[tuple[st
 def test_derivatives_are_those_of_differences(name: str, order: int) -> None:
     for form, found, expected in _compared(name, FIRST if order == 1 else SECOND, order):
         assert found == pytest.approx(expected, rel=2e-7, abs=2e-7), form
+
+
+#: functions with a kink at 0 -> their slope there, forward and backward
+KINKS = {
+    "(sqrt x)": 0,
+    "(abs x)": 1,
+    "(sqrt (* x x))": 0,
+    "(magnitude (list x (* 2 x)))": 0,
+    "(expt x .5)": 0,
+    "(max 0 x)": 1,
+    "(min 0 x)": 1,
+    "(if (negative? x) 0 (* 2 x))": 2,
+}
+#: a zero that is found in the run alone
+_ZERO = "(- (sqrt 4) 2)"
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("text", KINKS)
+def test_first_derivatives_at_kinks_agree_in_all_modes(text: str) -> None:
+    lines = [re.sub(r"\ba\b", zero, e) for e in FIRST.values() for zero in ("0", _ZERO)]
+    for e in evaluations(read_vlad("\n".join([f"(define (f x) {text})", *lines]), "kinks")):
+        assert e.value == KINKS[text], e.expression.datum
+
+
+@pytest.mark.share(6)
+@pytest.mark.parametrize("zero", ["0", _ZERO])
+@pytest.mark.parametrize("form", SECOND)
+@pytest.mark.parametrize("text", ["(sqrt x)", "(* x (abs x))", "(sqr (magnitude (list x)))"])
+def test_second_derivatives_at_kinks_trap(text: str, form: str, zero: str) -> None:
+    """In every pair of modes, by an argument that is known when the program is compiled, too."""
+    line = re.sub(r"\ba\b", zero, SECOND[form])
+    with pytest.raises(ProgramTrap) as found:
+        list(evaluations(read_vlad(f"(define (f x) {text})\n{line}", "kinks")))
+    assert found.value.code == "RG0815"
