@@ -158,7 +158,7 @@ def test_first_derivatives_at_kinks_agree_in_all_modes(text: str) -> None:
         assert e.value == KINKS[text], e.expression.datum
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("zero", ["0", _ZERO])
 @pytest.mark.parametrize("form", SECOND)
 @pytest.mark.parametrize("text", ["(sqrt x)", "(* x (abs x))", "(sqr (magnitude (list x)))"])
