@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from retrograd.isa.diagnostics import printable
 from retrograd.isa.encoding import write
 from retrograd.isa.program import Program
 
@@ -41,7 +42,7 @@ def disassemble(
         notes = [f"{pc}: {program.code[pc]:016x}"] if addresses else []
         said = comment(pc) if comment is not None else None
         if said:
-            notes.append(said)
+            notes.append(printable(said))
         out.append(f"    {text:<40} ; {'  '.join(notes)}" if notes else f"    {text}")
     end = len(program.code)
     out += [f"{name}:" for name in by_address.get(end, ())] + quoted.get(end, [])
@@ -51,9 +52,7 @@ def disassemble(
 def _quoted(name: str) -> str:
     """A name as a string of the assembler."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    for written, character in (("\\n", "\n"), ("\\r", "\r"), ("\\0", "\0")):
-        escaped = escaped.replace(character, written)
-    return f'"{escaped}"'
+    return '"' + "".join(c if c.isprintable() else f"\\u{{{ord(c):x}}}" for c in escaped) + '"'
 
 
 def _code_names(program: Program) -> dict[str, int]:

@@ -6,6 +6,7 @@ Columns count from 0 within the line; a fault is reported at the columns that it
 from __future__ import annotations
 
 import re
+import sys
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _LINE = re.compile(r"\s*(?:([A-Za-z_][\w.]*)\s*:)?\s*([A-Za-z_.][\w.]*)?(.*)", re.DOTALL)
@@ -114,9 +115,9 @@ def unescaped(body: str, at: int) -> str:
     """The text that the inside of a string denotes. Raises TextFault RG0113 for an unknown escape."""
 
     def character(found: re.Match[str]) -> str:
-        value = escape(found[1])
-        if value is None:
+        value = escape(found[1]) if found[2] is None else int(found[2], 16)
+        if value is None or value > sys.maxunicode:
             raise TextFault("RG0113", f"unknown escape `{found[0]}`", at + found.start(), at + found.end())
         return chr(value)
 
-    return re.sub(r"\\(.)", character, body, flags=re.DOTALL)
+    return re.sub(r"\\(u\{([0-9a-fA-F]{1,6})\}|.)", character, body, flags=re.DOTALL)

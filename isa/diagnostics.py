@@ -119,25 +119,39 @@ class Diagnostic:
 
     def render(self) -> str:
         """The message, the line with a caret, the reason and the fix."""
-        out = [f"{self.severity}[{self.code}]: {_printable(self.message)}"]
+        out = [f"{self.severity}[{self.code}]: {printable(self.message)}"]
         if self.span is not None:
-            out.append(f"  --> {_printable(str(self.span))}")
+            out.append(f"  --> {printable(str(self.span))}")
             if self.line is not None:
-                text, column = _window(_printable(self.line.rstrip()), self.span.column)
+                text, column = _window(printable(self.line.rstrip()), self.span.column)
                 gutter = f"{self.span.line:>5}"
                 width = max(1, min(self.span.end - self.span.column, len(text) + 1 - column))
                 out.append(f"{gutter} | {text}")
                 out.append(f"{' ' * len(gutter)} | {' ' * (column - 1)}{'^' * width}")
         if self.within is not None:
-            out.append(f"  in: {_printable(str(self.within))}")
+            out.append(f"  in: {printable(str(self.within))}")
         out.append(f"  why: {self.kind.why}")
-        out.append(f"  fix: {self.hint or self.kind.fix}")
+        out.append(f"  fix: {printable(self.hint or self.kind.fix, lines=True)}")
         return "\n".join(out)
 
 
-def _printable(text: str) -> str:
-    """The text with nothing in it that a terminal obeys: blanks for tabs, a mark for other control characters."""
-    return "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in text)
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """A text that this package did not write, with nothing in it that a terminal obeys: blanks for tabs, a mark for other control characters.
+
+    `lines`: ends of lines stay. Such texts, names of files and of a program's things among them, pass here or through `markup` before
+    they are printed or drawn.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or (lines and c == "\n") else " " if c == "\t" else "\ufffd" for c in text)
+
+
+def markup(text: str, *, lines: bool = False) -> str:
+    """A text for HTML, SVG and other XML, without the characters that XML does not have: see `printable`."""
+    return "".join(_ENTITIES.get(c, c) for c in printable(text, lines=lines))
 
 
 def _window(text: str, column: int) -> tuple[str, int]:

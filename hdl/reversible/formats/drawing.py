@@ -6,11 +6,9 @@ exchange are crosses, ×. Drawings are made of short circuits only.
 
 from __future__ import annotations
 
-from html import escape
-
 from retrograd.hdl.reversible.circuit import Gate
 from retrograd.hdl.reversible.formats.netlists import Netlist
-from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.diagnostics import Diagnostic, InputError, markup
 
 #: gates and wires of a drawing at most: more cannot be read
 MOST_GATES, MOST_WIRES = 400, 100
@@ -32,16 +30,16 @@ def draw_svg(net: Netlist, title: str) -> str:
     height = _TOP + _ROW * len(net.names) + 12
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
-        f"<title>{escape(title)}</title>",
+        f"<title>{markup(title)}</title>",
         '<rect width="100%" height="100%" fill="white"/>',
         '<g font-family="monospace" font-size="11" fill="#222">',
-        f'<text x="8" y="15" font-weight="bold">{escape(title)}</text>',
+        f'<text x="8" y="15" font-weight="bold">{markup(title)}</text>',
     ]
     right = width - 70
     for line, label in enumerate(labels):
         y = _height(line)
         colour = "#999" if line in net.constants else "#222"
-        out.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">{escape(label)}</text>')
+        out.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">{markup(label)}</text>')
         out.append(f'<line x1="{left}" y1="{y}" x2="{right}" y2="{y}" stroke="{colour}"/>')
         out.append(f'<text x="{right + 5}" y="{y + 4}" fill="#666">{_end(net, line)}</text>')
     out.append("</g>")

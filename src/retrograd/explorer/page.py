@@ -15,6 +15,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from retrograd.isa.diagnostics import markup
+
 #: shows the recording of the page, from the step that the address names
 _BEGIN = """
 const wanted = /^#step=(\\d+)$/.exec(location.hash);
@@ -30,8 +32,7 @@ def page(document: dict[str, Any], title: str) -> str:
     style, script = found["explorer.css"], found["explorer.js"] + _BEGIN
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}"
     data = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
-    shown = {"policy": policy, "title": title.encode("utf-8", "replace").decode()}
-    escaped = {name: html.escape(text) for name, text in shown.items()}
+    escaped = {"policy": markup(policy), "title": markup(title)}
     template = Template(found["explorer.html"])
     return template.substitute(escaped, style=style, component=found["component.html"], script=script, data=data)
 

@@ -8,9 +8,9 @@ bracket are shortened.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from retrograd.figures.nesting import Jump, depth_of, jumps, mirrors
+from retrograd.isa.diagnostics import markup
 from retrograd.isa.encoding import write
 from retrograd.isa.program import Program
 
@@ -86,8 +86,8 @@ class _Picture:
         return "\n".join(
             [
                 f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
-                f"<title>{_escaped(title)}</title><desc>{_escaped(summary)}</desc><style>{_STYLE}</style>",
-                f'<text x="{self.left}" y="18">{_escaped(title)}</text><text class="faint" x="{self.left}" y="32" font-size="10">{_escaped(summary)}</text>',
+                f"<title>{markup(title)}</title><desc>{markup(summary)}</desc><style>{_STYLE}</style>",
+                f'<text x="{self.left}" y="18">{markup(title)}</text><text class="faint" x="{self.left}" y="32" font-size="10">{markup(summary)}</text>',
                 *body,
                 "</svg>",
                 "",
@@ -103,16 +103,16 @@ class _Picture:
                 continue
             i = self.program.instructions[pc]
             yield f'<text class="faint" x="{self.left + 36}" y="{y}" text-anchor="end">{pc}</text>'
-            yield f'<text x="{self.left + 48}" y="{y}">{_escaped(write(i))}</text>'
+            yield f'<text x="{self.left + 48}" y="{y}">{markup(write(i))}</text>'
             if pc in self.labels:
                 names = _cut(", ".join(self.labels[pc]), 20)
-                yield f'<text class="faint" x="{self.right - 8}" y="{y}" text-anchor="end">{_escaped(names)}</text>'
+                yield f'<text class="faint" x="{self.right - 8}" y="{y}" text-anchor="end">{markup(names)}</text>'
             span = self.program.source.span(pc)
             place = None if span is None else (span.file, span.line)
             if span is not None and place != shown:
                 text = (self.program.source.line(span) or "").strip()
                 x = self.right + self.brackets + 8
-                yield f'<text class="faint" x="{x}" y="{y}">{_escaped(_cut(f"{span.line}  {text}", 56))}</text>'
+                yield f'<text class="faint" x="{x}" y="{y}">{markup(_cut(f"{span.line}  {text}", 56))}</text>'
             shown = place
 
     def _arcs(self) -> Iterable[str]:
@@ -125,7 +125,9 @@ class _Picture:
         name = self.program.instructions[jump.source].opcode.name
         kind = "call" if jump.call else way
         path = f"M{edge} {y}H{x + 4}Q{x} {y} {x} {y + (4 if to > y else -4)}V{to + (-4 if to > y else 4)}Q{x} {to} {x + 4} {to}H{edge}m-5 -3l5 3l-5 3"
-        return f'<path class="{kind}" d="{path}"><title>{_escaped(f"{name}: {jump.source} → {jump.target}")}</title></path>'
+        return (
+            f'<path class="{kind}" d="{path}"><title>{markup(f"{name}: {jump.source} → {jump.target}")}</title></path>'
+        )
 
     def _bands(self) -> Iterable[str]:
         for m in self.mirrors:
@@ -136,7 +138,7 @@ class _Picture:
                 yield f'<rect class="{style}" x="{self.left + 40}" y="{top}" width="{x - self.left - 40}" height="{bottom - top}"/>'
             middle = (self.y(m.first) + self.y(m.last)) / 2, (self.y(m.partner_first) + self.y(m.partner_last)) / 2
             path = f"M{x} {middle[0]}h{_LANE - 4}V{middle[1]}h-{_LANE - 4}"
-            yield f'<path class="{style}" style="fill:none" d="{path}"><title>{_escaped(note)}</title></path>'
+            yield f'<path class="{style}" style="fill:none" d="{path}"><title>{markup(note)}</title></path>'
 
 
 def _rows(size: int, ends: set[int]) -> list[range]:
@@ -155,9 +157,3 @@ def _rows(size: int, ends: set[int]) -> list[range]:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _escaped(text: str) -> str:
-    """Text for XML, without the characters that XML does not have."""
-    plain = "".join(c if c.isprintable() else "\ufffd" for c in text)
-    return escape(plain.encode("utf-8", "replace").decode())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html as escape_html
 from typing import Any
 
 from retrograd.assembler.disassemble import disassemble
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.ir.printer import as_text
 from retrograd.functions.compilation import Compilable
-from retrograd.isa.diagnostics import RetrogradError
+from retrograd.isa.diagnostics import RetrogradError, markup
 
 #: lines of IR up to which a notebook shows it unfolded
 _SHOWN = 60
@@ -56,9 +55,9 @@ def assembly(compiled: Compiled) -> str:
 
 def html(function: Compilable) -> str:
     """Signature, documentation, and the IR that a call of the function runs."""
-    out = [f"<div><code><b>{escape_html.escape(function.signature)}</b></code>"]
+    out = [f"<div><code><b>{markup(function.signature)}</b></code>"]
     if function.__doc__:
-        out.append(f"<p>{escape_html.escape(function.__doc__.strip())}</p>")
+        out.append(f"<p>{markup(function.__doc__.strip(), lines=True)}</p>")
     compiled = _default(function)
     if compiled is not None:
         text = as_text(compiled.module)
@@ -66,8 +65,8 @@ def html(function: Compilable) -> str:
         opened = " open" if text.count("\n") <= _SHOWN else ""
         types = ", ".join(f"{a.name}: {a.type}" for a in compiled.arguments)
         label = f"{size} instructions for {types}; {compiled.format}, {_shown(compiled.options)}"
-        out.append(f"<details{opened}><summary>{escape_html.escape(label)}</summary>")
-        out.append(f"<pre>{escape_html.escape(text)}</pre></details>")
+        out.append(f"<details{opened}><summary>{markup(label)}</summary>")
+        out.append(f"<pre>{markup(text, lines=True)}</pre></details>")
     return "\n".join([*out, "</div>"])
 
 

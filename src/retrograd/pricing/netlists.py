@@ -10,7 +10,7 @@ from typing import Any
 from retrograd.hdl.irreversible.levels import levels_of as in_levels
 from retrograd.hdl.irreversible.network import Network
 from retrograd.hdl.reversible.circuit import Circuit
-from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.diagnostics import Diagnostic, InputError, printable
 from retrograd.netlists.function_netlists import FunctionNetlist
 from retrograd.presentation.tables import columns
 from retrograd.pricing.report import bits_text, energy_text, program_text, total_text
@@ -83,7 +83,8 @@ class NetlistEnergy:
                 rows.append([item.cause, item.label, f"{item.count:.6g}", energy_text(item.energy), bits])
         rows.append(["netlist, in all", "", "", program_text(p), bits_text(p.program, p.temperature)])
         rows.append(["with cooling", "", "", total_text(p), ""])
-        head = f"{self.name}: {self.levels} levels{time}\n{t.id} {t.version}, {p.temperature:g} K{clock}: {t.title}"
+        text = f"{self.name}: {self.levels} levels{time}\n{t.id} {t.version}, {p.temperature:g} K{clock}: {t.title}"
+        head = printable(text, lines=True)
         whys = dict.fromkeys(
             f"{item.label}: {item.energy.why}"
             for item in p.items

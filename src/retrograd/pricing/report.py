@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from retrograd.figures.nesting import undone
+from retrograd.isa.diagnostics import markup, printable
 from retrograd.isa.encoding import write
 from retrograd.presentation.tables import columns
 from retrograd.simulator.energy.attribution import ADDRESS, FRAME, SourceLine, by_function, by_line
@@ -144,7 +144,7 @@ class EnergyReport:
             level = "" if self.uncomputing_level is None else f"uncomputing level {self.uncomputing_level:.3f}"
             what = f"{self.baseline.retired} instructions, {self.baseline.erased_bits} bits erased; {level}"
             rows.append(["in erase mode", "", what])
-        return f"{self.name}, {c.format}; engine: {self.engine}\n" + columns(rows, right=(1,))
+        return f"{printable(self.name)}, {c.format}; engine: {self.engine}\n" + columns(rows, right=(1,))
 
     def _table(self) -> str:
         return f"{self._heading()}\n" + columns(self._rows(), right=(2,))
@@ -152,7 +152,7 @@ class EnergyReport:
     def _heading(self) -> str:
         t = self.price.technology
         clock = "" if self.price.frequency is None else f", {with_prefix(self.price.frequency, 'Hz')}"
-        return f"{t.id} {t.version}, {self.price.temperature:g} K{clock}: {t.title}"
+        return printable(f"{t.id} {t.version}, {self.price.temperature:g} K{clock}: {t.title}")
 
     def _rows(self) -> list[list[str]]:
         p = self.price
@@ -250,11 +250,11 @@ class EnergyReport:
 
     def _repr_html_(self) -> str:
         cells = self._rows()
-        head = "".join(f"<th>{html.escape(c)}</th>" for c in cells[0])
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in cells[1:])
-        counted = html.escape(self._counted())
+        head = "".join(f"<th>{markup(c)}</th>" for c in cells[0])
+        body = "".join("<tr>" + "".join(f"<td>{markup(c)}</td>" for c in row) + "</tr>" for row in cells[1:])
+        counted = markup(self._counted(), lines=True)
         return (
-            f"<div><pre>{counted}</pre><p>{html.escape(self._heading())}</p>"
+            f"<div><pre>{counted}</pre><p>{markup(self._heading())}</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )
 

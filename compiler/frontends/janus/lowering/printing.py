@@ -24,6 +24,7 @@ from retrograd.compiler.ir.statements import External, Kind, Operand, Var
 from retrograd.compiler.language.types import ScalarType, StackType
 from retrograd.compiler.language.values import MeasuredArray, Scalar, StackValue
 from retrograd.compiler.language.values import Value as Watched
+from retrograd.isa.diagnostics import printable
 from retrograd.isa.words import Format
 
 
@@ -45,7 +46,7 @@ class _Output:
 
     def __call__(self, names: dict[str, Any]) -> None:
         line = "".join(i.prefix + shown(i.convert(names[i.key])) for i in self.items)
-        sys.stdout.write(f"{line}{self.last}\n")
+        sys.stdout.write(printable(f"{line}{self.last}\n", lines=True))
 
 
 @dataclass(frozen=True)

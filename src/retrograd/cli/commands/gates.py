@@ -12,7 +12,7 @@ from retrograd.cli.files import read_bytes
 from retrograd.cli.functions import is_function, load_function
 from retrograd.cli.options import Parser, fail, figures_of, integer
 from retrograd.cli.report import print_json
-from retrograd.isa.diagnostics import nearest
+from retrograd.isa.diagnostics import nearest, printable
 from retrograd.isa.files import check_output, write_file
 from retrograd.isa.words import Format, FormatError
 from retrograd.presentation.tables import columns
@@ -144,7 +144,7 @@ def _show(options: argparse.Namespace) -> int:
     rows += [[f"x with {k} controls", str(n)] for k, n in controls.items()]
     print(columns(rows, right=[1]))
     if result is not None:
-        print("\n".join(f"{name} = {bit}" for name, bit in result.items()))
+        print("\n".join(f"{printable(name)} = {bit}" for name, bit in result.items()))
     return OK
 
 
@@ -255,6 +255,6 @@ def _check(options: argparse.Namespace) -> int:
     elif found is None:
         print("equivalent")
     else:
-        ones = " ".join(name for name, bit in found.items() if bit) or "none"
+        ones = " ".join(printable(name) for name, bit in found.items() if bit) or "none"
         print(f"NOT EQUIVALENT: they differ where the lines that are 1 are: {ones}")
     return OK if found is None else WRONG

@@ -7,6 +7,7 @@ import sys
 
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail
+from retrograd.isa.diagnostics import printable
 from retrograd.isa.files import write_file
 
 
@@ -30,7 +31,7 @@ def execute(options: argparse.Namespace) -> int:
 
     text = program_text(inverted(read_janus(options.program, options.dialect), main=not options.jana))
     if options.output is None:
-        sys.stdout.write(text)
+        sys.stdout.write(printable(text, lines=True))
     else:
         write_file(options.output, text)
     return OK

@@ -17,7 +17,7 @@ from retrograd.debugger.places import Place
 from retrograd.debugger.saved_state import save_state
 from retrograd.debugger.session import Event, Session
 from retrograd.debugger.variables import UNSETTLED, UNSETTLED_NOTE, Variable, is_among, unsettled_names
-from retrograd.isa.diagnostics import RetrogradError, nearest
+from retrograd.isa.diagnostics import RetrogradError, nearest, printable
 from retrograd.isa.encoding import write as write_instruction
 from retrograd.presentation.tables import columns
 from retrograd.simulator.energy.attribution import by_line
@@ -34,6 +34,11 @@ _SHORT = {
 _LISTED = 5
 #: elements of an array that `info` shows
 _ELEMENTS = 8
+
+
+def say(text: str) -> None:
+    """Print a text with names and lines of the program in it."""
+    print(printable(text, lines=True))
 
 
 class Interpreter:
@@ -112,22 +117,22 @@ class Interpreter:
 
     def _stopped(self, event: Event) -> None:
         if event.breakpoint is not None:
-            print(f"breakpoint {event.breakpoint.number}, {event.breakpoint.text}")
+            say(f"breakpoint {event.breakpoint.number}, {event.breakpoint.text}")
         elif event.write is not None:
-            print(f"{event.write.place}: {self._change(event.write)}")
+            say(f"{event.write.place}: {self._change(event.write)}")
         elif event.trap is not None:
-            print(f"trap {event.trap.diagnostics[0].code}: {event.trap.diagnostics[0].message}")
+            say(f"trap {event.trap.diagnostics[0].code}: {event.trap.diagnostics[0].message}")
         elif event.reason in ("end", "beginning"):
-            print(f"the {event.reason} of the run")
+            say(f"the {event.reason} of the run")
         self._here()
 
     def _here(self) -> None:
         session = self.session
         program = session.machine.program
         if 0 <= session.pc < len(program.code):
-            print(f"step {session.position}, {self._located(session.pc)}")
+            say(f"step {session.position}, {self._located(session.pc)}")
         else:
-            print(f"step {session.position}, pc {session.pc}, outside of the code")
+            say(f"step {session.position}, pc {session.pc}, outside of the code")
 
     def _located(self, pc: int) -> str:
         program = self.session.machine.program
@@ -141,7 +146,7 @@ class Interpreter:
 
     def _turn(self, text: str) -> None:
         self.session.turn()
-        print("the run goes backward" if self.session.machine.direction < 0 else "the run goes forward")
+        say("the run goes backward" if self.session.machine.direction < 0 else "the run goes forward")
         self._here()
 
     def _until(self, text: str) -> None:
@@ -155,11 +160,11 @@ class Interpreter:
     def _break(self, text: str) -> None:
         where, found, condition = text.partition(" if ")
         made = self.session.break_at(where.strip(), condition if found else None)
-        print(f"breakpoint {made.number} at {', '.join(f'pc {pc}' for pc in sorted(made.addresses))}")
+        say(f"breakpoint {made.number} at {', '.join(f'pc {pc}' for pc in sorted(made.addresses))}")
 
     def _watch(self, text: str) -> None:
         made = self.session.watch(text)
-        print(f"watch {made.number} of {made.place}")
+        say(f"watch {made.number} of {made.place}")
 
     def _delete(self, text: str) -> None:
         if not self.session.delete(integer(text, "delete", 0)):
@@ -175,7 +180,7 @@ class Interpreter:
 
     def _print(self, text: str) -> None:
         mark = f" {UNSETTLED_NOTE}" if is_among(text.strip(), unsettled_names(self.session.machine)) else ""
-        print(f"{text} = {shown(self.session.evaluate(text))}{mark}")
+        say(f"{text} = {shown(self.session.evaluate(text))}{mark}")
 
     def _set(self, text: str) -> None:
         name, equals, value = text.partition("=")
@@ -189,10 +194,10 @@ class Interpreter:
         place = self.session.place(text)
         cause = self.session.why(place)
         for found in cause.writes:
-            print(self._write(found))
+            say(self._write(found))
         if cause.initial:
             last = self._source_of(cause.writes[-1]) if cause.writes else text
-            print(f"{last} holds its value since the beginning")
+            say(f"{last} holds its value since the beginning")
 
     def _source_of(self, write: Write) -> str:
         return f"the place that step {write.step} exchanged into {write.place}"
@@ -203,19 +208,19 @@ class Interpreter:
     def _last_write(self, text: str) -> None:
         place: Place = self.session.place(text)
         found = self.session.last_write(place)
-        print(f"{text} holds its value since the beginning" if found is None else self._write(found))
+        say(f"{text} holds its value since the beginning" if found is None else self._write(found))
 
     def _backtrace(self, text: str) -> None:
         frames, whole = self.session.frames()
         for number, frame in enumerate(frames):
-            print(f"#{number} {frame.procedure or 'the program'}, {self._located(frame.pc)}")
+            say(f"#{number} {frame.procedure or 'the program'}, {self._located(frame.pc)}")
         if not whole:
-            print("older calls lie too far back")
+            say("older calls lie too far back")
 
     def _list(self, text: str) -> None:
         pc, program = self.session.pc, self.session.machine.program
         for at in range(max(pc - _LISTED, 0), min(pc + _LISTED + 1, len(program.code))):
-            print(f"{'→' if at == pc else ' '} {self._located(at)}")
+            say(f"{'→' if at == pc else ' '} {self._located(at)}")
 
     def _info(self, text: str) -> None:
         machine = self.session.machine
@@ -231,12 +236,12 @@ class Interpreter:
             ]  # fmt: skip
             if not machine.cotangents:
                 rows = [[row[0], row[1], *row[3:]] for row in rows]
-            print(columns(rows, right=(1, 2) if machine.cotangents else (1,)))
-            print(f"{UNSETTLED_NOTE}\n" if any(v.unsettled for v in found) else "")
-        print(registers_table(machine))
+            say(columns(rows, right=(1, 2) if machine.cotangents else (1,)))
+            say(f"{UNSETTLED_NOTE}\n" if any(v.unsettled for v in found) else "")
+        say(registers_table(machine))
         memory = memory_table(machine)
         if memory:
-            print("\n" + memory)
+            say("\n" + memory)
 
     def _first(self, value: object, variable: Variable) -> str:
         """A value; of a large array the first elements."""
@@ -251,7 +256,7 @@ class Interpreter:
     def _counts(self, text: str) -> None:
         found = self.session.counts()
         energy = f"{self._energy(found)} by {self.prices.technology.id}"
-        print(f"{self.session.position} steps, {found.erased_bits} bits erased, {found.cycles} cycles, {energy}")
+        say(f"{self.session.position} steps, {found.erased_bits} bits erased, {found.cycles} cycles, {energy}")
         lines = by_line(found)
         if lines:
             rows = [["line", "steps", "bits erased", "cycles", "energy"]]
@@ -259,7 +264,7 @@ class Interpreter:
                 [str(line), f"{n.retired}", f"{n.erase_bits}", f"{n.cycles}", self._energy(n)]
                 for line, n in lines.items()
             ]
-            print(columns(rows, right=(1, 2, 3, 4)))
+            say(columns(rows, right=(1, 2, 3, 4)))
 
     def _energy(self, counts: Counts) -> str:
         energy = self.prices.price(counts).program
@@ -269,8 +274,8 @@ class Interpreter:
         save_state(text, self.session.machine, self.session.position)
 
     def _help(self, text: str) -> None:
-        print("\n".join(summary for _, summary in self.commands.values()))
-        print("short: " + ", ".join(f"{short} {name}" for short, name in _SHORT.items()))
+        say("\n".join(summary for _, summary in self.commands.values()))
+        say("short: " + ", ".join(f"{short} {name}" for short, name in _SHORT.items()))
 
 
 class Prompt(cmd.Cmd):
@@ -284,7 +289,7 @@ class Prompt(cmd.Cmd):
 
     def onecmd(self, line: str) -> bool:
         if line == "EOF":
-            print()
+            say("")
             return True
         if not line.strip():
             return self.emptyline()
