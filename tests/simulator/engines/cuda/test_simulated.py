@@ -12,6 +12,8 @@ import pytest
 
 FOLDER = Path(__file__).parent / "simulated"
 FILES = sorted(path.name for path in FOLDER.glob("test_*.py"))
+#: files of the default tier, whose tests take a few seconds: kernels of batches, and of single runs
+QUICK = ["test_borrowed_arrays.py", "test_single_runs.py"]
 
 needs_numba_cuda = pytest.mark.skipif(
     importlib.util.find_spec("numba_cuda") is None,
@@ -37,13 +39,23 @@ def run(file: str, tier: str, environment: dict[str, str] | None = None) -> subp
     return subprocess.run(command, capture_output=True, text=True, check=False, env=there)
 
 
-@pytest.mark.share(0)
-@needs_numba_cuda
-@pytest.mark.parametrize("file", FILES)
-def test_under_the_simulator(file: str) -> None:
+def check_under_the_simulator(file: str) -> None:
     done = run(file, "not slow")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
+
+
+@needs_numba_cuda
+@pytest.mark.parametrize("file", QUICK)
+def test_under_the_simulator(file: str) -> None:
+    check_under_the_simulator(file)
+
+
+@pytest.mark.share(0)
+@needs_numba_cuda
+@pytest.mark.parametrize("file", [file for file in FILES if file not in QUICK])
+def test_others_under_the_simulator(file: str) -> None:
+    check_under_the_simulator(file)
 
 
 @pytest.mark.slow
