@@ -207,6 +207,20 @@ def test_without_another_process_a_thread_compiles(empty: None, monkeypatch: pyt
     assert len(background().compile(lambda: MODULE, 1).result(60)) > 100
 
 
+@pytest.mark.parametrize(("name", "value"), [("executable", ""), ("executable", None), ("frozen", True)])
+def test_what_is_no_interpreter_is_not_started(
+    empty: None, monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    """Also the executable of a frozen application: it would run the application again."""
+    started: list[object] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **_: started.append(arguments))
+    monkeypatch.setattr(sys, name, value, raising=False)
+    assert len(background().compile(lambda: MODULE, 1).result(60)) > 100
+    with pytest.raises(BackgroundError, match="no process"):
+        background().run(lambda: "module", "").result(60)
+    assert not started
+
+
 def test_another_compiler_runs_a_program_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     program = "from retrograd.simulator.engines.llvm.background import answer; answer({})"
     other = background("other")
