@@ -165,6 +165,33 @@ def test_a_fault_is_told(fault: str) -> None:
     assert GOOD.replace(old, new, 1).splitlines()[found.span.line - 1] == line
 
 
+def emptied(text: str) -> Iterator[tuple[str, str]]:
+    """(a table, the text with that table empty), for each table of a text, those included that only hold tables."""
+    blocks = re.split(r"(?m)^(?=\[)", text)
+    heads = ["", *(re.match(r"\[+([\w.]+)", block)[1] for block in blocks[1:])]  # type: ignore[index]
+    for k, head in enumerate(heads):
+        if not head or blocks[k].startswith("[["):
+            continue
+        for depth in range(head.startswith("charge.") + 1, head.count(".") + 2):
+            table = ".".join(head.split(".")[:depth])
+            if f"{heads[k - 1]}.".startswith(f"{table}."):
+                continue
+            end = next((i for i in range(k, len(heads)) if not f"{heads[i]}.".startswith(f"{table}.")), len(heads))
+            yield table, "".join([*blocks[:k], f"[{table}]\n", *blocks[end:]])
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_table_that_is_empty_is_refused(name: str) -> None:
+    """In every model, for every table: figures, cells, gates and their levels."""
+    source = files("retrograd.simulator.energy").joinpath("models", f"{name}.toml").read_text(encoding="utf-8")
+    found = dict(emptied(source))
+    assert {"temperature", "frequency"} & found.keys()
+    for table, text in found.items():
+        error = refused(text)
+        assert error.code == "RG1104", table
+        assert error.diagnostics[0].line == f"[{table}]"
+
+
 def test_the_fault_is_shown_in_the_right_table() -> None:
     """Of two keys alike, that in the table that is wrong."""
     text = GOOD.replace("high = 120", "high = 99")

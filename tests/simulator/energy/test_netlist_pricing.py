@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import partial
+from itertools import product
 
 import pytest
 from retrograd.isa.diagnostics import InputError
@@ -65,6 +67,19 @@ def test_peres_gates() -> None:
     assert pair.timed({}, peres=True).kinds == {"Peres": 1}
     assert pair.timed({}).kinds == {"Toffoli": 1, "CNOT": 1}
     assert shape(TOFFOLI, ((2,), (0,))).timed({}, peres=True).kinds == {"Toffoli": 1, "CNOT": 1}
+
+
+@pytest.mark.parametrize("length", range(5))
+def test_peres_gates_stand_for_all_gates(length: int) -> None:
+    """A Peres gate is a Toffoli and a CNOT gate: with both in its place, the kinds are as without Peres gates."""
+    pairs = 0
+    for gates in product((TOFFOLI, CNOT, X, FREDKIN, ((2,), (0,))), repeat=length):
+        found = Counter(shape(*gates).timed({}, peres=True).kinds)
+        peres = found.pop("Peres", 0)
+        found.update({"Toffoli": peres, "CNOT": peres} if peres else {})
+        assert found == shape(*gates).timed({}).kinds, gates
+        pairs += peres
+    assert bool(pairs) == (length > 1)
 
 
 def test_reversible_gates_of_aqfp_by_hand() -> None:
