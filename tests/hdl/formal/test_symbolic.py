@@ -283,6 +283,40 @@ def test_an_operator_is_the_solvers(operator: str) -> None:
         assert z3.simplify(z3.substitute(solved(term), *told)).as_long() == known, (x, y)
 
 
+@pytest.mark.parametrize("operator", ["extended", "concatenation", "if", "~", "s<", "s<=", "s>>", "<<", "*", "-"])
+@pytest.mark.parametrize("widths", [(2, 4), (3, 3), (4, 2)])
+def test_known_words_of_several_widths(operator: str, widths: tuple[int, int]) -> None:
+    """The result on known words is that of the solver on all words, also where operands and result have different widths."""
+    x, y = (unknown(name, width) for name, width in zip("xy", widths, strict=True))
+    match operator:
+        case "extended":
+            width, given, widths = 5, (x,), widths[:1]
+            term = terms.extended(x, width, True)
+        case "concatenation":
+            width, given = sum(widths), (y, x)
+            term, widths = terms.joined([(x, widths[0]), (y, widths[1])]), widths[::-1]
+        case "~":
+            width, given, widths = widths[0], (x,), widths[:1]
+            term = terms.apply("~", width, list(widths), [x])
+        case "if":
+            bit = unknown("z", 1)
+            x, y = (terms.term(terms.extended(z, 4), 4) for z in (x, y))
+            width, given, widths = 4, (bit, x, y), (1, 4, 4)
+            term = terms.choice(bit, x, y, 4)
+        case _:
+            shift = operator in ("<<", "s>>")
+            given = (x, y) if shift else tuple(terms.term(terms.extended(z, 4), 4) for z in (x, y))
+            widths = widths if shift else (4, 4)
+            width = 1 if operator in RELATIONS else widths[0]
+            term = terms.apply(operator, width, list(widths), list(given))
+    for words in product(*(range(1 << width) for width in widths)):
+        told = [(solved(z), z3.BitVecVal(word, w)) for z, word, w in zip(given, words, widths, strict=True)]
+        found = terms.known_result(operator, width, widths, words)
+        solver = z3.Solver()
+        solver.add(*(a == b for a, b in told))
+        assert solver.check(solved(terms.term(term, width)) != found) == z3.unsat, words
+
+
 @pytest.mark.share(0)
 @settings(max_examples=300)
 @given(words(), bits(), st.integers(0, 31), st.integers(0, 31))

@@ -7,15 +7,16 @@ import random
 from dataclasses import replace
 
 import pytest
+from retrograd.hdl.reversible.builder import TRUE, Builder
 from retrograd.hdl.reversible.circuit import Circuit
 from retrograd.hdl.reversible.counts import count
-from retrograd.hdl.reversible.lowering import lower
+from retrograd.hdl.reversible.lowering import lower, lower_operation
 from retrograd.hdl.reversible.strategies import Strategy
 from retrograd.hdl.reversible.verification import disagreement
 from retrograd.isa.derivatives.adjoint import NoDerivative, lift
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.entries import Opcode
-from retrograd.isa.expr import nodes
+from retrograd.isa.expr import OPERATIONS, Expr, evaluate, nodes, place
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -74,6 +75,32 @@ def test_all_words_of_every_instruction_at_4_bits(opcode: Opcode) -> None:
     for strategy in STRATEGIES:
         circuit = lower(opcode, w, strategy=strategy, trap=True)
         assert disagreement(circuit, opcode, w, all_words(circuit, w)) is None
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize(
+    ("operation", "scale"),
+    [
+        *(("mulshift", s) for s in range(9)), *(("mulround", s) for s in range(8)), *(("divshift", s) for s in range(-4, 5)),
+        *(("divround", s) for s in range(-4, 4)), *(("sqrtround", s) for s in range(5)),
+    ],
+)  # fmt: skip
+def test_every_scale_of_an_operation(operation: str, scale: int) -> None:
+    """All words of 4 bits, also for scales that no instruction has."""
+    w = Format(4, 2)
+    names = ("a", "b")[: OPERATIONS[operation][0]]
+    tree = Expr(operation, tuple(place(name) for name in names), scale)
+    b = Builder()
+    given = {name: tuple(b.inputs(4)) for name in names}
+    found = tuple(lower_operation(b, w, tree, list(given.values())))
+    # A constant bit of the result is no line.
+    lines = {i: bit for i, bit in enumerate(found) if bit >= 0}
+    circuit = Circuit(b.lines, tuple(b.gates), given, {"d": tuple(lines.values())}, tuple(range(b.lines)))
+    for words in all_words(circuit, w):
+        bits = circuit.run(words)["d"]
+        result = sum(1 << i for i, bit in enumerate(found) if bit == TRUE)
+        result += sum((bits >> n & 1) << i for n, i in enumerate(lines))
+        assert result == evaluate(tree, w, words), words
 
 
 #: the first opcode of every function, since the others differ in the update only
