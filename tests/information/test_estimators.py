@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrograd.information import estimators
 from retrograd.information.estimators import conditional, entropy_of, labels, numbered, total
 
 
@@ -49,6 +51,24 @@ def test_estimate_and_error_are_those_of_the_formulas(samples: list[int]) -> Non
     n, mean = len(samples), math.fsum(without) / len(samples)
     jackknife = math.sqrt((n - 1) / n * sum((x - mean) ** 2 for x in without))
     assert total([found]).error == pytest.approx(jackknife, abs=1e-9)
+
+
+def partitions(n: int, most: int) -> Iterator[list[int]]:
+    """The ways to write n as a sum of numbers up to `most`."""
+    if not n:
+        yield []
+    for first in range(min(n, most), 0, -1):
+        yield from ([first, *rest] for rest in partitions(n - first, first))
+
+
+@pytest.mark.parametrize("n", range(1, 13))
+def test_few_samples(n: int) -> None:
+    """All numbers of occurrences that n samples can have: also those in which each unseen value has the share 0 (A = 1)."""
+    for counts in partitions(n, n):
+        samples = [k for k, count in enumerate(counts) for _ in range(count)]
+        numbers, of_counts = np.unique(counts, return_counts=True)
+        found = estimators.chao_wang_jost(numbers, of_counts)
+        assert found == pytest.approx(chao_wang_jost(samples), rel=1e-9, abs=1e-12), counts
 
 
 @pytest.mark.parametrize(
