@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from retrograd.assembler.image import from_image
+from retrograd.isa.diagnostics import InputError
 
+from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, OK, TRAPPED
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -148,6 +150,22 @@ def test_wrong_input(cli: Cli, arguments: tuple[str, ...], found: str) -> None:
     assert (code, out) == (BAD_INPUT, "")
     assert found in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("power", [52, 53, 54, 55, 60, 62])
+@pytest.mark.parametrize("shape", ["[1.5, {}]", "[{}, 1.5]", "[[1.5, 2], [3, {}]]"])
+def test_an_integer_beside_real_numbers_is_exact_or_refused(shape: str, power: int) -> None:
+    """An array of both has float64s. Alone the integers are exact."""
+    for value in (sign * ((1 << power) + more) for sign in (1, -1) for more in range(-3, 4)):
+        text = shape.format(value)
+        if int(float(value)) == value:
+            (array,), _ = parse_arguments([text])
+            assert float(value) in array.ravel().tolist()
+        else:
+            with pytest.raises(InputError, match=r"RG0510.*would be rounded"):
+                parse_arguments([text])
+        (alone,), _ = parse_arguments([f"[{value}]"])
+        assert [int(x) for x in alone] == [value]
 
 
 def test_images_run_like_the_function(cli: Cli) -> None:

@@ -129,6 +129,24 @@ def test_types_in_and_out(outcome: Outcome, folder: Path, kind: str) -> None:
     assert (folder / "out.dat").read_bytes() == FILES[kind]
 
 
+@pytest.mark.parametrize(("kind", "bits"), [(k, int(k[1:3])) for k in FILES if k[0] == "u" and k[1:3] != "64"])
+def test_a_word_that_a_type_cannot_hold_is_refused(
+    outcome: Outcome, cli: Cli, folder: Path, kind: str, bits: int
+) -> None:
+    """The largest word comes back, and the next one is refused, at its place."""
+    for word in ((1 << bits) - 1, 1 << bits, -1):
+        (folder / "in.txt").write_text(f"0 {word}")
+        ran = cli("run", "add.rga", "--mem", "in.txt", "--out", f"0:2=out.dat,{kind}")
+        if word == (1 << bits) - 1:
+            assert ran[0] == OK
+            assert outcome("add.rga", "--mem", f"out.dat,{kind}")["memory"]["nonzero"]["1"] == word
+            (folder / "out.dat").unlink()
+        else:
+            whole = word & (1 << 64) - 1
+            assert f"word 1 is {whole}, more than the {bits} bits of {kind}" in refused(ran, "RG0504")
+            assert not (folder / "out.dat").exists()
+
+
 @pytest.mark.parametrize(
     ("kind", "size"), [("u16", 2), ("u16be", 2), ("u32", 4), ("u32be", 4), ("u64be", 8), ("word", 8)]
 )
