@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from retrograd.compiler.frontends.python.statements import iterables, loops
 from retrograd.simulator.machine import Stop
 
 import retrograd as rg
@@ -95,6 +96,32 @@ def f(s: Array[int, 20], p: int, n: int, a: Array[int, 4], b: Array[int, 4]):
             assert out.p == len(items)
             back = (~g)(*out)
             assert (back.s.tolist(), back.p) == ([0] * 20, 0)
+
+
+@pytest.mark.parametrize(
+    ("through", "copied"),
+    [
+        ("WEIGHTS", True), ("WEIGHTS.tolist()", True), ("reversed(WEIGHTS.tolist())", True), ("enumerate(WEIGHTS.tolist())", True),
+        ("zip(range(4), WEIGHTS.tolist())", True), ("zip(WEIGHTS.tolist(), WEIGHTS.tolist())", True),
+        ("enumerate(zip(range(4), WEIGHTS.tolist()))", True),
+        ("range(4)", False), ("reversed(range(4))", False), ("enumerate(range(4))", False), ("zip(range(4), range(1, 5))", False),
+        ("enumerate(zip(range(4), range(4)))", False), ("zip(a, b)", False),
+    ],
+)  # fmt: skip
+def test_copies_of_a_body_are_limited(monkeypatch: pytest.MonkeyPatch, through: str, copied: bool) -> None:
+    """One for each constant, and a loop for the others; here the most is 3 in place of 10,000."""
+    text = f"@reversible\ndef f(y: int, a: Array[int, 4], b: Array[int, 4]):\n    for k in {through}:\n        y += 1\n"
+    if not through.startswith(("range", "reversed", "WEIGHTS")):
+        text = text.replace("for k in", "for j, (i, k) in" if "enumerate(z" in through else "for j, k in")
+    arguments = 0, [0] * 4, [0] * 4
+    assert compiled(text)(*arguments).y == 4
+    for module in (iterables, loops):
+        monkeypatch.setattr(module, "MOST_COPIES", 3)
+    if copied:
+        with pytest.raises(rg.CompileError, match="RG0720"):
+            compiled(text)(*arguments)
+    else:
+        assert compiled(text)(*arguments).y == 4
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import cmath
+import linecache
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -258,6 +260,17 @@ def test_structs_with_methods_are_complex_numbers_too():
     assert isinstance(done.z, Complex)
     assert complex(done.z) == -1 - 6j
     assert g(0j, 1 + 2j).y == -1 - 6j + 2 * (3 + 2j)
+
+
+@pytest.mark.parametrize("arguments", ["1", "w", "x=1", "1, 2", "*()", "**{}"])
+def test_conjugate_takes_no_arguments(arguments: str) -> None:
+    """As in Python."""
+    text = f"@reversible\ndef f(z: complex, w: complex):\n    z += w.conjugate({arguments})\n"
+    names: dict[str, Any] = {"reversible": reversible}
+    linecache.cache["conjugates.py"] = (len(text), None, text.splitlines(keepends=True), "conjugates.py")
+    exec(compile(text, "conjugates.py", "exec"), names)
+    with pytest.raises(rg.CompileError):
+        names["f"](0j, 1j)
 
 
 def test_a_size_neither_overflows_nor_loses_digits():
