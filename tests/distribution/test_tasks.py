@@ -223,3 +223,29 @@ def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     Client.status = "connecting"
     with pytest.raises(InputError, match=r"RG1502.*is connecting"):
         list(distribute(square, [1], Distribution(Client())))
+
+
+def test_a_cluster_that_has_no_threads_yet_gets_its_tasks() -> None:
+    """An adaptive cluster starts workers for the tasks that wait."""
+
+    class Client:
+        status = "running"
+        submit = None
+
+        def __init__(self, pool: Executor) -> None:
+            self.pool, self.asked = pool, 0
+
+        def scheduler_info(self) -> dict[str, Any]:
+            self.asked += 1
+            assert self.asked < 100, "no task is given to the cluster"
+            return {"address": "tcp://here:1", "workers": {"tcp://here:2": {}}}
+
+        def nthreads(self) -> dict[str, int]:
+            return {}
+
+        def get_executor(self, **_: Any) -> Executor:
+            return self.pool
+
+    with ThreadPoolExecutor(1) as pool:
+        found = dict(distribute(square, range(5), Distribution(Client(pool))))
+    assert found == {n: n * n for n in range(5)}
