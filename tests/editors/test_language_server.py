@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -139,6 +140,27 @@ def test_includes(tmp_path: Path) -> None:
     assert place is not None
     assert (Path(place.file).name, place.line, place.start) == ("names.rga", 0, 5)
     assert document.symbols == []
+
+
+def test_a_page_has_the_instructions_of_its_own_line(tmp_path: Path) -> None:
+    """Each instruction of the text stands on the page of its line, and on no other; a file included has the same line numbers."""
+    (tmp_path / "twice.rga").write_text("proc other, r9\n" + " add r7, 1\n" * 12 + "endproc\n")
+    path = tmp_path / "p.rga"
+    document = Document(f'.include "twice.rga"\n{TEXT}', str(path), path)
+    program = document.program
+    assert program is not None
+    rows: list[int] = []
+    for number, line in enumerate(document.lines):
+        pages = {document.hover(number, column) or "" for column in range(len(line))}
+        of_line = {int(pc) for page in pages for pc in re.findall(r"(?m)^\| (\d+) \|", page)}
+        rows += sorted(of_line)
+        spans = [program.source.span(pc) for pc in of_line]
+        assert all(span is not None and (span.file, span.line) == (str(path), number + 1) for span in spans), line
+    inside = [
+        span is not None and span.file == str(path) for span in map(program.source.span, range(len(program.code)))
+    ]
+    assert rows == [pc for pc, own in enumerate(inside) if own]
+    assert not all(inside)
 
 
 def test_any_text_is_analysed() -> None:
