@@ -18,6 +18,7 @@ from retrograd.simulator.energy.counting import counts_of
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg
+from retrograd import Array, fixed
 from retrograd.explorer.document import UNCHANGED, WHOLE_CODE
 from retrograd.explorer.page import page
 from tests.debugger.test_session import CALLS, SUM
@@ -121,6 +122,49 @@ def test_large_programs_and_memories_are_shortened() -> None:
     assert document["unlisted"] == UNCHANGED
     assert len(document["code"]) == WHOLE_CODE + 5
     assert sum(c is not None for c in document["code"]) < 30
+
+
+@pytest.mark.parametrize("length", [1, 64, 65, 100])
+def test_64_elements_of_an_array_are_shown(length: int) -> None:
+    """Of a matrix, too, and of each of several arrays. The length is the whole one."""
+
+    @rg.reversible
+    def f(y: fixed, x: Array[fixed, "n"], m: Array[fixed, "n", 2]) -> None:
+        y += x[0] + m[0, 1]
+
+    document = rg.explore(f, 0.0, [1.0] * length, [[1.0, 2.0]] * length).as_dict()
+    found = {a["name"]: (a["length"], len(a["places"])) for a in document["arrays"]}
+    assert found == {"x": (length, min(length, 64)), "m": (2 * length, min(2 * length, 64))}
+    assert all(place >= 0 for a in document["arrays"] for place in a["places"])
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 5])
+def test_256_words_that_never_change_are_listed(more: int) -> None:
+    machine = Machine(assemble("start\n finish"), memory=300)
+    machine.memory[: 256 + more] = [7] * (256 + more)
+    document = rg.explore(machine).as_dict()
+    assert document["unlisted"] == max(0, more)
+    assert len(places(document, "m")) == 256 + min(0, more)
+
+
+@pytest.mark.parametrize("length", [3999, 4000, 4001])
+def test_programs_up_to_4000_instructions_are_listed_whole(length: int) -> None:
+    body = " add r2, 1\n" * (length - 6)
+    text = f"start\n add r1, 1\nnear: goto.ne r1, r0, far\n{body} add r3, 1\nfar: from.ne r1, r0, near\n finish"
+    document = rg.explore(assemble(text)).as_dict()
+    assert len(document["code"]) == length
+    assert (None in document["code"]) == (length > 4000)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_integers_are_numbers_up_to_2_to_the_53(sign: int) -> None:
+    """Larger ones are text: JavaScript would round them."""
+    machine = Machine(assemble("start\n finish"))
+    words = [sign * word for word in ((1 << 53) - 1, 1 << 53, (1 << 53) + 1)]
+    for number, word in enumerate(words, 1):
+        machine.registers[number] = word & (1 << 64) - 1
+    found = [place["start"] for place in rg.explore(machine).as_dict()["places"]]
+    assert found == [*words[:2], str(words[2])]
 
 
 def test_large_words_are_text() -> None:
