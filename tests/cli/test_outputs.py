@@ -258,6 +258,7 @@ ALLOWED = {
     "hdl/simulation/amaranth_simulator.py": {"write_vcd"},
     "hdl/bus/links.py": {"write_vcd"},
     "src/retrograd/cli/commands/debugging/dap.py": {"fdopen", "open"},  # standard streams, the null device
+    "src/retrograd/cli/commands/lsp.py": {"fdopen"},  # standard streams
     "src/retrograd/cli/streams.py": {"open", "FileIO"},  # the null device, standard streams
     "benchmarks/memory.py": {"write_text"},  # /proc/self/clear_refs
     "src/retrograd/distribution/stores.py": {"connect"},  # transactions of SQLite

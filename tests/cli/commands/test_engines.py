@@ -32,6 +32,10 @@ def add_roots(total: fixed, n: int):
         total += rg.sqrt(i)
 
 @reversible
+def add_root(total: fixed, x: fixed):
+    total += rg.sqrt(x)
+
+@reversible
 def divide(y: int, x: int, z: int):
     y += x // z
 """
@@ -213,7 +217,7 @@ def test_the_environment_says_what_auto_is(cli: Cli, monkeypatch: pytest.MonkeyP
         (("run", "fib.rga", "--set", "r3=12", "--trace"), "engine: reference: every step is observed"),
         (("run", "roots.py:add_roots", "0.0", "3"), "engine: reference: Python has taken 0.0 ms of the 15.0 ms"),
         (("run", "roots.py:divide", "0", "1", "0"), "engine: reference: Python has taken 0.0 ms of the 15.0 ms"),
-        (("grad", "roots.py:add_roots", "0.0", "3"), "engine: reference"),
+        (("grad", "roots.py:add_root", "0.0", "3.0"), "engine: reference"),
         (("energy", "roots.py:add_roots", "0.0", "3"), "engine: reference"),
     ],
 )
