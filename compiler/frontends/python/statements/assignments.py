@@ -19,15 +19,26 @@ from retrograd.compiler.frontends.python.statements.allocation import Allocation
 from retrograd.compiler.frontends.python.statements.bijections import Bijections
 from retrograd.compiler.frontends.python.statements.locations import Locations
 from retrograd.compiler.frontends.python.statements.refusals import refuse_statement
+from retrograd.compiler.frontends.python.statements.updates import is_update
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
-from retrograd.compiler.ir.expressions import variables
+from retrograd.compiler.ir.expressions import const, variables
 from retrograd.compiler.ir.flatten import release
 from retrograd.compiler.ir.opcode_facts import OPPOSITE
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language import intrinsics
+from retrograd.compiler.language.arithmetic import element
 from retrograd.compiler.language.types import ScalarType, scalar_of, static
-from retrograd.compiler.language.values import ArrayView, Constant, Scalar, StackValue, StructValue, Value, describe
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    Scalar,
+    StackValue,
+    StructValue,
+    Value,
+    describe,
+    scalars,
+)
 
 
 @dataclass(eq=False)
@@ -84,10 +95,13 @@ class Assignments:
                 self.bind(target, found, target)
                 return
             case _:
-                hint = f"write `{shortened(target)} += {shortened(value)}` to add to what it holds; to exchange, write `x, y = y, x`"
+                hint = _instead(target, self.expressions.value(target), value)
+                hint += "; to exchange two places, write `x, y = y, x`"
                 self.errors.fail("RG0706", f"`{shortened(target)}` holds a value already", target, hint)
         if name in self.scope.names:
-            self.errors.fail("RG0706", f"`{name}` holds a value already", target, _as_update(name, value))
+            self.errors.fail(
+                "RG0706", f"`{name}` holds a value already", target, _instead(target, self.scope.names[name], value)
+            )
         if isinstance(value, ast.Call):
             if self._pops(value):
                 self._pop_new(name, value)
@@ -224,14 +238,42 @@ def _belongs(made: OwnedLocal, value: Value) -> bool:
     return isinstance(value, StructValue) and any(_belongs(made, inner) for inner in value.fields.values())
 
 
-def _as_update(name: str, value: ast.expr) -> str | None:
-    """A hint for `x = x + e` and `x = e`, where x holds a value."""
+#: kind -> the update that takes any value, and its effect
+_CHANGES = {Kind.BOOL: ("^=", "flip it where that is true"), Kind.LOGNUM: ("*=", "multiply it by that")}
+
+
+def _instead(target: ast.expr, held: Value, value: ast.expr) -> str:
+    """A hint for `x = e` where x holds a value: the statement that changes x so, if there is one, or another name for the result."""
+    sample = element(held, tuple(const(0, Kind.INT) for _ in held.shape)) if isinstance(held, ArrayView) else held
+    kinds = {x.kind for x in scalars(sample)}
+    kind = next(iter(kinds)) if len(kinds) == 1 else None
+    name = ast.unparse(target)
+
+    def is_x(node: ast.AST) -> bool:
+        return ast.unparse(node) == name
+
+    def reads(node: ast.AST) -> bool:
+        return any(isinstance(n, ast.expr) and is_x(n) for n in ast.walk(node))
+
     match value:
-        case ast.BinOp(left=ast.Name(id=left), op=ast.Add() | ast.Sub() as op, right=right) if left == name:
-            return f"write `{name} {OPERATORS[type(op)]}= {ast.unparse(right)}`"
-        case ast.Call():
-            return None
-    return f"write `{name} += {shortened(value)}` to add to what it holds, or choose another name"
+        case ast.UnaryOp(op=ast.USub(), operand=x) if is_x(x) and kind not in (None, Kind.BOOL):
+            return f"write `rg.neg({name})`"
+        case ast.UnaryOp(op=ast.Not(), operand=x) if is_x(x) and kind is Kind.BOOL:
+            return f"write `rg.flip({name})`"
+        case ast.UnaryOp(op=ast.Invert(), operand=x) if is_x(x) and kind is Kind.INT:
+            return f"write `rg.flip({name})`"
+        case ast.BinOp(left=x, op=op, right=e) if is_x(x) and not reads(e) and is_update(op, kind):
+            return f"write `{name} {OPERATORS[type(op)]}= {shortened(e)}`"
+        case ast.BinOp(left=e, op=ast.Add() | ast.BitXor() | ast.Mult() as op, right=x) if (
+            is_x(x) and not reads(e) and is_update(op, kind)
+        ):
+            return f"write `{name} {OPERATORS[type(op)]}= {shortened(e)}`"
+        case ast.BinOp(left=e, op=ast.Sub(), right=x) if is_x(x) and not reads(e) and is_update(ast.Sub(), kind):
+            return f"write `rg.neg({name})`, and `{name} += {shortened(e)}` behind it"
+    if reads(value) or kind is None or isinstance(value, ast.Call):
+        return f"choose another name for the new value: `t = {shortened(value)}`"
+    sign, effect = _CHANGES.get(kind, ("+=", "add that to it"))
+    return f"write `{name} {sign} {shortened(value)}` to {effect}, or choose another name for the new value"
 
 
 def changed_names(function: SourceFunction) -> frozenset[str]:

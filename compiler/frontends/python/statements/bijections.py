@@ -1,13 +1,14 @@
 """Bijections: exchanges, rotations, negations, stacks.
 
 swap, cswap, neg, flip: their own inverses      rot ↔ irot, rol ↔ ror, push ↔ pop
+x *= −1; n *= c of an odd c; n ^= n << k
 erase: x := 0, which has no inverse
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
@@ -17,7 +18,7 @@ from retrograd.compiler.frontends.python.expressions.lowering import ExpressionL
 from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.locations import Locations, sides
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import Address, difference_of, interval, read
+from retrograd.compiler.ir.expressions import Address, const, difference_of, interval, read
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import (
     ZERO,
@@ -34,8 +35,18 @@ from retrograd.compiler.ir.statements import (
     Var,
     invert,
 )
-from retrograd.compiler.language.arithmetic import element
-from retrograd.compiler.language.values import ArrayView, Lazy, Scalar, StackValue, StructValue, Value, describe
+from retrograd.compiler.language.arithmetic import element, number_kind
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    Lazy,
+    Scalar,
+    StackValue,
+    StructValue,
+    Value,
+    describe,
+    scalars,
+)
 from retrograd.isa.table import TABLE
 
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
@@ -51,6 +62,80 @@ class Bijections:
     locals: OwnedLocals
     locations: Locations
     blocks: Blocks
+
+    def update(self, node: ast.AugAssign) -> bool:
+        """An augmented assignment that maps words one to one though it reads its target; False for any other.
+
+        x *= −1, x /= −1       the negative
+        n *= c, c odd          the product mod 2^W, undone by the inverse of c mod 2^W
+        n ^= n << k, k ≥ 1     undone by n ^= n << k ^ n << 2k ^ …
+        """
+        match node.op, node.value:
+            case ast.Mult() | ast.Div(), _:
+                found = self.expressions.value(node.value)
+                if not isinstance(found, Constant) or number_kind(found.value) not in (INT, FIXED):
+                    return False
+                place = self.locations.location(node.target)
+                kinds = {x.kind for x in _numbers(place)}
+                if (
+                    found.value == -1
+                    and kinds
+                    and kinds <= {INT, FIXED}
+                    and (kinds != {INT} or isinstance(node.op, ast.Mult))
+                ):
+                    self._elementwise("neg", place, node, node.target)
+                    return True
+                if isinstance(node.op, ast.Div) or kinds != {INT} or number_kind(found.value) is not INT:
+                    return False
+                factor = int(found.value)
+                if factor % 2 == 0:
+                    hint = f"make a new variable, `t = {shortened(node.target)} * {factor}`"
+                    message = f"`{shortened(node)}` forgets a bit of `{shortened(node.target)}`: only odd factors have an inverse mod 2^W"
+                    self.errors.fail("RG0703", message, node, hint)
+                self._words(place, node, lambda t, d: self._multiplied(t, d, factor))
+                return True
+            case ast.BitXor(), ast.BinOp(left=ast.expr() as left, op=ast.LShift(), right=right) if ast.unparse(
+                left
+            ) == ast.unparse(node.target):
+                places = self.expressions.value(right)
+                if not isinstance(places, Constant) or number_kind(places.value) is not INT or places.value < 1:
+                    return False
+                place = self.locations.location(node.target)
+                if {x.kind for x in _numbers(place)} != {INT}:
+                    return False
+                count = int(places.value)
+                self._words(place, node, lambda t, d: self._xored_with_shifted(t, d, count))
+                return True
+        return False
+
+    def _words(self, place: Value, node: ast.AugAssign, change: Callable[[Temporaries, Var], Block]) -> None:
+        """Emit the statements that change a number, or each element of an array, in a register."""
+        if isinstance(place, ArrayView):
+            self.blocks.over_elements(place.shape, lambda index: self._words(element(place, index), node, change))
+            return
+        assert isinstance(place, Scalar)
+        assert place.place is not None
+        t = self.builder.temporaries()
+        self.locations.independent(t, [(place.place, node.target)], [], node)
+        nodes = change(t, self.locations.register(t, place.place, place.kind))
+        self.builder.emit(t.wrap(nodes), stores=words_at(place.place))
+
+    def _multiplied(self, t: Temporaries, d: Var, factor: int) -> Block:
+        """p += d·c; d −= p·c⁻¹, which is zero; d, p = p, d"""
+        w, product = self.builder.w, t.fresh("product", INT)
+        back = pow(factor, -1, 1 << w.width)
+        return (
+            t.op("mul", "add", product, d, Const(w.wrap(factor))),
+            t.op("mul", "sub", d, product, Const(back)),
+            Op(TABLE["swap"], d, product, None, 0, t.span),
+        )
+
+    def _xored_with_shifted(self, t: Temporaries, d: Var, count: int) -> Block:
+        """s ^= d << k; d ^= s; s ^= d << k ^ d << 2k ^ …, which is zero"""
+        shifted = t.fresh("shifted", INT)
+        first = t.op("shl", "xor", shifted, d, Const(count))
+        later = (t.op("shl", "xor", shifted, d, Const(k)) for k in range(2 * count, self.builder.w.width, count))
+        return (first, t.op("mov", "xor", d, shifted), first, *later) if count < self.builder.w.width else ()
 
     def permute(self, targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> None:
         """`x, y, z = y, z, x`, as exchanges."""
@@ -122,20 +207,20 @@ class Bijections:
 
     def change(self, name: str, call: ast.Call) -> None:
         """`rg.neg(x)`, `rg.flip(x)`, `rg.erase(x)`."""
-        self._elementwise(name, self.locations.location(call.args[0]), call)
+        self._elementwise(name, self.locations.location(call.args[0]), call, call.args[0])
 
-    def _elementwise(self, name: str, x: Value, call: ast.Call) -> None:
+    def _elementwise(self, name: str, x: Value, call: ast.AST, target: ast.expr) -> None:
         if isinstance(x, ArrayView):
-            self.blocks.over_elements(x.shape, lambda index: self._elementwise(name, element(x, index), call))
+            self.blocks.over_elements(x.shape, lambda index: self._elementwise(name, element(x, index), call, target))
             return
         if isinstance(x, StructValue):
             for inner in x.fields.values():
-                self._elementwise(name, inner, call)
+                self._elementwise(name, inner, call, target)
             return
         if not isinstance(x, Scalar) or x.place is None:
             self.errors.fail("RG0703", f"rg.{name} of {describe(x)}", call)
         t = self.builder.temporaries()
-        self.locations.independent(t, [(x.place, call.args[0])], [], call)
+        self.locations.independent(t, [(x.place, target)], [], call)
         d = self.locations.register(t, x.place, x.kind)
         span = self.errors.span(call)
         match name, x.kind:
@@ -150,7 +235,7 @@ class Bijections:
             case "erase", _:
                 op = Op(TABLE["erase"], d, None, None, 0, span)
             case _:
-                other = {BOOL: f"write `rg.flip({shortened(call.args[0])})`"}.get(x.kind) if name == "neg" else None
+                other = {BOOL: f"write `rg.flip({shortened(target)})`"}.get(x.kind) if name == "neg" else None
                 self.errors.fail("RG0703", f"rg.{name} is not defined for {x.kind.value}", call, other)
         self.builder.emit(t.wrap((op,)), stores=words_at(x.place))
         if name == "erase" and isinstance(x.place, Var):
@@ -234,7 +319,8 @@ class Bijections:
         args = call.args
         s, x = self.locations.location(args[0]), self.locations.location(args[1])
         if not isinstance(s, StackValue):
-            hint = "make one with rg.stack(fixed, 100)"
+            kind = x.kind.value if isinstance(x, Scalar) else "fixed"
+            hint = f"make one: `s = rg.stack({kind}, 100)`"
             if isinstance(x, StackValue):
                 hint = f"The stack comes first: write `rg.{name}({shortened(args[1])}, {shortened(args[0])})`."
             self.errors.fail("RG0703", f"rg.{name} on {describe(s)}, which is no stack", call, hint)
@@ -261,3 +347,10 @@ class Bijections:
         sequence: Block = (take, room, *move, empty, outer.op("mov", "add", count, Const(1)), take)
         nodes = outer.wrap((Local(count, False, span), *sequence, Delocal(count, False, span)))
         self.builder.emit(t.wrap(nodes if name == "push" else invert(nodes)), stores=words_at(x.place))
+
+
+def _numbers(place: Value) -> list[Scalar]:
+    """The numbers of a location: of an array one element."""
+    if isinstance(place, ArrayView):
+        return [*scalars(element(place, tuple(const(0, INT) for _ in place.shape)))]
+    return [*scalars(place)]

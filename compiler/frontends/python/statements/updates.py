@@ -46,6 +46,11 @@ SIGNS = {"add": "+=", "sub": "-=", "xor": "^=", "mul": "*=", "div": "/="}
 _DEFINED = {INT: ("add", "sub", "xor"), FIXED: ("add", "sub"), BOOL: ("xor",), Kind.LOGNUM: ("mul", "div")}
 
 
+def is_update(op: ast.operator, kind: Kind | None) -> bool:
+    """Whether a kind has the augmented assignment of an operator."""
+    return kind is not None and _UPDATES.get(type(op)) in _DEFINED[kind]
+
+
 @dataclass(eq=False)
 class Updates:
     """Lowers augmented assignments."""
@@ -222,6 +227,8 @@ def _instead(update: str, kind: Kind, node: ast.AST) -> str | None:
         new = ""
         if isinstance(node, ast.AugAssign):
             new = f", `t = {shortened(node.target)} {OPERATORS[type(node.op)]} {shortened(node.value)}`"
+        if kind is INT:
+            return f"An even factor and a quotient forget a part of the old value: make a new variable{new}."
         return f"Rounding and zero factors forget the old value: make a new variable{new}; or use a lognum, whose *= and /= are exact."
     if kind is Kind.LOGNUM:
         return "lognums have *= and /=; a sum of lognums is a factor, `z *= x + y`"
