@@ -7,12 +7,14 @@ The parser (`parser.py`) reads lines, encodes instructions, and notes the consta
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
 from retrograd.assembler.parser import Parser
 from retrograd.assembler.sources import MAX_BYTES, decode_text
 from retrograd.assembler.verify import verify
+from retrograd.isa.diagnostics import PrecisionWarning
 from retrograd.isa.files import read_stream
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
@@ -32,12 +34,17 @@ def assemble(
     """The program that the text denotes, verified unless `check` is off. Inverse: `disassemble`.
 
     `.include` reads files below the folder of `path` and the folders in `include`, and nothing without a path.
-    Raises AssemblyError or VerificationError with every fault found.
+    Warns with PrecisionWarning of a literal that loses more than half of its bits. Raises AssemblyError or VerificationError with
+    every fault found.
     """
     roots = tuple(p.resolve() for p in ([] if path is None else [path.parent]) + list(include))
     parser = Parser(table, format_of(format), roots)
     parser.read(name, text, None if path is None else path.resolve())
     program = parser.program()
+    for span, message in parser.sources.warnings:
+        warning = PrecisionWarning(message)
+        warning.span = span
+        warnings.warn_explicit(warning, PrecisionWarning, span.file, span.line)
     if check:
         verify(program)
     return program

@@ -1,6 +1,6 @@
 """Constant expressions: integers, characters, fixed-point literals, symbols, and operators on them.
 
-Values are unbounded integers; a fixed-point literal such as `1.5q` is round(1.5 · 2^F). Nothing is evaluated
+Values are unbounded integers; a fixed-point literal such as `1.5q` is round(1.5 · 2^F), which is 0 for 0 alone. Nothing is evaluated
 as Python.
 """
 
@@ -52,10 +52,16 @@ def tokens(text: str) -> list[tuple[str, str, int]]:
     return out
 
 
-def evaluate(text: str, w: Format, symbol: Callable[[str], int | None]) -> int:
+def evaluate(
+    text: str,
+    w: Format,
+    symbol: Callable[[str], int | None],
+    lost: Callable[[TextFault], None] | None = None,
+) -> int:
     """The integer that the text denotes; `symbol` gives a name's value, or None if it has none (yet).
 
-    Raises TextFault: RG0104 malformed, RG0106 undefined, RG0105 out of range.
+    `lost` takes a literal that loses more than half of its bits, as a fault that is not raised; without it, such literals pass.
+    Raises TextFault: RG0104 malformed, RG0106 undefined, RG0105 out of range; with `lost`, RG0120 for a literal that becomes 0.
     """
     stream = tokens(text)
     end = len(text.rstrip())
@@ -81,7 +87,7 @@ def evaluate(text: str, w: Format, symbol: Callable[[str], int | None]) -> int:
             except ValueError:
                 raise TextFault("RG0104", f"`{word}` is no number", at, at + len(word)) from None
         if kind == "real":
-            return _real(word, w, at)
+            return _real(word, w, at, lost)
         if kind == "char":
             body = word[1:-1]
             value = ord(body) if len(body) == 1 else escape(body[1])
@@ -149,13 +155,19 @@ def _apply(op: str, x: int, y: int, at: int) -> int:
     return value
 
 
-def _real(word: str, w: Format, at: int) -> int:
+def _real(word: str, w: Format, at: int, lost: Callable[[TextFault], None] | None) -> int:
     digits = word[:-1].replace("_", "")
     exponent = re.search(r"[eE]([+-]?\d+)$", digits)
     if len(digits) > 200 or (exponent and abs(int(exponent.group(1))) > 400):
         raise TextFault("RG0105", f"`{word[:20]}…` is too long a literal", at, at + len(word))
-    value = round(Fraction(digits) * (1 << w.frac))
+    number = Fraction(digits)
+    value = round(number * (1 << w.frac))
     # The sign is an operator, so the largest magnitude allowed here is that of the most negative number.
     if value > w.sign:
         raise TextFault("RG0105", f"{word} does not fit {w}", at, at + len(word))
+    if lost is not None and not w.keeps(number):
+        end, hint = at + len(word), w.remedy(number)
+        if value == 0:
+            raise TextFault("RG0120", f"{word} would be 0 in {w}", at, end, hint)
+        lost(TextFault("RG0120", f"{word} is {float(w.to_real(value)):.6g}q in {w}. {hint}", at, end))
     return value

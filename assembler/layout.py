@@ -144,6 +144,7 @@ class Layout:
     def _resolve(self, fixup: Fixup, words: list[int]) -> None:
         """Put the value of a fixup into its word, or report the fault."""
         symbols, text, at, length = self.symbols, fixup.text, fixup.column, len(fixup.text)
+        self.sources.file, self.sources.line = self.sources.files[fixup.position[0]], fixup.position[1]
         try:
             if words is self.data:
                 words[fixup.address] = symbols.as_word(symbols.value(text, at), at, length)

@@ -44,6 +44,8 @@ class Sources:
         self.roots = roots
         self.files: list[SourceFile] = []
         self.errors: list[Diagnostic] = []
+        #: literals that lose bits: the line and the text of the warning, each once
+        self.warnings: dict[tuple[Span, str], None] = {}
         #: the file and the number of the line that is being read
         self.file: SourceFile
         self.line = 0
@@ -86,6 +88,10 @@ class Sources:
     def stop(self, code: str, message: str, span: Span | None = None) -> AssemblyError:
         """The error that ends the reading at once, after the faults found so far."""
         return AssemblyError(*self.errors, Diagnostic(code, message, span))
+
+    def warn(self, fault: TextFault) -> None:
+        """Note a fault in the line that is being read that is no error."""
+        self.warnings[Span(self.file.name, self.line), fault.message] = None
 
     def report(self, position: Position, fault: TextFault, hint: str | None) -> None:
         """Add a fault to the errors. Raises AssemblyError at the last that is reported."""

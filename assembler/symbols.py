@@ -78,9 +78,9 @@ class SymbolTable:
     # ------------------------------------------------------------ values
 
     def value(self, text: str, at: int) -> int:
-        """The value of a constant expression. Raises TextFault RG0104, RG0105, and RG0106 for a name without a value."""
+        """The value of a constant expression. Raises TextFault RG0104, RG0105, RG0120, and RG0106 for a name without a value."""
         try:
-            return evaluate(text, self.format, self._lookup)
+            return evaluate(text, self.format, self._lookup, self.sources.warn)
         except TextFault as e:
             raise e.moved(at) from None
 
@@ -118,7 +118,8 @@ class SymbolTable:
 
     def _is_constant(self, text: str) -> bool:
         try:
-            return self.value_if_known(text, 0) is not None
+            evaluate(text, self.format, self._lookup)
+            return True
         except TextFault:
             return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +15,7 @@ from retrograd.assembler.constants import evaluate
 from retrograd.assembler.lexer import TextFault
 from retrograd.cli.arrays import read_array, write_array
 from retrograd.cli.options import fail
-from retrograd.isa.diagnostics import nearest
+from retrograd.isa.diagnostics import PrecisionWarning, nearest
 from retrograd.isa.files import read_file, read_stream, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
@@ -54,10 +55,17 @@ def read_program(path: str, include: Sequence[str] = (), *, check: bool = True) 
     return program_from(data, path, Path(path), include, check=check), is_pisa(data, path)
 
 
-def constant(text: str, w: Format, labels: Mapping[str, int], code: str, option: str) -> int:
-    """The word that a constant of the command line denotes. Raises InputError `code`."""
+def constant(text: str, w: Format, labels: Mapping[str, int], code: str, option: str, *, data: bool = False) -> int:
+    """The word that a constant of the command line denotes. `data`: it is one of many numbers, which may become 0.
+
+    Warns with PrecisionWarning of a literal that loses more than half of its bits. Raises InputError `code`.
+    """
+
+    def lost(fault: TextFault) -> None:
+        warnings.warn(f"{option}: {fault.message}", PrecisionWarning, stacklevel=2)
+
     try:
-        value = evaluate(text, w, labels.get)
+        value = evaluate(text, w, labels.get, None if data else lost)
     except TextFault as error:
         raise fail(code, f"{option}: {error.message}") from None
     if not -w.sign <= value <= w.mask:
@@ -123,7 +131,7 @@ def read_words(region: Region, w: Format) -> list[int]:
             raise fail("RG0504", f"{path} is not text", "give its type, such as ,u8") from None
         for index, piece in enumerate(pieces):
             text = piece if kind == "text" or piece.endswith("q") else piece + "q"
-            out.append(constant(text, w, {}, "RG0504", f"{path}, number {index}"))
+            out.append(constant(text, w, {}, "RG0504", f"{path}, number {index}", data=True))
         return out
     size, order = _RAW.get(kind, (max(1, w.width // 8), "little"))
     data += b"\0" * (-len(data) % size)
