@@ -101,7 +101,7 @@ class Format:
         return value != 0 and abs(Fraction(value)) * (2 << self.frac) <= 1
 
     def keeping(self, value: float | int | Fraction, bits: bool = True) -> list[Format]:
-        """The formats of the same width that hold a number and keep half of its bits, the coarsest first; none coarser than one that does not.
+        """The formats of the same width that hold a number and keep half of its bits, from some fraction on; the coarsest first.
 
         `bits`: whether half of the bits must be kept; else it must only not become 0.
         """

@@ -58,8 +58,10 @@ class SourceConstant(NamedTuple):
         return self.fits(w) and not (loss is not None and loss[1])
 
     def loss(self, w: Format, noise: bool = False) -> tuple[int, bool] | None:
-        """(index, whether it becomes 0) of a number that loses more than half of its bits: of those that become 0 the first, else the
-        first of all. `noise`: rounding errors in place of 0 count, too, but never as numbers that become 0.
+        """(index, whether it becomes 0) of a number that loses more than half of its bits; None if no number does.
+
+        It is the first that becomes 0, or else the first of all. `noise`: numbers that may be rounding errors in place of 0 count, too, but
+        not as numbers that become 0.
         """
         library = self.place is not None and self.place.library
         if self.kind is not Kind.FIXED or self.role is Role.NEGLIGIBLE or library:

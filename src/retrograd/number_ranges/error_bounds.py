@@ -181,7 +181,7 @@ def error_bound(
             found, machine = attempt(scale)
             break
         except (ProgramTrap, InputError):
-            # A cotangent is too great at this scale; those of constants are the first, since nobody chose their sizes.
+            # A cotangent is too great at this scale; the cotangent of a constant is often the first.
             pass
     else:
         found, machine = attempt(last)
