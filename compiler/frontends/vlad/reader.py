@@ -63,6 +63,8 @@ class Text:
         self._starts = [0]
         for line in self.lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
+        # The length of each line without the blanks at its end: to count it for each place would take the square of a line's length.
+        self._lengths = [len(line.rstrip()) for line in self.lines]
         self._line = 0
 
     def place(self, begin: int, end: int) -> Place:
@@ -72,7 +74,7 @@ class Text:
         while self._line + 1 < len(self.lines) and self._starts[self._line + 1] <= begin:
             self._line += 1
         start, line = self._starts[self._line], self.lines[self._line]
-        last = min(end - start, max(len(line.rstrip()), begin - start + 1))
+        last = min(end - start, max(self._lengths[self._line], begin - start + 1))
         return Place(Span(self.file, self._line + 1, begin - start + 1, max(last, begin - start + 1) + 1), line)
 
 

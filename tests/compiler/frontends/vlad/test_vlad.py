@@ -2,7 +2,10 @@
 
 import json
 import random
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from retrograd.compiler.frontends.vlad.definitions import read_vlad
@@ -104,6 +107,29 @@ def test_malformed_texts_are_refused() -> None:
             refused.append(error.diagnostics[0].span)
     assert len(refused) > 100
     assert None not in refused
+
+
+def test_a_line_is_not_scanned_for_each_place_in_it() -> None:
+    """Calls of methods whose time grows with the line do not grow with the items in it. So a file on one line is read in linear time."""
+    scans = {"rstrip", "strip", "split", "find", "rfind", "index", "count", "replace"}
+
+    def counted(n: int) -> int:
+        found = 0
+
+        def see(frame: FrameType, event: str, what: Any) -> None:
+            nonlocal found
+            found += event == "c_call" and what.__name__ in scans
+
+        before = sys.getprofile()
+        sys.setprofile(see)
+        try:
+            read_vlad("(define (f x) (+ x 1)) (f 2) ===> 3 " + "'(a . 1) " * n + "\n" + "(f 3) " * n, "long.vlad")
+        finally:
+            sys.setprofile(before)
+        return found
+
+    counted(1)
+    assert counted(20) == counted(400)
 
 
 @pytest.mark.share(0)
