@@ -86,7 +86,10 @@ class DerivativeTypes:
         if code.mode == "grad":
             if value not in (FIXED, INT):
                 message = f"`grad` needs a function whose value is one number, and this one gives {named(value)}"
-                self._inference.fail("RG0715", message, at, "`vjp(f)(x, direction)` takes any value.")
+                hint = "`vjp(f)(x, direction)` takes any value."
+                if isinstance(value, Function):
+                    hint = "The derivative as a function is `lambda y: grad(lambda x: f(x)(y))(x)`."
+                self._inference.fail("RG0715", message, at, hint)
             found = tuple(self.cotangent(t, at) for t in given)
             self._copies(given, at)
             return found[0] if len(found) == 1 else Tuple(found)
