@@ -57,7 +57,7 @@ slow:
 	$(MAKE) mutants
 
 mutants:
-	$(PYTHON) tools/long_runs/mutants.py --count 100 --seed 0
+	$(PYTHON) tools/long_runs/mutants.py --each 3
 
 benchmark:
 	$(PYTHON) -m retrograd.cli.main bench --peers numba,enzyme,casadi,jax --report docs

@@ -6,7 +6,8 @@ import ast
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -59,3 +60,46 @@ def test_verdicts_are_of_lines_that_are_there(mutants: ModuleType) -> None:
         assert before in [line.strip() for line in (ROOT / file).read_text().splitlines()], key
         assert entry["verdict"] in ("equivalent", "missed"), key
         assert entry["reason"], key
+
+
+def mutant(mutants: ModuleType, file: str, line: int) -> Any:
+    return mutants.Mutant(file, "operator", 0, line, f"line {line}", "changed")
+
+
+@pytest.mark.parametrize("each", [1, 3, 5])
+def test_each_folder_has_its_share(mutants: ModuleType, each: int) -> None:
+    """Also a small folder behind a large one; places that give no mutant are passed over, and no mutant is drawn twice."""
+    drawn = (
+        [("large/a.py", n) for n in range(50)] + [("large/small/b.py", n // 2) for n in range(20)] + [("large/c.py", 0)]
+    )
+    planted: list[int] = []
+
+    def plant(place: int) -> Any:
+        planted.append(place)
+        return (
+            mutant(mutants, "large/a.py" if len(planted) <= 2 * each else "large/small/b.py", place)
+            if place % 2
+            else None
+        )
+
+    found = mutants.of_each_folder(drawn, plant, each)
+    assert [m.file for m in found] == ["large/a.py"] * each + ["large/small/b.py"] * each
+    assert len({m.key for m in found}) == 2 * each
+    assert len(planted) <= 6 * each
+
+
+def test_tests_of_the_folder_follow_those_that_execute_the_line(mutants: ModuleType) -> None:
+    """They may execute it in another process."""
+    covered = object.__new__(mutants.Coverage)
+    covered.seconds = {
+        "tests/hdl/test_c.py::test_c": 0.1,
+        "tests/isa/test_a.py::test_a": 0.2,
+        "tests/isa/test_b.py::test_b": 0.3,
+        "tests/isabelle/test_d.py::test_d": 0.1,
+    }
+    line = next(n for n, text in enumerate((ROOT / "isa/words.py").read_text().splitlines(), 1) if "return" in text)
+    contexts = {line: ["tests/isa/test_b.py::test_b|run", "tests/hdl/test_c.py::test_c|run"]}
+    covered.data = SimpleNamespace(contexts_by_lineno=lambda _: contexts)
+    assert covered.tests(mutant(mutants, "isa/words.py", line)) == [
+        "tests/isa/test_b.py::test_b", "tests/hdl/test_c.py::test_c", "tests/isa/test_a.py::test_a",
+    ]  # fmt: skip

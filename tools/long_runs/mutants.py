@@ -1,16 +1,18 @@
 """Mutation testing: plant small faults in the product, and run the default tests that execute the faulty line.
 
-    python tools/long_runs/mutants.py --count 100 --seed 0      (make mutants)
+    python tools/long_runs/mutants.py --each 3      (make mutants)
 
 Cosmic Ray (https://cosmic-ray.readthedocs.io) proposes the faults: another operator, comparison, number or exception, a
-loop of no pass. A seeded sample of them is planted, one at a time, in copies of the tree. Coverage.py records once which
-default test executes which line; those tests run, the shortest first, until one fails.
+loop of no pass. A sample of them, some in each folder, is planted, one at a time, in copies of the tree. Coverage.py records
+once which default test executes which line; those tests run, the shortest first, until one fails. The other tests of the
+mirrored folder follow, which may execute the line in a process that they start. Each run draws another sample; `--seed` draws
+an earlier one again.
 
 A mutant that survives needs a verdict in tests/mutants.toml, under its key `file: line → mutated line`: `equivalent` (it
 changes no behaviour) or `missed` (it does), with the reason. The command fails if a survivor has no verdict, or if the
 tests kill less than 97 % of the mutants that change behaviour.
 
-Coverage and results are kept in build/mutants/ under a digest of the tree: an interrupted run is resumed.
+Coverage and results are kept in build/mutants/ under a digest of the tree: `--seed` resumes an interrupted run.
 """
 
 from __future__ import annotations
@@ -20,18 +22,20 @@ import ast
 import json
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TypeVar
 
 from retrograd.isa.files import write_file
 
@@ -53,6 +57,7 @@ LIMIT, SLOWER = 120.0, 10.0
 #: replaced by numbers drawn without a seed
 LEFT_OUT = re.compile(r"_Is$|_IsNot$|/ReplaceComparisonOperator_Is|RemoveDecorator|VariableReplacer|VariableInserter")
 
+T = TypeVar("T")
 Place = tuple[int, int]
 
 
@@ -117,29 +122,39 @@ def rank(*parts: object) -> str:
     return sha256("\0".join(map(str, parts)).encode()).hexdigest()
 
 
-def sample(count: int, seed: int) -> list[Mutant]:
-    """Places drawn with equal chance from the whole product, and at each place one operator."""
+def of_each_folder(drawn: Iterable[tuple[str, T]], plant: Callable[[T], Mutant | None], each: int) -> list[Mutant]:
+    """The first mutants of each folder, `each` of them where so many can be planted, from (file, place) in the order drawn."""
+    found: dict[str, Mutant] = {}
+    counts: Counter[str] = Counter()
+    for file, place in drawn:
+        folder = file.rpartition("/")[0]
+        mutant = plant(place) if counts[folder] < each else None
+        if mutant is not None and mutant.key not in found:
+            found[mutant.key] = mutant
+            counts[folder] += 1
+    return list(found.values())
+
+
+def sample(each: int, seed: int) -> list[Mutant]:
+    """Places of each folder drawn with equal chance, and at each place one operator."""
     files = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *(f"{folder}/*.py" for folder in FOLDERS)],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
-    drawn: list[tuple[str, str, list[tuple[str, int]]]] = []
+    drawn: list[tuple[str, tuple[str, str, list[tuple[str, int]]]]] = []
     for file in sorted(set(files) - set(GENERATED)):
         lines = (ROOT / file).read_text().splitlines()
         seen: Counter[tuple[str, int]] = Counter()
         for (y, x), operators in sorted(faults(file).items()):
             at = lines[y - 1].strip(), x
-            drawn.append((rank(seed, file, *at, seen[at]), file, operators))
+            drawn.append((file, (rank(seed, file, *at, seen[at]), file, operators)))
             seen[at] += 1
-    mutants: dict[str, Mutant] = {}
-    for place, file, operators in sorted(drawn):
-        operator, occurrence = min(operators, key=lambda found: rank(place, found[0]))
-        mutant = planted(file, operator, occurrence)
-        if mutant is not None:
-            mutants.setdefault(mutant.key, mutant)
-        if len(mutants) == count:
-            break
-    return list(mutants.values())
+
+    def plant(place: tuple[str, str, list[tuple[str, int]]]) -> Mutant | None:
+        digest, file, operators = place
+        return planted(file, *min(operators, key=lambda found: rank(digest, found[0])))
+
+    return of_each_folder(sorted(drawn, key=lambda found: found[1][0]), plant, each)
 
 
 def mutated(source: str, operator: str, occurrence: int) -> str | None:
@@ -213,10 +228,9 @@ class Coverage:
             raise SystemExit(f"the tests fail without a fault:\n{run.stdout[-4000:]}")
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """The tests that execute the line, the shortest first.
+        """The tests that execute the line, the shortest first; then the other tests of the mirrored folder.
 
-        All tests, those of the mirrored folder first, for a line whose tests are not known: it runs at import, during
-        collection, or in a process that a test starts.
+        All tests for a line whose tests are not known: it runs at import, during collection, or in a process that a test starts.
         """
         contexts = self.data.contexts_by_lineno(str(ROOT / mutant.file)).get(mutant.line, [])
         tests = {context.rsplit("|", 1)[0] for context in contexts if context}
@@ -224,8 +238,10 @@ class Coverage:
             tests = {test for test in self.seconds if test.startswith("tests/library")}
         elif not tests or "" in contexts or not in_function(mutant):
             tests = set(self.seconds)
-        near = "tests/" + mutant.file.removeprefix("src/retrograd/").rpartition("/")[0]
-        return sorted(tests, key=lambda test: (not test.startswith(near), self.seconds.get(test, 0.0), test))
+        folder = mutant.file.removeprefix("src/retrograd/").rpartition("/")[0]
+        near = {test for test in self.seconds if folder and test.startswith(f"tests/{folder}/")}
+        first = near & tests, tests - near, near - tests
+        return [t for part in first for t in sorted(part, key=lambda test: (self.seconds.get(test, 0.0), test))]
 
 
 # ---------------------------------------------------------------------- running them
@@ -339,12 +355,14 @@ def tree_digest() -> str:
 def main() -> int:
     """Run the sample; returns 0 if the bar is met and each survivor has a verdict."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=100, help="mutants in the sample (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="which sample (%(default)s)")
+    parser.add_argument("--each", type=int, default=3, help="mutants in each folder (%(default)s)")
+    parser.add_argument("--seed", type=int, help="which sample (another one in each run)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at a time (%(default)s)")
     parser.add_argument("--list", action="store_true", help="print the sample and stop")
     arguments = parser.parse_args()
-    mutants = sample(arguments.count, arguments.seed)
+    seed = secrets.randbits(32) if arguments.seed is None else arguments.seed
+    print(f"--seed {seed}", flush=True)
+    mutants = sample(arguments.each, seed)
     if arguments.list:
         print("\n".join(mutant.key for mutant in mutants))
         return 0
