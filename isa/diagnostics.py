@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import wraps
+from heapq import nlargest
 from types import FrameType, TracebackType
 from typing import NamedTuple, ParamSpec, TypeVar
 
@@ -304,9 +305,28 @@ def _next_of_others(error: BaseException | None) -> BaseException | None:
     return None
 
 
+#: a comparison takes a time that grows with the square of the length of a word, and is made with so many names
+_LONGEST_WORD, _COMPARED = 64, 100
+
+
 def nearest(word: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """`did you mean …`, or None where nothing is near."""
-    if len(word) > 64:  # the comparison takes quadratic time
+    """`did you mean …`, or None where nothing is near. Of many names, those that begin and end most like the word are compared."""
+    if len(word) > _LONGEST_WORD:
         return None
-    found = get_close_matches(word, list(names), n=1, cutoff=cutoff)
+    among = [name for name in names if len(name) <= 2 * _LONGEST_WORD]
+    if len(among) > _COMPARED:
+        ends = word, word[::-1]
+        among = nlargest(
+            _COMPARED, among, key=lambda name: sum(_common(a, b) for a, b in zip(ends, (name, name[::-1]), strict=True))
+        )
+    found = get_close_matches(word, among, n=1, cutoff=cutoff)
     return f"did you mean `{found[0]}`?" if found else None
+
+
+def _common(a: str, b: str) -> int:
+    """The length of the longest common prefix."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if a.startswith(b[:middle]) else (low, middle - 1)
+    return low

@@ -26,6 +26,8 @@ from retrograd.simulator.energy.units import SI, UNITS, PhysicalUnit, thermal_en
 SCHEMA = "retrograd.technology/1"
 #: larger files are refused
 _LARGEST = 1 << 20
+#: the characters of a line: the time of Python's reader grows with the square of the parts of a key
+_LONGEST_LINE = 4000
 _FIGURE = ("value", "low", "high", "unit", "source", "evidence", "open")
 _TOP = ("schema", "id", "version", "title", "doc", "covered", "temperature", "frequency", "phases", "ambient", "charge")
 
@@ -128,6 +130,12 @@ class _Reader:
     # ------------------------------------------------------------------ reading
 
     def technology(self) -> Technology:
+        for number, line in enumerate(self.source.split("\n"), 1):
+            if len(line) > _LONGEST_LINE:
+                message = f"a line has {len(line)} characters, and at most {_LONGEST_LINE} are read"
+                raise InputError(
+                    Diagnostic("RG1102", message, Span(self.name, number), "Write a long text in several lines.")
+                )
         try:
             data = tomllib.loads(self.source)
         except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:

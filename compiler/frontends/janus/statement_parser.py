@@ -6,6 +6,7 @@ the condition, so the blocks of the statement keep their ends.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NoReturn
@@ -33,8 +34,9 @@ class StatementParser:
     ) -> None:
         self._cursor, self._expressions = cursor, expressions
         self._statement, self._starts, self._changes = statement, starts, changes
-        #: the ends of the blocks that are open
+        #: the ends of the blocks that are open, and how many of these each keyword ends
         self._open: list[tuple[str, ...]] = []
+        self._ends: Counter[str] = Counter(("procedure",))
 
     # ------------------------------------------------------------------ recovery
 
@@ -72,12 +74,13 @@ class StatementParser:
         """Statements up to a keyword, which is not passed."""
         out: list[syntax.Statement] = []
         self._open.append(ends)
+        self._ends.update(ends)
         try:
             while not self.at_end():
                 with self.recovered():
                     out.append(self._cursor.deeper(self.statement))
         finally:
-            self._open.pop()
+            self._ends.subtract(self._open.pop())
         return tuple(out)
 
     def rest(self) -> syntax.Body:
@@ -86,9 +89,8 @@ class StatementParser:
 
     def at_end(self) -> bool:
         """Whether the innermost block, or one around it, ends here."""
-        return self._cursor.next.kind == "end" or self._cursor.sees(
-            "procedure", *(e for ends in self._open for e in ends)
-        )
+        token = self._cursor.next
+        return token.kind == "end" or (token.kind in ("sign", "name") and self._ends[token.text] > 0)
 
     def statement(self) -> syntax.Statement:
         """A statement. Raises CompileError RG0725."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import sys
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -37,6 +38,12 @@ DAMAGED = (
 _KINDS = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16, "U": 1 << 30, "S": 1 << 30}
 #: how members are stored by numpy.savez and numpy.savez_compressed; bzip2 and LZMA may unpack without a bound
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: version of the format -> the bytes of the length of a header, NumPy's reader of it
+_READERS = {(1, 0): (2, "read_array_header_1_0"), (2, 0): (4, "read_array_header_2_0")}
+#: the header of an array of 64 axes has fewer bytes
+_LONGEST_HEADER = 2048
+#: a literal without escapes, comments and lines
+_HEADER = re.compile(rb"\{(?:[\w\[\]()<>|=:,. +-]|'[^'\\\n]*'|\"[^\"\\\n]*\")*\} *\n?")
 _HINT = "numpy.savez writes such a file: arrays of numbers by name"
 
 
@@ -81,11 +88,7 @@ def _read(file: BinaryIO, length: int) -> Array:
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        version = np.lib.format.read_magic(file)
-        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-        if version not in read_header:
-            raise ValueError(f"version {version} of the format is not read")
-        shape, by_columns, dtype = read_header[version](file)
+        shape, by_columns, dtype = _header(file)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are not read from files")
     if not 0 < dtype.itemsize <= _KINDS.get(dtype.kind, 0):
@@ -97,6 +100,31 @@ def _read(file: BinaryIO, length: int) -> Array:
     if len(data) != rest:
         raise EOFError("it ends before its last element")
     return np.frombuffer(data, dtype, count).reshape(shape, order="F" if by_columns else "C")
+
+
+def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, Any]:
+    """(shape, whether columns come first, type) of the array in a file, from its header. Raises one of DAMAGED.
+
+    The header is a literal of Python. NumPy takes a time that grows with the square of its length, and more, for one that is damaged,
+    so the length and the characters are tested before.
+    """
+    import numpy as np
+
+    version = np.lib.format.read_magic(file)
+    if version not in _READERS:
+        raise ValueError(f"version {version} of the format is not read")
+    size, name = _READERS[version]
+    start = file.read(size)
+    length = int.from_bytes(start, "little")
+    if length > _LONGEST_HEADER:
+        raise ValueError(f"its header has {length} bytes, more than that of an array of numbers")
+    text = file.read(length)
+    if len(start) < size or len(text) < length:
+        raise EOFError("it ends within its header")
+    if _HEADER.fullmatch(text) is None:
+        raise ValueError("its header is no dictionary of `descr`, `fortran_order` and `shape`")
+    read: Callable[[BinaryIO], tuple[tuple[int, ...], bool, Any]] = getattr(np.lib.format, name)
+    return read(io.BytesIO(start + text))
 
 
 def read_array(path: str, kinds: str = "biuf") -> Array:
@@ -161,6 +189,8 @@ def read_folder(path: str) -> dict[str, Any]:
             record_input(file)
             try:
                 # A file that is shorter than its header describes is refused by the mapping.
+                with open(file, "rb") as opened:
+                    _header(opened)
                 found = np.load(file, mmap_mode="r", allow_pickle=False)
             except (*DAMAGED, OSError) as error:
                 raise _fail(f"{file} cannot be read as an array: {_reason(error)}") from None
