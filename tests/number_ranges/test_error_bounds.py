@@ -115,6 +115,79 @@ def test_parts_of_the_bound() -> None:
     assert exact.arguments == 0
 
 
+@reversible
+def scaled(y: fixed, x: fixed, c: rg.static) -> None:
+    y += x * c
+
+
+@reversible
+def divided(y: fixed, x: fixed, c: rg.static) -> None:
+    y += x / c
+
+
+@reversible
+def shifted(y: fixed, x: fixed, c: rg.static) -> None:
+    y += (x + c) * 1e3
+
+
+@reversible
+def of_a_variable(y: fixed, x: fixed, c: rg.static) -> None:
+    k = c
+    y += x * k
+
+
+@reversible
+def of_an_array(y: fixed, x: fixed, c: rg.static) -> None:
+    numbers = np.array([c, c, c])
+    for i in range(3):
+        y += x * numbers[i]
+
+
+@reversible
+def of_an_argument(y: fixed, x: fixed, k: fixed) -> None:
+    y += x * k
+
+
+FACTORS = [0.005, 1e-6, 1e-9, 1.0000000001, 0.50000000005, 4.0000000001, -0.99999999995, 2.0, 0.5, 6.674e-11, 1e-11]
+
+
+@pytest.mark.share(4)
+@pytest.mark.filterwarnings("ignore::retrograd.isa.diagnostics.PrecisionWarning")
+@pytest.mark.parametrize("c", FACTORS)
+@pytest.mark.parametrize("f", [scaled, divided, shifted, of_a_variable, of_an_array, of_an_argument])
+def test_constants_count_as_they_are_written(f: Any, c: float) -> None:
+    """Beside 0, ±1 and powers of two, where words are folded away; the format that is proposed has the bound that it promises."""
+    x = 0.0 if f is shifted else 1e3
+    exact = {scaled: c * x, divided: x / c, shifted: c * 1e3, of_an_array: 3 * c * x}.get(f, c * x)
+    w = rg.Format()
+    if f is not of_an_argument and w.vanishes(c):
+        with pytest.raises(rg.CompileError, match="RG0730"):
+            rg.error_bound(f, 0.0, x, c)
+        return
+    if f is divided and c < 1e-5:
+        return  # The derivative by c does not fit.
+    found = rg.error_bound(f, 0.0, x, c)
+    error = abs(rg.run(f, 0.0, x, c).values.y - exact)
+    assert error <= found.bound * 1.01
+    assert found.bound <= error * 1.01 + (3 if f is of_an_array else 1) * 2.0**-33
+    for tolerance in (1e-3, 1e-6, 1e-9):
+        fit = found.fits(tolerance)
+        # A format that fails is not proposed, and no coarser one than a format that fails.
+        assert (fit.frac <= w.frac) == (found.bound <= tolerance)
+        if abs(exact) * 4 < 2.0 ** (fit.width - fit.frac - 1) > 1e10:
+            again = rg.error_bound(f, 0.0, x, c, format=fit)
+            assert again.bound <= tolerance
+            assert abs(rg.run(f, 0.0, x, c, format=fit).values.y - exact) <= tolerance * 1.01
+
+
+def test_exact_constants_have_no_error() -> None:
+    for c in (2.0, 0.5, -0.25, 3.0):
+        found = rg.error_bound(of_a_variable, 0.0, 4.0, c)
+        assert found.bound <= 2.0**-33
+        # In a format without places 0.5 would be 0.
+        assert found.fits(0.25).frac >= (0 if c == int(c) else 1)
+
+
 def test_an_uncomputed_rounding_counts_once() -> None:
     found = rg.error_bound(uncomputed, 0.0, 2.0)
     assert found.bound == 2.0**-33
