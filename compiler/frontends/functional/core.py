@@ -1,7 +1,7 @@
 """Core of the functional language: call-by-value expressions with bindings instead of names.
 
     e ::= n | x | λx.e | e(e …) | let x = e in e | letrec f = λ … in e | if e then e else e | op(e …)
-        | (e, …) | e.k | C(e …) | match x { C(x …) → e … } | a[e …] | Σ e over x
+        | (e, …) | e.k | C(e …) | e.x | match x { C(x …) → e … } | a[e …] | Σ e over x
 
 Both readers, of Python and of VLAD, produce it. A binding is an object, so two variables of one name are different.
 """
@@ -188,6 +188,15 @@ class Match:
 
 
 @dataclass(eq=False, frozen=True)
+class Field:
+    """The field of a value of a data class, which each of its classes has."""
+
+    value: Core
+    name: str
+    at: Place
+
+
+@dataclass(eq=False, frozen=True)
 class Element:
     """a[i, …] of an array argument."""
 
@@ -261,7 +270,7 @@ class Refusal:
 
 Core = (
     Number | Ref | Lambda | Global | Operator | Apply | Let | LetRec | Conditional | Operation | Record | Item | Build | Cast
-    | Match | Element | Length | Total | Structural | Forget | Primitive | Refusal
+    | Match | Field | Element | Length | Total | Structural | Forget | Primitive | Refusal
 )  # fmt: skip
 
 
@@ -280,7 +289,7 @@ def children(e: Core) -> tuple[Core, ...]:
             return (test, then, orelse)
         case Operation(_, args) | Record(args) | Build(_, args) | Structural(_, args) | Primitive(_, args):
             return args
-        case Item(value) | Length(value) | Cast(value) | Forget(value):
+        case Item(value) | Length(value) | Cast(value) | Forget(value) | Field(value):
             return (value,)
         case Match(subject, cases, orelse):
             return (subject, *(c.body for c in cases), *(() if orelse is None else (orelse,)))
@@ -321,7 +330,7 @@ def rebuilt(e: Core, parts: Sequence[Core]) -> Core:
             return replace(e, args=several(args))
         case Record(items):
             return replace(e, items=several(items))
-        case Item() | Cast() | Forget():
+        case Item() | Cast() | Forget() | Field():
             return replace(e, value=next(given))
         case Length():
             return replace(e, array=next(given))

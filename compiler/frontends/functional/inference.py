@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.constants import Constants
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.data_classes import field_types
+from retrograd.compiler.frontends.functional.data_classes import field_types, fields_of
 from retrograd.compiler.frontends.functional.derivative_types import DerivativeTypes
 from retrograd.compiler.frontends.functional.scalars import fail, scalar_operation
 from retrograd.compiler.frontends.functional.structures import (
@@ -51,7 +51,7 @@ from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import Arithmetic
 from retrograd.compiler.language.types import ScalarType
 from retrograd.compiler.language.values import Scalar
-from retrograd.isa.diagnostics import Span
+from retrograd.isa.diagnostics import Span, nearest
 from retrograd.isa.words import Format
 
 Define = Callable[[Any], core.Lambda]
@@ -248,6 +248,9 @@ class Inference:
                 return wanted
             case core.Match():
                 return self._match(e, env)
+            case core.Field(value):
+                t = self.type_of(value, env)
+                return t if isinstance(t, Nothing) else self.type_of(self.selection(e, t), env)
             case core.Element(array, indices, at):
                 return self._element(self.type_of(array, env), indices, env, at)
             case core.Length(array, at):
@@ -397,6 +400,25 @@ class Inference:
             names = ", ".join(sorted({list: "[x, *rest]", type(None): "[]"}.get(c, c.__name__) for c in left))
             self.fail("RG0703", f"no case for {names}", e.at, "Add the case, or `case _:`.")
         return out
+
+    def selection(self, e: core.Field, t: Type) -> core.Match:
+        """A field by the cases of the classes that its value may be of. Raises CompileError."""
+        if not isinstance(t, Data):
+            self.fail("RG0703", f"`{e.name}` of {named(t)}, which has no fields", e.at)
+        cases: list[core.Case] = []
+        for cls in sorted(t.classes, key=lambda c: c.__name__):
+            declared = list(fields_of(cls) or ())
+            if e.name not in declared:
+                hint = nearest(e.name, declared) if len(t.classes) == 1 else None
+                self.fail(
+                    "RG0715",
+                    f"`{cls.__name__}` has no field `{e.name}`",
+                    e.at,
+                    hint or f"`match` tells apart what is {t}.",
+                )
+            fields = tuple(core.Binding(name, e.at) for name in declared)
+            cases.append(core.Case(cls, fields, core.Ref(fields[declared.index(e.name)], e.at)))
+        return core.Match(e.value, tuple(cases), None, e.at)
 
     def _element(self, t: Type, indices: Sequence[core.Core], env: Types, at: core.Place) -> Type:
         types = [self.type_of(i, env) for i in indices]

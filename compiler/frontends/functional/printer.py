@@ -172,6 +172,8 @@ class _Printer:
                 return f"{form}({self._flat(items)}{',' * (len(items) == 1 and not form)})"
             case core.Item(value, index):
                 return f"{self._operand(value)}.{index}"
+            case core.Field(value, name):
+                return f"{self._operand(value)}.{name}"
             case core.Match(subject, cases, orelse):
                 texts = [f"{self._pattern(c)} → {self.flat(c.body)}" for c in cases]
                 texts += [] if orelse is None else [f"_ → {self.flat(orelse)}"]
@@ -207,7 +209,7 @@ class _Printer:
         """The expression within an operation, in parentheses where it needs them."""
         text = self.flat(e)
         bare = isinstance(
-            e, core.Number | core.Ref | core.Global | core.Operator | core.Apply | core.Item | core.Element
+            e, core.Number | core.Ref | core.Global | core.Operator | core.Apply | core.Item | core.Field | core.Element
         )
         call = isinstance(e, core.Operation) and not (e.op in _INFIX and len(e.args) == 2)
         return text if bare or call or isinstance(e, core.Record | core.Build | core.Length) else f"({text})"

@@ -13,8 +13,8 @@ class Node:
 
 
 @rg.functional
-def value(t: Leaf):
-    return t.value
+def value(t: Node):
+    return t.left.right
 
 
-value(Leaf(1.0))
+value(Node(Leaf(1.0), Leaf(1.0)))

@@ -107,6 +107,9 @@ class Lowering:
                 return self._item(self.value(value, env), index, at)
             case core.Cast(value, wanted, at):
                 return self.conversions.converted(self.value(value, env), wanted, at)
+            case core.Field(value):
+                t = self._type_of(value, env)
+                return Value(NOTHING) if isinstance(t, Nothing) else self.value(self.inference.selection(e, t), env)
             case core.Build() | core.Match() | core.Total() | core.Forget():
                 t = self._type_of(e, env)
                 return self.body.new(t, lambda targets: self.into(e, env, targets, t))

@@ -80,9 +80,9 @@ class ExpressionReader:
                 return core.Number(value, self.at(node))
             case ast.Name():
                 return self.name(node, scope)
-            case ast.Attribute():
-                found = self.function.found(node)
-                return self._global(found, node) if found is not None else self._field(node, scope)
+            case ast.Attribute(value=value, attr=name):
+                found = None if _is_local(value, scope) else self.function.found(node)
+                return self._global(found, node) if found is not None else self._field(value, name, scope, node)
             case ast.BinOp(left=x, op=op, right=y) if type(op) in BINARY:
                 return core.Operation(
                     BINARY[type(op)], (self.expression(x, scope), self.expression(y, scope)), self.at(node)
@@ -185,9 +185,12 @@ class ExpressionReader:
             return known.__name__
         return self._conversions.get(_identity(found))
 
-    def _field(self, node: ast.Attribute, scope: Scope) -> core.Core:
-        hint = "`match` gives the fields of a value their names."
-        self.fail("RG0729", f"`{shortened(node)}`: a field is read by `match`", node, hint)
+    def _field(self, value: ast.expr, name: str, scope: Scope, at: ast.AST) -> core.Core:
+        around = None if _is_local(value, scope) else self.found(value)
+        if around is not None:
+            hint = nearest(name, [n for n in dir(around) if not n.startswith("_")])
+            self.fail("RG0702", f"`{shortened(value)}` has no `{name}`", at, hint)
+        return core.Field(self.expression(value, scope), name, self.at(at))
 
     def _comparison(self, values: Sequence[ast.expr], ops: Sequence[ast.cmpop], scope: Scope, at: ast.AST) -> core.Core:
         for op in ops:
@@ -290,6 +293,13 @@ class ExpressionReader:
         for binding, start, stop in reversed(loops):
             made = core.Total(binding, start, stop, made, self.at(node))
         return made
+
+
+def _is_local(node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression begins with a name of the function."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in scope
 
 
 def _identity(found: Any) -> tuple[str, str]:

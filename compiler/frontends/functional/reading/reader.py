@@ -55,13 +55,19 @@ class Reader:
         return core.Lambda(name, params, self._block(body, inner, at), self.at(at))
 
     def _definitions(
-        self, given: Sequence[ast.FunctionDef], scope: Scope
+        self, given: Sequence[ast.stmt], scope: Scope
     ) -> tuple[Scope, list[tuple[core.Binding, core.Lambda]]]:
         """Functions that are defined one after the other, and may call each other."""
-        bindings = [core.Binding(node.name, self.at(node)) for node in given]
+        bindings = [core.Binding(_defined(node) or "", self.at(node)) for node in given]
         inner = scope | {b.name: b for b in bindings}
         made: list[tuple[core.Binding, core.Lambda]] = []
         for binding, node in zip(bindings, given, strict=True):
+            if isinstance(node, ast.Assign):
+                f = self._expression(node.value, inner)
+                assert isinstance(f, core.Lambda)
+                made.append((binding, f))
+                continue
+            assert isinstance(node, ast.FunctionDef)
             if node.decorator_list:
                 self.fail(
                     "RG0729",
@@ -90,6 +96,10 @@ class Reader:
                 return self._expression(value, scope)
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
                 return self._block(rest, scope, node)
+            case ast.FunctionDef() | ast.Assign() if count := _group(body):
+                inner, functions = self._definitions(body[:count], scope)
+                made = self._block(body[count:], inner, body[count - 1])
+                return core.LetRec(tuple(functions), made, self.at(node))
             case ast.Assign(targets=[target], value=value):
                 return self._assign(target, self._expression(value, scope), rest, scope, node)
             case ast.AnnAssign(target=ast.Name() as target, value=ast.expr() as value):
@@ -98,11 +108,6 @@ class Reader:
                 old = self._expressions.name(ast.copy_location(ast.Name(target.id, ast.Load()), target), scope)
                 made = core.Operation(BINARY[type(op)], (old, self._expression(value, scope)), self.at(node))
                 return self._assign(target, made, rest, scope, node)
-            case ast.FunctionDef():
-                count = next((i for i, n in enumerate(body) if not isinstance(n, ast.FunctionDef)), len(body))
-                given = [n for n in body[:count] if isinstance(n, ast.FunctionDef)]
-                inner, functions = self._definitions(given, scope)
-                return core.LetRec(tuple(functions), self._block(body[count:], inner, given[-1]), self.at(node))
             case ast.If():
                 return self._if(node, rest, scope)
             case ast.Match():
@@ -225,63 +230,139 @@ class Reader:
 
     def _match(self, node: ast.Match, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
         subject = core.Binding("subject", self.at(node.subject))
-        heads: list[tuple[type | None, tuple[core.Binding, ...]]] = []
+        fields: Fields = {}
+        rows: list[list[Test]] = []
         paths: list[tuple[Sequence[ast.stmt], Scope]] = []
         for case in node.cases:
-            if heads and heads[-1][0] is None:
+            if rows and not rows[-1]:
                 self.fail("RG0729", "no value reaches this case", case.pattern, "A case for all values is the last.")
             if case.guard is not None:
                 self.fail("RG0729", "a case with a condition", case.guard, "Write an `if` inside the case.")
-            found = self._pattern(case.pattern, subject, scope)
-            heads.append(found[:2])
-            paths.append((case.body, found[2]))
+            tests: list[Test] = []
+            inner = dict(scope)
+            self._pattern(case.pattern, subject, tests, inner, fields)
+            rows.append(tests)
+            paths.append((case.body, inner))
 
         def made(*bodies: core.Core) -> core.Core:
-            cases = [core.Case(c, fields, e) for (c, fields), e in zip(heads, bodies, strict=True) if c is not None]
-            orelse = bodies[-1] if heads[-1][0] is None else None
-            return core.Match(core.Ref(subject, self.at(node.subject)), tuple(cases), orelse, self.at(node))
+            return decisions(list(zip(rows, bodies, strict=True)), fields, self.at(node.subject), self.at(node))
 
         return core.Let(
             subject, self._expression(node.subject, scope), self._paths(paths, made, rest, scope, node), self.at(node)
         )
 
     def _pattern(
-        self, pattern: ast.pattern, subject: core.Binding, scope: Scope
-    ) -> tuple[type | None, tuple[core.Binding, ...], Scope]:
-        """(class, bindings of its fields, scope with them); the class of the empty list is NoneType, of all values None."""
+        self, pattern: ast.pattern, value: core.Binding, tests: list[Test], scope: Scope, fields: Fields
+    ) -> None:
+        """Append the tests of a pattern on a value, from outside to inside, and bind its names in the scope."""
         hint = "Patterns are `C(x, y)` of a data class, `[]`, `[x, *rest]`, a name, and `_`."
+
+        def parts(cls: type, inside: Sequence[ast.pattern | None]) -> tuple[core.Binding, ...]:
+            tests.append((value, cls))
+            if (value, cls) not in fields:
+                fields[value, cls] = tuple(core.Binding(_named(p), self.at(p or pattern)) for p in inside)
+            return fields[value, cls]
+
         match pattern:
-            case ast.MatchAs(pattern=None, name=name):
-                return None, (), scope if name is None else scope | {name: subject}
+            case ast.MatchAs(pattern=inside, name=name):
+                if inside is not None:
+                    self._pattern(inside, value, tests, scope, fields)
+                if name is not None:
+                    scope[name] = value
             case ast.MatchSequence(patterns=[]):
-                return type(None), (), scope
-            case ast.MatchSequence(patterns=[ast.MatchAs(pattern=None) as head, ast.MatchStar() as tail]):
-                both = core.Binding(head.name or "_", self.at(head)), core.Binding(tail.name or "_", self.at(tail))
-                return list, both, scope | {b.name: b for b in both}
-            case ast.MatchClass(cls=cls, patterns=parts, kwd_attrs=names, kwd_patterns=named):
+                parts(type(None), ())
+            case ast.MatchSequence(patterns=[ast.MatchStar(name=name)]):
+                if name is not None:
+                    scope[name] = value
+            case ast.MatchSequence(patterns=[first, *others]) if not isinstance(first, ast.MatchStar):
+                star = others[0] if others and isinstance(others[0], ast.MatchStar) else None
+                head, tail = parts(list, (first, star))
+                self._pattern(first, head, tests, scope, fields)
+                self._pattern(ast.copy_location(ast.MatchSequence(others), pattern), tail, tests, scope, fields)
+            case ast.MatchClass(cls=cls, patterns=positional, kwd_attrs=names, kwd_patterns=named):
                 found = self.function.found(cls)
                 declared = fields_of(found) if isinstance(found, type) else None
                 if declared is None:
                     self.fail("RG0703", f"`{shortened(cls)}` is no data class", cls, "Declare it with `@rg.data`.")
-                if len(parts) > len(declared):
+                if len(positional) > len(declared):
                     self.fail("RG0715", f"`{found.__name__}` has {len(declared)} fields", pattern)
-                given: dict[str, ast.pattern] = dict(zip(declared, parts, strict=False)) | dict(
+                given: dict[str, ast.pattern] = dict(zip(declared, positional, strict=False)) | dict(
                     zip(names, named, strict=True)
                 )
                 for name in given.keys() - declared.keys():
                     self.fail(
                         "RG0715", f"`{found.__name__}` has no field `{name}`", pattern, nearest(name, list(declared))
                     )
-                made = {name: core.Binding("_", self.at(pattern)) for name in declared}
-                for name, part in given.items():
-                    if not isinstance(part, ast.MatchAs) or part.pattern is not None:
-                        self.fail(
-                            "RG0729",
-                            "a pattern inside a pattern",
-                            part,
-                            "Give the field a name, and match it in the case.",
-                        )
-                    made[name] = core.Binding(part.name or "_", self.at(part))
-                fields = tuple(made.values())
-                return found, fields, scope | {b.name: b for b in fields}
-        self.fail("RG0729", "a pattern that is not in the functional language", pattern, hint)
+                for name, binding in zip(declared, parts(found, [given.get(n) for n in declared]), strict=True):
+                    if name in given:
+                        self._pattern(given[name], binding, tests, scope, fields)
+            case _:
+                self.fail("RG0729", "a pattern that is not in the functional language", pattern, hint)
+
+
+def _defined(node: ast.stmt) -> str | None:
+    """The name of a function that a statement defines, by `def` or as a lambda."""
+    match node:
+        case ast.FunctionDef(name=name):
+            return name
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda()):
+            return name
+    return None
+
+
+def _group(body: Sequence[ast.stmt]) -> int:
+    """The number of statements at the beginning that define functions which may call each other; 0 for a lambda that no such group needs."""
+    run: dict[str, int] = {}
+    for node in body:
+        name = _defined(node)
+        if name is None or name in run:
+            break
+        run[name] = len(run)
+    count = next((i for i, node in enumerate(body) if i == len(run) or not isinstance(node, ast.FunctionDef)), len(run))
+    end, at = max(count, 1), 0
+    grouped = count > 0
+    while at < min(end, len(run)):
+        names = {n.id for n in ast.walk(body[at]) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        later = [run[name] for name in names & run.keys() if run[name] >= at]
+        grouped = grouped or bool(later)
+        end = max([end, *(k + 1 for k in later)])
+        at += 1
+    return end if grouped else 0
+
+
+def _named(pattern: ast.pattern | None) -> str:
+    """The name of a part of a value."""
+    match pattern:
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            return name
+    return "_"
+
+
+#: a value and the class that it must be of: `list` for a list that is not empty, NoneType for the empty list
+Test = tuple[core.Binding, type]
+#: the bindings of the fields of a value, as one of a class
+Fields = dict[Test, tuple[core.Binding, ...]]
+
+
+def decisions(
+    rows: Sequence[tuple[Sequence[Test], core.Core]], fields: Fields, subject: core.Place, at: core.Place
+) -> core.Core:
+    """The expression of the first row whose tests hold, each value being tested once on each path.
+
+    A row whose pattern says nothing of a tested value stands in each branch of the test.
+    """
+    tests, body = rows[0]
+    if not tests:
+        return body
+    value, _ = tests[0]
+
+    def where(cls: type) -> list[tuple[Sequence[Test], core.Core]]:
+        """The rows that a value of the class may reach, without their test of it."""
+        kept = [(row, e) for row, e in rows if all(c is cls for v, c in row if v is value)]
+        return [([test for test in row if test[0] is not value], e) for row, e in kept]
+
+    classes = dict.fromkeys(c for row, _ in rows for v, c in row if v is value)
+    cases = [core.Case(c, fields[value, c], decisions(where(c), fields, subject, at)) for c in classes]
+    others = [(row, e) for row, e in rows if all(v is not value for v, _ in row)]
+    orelse = decisions(others, fields, subject, at) if others else None
+    return core.Match(core.Ref(value, subject), tuple(cases), orelse, at)

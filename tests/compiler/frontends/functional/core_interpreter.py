@@ -84,6 +84,8 @@ class Interpreter:
                 return cls(*[self.value(a, env) for a in args])
             case core.Cast(value) | core.Forget(value):
                 return self.value(value, env)
+            case core.Field(value, name):
+                return getattr(self.value(value, env), name)
             case core.Match():
                 return self._match(e, env)
             case core.Element(array, indices):

@@ -431,3 +431,91 @@ def distances(xs: rg.Array[fixed, "n", 2], scale: fixed):
 
 
 CASES["sums over an array"] = Case(distances, ([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], 2.0), 2 * (5 + 1 + math.sqrt(18)))
+
+
+@rg.data
+class Point:
+    x: fixed
+    y: fixed
+
+
+@rg.data
+class Segment:
+    start: Point
+    end: Point
+
+
+@rg.functional
+def fields(x: fixed):
+    """Fields by their names, of calls and of derivatives too."""
+
+    def area(s):
+        return (s.end.x - s.start.x) * (s.end.y + s.start.y)
+
+    def made(t):
+        return Segment(Point(t, 2.0), Point(t * t, x))
+
+    slope = rg.grad(area)(made(x))
+    return area(made(x)) + 10.0 * slope.end.y + 100.0 * made(x).start.x
+
+
+CASES["fields by name"] = Case(fields, (3.0,), 6.0 * 5.0 + 10.0 * 6.0 + 300.0, (25.0 + 6.0 + 10.0 * 5.0 + 100.0,))
+
+
+@rg.functional
+def later_names(x: fixed):
+    """Lambdas that name themselves, and functions below them."""
+    even = lambda n: x if n == 0 else odd(n - 1)
+    odd = lambda n: -x if n == 0 else other(n - 1)
+
+    def other(n):
+        return even(n) * half(4)
+
+    half = lambda n: 1.0 if n == 0 else 0.5 * half(n - 1)
+    return even(4) + 10.0 * odd(2)
+
+
+CASES["lambdas that name later ones"] = Case(later_names, (3.0,), 3.0 / 256 - 10.0 * 3.0 / 16, (1 / 256 - 10 / 16,))
+
+
+@rg.functional
+def patterns(x: fixed, shape: int):
+    """Patterns within patterns. `shape`: which of the nodes are leaves."""
+
+    def grown(n, v):
+        return Leaf(v) if n > 6 or shape >> n & 1 else Node(grown(2 * n + 1, v + 1.0), grown(2 * n + 2, v * 2.0))
+
+    def leaves(t):
+        match t:
+            case Leaf(v):
+                return [v]
+            case Node(Leaf(v), rest):
+                return [v, *leaves(rest)]
+            case Node(Node(a, b), rest):
+                return leaves(Node(a, Node(b, rest)))
+
+    def ends(t):
+        match t:
+            case Node(Leaf(a), Node(Leaf(b), Node(_, Leaf(c)))):
+                return a + 10.0 * b + 100.0 * c
+            case Node(_, Leaf(b)):
+                return 7.0 * b
+            case Leaf(b):
+                return 5.0 * b
+            case Node(Node(left=inner), Node() as other):
+                return ends(inner) - ends(other)
+            case Node(a, b):
+                return ends(b) + x
+
+    def folded(items):
+        match items:
+            case []:
+                return 1.0
+            case [a, b]:
+                return a * b
+            case [a, b, c, *rest]:
+                return a * b - c * folded(rest)
+            case [a, *rest]:
+                return a + folded(rest)
+
+    return ends(grown(0, x)) + 0.001 * folded(leaves(grown(0, x)))

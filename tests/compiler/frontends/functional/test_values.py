@@ -32,6 +32,15 @@ def test_values(name: str) -> None:
     assert close(case.f(*case.args), case.value, case)
 
 
+@pytest.mark.share(3)
+@pytest.mark.parametrize("shape", [1, 0, 2, 4, 8, 16, 32, 64, 6, 26, 42, 100, 127 - 1])
+def test_patterns_are_those_of_python(shape: int) -> None:
+    f = programs.patterns
+    assert f(0.75, shape) == pytest.approx(f.fn(0.75, shape), abs=1e-6)
+    slope = (f.fn(0.75 + 1e-4, shape) - f.fn(0.75 - 1e-4, shape)) / 2e-4
+    assert rg.grad(f, "x")(0.75, shape) == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
 @pytest.mark.share(10)
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("name", sorted(CASES))
