@@ -94,6 +94,8 @@ class Cursor:
         if token.kind == "open":
             kind, end = ("comment", "*/") if token.text == "/*" else ("text", '"')
             message, hint = f"the {kind} has no end", f"A {kind} ends with `{end}`."
+        elif token.text == ";":
+            hint = "A statement ends where the next one begins. Leave out the `;`."
         begin = token.begin
         if token.kind == "end" and self.at:
             # The place where something is missing is behind the last token.

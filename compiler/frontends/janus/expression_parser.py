@@ -97,8 +97,15 @@ class ExpressionParser:
             return self._named(begin)
         if token.kind == "name":
             return self.reference()
-        hint = "Write `0 - x`: only numbers have a sign." if cursor.sees("-") else None
+        hint = "Write `0 - x`: only numbers have a sign." if cursor.sees("-") else self._spelling()
         cursor.fail(f"{cursor.found()} stands where an expression is expected", hint)
+
+    def _spelling(self) -> str | None:
+        """The way out where the last operator and the next token are one operator of another language."""
+        before, token = self._cursor.tokens[self._cursor.at - 1], self._cursor.next
+        found = before.text + token.text if before.begin + len(before.text) == token.begin else ""
+        operator = {"==": "=", "!==": "!=", "<>": "!=", "=<": "<=", "=>": ">="}.get(found)
+        return None if operator is None else f"Write `{operator}` in place of `{found}`."
 
     def _named(self, begin: int) -> syntax.Expression:
         """An expression that begins with a keyword."""

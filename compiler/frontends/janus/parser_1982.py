@@ -26,7 +26,7 @@ from retrograd.compiler.frontends.janus.statement_parser import StatementParser
 
 TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+|;[^\n]*|//[^\n]*)|(?P<number>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_']*)"
-    r"|(?P<sign><=>|\+=|-=|\^=|!=|<=|>=|&&|\|\||\*/|[-+*/\\%<>=#&|^!~:()\[\]])"
+    r"|(?P<sign><=>|\*\*|\+=|-=|\^=|!=|<=|>=|<<|>>|&&|\|\||\*/|[-+*/\\%<>=#&|^!~:()\[\]])"
 )
 _STARTS = frozenset({"if", "from", "call", "uncall", "read", "write"})
 KEYWORDS = _STARTS | {"procedure", "then", "else", "fi", "do", "loop", "until"}

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.dialects import read
 from retrograd.compiler.frontends.janus.inversion import inverted
+from retrograd.compiler.frontends.janus.parser import parse
 from retrograd.compiler.frontends.janus.parser_1982 import parse_1982
 from retrograd.compiler.frontends.janus.printer import program_text
 from retrograd.isa.diagnostics import CompileError, InputError
@@ -87,3 +89,53 @@ def test_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_dialect_that_there_is_not(dialect: Any) -> None:
     with pytest.raises(InputError, match=r"(?s)RG0603.*dialects: jana, 1982"):
         read("procedure main()\n int x\n x += 1\n", "x.ja", dialect)
+
+
+#: operator -> its spelling in the dialect of 1982
+OPERATORS = {
+    o: o
+    for o in ("**", "*", "/", "%", "+", "-", "<<", ">>", "<=", "<", ">=", ">", "=", "!=", "&", "|", "^", "&&", "||")
+}
+SPELLINGS = [*OPERATORS.items(), ("%", "\\"), ("!=", "#"), ("^", "!")]
+
+
+@pytest.mark.parametrize(("jana", "own"), SPELLINGS, ids=str)
+def test_every_operator_is_that_of_jana(jana: str, own: str) -> None:
+    """With and without blanks around it; a condition as the page has it: 1 or 0."""
+    condition = jana in ("<=", "<", ">=", ">", "=", "!=", "&&", "||")
+    one, two = ("x != 0", "y != 0") if jana in ("&&", "||") else ("x", "y")
+    statement = f"if {one} {jana} {two} then z += 1 fi {one} {jana} {two}" if condition else f"z += x {jana} y"
+    expected = JanusFunction(parse(f"procedure f(int x, int y, int z) {statement}", "t"), "f")
+    for space in ("", " "):
+        found = JanusFunction(parse_1982(f"x y z procedure f z += x{space}{own}{space}y", "t"), "f")
+        for x, y in ((7, 2), (-7, 3), (5, 5), (1, 1), (0, 4), (-1, 1)):
+            assert run(found, x, y, 0).values == run(expected, x, y, 0).values, (x, y)
+        assert parse_1982(program_text(found.entry.program), "t") == found.entry.program
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_precedences_are_those_of_jana(operator: str) -> None:
+    """Beside each other operator, and itself."""
+    for other in OPERATORS:
+        for text in (f"x {operator} y {other} 3", f"x {other} y {operator} 3"):
+            (statement,) = parse(f"procedure f(int x, int y, int z) z += {text}", "t").procedures[0].body
+            (own,) = _statements(f"x y z procedure f z += {text}")
+            assert shape(own.value) == shape(statement.value), text
+
+
+def _statements(text: str) -> Any:
+    return parse_1982(text, "t").procedures[0].body
+
+
+def shape(e: Any) -> Any:
+    """Operators and operands, without what stands for conditions as numbers."""
+    match e:
+        case syntax.Indicator(condition=condition):
+            return shape(condition)
+        case syntax.Binary(operator="!=", left=x, right=syntax.Number(value=0)):
+            return shape(x)
+        case syntax.Binary(operator=op, left=x, right=y):
+            return shape(x), op, shape(y)
+        case syntax.Number(value=value):
+            return value
+    return e.name

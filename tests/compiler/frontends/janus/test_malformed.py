@@ -157,3 +157,29 @@ procedure f(int a)
     with pytest.raises(CompileError) as caught:
         JanusFunction(parse(text, "p"), "main").compiled()
     assert [d.span.line for d in caught.value.diagnostics if d.span is not None] == [4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "head"), [("jana", "procedure main() int x int y "), ("1982", "x y procedure main ")]
+)
+@pytest.mark.parametrize(("foreign", "own"), [("==", "="), ("!==", "!="), ("<>", "!="), ("=<", "<="), ("=>", ">=")])
+def test_an_operator_of_another_language_has_a_way_out(dialect: str, head: str, foreign: str, own: str) -> None:
+    """What the fix names compiles."""
+    text = head + f"if x {foreign} y then y += 1 fi x {foreign} 7"
+    with pytest.raises(CompileError) as refused:
+        read(text, "text", dialect)
+    assert refused.value.diagnostics[0].hint == f"Write `{own}` in place of `{foreign}`."
+    read(text.replace(foreign, own), "text", dialect)
+    with pytest.raises(CompileError) as refused:
+        read(head + "x += y + = 3", "text", dialect)
+    assert "in place of" not in (refused.value.diagnostics[0].hint or "")
+
+
+@pytest.mark.parametrize(
+    "text", ["int x = 3;", "int x x += 1;", "int x; x += 1", "int x if x = 0 then; x += 1 fi x = 1", "int x skip; skip"]
+)
+def test_statements_need_no_semicolon(text: str) -> None:
+    with pytest.raises(CompileError) as refused:
+        parse(f"procedure main() {text}", "text")
+    assert refused.value.diagnostics[0].hint == "A statement ends where the next one begins. Leave out the `;`."
+    parse(f"procedure main() {text.replace(';', '')}", "text")
