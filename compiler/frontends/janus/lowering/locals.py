@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from math import prod
 
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.lowering.code import Code
@@ -121,25 +120,35 @@ class Locals:
         for r in syntax.references(node.initial):
             if r.name == node.name:
                 self._code.fail("RG0704", f"the values of `{node.name}` read `{node.name}` itself", r.span)
-        for at, e in self._row_major(node.initial, place.lengths, 0):
+        for address, e in self._row_major(node.initial, place.lengths, place.address):
             if isinstance(e, syntax.Number) and e.value == 0:
                 continue
-            element = ScalarPlace(place.name, place.type, place.address.moved(at))
+            element = ScalarPlace(place.name, place.type, address)
             self._code.update(element, update, self._code.expressions.of_type(e, place.type))
 
     def _row_major(
-        self, node: syntax.Expression, lengths: Sequence[int | Var], at: int
-    ) -> Iterator[tuple[int, syntax.Expression]]:
-        """(position, value) of the initial values of an array; missing values are zeros."""
+        self, node: syntax.Expression, lengths: Sequence[int | Var], address: Address
+    ) -> Iterator[tuple[Address, syntax.Expression]]:
+        """(address, value) of the initial values of an array; missing values are zeros.
+
+        The number of values is tested at run time where the length is known only then. A length is 1 at least.
+        """
         if not lengths:
-            yield at, node
+            yield address, node
             return
-        rest = lengths[1:]
-        known = [n for n in lengths if isinstance(n, int)]
-        if not isinstance(node, syntax.Items) or len(known) < len(lengths) or len(node.items) > known[0]:
-            self._code.fail("RG0712", f"`{self._code.text(node.span)}` does not fit the shape of the array", node.span)
+        first, rest = lengths[0], lengths[1:]
+        message = f"`{self._code.text(node.span)}` does not fit the shape of the array"
+        if not isinstance(node, syntax.Items) or (isinstance(first, int) and len(node.items) > first):
+            self._code.fail("RG0712", message, node.span)
+        if isinstance(first, Var) and len(node.items) > 1:
+            enough = Test("ltu", Const(len(node.items) - 1), first)
+            self._code.emit(Check(enough, "RG0801", f"{message}: its length is {{b}}", node.span))
+        stride: E = const(1, INT)
+        for length in rest:
+            stride = self._code.expressions.product(stride, length_of(length))
         for k, item in enumerate(node.items):
-            yield from self._row_major(item, rest, at + k * prod(known[1:]))
+            at = address.moved(k * stride.param) if stride.op == "const" else address.shifted(stride, k)
+            yield from self._row_major(item, rest, at if k else address)
 
     def _new_stack(self, node: syntax.Declaration) -> None:
         capacity = min(self._capacity, _LOCAL_STACK) if self._recursive else self._capacity

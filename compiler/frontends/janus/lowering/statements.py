@@ -10,6 +10,7 @@ Errors of statements are kept in `Code.findings`, and the next statement is lowe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.lowering.code import Code
@@ -26,6 +27,7 @@ from retrograd.compiler.frontends.janus.lowering.values import (
     StackPlace,
 )
 from retrograd.compiler.ir.expressions import Address, read
+from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import (
     ZERO,
     Block,
@@ -162,8 +164,9 @@ class StatementLowering:
             self._require_apart(reference, one, ())
         match x, y:
             case ScalarPlace(where=Var() as a), ScalarPlace(where=Var() as b):
-                if a is not b:
-                    self.code.emit(Op(TABLE["swap"], a, b, None, 0, self.code.span))
+                if a is b:
+                    self._fail_same()
+                self.code.emit(Op(TABLE["swap"], a, b, None, 0, self.code.span))
             case ScalarPlace(where=a), ScalarPlace(where=b):
                 if isinstance(b, Var):
                     a, b = b, a
@@ -175,22 +178,31 @@ class StatementLowering:
             case StackPlace(), StackPlace():
                 self._exchange_all(x, y)
 
+    def _fail_same(self) -> NoReturn:
+        message = f"`{self.code.text(self.code.span)}` exchanges a variable with itself"
+        self.code.fail("RG0705", message, self.code.span, "Leave the statement out.")
+
+    def _require_distinct(self, a: Address, b: Address, t: Temporaries) -> Block:
+        """Refuse places that are one place, and test those of one region that may be."""
+        distance = a.minus(b) if a.region is b.region else 1
+        if distance == 0:
+            self._fail_same()
+        if distance is not None:
+            return ()
+        test = Test("ne", t.operand(self.code.expressions.offset(a)), t.operand(self.code.expressions.offset(b)))
+        message = f"`{self.code.text(self.code.span)}` exchanges an element with itself"
+        return (Check(test, "RG0805", message, self.code.span),)
+
     def _exchange(self, a: Var | Address, b: Address, kind: Kind) -> None:
         t = self.code.temporaries()
         if isinstance(a, Var):
             self.code.emit(*t.wrap((t.memory("exch", a, b),)))
             return
-        distance = a.minus(b) if a.region is b.region else None
-        if distance == 0:
-            return
+        # Three exchanges would lose the word where both are the same.
+        distinct = self._require_distinct(a, b, t)
         held = t.fresh("held", kind)
         first, second = t.memory("exch", held, a), t.memory("exch", held, b)
-        nodes: Block = (first, second, first)
-        if a.region is b.region and distance is None:
-            # Three exchanges would lose the word where both are the same.
-            test = Test("ne", t.operand(self.code.expressions.offset(a)), t.operand(self.code.expressions.offset(b)))
-            nodes = (If(test, nodes, (), test, self.code.span),)
-        self.code.emit(*t.wrap(nodes))
+        self.code.emit(*t.wrap((*distinct, first, second, first)))
 
     def _require_lengths(self, x: ArrayPlace, y: ArrayPlace) -> None:
         """Refuse to exchange arrays of two shapes; lengths that are unknown yet are tested."""
@@ -211,15 +223,16 @@ class StatementLowering:
         """Exchange arrays or stacks, word by word."""
         assert not isinstance(x, ScalarPlace)
         assert not isinstance(y, ScalarPlace)
-        if x.address.region is y.address.region:
-            return
         outer = self.code.temporaries()
+        # Parts of one array that have one shape are the same part, or apart.
+        distinct = self._require_distinct(x.address, y.address, outer)
         i, held = Var("i", INT), Var("held", INT, self.code.span)
         words = outer.operand(self.code.words(x))
         t = self.code.temporaries()
         t.compute.append(Local(held, False, self.code.span))
         a, b = (t.memory("exch", held, p.address.shifted(read(i), 1)) for p in (x, y))
-        self.code.emit(*outer.wrap((For(i, ZERO, words, 1, t.wrap((a, b, a)), False, True, self.code.span),)))
+        loop = For(i, ZERO, words, 1, t.wrap((a, b, a)), False, True, self.code.span)
+        self.code.emit(*outer.wrap((*distinct, loop)))
 
     # ------------------------------------------------------------------ stacks
 

@@ -204,6 +204,8 @@ class Interpreter:
             case syntax.Swap(left=left, right=right):
                 a, b = self.place(left, env), self.place(right, env)
                 if isinstance(a, Cell):
+                    if a.same(b):
+                        raise Halt("alias")
                     a.value, b.value = b.value, a.value
                 elif isinstance(a, Grid):
                     i, j, n = a.at, b.at, a.size

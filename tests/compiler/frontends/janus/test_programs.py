@@ -152,3 +152,93 @@ def test_equal_values_of_two_statements_leave_a_loop() -> None:
     found = run(JanusFunction(parse(text, "loop"), "main"), engine="reference")
     assert found.values.x == 87
     assert found.values.y == 11
+
+
+def main_of(body: str, width: int = 32) -> JanusFunction:
+    lines = "".join(f"    {line}\n" for line in body.split("; "))
+    return JanusFunction(parse(f"procedure main()\n{lines}", "t"), "main", Format(width, 0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "values"),
+    [
+        ("[3]", "{0}"), ("[3]", "{4}"), ("[3]", "{4, 5, 6}"), ("[2][3]", "{{1}}"), ("[2][3]", "{{1, 2, 3}, {4, 5, 6}}"),
+        ("[2][3]", "{{0}, {0, 7}}"), ("[2][2][2]", "{{{1, 2}}, {{3}, {4, 5}}}"),
+    ],
+)  # fmt: skip
+def test_values_of_an_array_whose_length_is_known_at_run_time(shape: str, values: str) -> None:
+    """Of each dimension or of some: the elements are those of an array whose lengths are numbers."""
+
+    def found(lengths: str) -> Any:
+        """The elements of a local array, added to one of known lengths."""
+        copies = "; ".join(f"out{at} += a{at}" for at in places(shape))
+        local = f"int a{lengths} = {values}"
+        f = main_of(f"int two = 2; int three = 3; int out{shape}; local {local}; {copies}; delocal {local}")
+        return run(f).values.out.tolist()
+
+    names = {"2": "two", "3": "three"}
+    known = found(shape)
+    assert any(np.ravel(known)) == (values != "{0}")
+    rank = shape.count("[")
+    for open_ones in range(1, 1 << rank):
+        parts = shape[1:-1].split("][")
+        lengths = "".join(f"[{names[n] if open_ones >> k & 1 else n}]" for k, n in enumerate(parts))
+        assert found(lengths) == known, lengths
+
+
+def places(shape: str) -> list[str]:
+    return ["".join(f"[{i}]" for i in at) for at in np.ndindex(*map(int, shape[1:-1].split("][")))]
+
+
+def test_more_values_than_an_array_has_elements() -> None:
+    """Refused where the length is a number; else a trap, also of an inner dimension."""
+    with pytest.raises(CompileError, match="RG0712"):
+        main_of("local int a[2] = {1, 2, 3}; delocal int a[2] = {1, 2, 3}").compiled()
+    for lengths, values in (("[n]", "{1, 2, 3}"), ("[n][2]", "{{1}, {2}, {3}}"), ("[2][n]", "{{1}, {1, 2, 3}}")):
+        f = main_of(f"int n = 2; local int a{lengths} = {values}; delocal int a{lengths} = {values}")
+        with pytest.raises(ProgramTrap, match="RG0801") as trapped:
+            run(f)
+        assert "does not fit the shape" in str(trapped.value)
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        "x <=> x",
+        "a[0] <=> a[0]",
+        "a[2 - 1] <=> a[1]",
+        "a[x] <=> a[x]",
+        "a <=> a",
+        "m[1] <=> m[1]",
+        "m[x] <=> m[x]",
+        "s <=> s",
+    ],
+)
+def test_a_variable_is_not_exchanged_with_itself(exchange: str) -> None:
+    """As the Jana interpreter has it."""
+    with pytest.raises(CompileError, match=r"RG0705.*with itself"):
+        main_of(f"int x; int a[3]; int m[2][2]; stack s; {exchange}").compiled()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("a[x]", "a[y]"), ("a[x + 1]", "a[1]"), ("m[x]", "m[y]"), ("m[x][1]", "m[y][1]"), ("m[x]", "m[0]")],
+)
+def test_elements_and_rows_are_exchanged_if_they_differ(one: str, other: str) -> None:
+    """Rows are arrays. An element that is exchanged with itself at run time is a trap, and nothing has changed."""
+    for second in (0, 1):
+        start = f"int x; int y; int a[3]; int m[2][2]; a[0] += 1; a[1] += 2; a[2] += 3; m[0][0] += 4; m[0][1] += 5; m[1][0] += 6; y += {second}"
+        f = main_of(f"{start}; {one} <=> {other}")
+        names = {"x": 0, "y": second}
+        same = eval(one.partition("[")[2].partition("]")[0], names) == eval(
+            other.partition("[")[2].partition("]")[0], names
+        )
+        if same:
+            with pytest.raises(ProgramTrap, match="RG0805"):
+                run(f)
+            continue
+        a, m = np.array([1, 2, 3]), np.array([[4, 5], [6, 0]])
+        names |= {"a": a, "m": m}
+        exec("held = {0} + 0; {0} = {1}; {1} = held".format(*(x.replace("][", ", ") for x in (one, other))), names)
+        found = run(f).values
+        assert (found.a.tolist(), found.m.tolist()) == (a.tolist(), m.tolist())
