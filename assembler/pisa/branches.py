@@ -11,7 +11,8 @@ reader decides on a role for each branch:
 
 Correct because a wrong role changes no result: where the role is wrong, the machine traps (RG0405 to RG0407). A comment
 `; goto` or `; from` on the line of a branch overrides the choice. The check of pairs is the verifier's, without its demand that every
-SWAPBR is the entry of a subroutine: PISA programs compute the targets of jumps.
+SWAPBR is the entry of a subroutine: PISA programs compute the targets of jumps. Instructions that control reaches in neither direction may
+stand before a BRA that is jumped to.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import NamedTuple
 from retrograd.assembler.pisa.mnemonics import CONDITIONAL, UNCONDITIONAL
 
 _OPPOSITE = {"goto": "from", "from": "goto"}
+#: words behind which control does not go on
+_ENDS = ("DATA", "FINISH")
 
 
 class Cell(NamedTuple):
@@ -35,6 +38,11 @@ class Cell(NamedTuple):
     @property
     def is_branch(self) -> bool:
         return self.mnemonic in UNCONDITIONAL or self.mnemonic in CONDITIONAL
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether control passes from the cell above to the cell below, and from nowhere else."""
+        return not self.is_branch and self.mnemonic not in ("SWAPBR", "START", *_ENDS)
 
     def same_condition(self, other: Cell) -> bool:
         return self.mnemonic == other.mnemonic and sorted(self.registers) == sorted(other.registers)
@@ -65,7 +73,8 @@ def roles_of(cells: Sequence[Cell]) -> dict[int, str]:
                 roles.setdefault(cell.target, _OPPOSITE[role])
                 entered = role == "from"
                 continue
-        entered = cell.mnemonic not in ("DATA", "FINISH")
+        # Behind a jump, an instruction is entered only where a branch or a call lands.
+        entered = cell.mnemonic not in _ENDS and (entered or not cell.is_plain or cell.mnemonic == "START")
     for pc, cell in enumerate(cells):
         if cell.mnemonic in CONDITIONAL and pc not in roles:
             is_if, is_first = cell.same_condition(cells[cell.target]), pc < cell.target
@@ -87,6 +96,24 @@ def _given(cells: Sequence[Cell], pc: int) -> str | None:
     cell = cells[pc]
     other = cells[cell.target].role
     return cell.role or (None if other is None else _OPPOSITE[other])
+
+
+def with_landing(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells, with a partner for a BRA that reaches the FINISH.
+
+    A FINISH at the end that only this BRA reaches becomes the partner, and the FINISH follows. Other addresses are as they were.
+    """
+    last = len(cells) - 1
+    sources = [pc for pc, cell in enumerate(cells) if cell.is_branch and cell.target == last]
+    if last < 1 or cells[last].mnemonic != "FINISH" or [cells[pc].mnemonic for pc in sources] != ["BRA"]:
+        return [*cells]
+    found = [*cells[:last], Cell("BRA", (), sources[0]), Cell("FINISH")]
+    return [*cells] if _leaves(found, roles_of(found), last - 1) else found
+
+
+def _leaves(cells: Sequence[Cell], roles: dict[int, str], pc: int) -> bool:
+    """Whether control goes on to the cell below."""
+    return cells[pc].mnemonic not in _ENDS and not (cells[pc].mnemonic == "BRA" and roles[pc] == "goto")
 
 
 def faults(cells: Sequence[Cell], roles: dict[int, str]) -> Iterator[PairFault]:
@@ -116,6 +143,8 @@ def _pair_fault(cells: Sequence[Cell], roles: dict[int, str], pc: int) -> PairFa
         hint = "Put at the target a branch that names this one, so that BR is zero again after the jump."
         if cell.mnemonic != "BRA" and other.mnemonic == "SWAPBR":
             hint = "Put the call in an `if`: a conditional branch around a BRA."
+        elif other.mnemonic == "FINISH":
+            hint = "Put a branch that names this one before the FINISH, and jump there."
         return PairFault("RG0201", pc, f"{cell.mnemonic} reaches `{other.mnemonic}`, which is no branch", hint)
     if other.target != pc:
         hint = "Give each branch a partner of its own: two branches that name each other."
@@ -131,18 +160,17 @@ def _pair_fault(cells: Sequence[Cell], roles: dict[int, str], pc: int) -> PairFa
 def _falls(cells: Sequence[Cell], roles: dict[int, str]) -> Iterator[PairFault]:
     """Control leaves a cell downward iff it can enter the next from above."""
 
-    def leaves(pc: int) -> bool:
-        ends = cells[pc].mnemonic in ("DATA", "FINISH")
-        return not ends and not (cells[pc].mnemonic == "BRA" and roles[pc] == "goto")
-
     def enters(pc: int) -> bool:
         return cells[pc].mnemonic != "DATA" and not (cells[pc].mnemonic == "BRA" and roles[pc] == "from")
 
     jump = _begins_with_jump(cells)
     landing = cells[0].target if jump else -1
     hint = "Jump around with a pair of branches; after a BRA that jumps, a FINISH or DATA comes a BRA that is jumped to, or DATA."
+    unreached = set(_unreached(cells, roles))
     for pc in range(len(cells) + 1):
-        above = pc > 0 and leaves(pc - 1)
+        if pc in unreached:
+            continue
+        above = pc > 0 and _leaves(cells, roles, pc - 1)
         below = pc < len(cells) and enters(pc)
         if pc < len(cells) and cells[pc].mnemonic == "START":
             below = above and pc - 1 == landing
@@ -155,3 +183,14 @@ def _falls(cells: Sequence[Cell], roles: dict[int, str]) -> Iterator[PairFault]:
             into = f"backs into `{cells[pc - 1].mnemonic}`" if pc else "backs off the beginning"
             message = f"running backward from `{cells[pc].mnemonic}` control {into}"
             yield PairFault("RG0206", pc, message, hint)
+
+
+def _unreached(cells: Sequence[Cell], roles: dict[int, str]) -> Iterator[int]:
+    """The ends of plain instructions between a cell that control does not leave downward and a BRA that is jumped to."""
+    for pc, cell in enumerate(cells):
+        if cell.mnemonic == "BRA" and roles[pc] == "from":
+            first = pc
+            while first and cells[first - 1].is_plain:
+                first -= 1
+            if 0 < first < pc and not _leaves(cells, roles, first - 1):
+                yield from (first, pc)

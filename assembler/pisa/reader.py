@@ -16,7 +16,7 @@ import re
 from typing import NamedTuple
 
 from retrograd.assembler.lexer import TextFault
-from retrograd.assembler.pisa.branches import Cell, faults, roles_of
+from retrograd.assembler.pisa.branches import Cell, faults, roles_of, with_landing
 from retrograd.assembler.pisa.mnemonics import (
     CONDITIONAL,
     FORMAT,
@@ -244,16 +244,19 @@ class _Reader:
         if self.sources.errors:
             raise AssemblyError(*self.sources.errors)
         self._check_ends()
+        if len(cells) < MAX_CODE and len(found := with_landing(cells)) > len(cells):
+            plain[len(cells)] = plain.pop(len(cells) - 1)
+            cells = found
         roles = roles_of(cells)
-        found = [self._diagnostic(f.code, f.address, f.message, f.hint) for f in faults(cells, roles)]
-        if found:
-            raise VerificationError(*found)
+        wrong = [self._diagnostic(f.code, f.address, f.message, f.hint) for f in faults(cells, roles)]
+        if wrong:
+            raise VerificationError(*wrong)
         code = [
             encode(plain[pc] if pc in plain else _FILLER if cell.mnemonic == "DATA" else _branch(cell, pc, roles[pc]))
             for pc, cell in enumerate(cells)
         ]
         file = self.sources.files[0]
-        source = SourceMap((file.name,), [line.position for line in self.lines], (file.lines,))
+        source = SourceMap((file.name,), [self._position(pc) for pc in range(len(cells))], (file.lines,))
         is_data = {pc for pc, cell in enumerate(cells) if cell.mnemonic == "DATA"}
         labels = {name: pc for name, pc in self.labels.items() if pc not in is_data}
         data_labels = {name: pc for name, pc in self.labels.items() if pc in is_data}
@@ -278,8 +281,12 @@ class _Reader:
         if found:
             raise VerificationError(*found)
 
+    def _position(self, pc: int) -> Position:
+        """The place of a word; a FINISH behind its landing has the place of that line."""
+        return self.lines[min(pc, len(self.lines) - 1)].position
+
     def _diagnostic(self, code: str, pc: int, message: str, hint: str) -> Diagnostic:
-        _, number, column, end = self.lines[pc].position
+        _, number, column, end = self._position(pc)
         file = self.sources.files[0]
         return Diagnostic(code, message, Span(file.name, number, column, end), hint, file.lines[number - 1])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from retrograd.assembler.pisa.reader import MEMORY, read
+from retrograd.assembler.pisa.writer import write_back
 from retrograd.isa.diagnostics import AssemblyError, RetrogradError, VerificationError
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.choice import machine_for
@@ -189,7 +190,11 @@ def test_labels_of_code_and_data() -> None:
         ("START\nFINISH\n ADDI $1 2\n", "RG0206"),
         ("ADDI $1 2\nSTART\nFINISH\n", "RG0206"),
         ("START\nDATA 2\nFINISH\n", "RG0206"),
-        ("START\nBRA end\nend: FINISH\n", "RG0201"),
+        ("START\nBEQ $1 $0 end\nADDI $1 1\nend: FINISH\n", "RG0201"),
+        ("START\nBRA end\nx: BRA y\nADDI $1 1\ny: BRA x\nSWAPBR $2\nend: FINISH\n", "RG0201"),
+        ("START\nBRA end\nend: FINISH\nDATA 3\n", "RG0201"),
+        ("START\nBRA end\nADDI $1 1\nFINISH\nend: DATA 2\n", "RG0201"),
+        ("START\na: BRA b\nADDI $1 1\ns: SWAPBR $2\nb: BRA a\nFINISH\n", "RG0206"),
         ("START\na: BRA b\nc: BRA b\nb: BRA a\nFINISH\n", "RG0202"),
         ("START\nb: RBRA a\na: ADDI $1 1\nFINISH\n", "RG0207"),
         ("START\nBEQ $1 $2 s\nFINISH\nt: BRA u\ns: SWAPBR $3\nNEG $3\nu: BRA t\n", "RG0201"),
@@ -203,6 +208,36 @@ def test_programs_that_cannot_run_backward(text: str, code: str) -> None:
     with pytest.raises(VerificationError) as caught:
         read(text)
     assert code in {d.code for d in caught.value.diagnostics}
+
+
+#: programs whose FINISH is reached by a BRA, or that have instructions which control does not reach
+UNUSUAL = {
+    "jump to the end": "START\nADDI $2 5\nBRA end\nend: FINISH\n",
+    "over a subroutine": "START\nADDI $2 5\nBRA s\nBRA end\nt: BRA u\ns: SWAPBR $4\nADDI $1 3\nNEG $4\nu: BRA t\nend: FINISH\n",
+    "over one instruction": "START\na: BRA b\nADDI $1 1\nb: BRA a\nADDI $2 4\nFINISH\n",
+    "over several": "START\na: BRA b\nADDI $1 1\nEXCH $1 $2\nADDI $3 9\nb: BRA a\nADDI $2 4\nFINISH\n",
+    "before a landing from below": "START\na: BRA b\nADDI $1 1\nd: BRA c\nADDI $2 2\nBRA end\nADDI $3 3\nb: BRA a\nADDI $4 4\nc: BRA d\nend: FINISH\n",
+    "behind data": "START\na: BRA b\nDATA 7\nADDI $1 1\nb: BRA a\nADDI $2 4\nFINISH\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_jumps_to_finish_and_code_that_is_not_reached(name: str, engine: str, tmp_path: Path) -> None:
+    """Registers as the simulator has them, and the way back; the text that is written anew does the same."""
+    text = UNUSUAL[name]
+    simulator = Simulator(text)
+    steps = simulator.run()
+    program = read(text)
+    landed = len(program.code) - len(simulator.lines)
+    assert landed == ("BRA end" in text)
+    for this in (program, read(write_back(program))):
+        machine = machine_for(this, engine)
+        assert (machine.run().stop, machine.retired) == (Stop.HALTED, steps + landed)
+        assert list(machine.registers)[:32] == simulator.registers
+        machine.turn()
+        machine.run()
+        assert set(machine.registers) == {0}
 
 
 def test_every_fault_of_a_text_is_reported() -> None:
