@@ -481,6 +481,8 @@ class Arithmetic:
 
     def _extreme(self, name: str, v: Sequence[Value]) -> Value:
         kind = self.common(v)
+        if kind is LOGNUM:
+            raise TypeError(f"{name} is not defined for lognum; compare their values, which fixed() gives")
         e = self.expression(v[0], kind)
         for x in v[1:]:
             other = self.expression(x, kind)
