@@ -131,7 +131,7 @@ class _Eliminator:
                         self.learn(var, self.symbols.constant(0))
                     out.append(node)
                 case ir.Check(test, of=of) if of:
-                    # A condition on derivatives says nothing of the values.
+                    # A condition on derivatives gives no knowledge of the values.
                     if self.truth(test) is not True:
                         out.append(node)
                 case ir.Check(test):

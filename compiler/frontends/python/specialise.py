@@ -183,7 +183,7 @@ class Specialiser:
 
 
 def _cotangent_of(shape: Shape) -> Shape | None:
-    """The shape of the cotangent of an argument; None where it has none. In a struct 0 stands for what has none."""
+    """The shape of the cotangent of an argument; None where it has none. In a struct 0 stands for a part without one."""
     match shape:
         case ScalarShape(Kind.FIXED | Kind.LOGNUM):
             return ScalarShape(Kind.FIXED)

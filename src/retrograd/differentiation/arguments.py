@@ -238,7 +238,7 @@ def from_integers(sums: Sequence[int], size: Reals, scale: int, w: Format) -> Re
 
 
 def shaped(t: Type, flat: Reals) -> Any:
-    """Flat cotangents as a value of the argument's own form: number, array, struct, array of structs; 0 for what has no derivative."""
+    """Flat cotangents as a value of the argument's own form: number, array, struct, array of structs; 0 for parts without derivative."""
     match t:
         case ScalarType(kind):
             return float(flat[0]) if kind in REAL else 0
@@ -269,7 +269,7 @@ def shaped(t: Type, flat: Reals) -> Any:
 def flattened(t: Type, value: Any, name: str, what: str = "cotangent", *, lenient: bool = False) -> Reals:
     """A cotangent given by the user, flat; None is zero. Raises NotDifferentiable naming the argument and both shapes.
 
-    `what`: its name in messages. What has no derivative has 0, and with `lenient` any value, which counts as 0.
+    `what`: its name in messages. A part without derivative has 0, and with `lenient` any value, which counts as 0.
     """
     if value is None:
         return np.zeros(t.size)
