@@ -458,6 +458,8 @@ class Arithmetic:
                 return self._rounded(v[0])
             case "abs":
                 x = self.expression(v[0])
+                if x.kind is LOGNUM:
+                    raise TypeError("abs is not defined for lognum; lognum(abs(fixed(x))) is the size of one")
                 return Scalar(apply("fabs" if x.kind is FIXED else "abs", x.kind, x))
             case "min" | "max":
                 return self._extreme(name, v)
