@@ -44,7 +44,7 @@ class Options:
     `memory`: words that the program may use to keep results of loops that it would compute again
     (`compiler/stored_results.py`); not in erase mode, which computes nothing again. `cotangents`: the program will run in differentiation mode, and discards the cotangent of
     each variable that dies on the way back (`derivatives/discarded_cotangents.py`). `recorded`: numbers of the source lie in memory
-    beside what they were rounded from, for `rg.error_bound` (`frontends/constants.py`).
+    beside the numbers from which they were rounded, for `rg.error_bound` (`frontends/constants.py`).
     """
 
     level: int = 1

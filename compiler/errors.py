@@ -11,7 +11,7 @@ register(
      "Define it first, or correct its spelling."),
     ("RG0703", "wrong type", "The operation is not defined for values of this type.",
      "Convert the value, or use the operation for its type."),
-    ("RG0704", "update reads what it writes", "The old value is needed to find what was added, and the statement has changed it.",
+    ("RG0704", "update reads what it writes", "The old value is needed to find the value that was added, and the statement has changed it.",
      "Store the new value in a new variable, `t = y + x * y`, and use it from there on; or copy the variable that is only read."),
     ("RG0705", "aliased arguments", "Two parameters would name the same variable or overlapping elements, and at least one of the two is changed.",
      "Pass different variables. Copy one into a local variable first if only its value is needed."),

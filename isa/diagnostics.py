@@ -253,7 +253,7 @@ def api_boundary(f: Callable[_P, _T]) -> Callable[_P, _T]:
 def shorten_traceback(error: RetrogradError) -> None:
     """Remove the frames of Retrograd and of the standard library from an error, and errors that Retrograd caught on the way to it.
 
-    An error that the user was handling at the call stays in the chain, and so does one that the user's own code raised below it,
+    An error that the user was handling at the call stays in the chain. So does an error that the user's own code raised below it,
     with the frames of that code. With FULL_TRACEBACK set, nothing is removed.
     """
     if os.environ.get(FULL_TRACEBACK):
@@ -305,12 +305,12 @@ def _next_of_others(error: BaseException | None) -> BaseException | None:
     return None
 
 
-#: a comparison takes a time that grows with the square of the length of a word, and is made with so many names
+#: the longest word that is compared, since the time grows with the square of its length; the most names that it is compared with
 _LONGEST_WORD, _COMPARED = 64, 100
 
 
 def nearest(word: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """`did you mean …`, or None where nothing is near. Of many names, those that begin and end most like the word are compared."""
+    """`did you mean …`, or None where nothing is near. Of many names, the names that begin and end most like the word are compared."""
     if len(word) > _LONGEST_WORD:
         return None
     among = [name for name in names if len(name) <= 2 * _LONGEST_WORD]

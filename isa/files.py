@@ -341,7 +341,7 @@ def write_file(path: str | Path, data: bytes | str) -> None:
 
 
 def distrust(about: os.stat_result) -> str:
-    """Why a file or folder with this status may hold what another user has written; empty where it cannot."""
+    """Why a file or folder with this status may hold data of another user; empty where it cannot."""
     if not hasattr(os, "getuid"):
         return ""  # the system has no such owners and modes
     if about.st_uid != os.getuid():

@@ -33,7 +33,7 @@ def mark_of(node: ir.Node) -> ir.External:
 
 
 def changed_operands(module: ir.Module, node: ir.Local | ir.Delocal) -> list[tuple[str, Span | None]]:
-    """(name, place of a change) of what the routine of a local reads and its use changes."""
+    """(name, place of a change) of the places that the routine of a local reads and its use changes."""
     accesses, out = AccessAnalysis(module), dict[str, Span | None]()
     for body in (module.entry, *(p.body for p in module.procedures.values())):
         for within in walk(body):

@@ -112,7 +112,7 @@ class IRBuilder:
         self.written |= written
 
     def end(self, places: Iterable[Var | Region]) -> None:
-        """Note that places were freed: what was computed from them cannot be computed again."""
+        """Note that places were freed: values that were computed from them cannot be computed again."""
         self._writes += 1
         for place in places:
             self.versions[place] = self._writes

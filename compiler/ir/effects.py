@@ -279,7 +279,7 @@ def private_regions(module: ir.Module) -> frozenset[ir.Region]:
 
 
 def constant_regions(module: ir.Module, accesses: AccessAnalysis) -> frozenset[ir.Region]:
-    """The arrays with data that nothing writes, and whose exact numbers nobody needs."""
+    """The arrays with data that no statement writes, and whose exact numbers are not recorded."""
     stored = union(accesses.block(block) for block in bodies(module)).stores
     if None in stored:
         return frozenset()

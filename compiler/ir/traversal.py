@@ -87,7 +87,7 @@ def _unconditional(block: ir.Block) -> ir.Block:
     out: list[ir.Node] = []
     for node in block:
         new = map_children(node, _unconditional)
-        emptied = new is not node and isinstance(node, ir.Within) and node.body and not new.body
+        emptied = isinstance(node, ir.Within) and isinstance(new, ir.Within) and bool(node.body) and not new.body
         if not emptied and not (isinstance(new, ir.Check) and new.of):
             out.append(new)
     return rebuilt(block, out)

@@ -225,7 +225,7 @@ def _pointer(array: NDArray[np.uint64]) -> Any:
 
 
 def _build(text: str, folder: Path, lanes: int = 1) -> bytes:
-    """The shared library for a Verilog text. One that another user may have written is made again."""
+    """The shared library for a Verilog text. A library that another user may have written is made again."""
     shim = _SHIM.read_text(encoding="utf-8")
     digest = hashlib.sha256(f"{text}\0{shim}".encode()).hexdigest()[:16]
     library = folder / f"core-{digest}.so"

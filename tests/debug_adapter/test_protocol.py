@@ -162,7 +162,7 @@ HEADERS = [
 
 @pytest.mark.parametrize("header", HEADERS)
 def test_nothing_is_read_behind_another_header(header: bytes) -> None:
-    """Of what a web page can send, no part is taken for a message: one refusal, and the end."""
+    """No part of a web page's request is taken for a message: one refusal, and the end."""
     found = read(io.BytesIO(header % len(BODY) + b"\r\n\r\n" + BODY))
     assert isinstance(found, Malformed)
     assert found.last
@@ -336,7 +336,7 @@ def test_launches_of_strange_names(text: str) -> None:
 
 
 def test_a_port() -> None:
-    """Editors connect one after the other; only those that know the token launch a program."""
+    """Editors connect one after the other; only editors with the token launch a program."""
     command = [sys.executable, "-m", "retrograd.cli.main", "dap", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Readers take a time that grows with the length of their input, whatever the input is: counted in executed lines, not in seconds."""
+"""Readers take a time that grows with the length of any input: counted in executed lines, not in seconds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "format": Format.named,
 }
 _MAIN = "procedure main()\n    int x\n    "
-#: reader -> (what stands once, what is repeated). %d is the number of the repetition, %p that of the one before
+#: reader -> (text that stands once, text that is repeated). %d is the number of the repetition, %p the number before it
 PATTERNS = {
     "asm": [("", p) for p in (
         "(", "-", "~", "1+", "a:\n", "a", "9", "'", " ", "\t", ";", "\n", "neg r1\n", ".word 1,", '"', "[", "L%d: neg r1\n", ".equ a%d, 1\n",
@@ -88,7 +88,7 @@ def test_time_is_linear(reader: str, head: str, pattern: str) -> None:
         )
         return lines_of(lambda: READERS[reader](head + body))
 
-    work(10)  # what is made once
+    work(10)  # tables that are made once
     few, many = work(200), work(800)
     # Fifty errors have hints, each of which looks at all names, and compares a hundred.
     assert many <= 800 * 1000 + 10_000_000 * ("gimma" in pattern)
@@ -137,7 +137,7 @@ def test_a_damaged_header_is_not_given_to_numpy(
 
 
 def test_headers_of_every_array_that_is_read(tmp_path: Path) -> None:
-    """The bound is above what NumPy writes."""
+    """The bound is above the headers that NumPy writes."""
     for array in (
         np.zeros((1,) * 64), np.zeros((3, 0, 123456789)), np.array(1.5), np.zeros(3, ">i2"), np.zeros((2, 3), order="F"), np.zeros(2, bool),
     ):  # fmt: skip

@@ -166,7 +166,7 @@ TYPED = [(name, of) for name, (_, _, types) in CONDITIONS.items() for of in type
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("name", "of"), TYPED, ids=[f"{name}-{of.name}" for name, of in TYPED])
 def test_values_of_a_condition(tmp_path: Path, name: str, of: Of, engine: str) -> None:
-    """Each "`expression` is value" of the message is what Python says."""
+    """Each "`expression` is value" of the message has Python's value."""
     a, b, c = of.values
     before, failing = (part.format(u=of.update, k=a, free="rg.free(t, 0)") for part in CONDITIONS[name][:2])
     lines = "".join(f"    {line}\n" for line in f"{before}\n{failing}".splitlines())
@@ -228,7 +228,7 @@ def test_value_of_a_local_of_janus(body: str, engine: str) -> None:
 
 
 def test_no_value_where_the_run_cannot_be_repeated(tmp_path: Path) -> None:
-    """A program that erases has no way back to its arguments: what is left of the local is certain, and nothing else."""
+    """A program that erases has no way back to its arguments: only the rest of the local is certain."""
     body = "    with rg.routine() as r:\n        m = a * b\n        m += rg.exp(a)\n    o += m\n    o += rg.sqrt(m * m + b)\n    ~r\n    t = a\n    t += b\n    o += t\n    del t\n"
     f = program(tmp_path / "m.py", HEAD.format(T="fixed", u="+") + body).f
     with pytest.raises(ProgramTrap, match=r"`t` is left with 0.75, which must be 0.0, when it is freed"):

@@ -2,7 +2,7 @@
 
     |result − exact| ≤ bound · 1.01 + 4 · bound² + 2^(−F − 6)
 
-The bound is of first order: the second term is what products of errors add, and the third the roundings of cotangents. Constants are
+The bound is of first order: the second term is for products of errors, and the third the roundings of cotangents. Constants are
 chosen where words deceive: beside 0, ±1 and powers of two, very small and very large ones, in arrays, in variables, folded, in
 branches and loops, and in functional functions.
 """
@@ -45,7 +45,7 @@ class Text:
         self.lines = self.function() if self.functional else self.body()
 
     def number(self, digits: int = 2, signed: bool = True) -> float:
-        """A number near a power of two, or of any size; never one that would become 0."""
+        """A number near a power of two, or of any size; never a number that would become 0."""
         rng, smallest = self.rng, self.frac * 0.301 - 0.4
         sign = rng.choice([1, -1]) if signed else 1
         match rng.randrange(6):

@@ -123,7 +123,7 @@ def rank(*parts: object) -> str:
 
 
 def of_each_folder(drawn: Iterable[tuple[str, T]], plant: Callable[[T], Mutant | None], each: int) -> list[Mutant]:
-    """The first mutants of each folder, `each` of them where so many can be planted, from (file, place) in the order drawn."""
+    """The first mutants of each folder, `each` of them where the folder has that many, from (file, place) in the order drawn."""
     found: dict[str, Mutant] = {}
     counts: Counter[str] = Counter()
     for file, place in drawn:

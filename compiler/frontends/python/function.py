@@ -111,7 +111,7 @@ class FunctionLowering:
         self.statements: dict[type[ast.stmt], Callable[[Any], None]] = {
             ast.Pass: lambda _: None,
             ast.Expr: standalone.lower,
-            ast.AugAssign: lambda node: bijections.update(node) or updates.lower(node),
+            ast.AugAssign: lambda node: None if bijections.update(node) else updates.lower(node),
             ast.Assign: assignments.lower_assign,
             ast.AnnAssign: assignments.lower_annotated,
             ast.Delete: assignments.lower_delete,

@@ -205,7 +205,7 @@ def _fixed_like(t: T) -> T:
     """The type with fixed numbers in place of lognums."""
     match t:
         case ScalarType(Kind.LOGNUM):
-            return ScalarType(Kind.FIXED)
+            return replace(t, kind=Kind.FIXED)
         case ArrayType(element):
             return replace(t, element=_fixed_like(element))
         case StructType(_, fields):

@@ -416,7 +416,7 @@ class Restored:
 
 
 def _has_truth(t: Type) -> bool:
-    """Whether there are truth values in a value, those that functions have captured excepted."""
+    """Whether there are truth values in a value, except in variables that functions have captured."""
     match t:
         case Tuple(items):
             return t == BOOLEAN or any(map(_has_truth, items))

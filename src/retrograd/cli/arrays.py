@@ -105,7 +105,7 @@ def _read(file: BinaryIO, length: int) -> Array:
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, Any]:
     """(shape, whether columns come first, type) of the array in a file, from its header. Raises one of DAMAGED.
 
-    The header is a literal of Python. NumPy takes a time that grows with the square of its length, and more, for one that is damaged,
+    The header is a literal of Python. NumPy takes a time that grows with the square of its length, and more for a damaged one,
     so the length and the characters are tested before.
     """
     import numpy as np

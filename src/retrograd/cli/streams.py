@@ -80,7 +80,7 @@ _answers: list[list[str]] = []
 
 
 def answer(text: str) -> None:
-    """Print a line, or lines, of what a command was asked for: the JSON of `--json`."""
+    """Print a line, or lines, of the answer of a command: the JSON of `--json`."""
     if _answers:
         _answers[-1].append(text)
     else:
@@ -89,7 +89,7 @@ def answer(text: str) -> None:
 
 @contextmanager
 def only_json(wanted: bool) -> Iterator[None]:
-    """With `wanted`, standard output gets the texts of `answer` alone, at the end; what else is printed goes to standard error.
+    """With `wanted`, standard output gets the texts of `answer` alone, at the end; all other text goes to standard error.
 
     A file of functions may print when it is loaded, and an `rg.external` block when it runs; so may processes that run a part of the
     work, and libraries in C. Therefore the descriptor is redirected, too.

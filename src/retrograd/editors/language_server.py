@@ -44,7 +44,7 @@ class AssemblyServer:
             server.feature(name)(self._answering(carry_out, name != lsp.TEXT_DOCUMENT_DID_CLOSE))
 
     def _answering(self, carry_out: Callable[[Any], Any], of_open: bool) -> Callable[[Any], Any]:
-        """The feature as a function: pygls sets attributes of what it registers, and a bound method has none.
+        """The feature as a function: pygls sets attributes of a function that it registers, and a bound method has none.
 
         `of_open`: there is no answer about a document that the editor has not opened, since its text is unknown here.
         """

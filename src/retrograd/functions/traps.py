@@ -55,7 +55,7 @@ _LIBRARY = Path(__file__).resolve().parents[1] / "library"
 _SEARCHED = 200_000
 #: a longer run is not repeated
 _REPEATED = 500_000_000
-#: a program without optimisation takes at most so many times the steps
+#: a program without optimisation takes at most this multiple of the steps
 _MOST = 50
 #: the decimal digits of a number in a message are fewer
 _DIGITS = 40
@@ -352,12 +352,12 @@ class _TrapContext:
         return "RG0802", message + self._history(var.span, found[1], changed_operands(self.compiled.module, node))
 
     def _held(self, name: str, word: int, rest: int, kind: Kind, when: str) -> str:
-        """What a local holds, and must hold so that undoing its value leaves zero."""
+        """The value that a local holds, and the value with which undoing its initial value would leave zero."""
         expected = self._expected(word, rest, kind)
         return f"{name} holds {self.shown(word, kind)} {when}, and must hold {self.shown(expected, kind)}"
 
     def _left(self, name: str, rest: int, kind: Kind) -> str:
-        """What is left of a local whose value has been undone."""
+        """The rest of a local whose value has been undone."""
         if kind is Kind.LOGNUM:
             return f"{name} is left with a factor of {self.shown(rest, kind)}, which must be 1,"
         return f"{name} is left with {self.shown(rest, kind)}, which must be {self.shown(0, kind)},"

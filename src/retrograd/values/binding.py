@@ -49,7 +49,7 @@ class Arguments(list[Any]):
     Every run of the call begins with the same words. A pullback may run much later: by then the caller may have changed an array.
     """
 
-    #: the arguments that the words were made for, as the compiler knows them, and the words
+    #: the arguments that the words were made for, in the form of the compiler, and the words
     made: tuple[Any, list[int] | NDArray[np.uint64]] | None = None
 
 

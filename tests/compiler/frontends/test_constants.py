@@ -1,4 +1,4 @@
-"""Numbers of the source as words: a number that would become 0 is refused, one that loses more than half of its bits is warned of."""
+"""Numbers of the source as words: numbers that would become 0 are refused, and numbers that lose more than half of their bits are warned of."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Functions of whole arrays in every format: each engine by name gives the words of the reference machine.
 
-Arrays are longer than a vector, so that loops run in lanes; batches run in lanes, too. Numbers lie near both ends of what a format holds.
+Arrays are longer than a vector, so that loops run in lanes; batches run in lanes, too. Numbers lie near both ends of the range of a format.
 """
 
 from __future__ import annotations

@@ -349,7 +349,7 @@ def decisions(
 ) -> core.Core:
     """The expression of the first row whose tests hold, each value being tested once on each path.
 
-    A row whose pattern says nothing of a tested value stands in each branch of the test.
+    A row whose pattern takes any tested value stands in each branch of the test.
     """
     tests, body = rows[0]
     if not tests:

@@ -281,7 +281,7 @@ class Routines:
 
 
 def first_use(name: str, statements: Sequence[ast.stmt]) -> Literal["used", "bound"] | None:
-    """What statements do with a name first: use its value, or bind it anew. Variables that a nested block makes end with it."""
+    """The first use of a name in statements: of its value, or as the name of a new variable. Variables that a nested block makes end with it."""
     for node in statements:
         match node:
             case ast.Assign(targets=targets, value=value):

@@ -128,7 +128,7 @@ def _statements(text: str) -> Any:
 
 
 def shape(e: Any) -> Any:
-    """Operators and operands, without what stands for conditions as numbers."""
+    """Operators and operands, without the marks of conditions as numbers."""
     match e:
         case syntax.Indicator(condition=condition):
             return shape(condition)

@@ -164,7 +164,7 @@ procedure f(int a)
 )
 @pytest.mark.parametrize(("foreign", "own"), [("==", "="), ("!==", "!="), ("<>", "!="), ("=<", "<="), ("=>", ">=")])
 def test_an_operator_of_another_language_has_a_way_out(dialect: str, head: str, foreign: str, own: str) -> None:
-    """What the fix names compiles."""
+    """The operator that the fix names compiles."""
     text = head + f"if x {foreign} y then y += 1 fi x {foreign} 7"
     with pytest.raises(CompileError) as refused:
         read(text, "text", dialect)

@@ -64,7 +64,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def serve(source: BinaryIO, sink: BinaryIO, token: str | None = None) -> None:
-    """Serve one editor until it disconnects or its stream ends. `token`: what `launch` must have as its argument of that name."""
+    """Serve one editor until it disconnects or its stream ends. `token`: the argument of that name that `launch` must have."""
     connection = Connection(source, sink)
     folder = os.getcwd()
     try:
