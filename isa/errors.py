@@ -36,7 +36,7 @@ register(
      "Correct the words before it, or the condition."),
     ("RG0421", "memory limit exceeded", "The program needs more data memory than this machine allows.",
      "Allow more with --memory-limit, or use less."),
-    ("RG0501", "file cannot be read or written", "The operating system refused access to it.",
+    ("RG0501", "file cannot be read or written", "The operating system does not open it: it is missing, or its permissions do not allow it.",
      "Check the path and its permissions."),
     ("RG0505", "data outside the memory", "The data does not fit in the machine's memory at that place.",
      "Give the program more memory with .memory or --memory."),

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.cursor import Cursor
-from retrograd.compiler.frontends.janus.expression_parser import ExpressionParser
+from retrograd.compiler.frontends.janus.expression_parser import TYPES, ExpressionParser
 from retrograd.isa.diagnostics import CompileError
 
 
@@ -109,7 +109,10 @@ class StatementParser:
     def stray(self, word: str) -> NoReturn:
         """Raise CompileError for a keyword that begins no statement."""
         self._cursor.at -= 1
-        self._cursor.fail(f"`{word}` stands where a statement is expected")
+        hint = None
+        if word in TYPES:
+            hint = f"Only `main` declares variables. A procedure has parameters, and locals: `local {word} x = 0`, `delocal {word} x = 0`."
+        self._cursor.fail(f"`{word}` stands where a statement is expected", hint)
 
     def end(self, word: str, first: str, line: int) -> None:
         """Pass the keyword that ends a block, which began on a line with another keyword."""
@@ -139,7 +142,9 @@ class StatementParser:
         cursor, expressions = self._cursor, self._expressions
         target = expressions.reference()
         hint = None
-        if cursor.next.kind == "sign":
+        if cursor.sees("("):
+            hint = f"`call {target.name}` calls a procedure, and `uncall {target.name}` runs it backward."
+        elif cursor.next.kind == "sign":
             hint = "A statement has an inverse: `x += e`, `x -= e`, `x ^= e`, `x <=> y`. There is no assignment."
         operator = self._changes[cursor.need(*self._changes, hint=hint)]
         if operator == "<=>":

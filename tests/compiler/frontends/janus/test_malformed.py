@@ -183,3 +183,16 @@ def test_statements_need_no_semicolon(text: str) -> None:
         parse(f"procedure main() {text}", "text")
     assert refused.value.diagnostics[0].hint == "A statement ends where the next one begins. Leave out the `;`."
     parse(f"procedure main() {text.replace(';', '')}", "text")
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("procedure f(int x) x += 1 procedure main() int x f(x)", "`call f` calls a procedure"),
+        ("procedure f(int x) int y x += 1 procedure main() int x call f(x)", "Only `main` declares variables."),
+    ],
+)
+def test_procedures_and_declarations_of_other_languages_have_a_way_out(text: str, fix: str) -> None:
+    with pytest.raises(CompileError) as refused:
+        parse(text, "text")
+    assert (refused.value.diagnostics[0].hint or "").startswith(fix)
