@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from retrograd.hdl.reversible.circuit import Gate
 from retrograd.hdl.reversible.formats.netlists import MOST_LINES, Netlist, malformed
@@ -14,8 +15,14 @@ from retrograd.isa.diagnostics import InputError, nearest
 
 _KEYS = (
     ".version", ".numvars", ".variables", ".inputs", ".outputs", ".constants", ".garbage", ".inputbus", ".outputbus",
-    ".state", ".begin", ".end", ".define", ".module",
+    ".begin", ".end", ".define", ".enddefine",
 )  # fmt: skip
+#: a gate of the format: its letter, or letters, and the number of its lines
+_GATE = re.compile(r"(pi|[tfp])([0-9]{0,7})")
+#: letter -> the least and the greatest number of lines, and how many of them are targets
+_KINDS = {"t": (1, MOST_LINES, 1), "f": (2, MOST_LINES, 2), "p": (3, 3, 2), "pi": (3, 3, 2)}
+#: gates that the uses of definitions stand for at most, in the whole text: definitions that use others may double each time
+_MOST_GATES = 1 << 20
 
 
 def write_real(net: Netlist) -> str:
@@ -39,14 +46,26 @@ def write_real(net: Netlist) -> str:
     return "\n".join([*out, ".end", ""])
 
 
+class _Block(NamedTuple):
+    """Gates on named lines: of the netlist, or of a definition."""
+
+    names: dict[str, int]
+    gates: list[Gate]
+
+
 class _Reader:
     def __init__(self, text: str, file: str) -> None:
         self.file, self.rows = file, text.splitlines()
         self.row, self.text = 0, ""
         self.names: dict[str, int] = {}
-        self.constants: dict[int, int] = {}
-        self.gates: list[Gate] = []
+        self.marks: str | None = None
+        self.main = _Block(self.names, [])
         self.size: int | None = None
+        self.definitions: dict[str, _Block] = {}
+        #: the name of the definition that is open
+        self.open: str | None = None
+        #: gates that the uses of definitions stand for
+        self.expanded = 0
 
     def fault(self, message: str, word: re.Match[str] | None = None) -> InputError:
         if word is None:
@@ -67,7 +86,9 @@ class _Reader:
             key = words[0][0].lower()
             if state == "end":
                 raise self.fault("the text goes on behind .end", words[0])
-            if key == ".begin" and state == "header":
+            if self.open is not None:
+                self.inside(key, words)
+            elif key == ".begin" and state == "header":
                 if self.size is None or not self.names:
                     raise self.fault(".begin stands before .numvars and .variables", words[0])
                 state = "gates"
@@ -78,14 +99,55 @@ class _Reader:
                     raise self.fault(f"`{key[:40]}` is out of place", words[0])
                 self.header(key, words)
             elif state == "gates":
-                self.gate(words)
+                self.gate(words, self.main)
             else:
                 raise self.fault("a gate stands before .begin", words[0])
         if state != "end":
             self.text = self.rows[-1] if self.rows else ""
             self.row = max(len(self.rows), 1)
-            raise self.fault("the netlist ends without .end")
-        return Netlist(tuple(self.names), tuple(self.gates), self.constants)
+            raise self.fault(f"the netlist ends without .{'end' if self.open is None else 'enddefine'}")
+        constants = {i: int(mark) for i, mark in enumerate(self.marks or "") if mark != "-"}
+        return Netlist(tuple(self.names), tuple(self.main.gates), constants)
+
+    def define(self, words: list[re.Match[str]]) -> None:
+        """Begin a definition, `.define NAME LINE …`."""
+        if len(words) < 2:
+            raise self.fault(".define has a name and lines: `.define NAME a b`", words[0])
+        name = words[1]
+        if name[0] in self.definitions or _GATE.fullmatch(name[0].lower()):
+            raise self.fault(f"there is a gate `{name[0][:40]}` already", name)
+        if not words[2:]:
+            raise self.fault(f"the definition of `{name[0][:40]}` has no lines", name)
+        block = _Block({}, [])
+        self.name_lines(block.names, words[2:])
+        self.definitions[name[0]], self.open = block, name[0]
+
+    def inside(self, key: str, words: list[re.Match[str]]) -> None:
+        """A line of a definition."""
+        assert self.open is not None
+        if key == ".enddefine":
+            self.open = None
+        elif key.startswith("."):
+            raise self.fault(f"`{key[:40]}` stands in a definition, before its .enddefine", words[0])
+        else:
+            self.gate(words, self.definitions[self.open])
+
+    def name_lines(self, names: dict[str, int], words: list[re.Match[str]]) -> None:
+        for word in words:
+            if word[0] in names:
+                raise self.fault(f"the line `{word[0][:40]}` is named twice", word)
+            if word[0].startswith("-"):
+                raise self.fault("the name of a line does not begin with `-`", word)
+            names[word[0]] = len(names)
+
+    def check_sizes(self) -> None:
+        """The lines of the header agree, in whatever order they stand."""
+        if self.size is None:
+            return
+        if self.names and len(self.names) != self.size:
+            raise self.fault(f".numvars is {self.size}, and {len(self.names)} lines are named")
+        if self.marks is not None and len(self.marks) != self.size:
+            raise self.fault(f".numvars is {self.size}, and .constants has {len(self.marks)} marks")
 
     def header(self, key: str, words: list[re.Match[str]]) -> None:
         values = words[1:]
@@ -104,64 +166,87 @@ class _Reader:
                     )
                 self.size = int(values[0][0])
             case ".variables":
-                for word in values:
-                    if word[0] in self.names:
-                        raise self.fault(f"the line `{word[0][:40]}` is named twice", word)
-                    if word[0].startswith("-"):
-                        raise self.fault("the name of a line does not begin with `-`", word)
-                    self.names[word[0]] = len(self.names)
-                if len(self.names) != self.size:
-                    raise self.fault(f".numvars is {self.size}, and {len(self.names)} lines are named")
+                self.name_lines(self.names, values)
+                if not 0 < len(self.names) <= MOST_LINES:
+                    raise self.fault(f"a netlist has from 1 to {MOST_LINES} lines", values[0] if values else None)
             case ".constants":
-                marks = values[0][0] if len(values) == 1 else ""
-                if len(marks) != self.size or set(marks) - set("-01"):
+                self.marks = values[0][0] if len(values) == 1 else ""
+                if not self.marks or set(self.marks) - set("-01"):
                     raise self.fault(".constants has one of - 0 1 for each line", values[0] if values else None)
-                self.constants = {i: int(mark) for i, mark in enumerate(marks) if mark != "-"}
+            case ".define":
+                self.define(words)
             case ".inputs" | ".outputs" | ".garbage" | ".inputbus" | ".outputbus":
                 pass  # names and claims, of which nothing here depends
             case _:
                 hint = nearest(key, _KEYS)
                 raise self.fault(f"`{key[:40]}` is not read" + (f"; {hint}" if hint else ""), words[0])
+        self.check_sizes()
 
-    def gate(self, words: list[re.Match[str]]) -> None:
-        kind, operands = words[0][0].lower(), words[1:]
-        found = re.fullmatch(r"([tfp])([0-9]{0,7})", kind)
-        if found is None:
-            raise self.fault(
-                f"`{kind[:40]}` is no gate; the gates are t, f and p3, with their number of lines", words[0]
+    def gate(self, words: list[re.Match[str]], block: _Block) -> None:
+        """Add a gate, or the gates of a definition, to a block."""
+        operands = words[1:]
+        definition = self.definitions.get(words[0][0]) if words[0][0] != self.open else None
+        if definition is not None:
+            if len(operands) != len(definition.names):
+                raise self.fault(
+                    f"`{words[0][0][:40]}` has {len(operands)} lines, and not {len(definition.names)}", words[0]
+                )
+            lines, _ = self.lines_of(operands, len(operands), block)
+            self.expanded += len(definition.gates)
+            if self.expanded > _MOST_GATES:
+                raise self.fault(f"the uses of definitions stand for more than {_MOST_GATES} gates", words[0])
+            block.gates.extend(
+                Gate(tuple(lines[q] for q in controls), tuple(lines[q] for q in targets))
+                for controls, targets in definition.gates
             )
-        letter = found[1]
-        least = {"t": 1, "f": 2, "p": 3}[letter]
-        if (
-            (found[2] and int(found[2]) != len(operands))
-            or len(operands) < least
-            or (letter == "p" and len(operands) > 3)
-        ):
+            return
+        kind = words[0][0].lower()
+        found = _GATE.fullmatch(kind)
+        if found is None:
+            own = f", and {', '.join(self.definitions)}" if self.definitions else ""
+            message = f"`{kind[:40]}` is no gate; the gates are t, f, p3 and pi3, with their number of lines{own[:200]}"
+            raise self.fault(message, words[0])
+        least, most, targets = _KINDS[found[1]]
+        if (found[2] and int(found[2]) != len(operands)) or not least <= len(operands) <= most:
             raise self.fault(f"`{kind}` has {len(operands)} lines", words[0])
-        lines, negative = [], []
-        targets = 1 if letter == "t" else 2
+        lines, negative = self.lines_of(operands, targets, block)
+        flips = [Gate((), (line,)) for line in negative]
+        block.gates.extend(flips)
+        if found[1] in ("p", "pi"):
+            peres = Gate((lines[0], lines[1]), (lines[2],)), Gate((lines[0],), (lines[1],))
+            block.gates.extend(peres if found[1] == "p" else peres[::-1])
+        else:
+            block.gates.append(Gate(tuple(lines[:-targets]), tuple(lines[-targets:])))
+        block.gates.extend(flips)
+
+    def lines_of(self, operands: list[re.Match[str]], targets: int, block: _Block) -> tuple[list[int], list[int]]:
+        """(the lines of a gate, those of its negative controls); the last `targets` of them are no controls."""
+        lines: list[int] = []
+        negative: list[int] = []
+        seen: set[int] = set()
         for place, word in enumerate(operands):
             name = word[0]
-            if name not in self.names and name[1:] in self.names and name[0] == "-" and place < len(operands) - targets:
+            if (
+                name not in block.names
+                and name[1:] in block.names
+                and name[0] == "-"
+                and place < len(operands) - targets
+            ):
                 name = name[1:]
-                negative.append(self.names[name])
-            if name not in self.names:
-                hint = nearest(name, self.names)
+                negative.append(block.names[name])
+            if name not in block.names:
+                hint = nearest(name, block.names)
                 raise self.fault(f"no line is named `{name[:40]}`" + (f"; {hint}" if hint else ""), word)
-            if self.names[name] in lines:
+            if block.names[name] in seen:
                 raise self.fault(f"the gate has the line `{name[:40]}` twice", word)
-            lines.append(self.names[name])
-        flips = [Gate((), (line,)) for line in negative]
-        self.gates += flips
-        if letter == "p":
-            self.gates += [Gate((lines[0], lines[1]), (lines[2],)), Gate((lines[0],), (lines[1],))]
-        else:
-            self.gates.append(Gate(tuple(lines[:-targets]), tuple(lines[-targets:])))
-        self.gates += flips
+            lines.append(block.names[name])
+            seen.add(lines[-1])
+        return lines, negative
 
 
 def read_real(text: str, file: str = "<netlist>") -> Netlist:
-    """Read `.real`: gates t, f and p3 (Peres), negative controls `-a`. Claims of the header on outputs and garbage are not used.
+    """Read `.real`: gates t, f, p3 (Peres) and pi3 (its inverse), negative controls `-a`, definitions. Claims of the header on
+    outputs and garbage are not used.
 
     Raises InputError RG1401 with the place.
     """

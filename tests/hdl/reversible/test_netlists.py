@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from retrograd.hdl.reversible.circuit import Circuit, Gate, permutation
 from retrograd.hdl.reversible.counts import count
 from retrograd.hdl.reversible.equivalence import difference
+from retrograd.hdl.reversible.formats import real
 from retrograd.hdl.reversible.formats.netlists import Netlist, netlist
 from retrograd.hdl.reversible.formats.qasm import read_qasm, write_qasm
 from retrograd.hdl.reversible.formats.real import read_real, write_real
@@ -50,12 +53,79 @@ def test_peres_and_negative_controls() -> None:
     assert read_qasm(qasm).gates == (x, cnot, x, Gate((0, 1), (2,)))
 
 
+def test_the_order_of_a_header_means_nothing() -> None:
+    lines = [".numvars 3", ".variables a b c", ".constants -0-", ".garbage ---", ".define s x y\nt2 x y\n.enddefine"]
+    for order in itertools.permutations(lines):
+        net = read_real("\n".join([".version 2.0", *order, ".begin", "s b c", ".end"]))
+        assert net == Netlist(("a", "b", "c"), (Gate((1,), (2,)),), {1: 0})
+
+
+def test_inverse_peres() -> None:
+    """With and without its number of lines; the inverse of `p3`, whatever its first control is."""
+    head = ".numvars 3\n.variables a b c\n.begin\n"
+    for control in ("a", "-a"):
+        for name in ("pi3", "pi", "PI3"):
+            there, back = (read_real(f"{head}{gate} {control} b c\n.end\n").gates for gate in ("p3", name))
+            assert back == there[::-1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.permutations(range(4))), min_size=1, max_size=8), st.randoms())
+def test_definitions_stand_for_their_gates(pieces: list[tuple[int, list[int]]], rng: random.Random) -> None:
+    """A definition of definitions, on any lines, has the gates of the text in which it is written out."""
+    kinds = ("t1", "t2", "f3", "p3")
+    names = "abcd"
+
+    def gate(kind: int, order: list[int], lines: str) -> str:
+        return f"{kinds[kind]} {' '.join(lines[i] for i in order[: int(kinds[kind][1])])}"
+
+    inner = [gate(kind, order, "wxyz") for kind, order in pieces]
+    order = rng.sample(range(4), 4)
+    text = ["one w x y z", *inner], ["two p q r s", f"one {' '.join('pqrs'[i] for i in order)}", "t1 q"]
+    definitions = "".join(f".define {head}\n{chr(10).join(body)}\n.enddefine\n" for head, *body in text)
+    turned = rng.sample(names, 4)
+    whole = f".version 2.0\n.numvars 4\n.variables a b c d\n{definitions}.begin\ntwo {' '.join(turned)}\n.end\n"
+    lines = "".join(turned[i] for i in order)
+    plain = "\n".join(
+        [
+            ".numvars 4",
+            ".variables a b c d",
+            ".begin",
+            *(gate(k, o, lines) for k, o in pieces),
+            f"t1 {turned[1]}",
+            ".end",
+        ]
+    )
+    assert read_real(whole) == read_real(plain)
+
+
+def test_definitions_that_grow_without_bound_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stands for twice the gates of the one before."""
+    assert real._MOST_GATES <= 1 << 20
+    monkeypatch.setattr(real, "_MOST_GATES", 1000)
+    text = [".version 2.0", ".numvars 1", ".variables a", ".define g0 a", "t1 a", ".enddefine"]
+    for k in range(1, 60):
+        text += [f".define g{k} a", f"g{k - 1} a", f"g{k - 1} a", ".enddefine"]
+    with pytest.raises(InputError, match=r"RG1401.*more than"):
+        read_real("\n".join([*text, ".begin", "g59 a", ".end"]))
+
+
+@pytest.mark.parametrize("key", [".module", ".state", ".definition", ".numvar"])
+def test_a_word_is_not_suggested_for_itself(key: str) -> None:
+    with pytest.raises(InputError, match=rf"`{key}` is not read") as refused:
+        read_real(f".version 2.0\n{key} 3\n")
+    assert f"did you mean `{key}`" not in str(refused.value)
+
+
 HEAD = ".version 2.0\n.numvars 2\n.variables a b\n"
 MALFORMED_REAL = [
     "", ".version 3.0\n", ".numvars 99999999\n", ".numvars 3\n.variables a b\n", HEAD + "t2 a b\n", HEAD + ".begin\nt2 a b\n",
     HEAD + ".begin\nt3 a b\n.end\n", HEAD + ".begin\nt2 a a\n.end\n", HEAD + ".begin\nv2 a b\n.end\n", HEAD + ".begin\nt2 a c\n.end\n",
     HEAD + ".constants -\n.begin\n.end\n", HEAD + ".begin\n.end\nt2 a b\n", ".begin\n.end\n", HEAD + ".begin\nt2 a -b\n.end\n",
-    ".numvars 2\n.variables a a\n.begin\n.end", HEAD + ".define f\n", HEAD + ".begin\nt0\n.end\n", HEAD + ".begin\nt\n.end\n",
+    ".numvars 2\n.variables a a\n.begin\n.end", HEAD + ".define f\n", HEAD + ".define f a a\n", HEAD + ".define t2 a b\n", HEAD + ".define f a\n.begin\n", HEAD + ".define f a\nt1 a\n",
+    HEAD + ".define s a\nt1 a\n.enddefine\n.define s a\n", HEAD + ".define s a\nt1 b\n.enddefine\n", HEAD + ".define s a\ns a\n.enddefine\n",
+    HEAD + ".define s a\nt1 a\n.enddefine\n.begin\ns a b\n.end\n", HEAD + ".define s a b\nt1 a\n.enddefine\n.begin\ns a a\n.end\n",
+    HEAD + ".define s a b\nt1 a\n.enddefine\n.begin\ns -a b\n.end\n", HEAD + ".enddefine\n", HEAD + ".begin\n.define s a\n.enddefine\n.end\n",
+    ".constants -0-\n" + HEAD, ".variables a b c\n.numvars 2\n", HEAD + ".begin\npi2 a b\n.end\n", ".version 2.0\n.variables\n", HEAD + ".begin\nt0\n.end\n", HEAD + ".begin\nt\n.end\n",
 ]  # fmt: skip
 QASM = "OPENQASM 3.0; qubit[2] q; "
 MALFORMED_QASM = [
