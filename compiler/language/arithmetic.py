@@ -32,12 +32,12 @@ from retrograd.compiler.ir.expressions import (
     sub,
 )
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language import complex_numbers
+from retrograd.compiler.language import complex_numbers, intrinsics
 from retrograd.compiler.language.complex_numbers import ComplexArithmetic
 from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.lengths import merged
 from retrograd.compiler.language.purity import need_operators, need_plain
-from retrograd.compiler.language.sizes import check_operator, check_result
+from retrograd.compiler.language.sizes import check_operator, check_result, check_size
 from retrograd.compiler.language.types import is_complex
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -50,7 +50,7 @@ from retrograd.compiler.language.values import (
     count_of,
     describe,
 )
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, brief
 
 INT, FIXED, LOGNUM, BOOL = Kind.INT, Kind.FIXED, Kind.LOGNUM, Kind.BOOL
 
@@ -109,6 +109,32 @@ def _folded(op: str, x: Any, y: Any) -> Any:
     return found
 
 
+def on_constants(host: intrinsics.Host, operands: Sequence[Constant]) -> Constant:
+    """The value of a function for constants, element by element where there are arrays. Raises the exceptions of the host, ShapeMismatch."""
+    values = [v.value for v in operands]
+    for value in values:
+        need_plain(value)
+    if any(isinstance(v, np.ndarray | tuple | list) for v in values):
+        arrays = [np.asarray(v) for v in values]
+        shape = broadcast([a.shape for a in arrays])
+        check_size(shape)
+        rows = zip(*(np.broadcast_to(a, shape).ravel().tolist() for a in arrays), strict=True)
+        return Constant(np.array([host(*row) for row in rows]).reshape(shape))
+    found = host(*(v.item() if isinstance(v, np.generic) else v for v in values))
+    check_result(found)
+    return Constant(found)
+
+
+def real_of(value: Any) -> Any:
+    """The constant as a number that is no int: a float, or a fraction where no float holds an integer exactly."""
+    found = float(value)
+    return Fraction(value) if isinstance(value, int | Fraction) and found != value else found
+
+
+#: the hosts of conversions to a type with words of its own
+_CONVERTED: dict[Kind, intrinsics.Host] = {INT: int, BOOL: bool, FIXED: real_of}
+
+
 class Arithmetic:
     """Operators in one format. `number`: (value, kind, role) -> the expression of a number of the source."""
 
@@ -141,6 +167,11 @@ class Arithmetic:
                     number = number.item()
                 if isinstance(number, float) and math.isnan(number):
                     raise ValueError("NaN is not a number")
+                if wanted is INT and not -self.w.sign <= number <= self.w.mask:
+                    way = f"write `(x) % 2**{self.w.width}` for its lower {self.w.width} bits"
+                    raise OverflowError(f"{brief(number)} does not fit in {self.w.width} bits; {way}")
+                if wanted is BOOL and number not in (0, 1):
+                    raise TypeError(f"{brief(number)} is no bool; bool(x) makes a bool of a number")
                 return self._number(number, wanted, role)
             case Scalar(e):
                 return self.converted(e, kind or e.kind)
@@ -162,9 +193,11 @@ class Arithmetic:
             (FIXED, INT): "; rg.floor(x) makes an int of it",
             (LOGNUM, FIXED): "; fixed(x) makes a fixed of it",
             (FIXED, LOGNUM): "; lognum(x) makes a lognum of it",
+            (INT, BOOL): "; bool(x) makes a bool of it",
+            (FIXED, BOOL): "; bool(x) makes a bool of it",
         }
-        article = "an" if kind is INT else "a"
-        raise TypeError(f"a {e.kind.value} where {article} {kind.value} is needed{hints.get((e.kind, kind), '')}")
+        own, wanted = (f"{'an' if k is INT else 'a'} {k.value}" for k in (e.kind, kind))
+        raise TypeError(f"{own} where {wanted} is needed{hints.get((e.kind, kind), '')}")
 
     # ------------------------------------------------------------------ element by element
 
@@ -213,7 +246,8 @@ class Arithmetic:
         if op in ("&", "|", "^", "<<", ">>"):
             return self._bitwise(op, x, y, kinds)
         kind = FIXED if FIXED in kinds or op == "/" else INT
-        a, b = self.expression(x, kind), self.expression(y, kind)
+        operand = self._signed if op in ("//", "%") else self.expression
+        a, b = operand(x, kind), operand(y, kind)
         match op:
             case "+":
                 e = add(a, b, self.w)
@@ -227,6 +261,8 @@ class Arithmetic:
                 e = apply("div", INT, a, b)  # of fixed numbers too: both words are in the same units
             case "%" if kind is INT:
                 e = apply("mod", INT, a, b)
+            case "%" if b.op == "const" and b.param == 0:
+                raise ZeroDivisionError
             case "%":
                 e = self._remainder(a, b)
             case _:
@@ -278,7 +314,9 @@ class Arithmetic:
     def _bitwise(self, op: str, x: Value, y: Value, kinds: set[Kind]) -> Value:
         if not kinds <= {INT, BOOL}:
             raise TypeError(f"{op} is not defined for {' and '.join(sorted(k.value for k in kinds))}")
-        a, b = self.expression(x), self.expression(y)
+        if op in ("<<", ">>") and isinstance(y, Constant):
+            return self._shifted(op, x, int(y.value))
+        a, b = (self._signed if op == ">>" else self.expression)(x), self.expression(y)
         if op == "^":
             # x ⊕ y = (x ∨ y) − (x ∧ y): no borrow, since the and's bits are among the or's.
             if kinds == {BOOL}:
@@ -288,9 +326,28 @@ class Arithmetic:
         kind = BOOL if kinds == {BOOL} and op in "&|" else INT
         return Scalar(apply(name, kind, a, b))
 
+    def _shifted(self, op: str, x: Value, count: int) -> Value:
+        """x · 2^count or ⌊x / 2^count⌋ for a constant, also where no bit of the word is left."""
+        if count < 0:
+            raise ValueError("the count of a shift is negative; shift in the other direction")
+        last = self.w.width - 1
+        if op == "<<":
+            return Scalar(apply("shl", INT, self.expression(x), const(count, INT)) if count <= last else const(0, INT))
+        return Scalar(apply("sar", INT, self._signed(x), const(min(count, last), INT)))
+
+    def _signed(self, value: Value, kind: Kind | None = None, role: Role = Role.VALUE) -> E:
+        """The expression of an operand whose order matters, not its bits alone. Raises OverflowError for a constant that is a pattern of bits."""
+        if kind in (INT, None) and isinstance(value, Constant) and number_kind(value.value) is INT:
+            number, sign = int(value.value), self.w.sign
+            if sign <= number <= self.w.mask:
+                way = f"write {self.w.signed(number)} if its {self.w.width} bits are meant"
+                raise OverflowError(f"{number} is no signed int of {self.w.width} bits; {way}")
+        return self.expression(value, kind, role)
+
     def _power(self, x: Value, y: Value) -> Value:
         base = self.expression(x)
-        kind = FIXED if base.kind is FIXED else INT
+        real = isinstance(y, Constant) and number_kind(y.value) is FIXED
+        kind = FIXED if base.kind is FIXED or real else INT
         if isinstance(y, Constant) and _whole(y.value):
             n = int(y.value)
             if n < 0 and kind is INT:
@@ -351,7 +408,7 @@ class Arithmetic:
             raise TypeError(f"{op} is not defined for lognum; compare their values, which fixed() gives")
         kind = LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else INT
         try:
-            a, b = self.expression(x, kind, Role.COMPARED), self.expression(y, kind, Role.COMPARED)
+            a, b = self._signed(x, kind, Role.COMPARED), self._signed(y, kind, Role.COMPARED)
         except Vanishing as error:
             hint = f"No number of {self.w} lies between 0 and it, so compare with 0. {self.w.remedy(error.value, bits=False)}"
             raise Vanishing(f"{error}", error.value, hint) from None
@@ -391,9 +448,11 @@ class Arithmetic:
         raise TypeError(f"{op} is not defined for {e.kind.value}")
 
     def truth(self, x: Value) -> E:
-        """The value as a condition: a bool, a number that is not zero, or a stack that is not empty."""
+        """The value as a condition: a bool, a number that is not zero, real or complex, or a stack that is not empty."""
         if isinstance(x, StackValue):
             x = Scalar(count_of(x))
+        if isinstance(x, StructValue) and is_complex(x.type):
+            return self.both([self.truth(part) for part in x.fields.values()], False)
         if isinstance(x, StructValue):
             raise TypeError(f"{describe(x)} is no condition; compare one of its fields, `{next(iter(x.fields))}`")
         e = self.expression(x)
@@ -423,6 +482,8 @@ class Arithmetic:
 
     def function(self, name: str, values: Sequence[Value]) -> Value:
         """One of the language's functions, element by element."""
+        if all(isinstance(v, Constant) for v in values):
+            return on_constants(intrinsics.HOSTS[name], [v for v in values if isinstance(v, Constant)])
         return self.each(lambda *v: self._function(name, v), *values)
 
     def own_function(self, f: OwnInstruction, values: Sequence[Value]) -> Value:
@@ -485,9 +546,9 @@ class Arithmetic:
         kind = self.common(v)
         if kind is LOGNUM:
             raise TypeError(f"{name} is not defined for lognum; compare their values, which fixed() gives")
-        e = self.expression(v[0], kind)
+        e = self._signed(v[0], kind)
         for x in v[1:]:
-            other = self.expression(x, kind)
+            other = self._signed(x, kind)
             if kind is INT:
                 e = apply(name, INT, e, other)
             else:
@@ -505,12 +566,12 @@ class Arithmetic:
 
     def conversion(self, kind: Kind, x: Value) -> Value:
         """fixed(x), lognum(x), int(x), bool(x)."""
+        if isinstance(x, Constant) and kind in _CONVERTED:
+            return on_constants(_CONVERTED[kind], [x])
         return self.each(lambda v: self._conversion(kind, v), x)
 
     def _conversion(self, kind: Kind, x: Value) -> Value:
         if isinstance(x, Constant):
-            if kind is INT and number_kind(x.value) is FIXED:
-                x = Constant(int(x.value))
             return Scalar(self.expression(x, kind))
         e = self.expression(x)
         match e.kind, kind:

@@ -1,27 +1,34 @@
 """The functions that the language has of its own: `rg.sqrt`, `rg.rot` and the like.
 
-They are names for the compiler. A call by Python raises RG0701.
+They are names for the compiler. A call by Python raises RG0701. A function of values has a host: the function of Python that gives its value
+where all operands are constants, which are computed when the program is compiled.
 """
 
 from __future__ import annotations
 
 import builtins
+import cmath
 import math
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
+import numpy as np
 from retrograd.isa.diagnostics import CompileError, Diagnostic, api_boundary
 
 #: roles: a value, a statement, a new variable, or a block
 EXPRESSION, STATEMENT, CONSTRUCTOR, CONTEXT = "expression", "statement", "constructor", "context"
+#: the function of Python that gives the value of a function of the language for constants
+Host = Callable[..., Any]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Intrinsic:
-    """A name that means something in reversible functions only."""
+    """A name that means something in reversible functions only. `host`: see the module; None where operands are no constants."""
 
-    def __init__(self, name: str, role: str, doc: str) -> None:
+    def __init__(self, name: str, role: str, doc: str, host: Host | None = None) -> None:
         self.__name__ = name
         self.role = role
+        self.host = host
         self.__doc__ = doc
 
     def __repr__(self) -> str:
@@ -43,29 +50,69 @@ class Intrinsic:
     def __exit__(self, *_: object) -> None: ...
 
 
-def _expression(name: str, doc: str) -> Intrinsic:
-    return Intrinsic(name, EXPRESSION, doc)
+def hosted(name: str) -> Callable[[F], F]:
+    """A mark for a function of the library: its host is the function of this name of `math` and `cmath`."""
+
+    def mark(function: F) -> F:
+        function.__retrograd_host__ = host_of(name)  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def host_of(name: str) -> Host:
+    """The function of `math`, and of `cmath` where an operand is complex."""
+    real, wide = getattr(math, name), getattr(cmath, name, None)
+
+    def host(*operands: Any) -> Any:
+        if not any(isinstance(v, complex) for v in operands):
+            return real(*operands)
+        if wide is None:
+            raise TypeError(f"rg.{name} is not defined for complex numbers")
+        return wide(*operands)
+
+    return host
+
+
+def _sum(values: np.ndarray[Any, Any], axes: tuple[int, ...]) -> Any:
+    # Integers of Python do not overflow.
+    found = np.sum(values.astype(object) if values.dtype.kind in "iub" else values, axis=axes)
+    return np.array(found.tolist()) if isinstance(found, np.ndarray) else found
+
+
+def _mean(values: np.ndarray[Any, Any], axes: tuple[int, ...]) -> Any:
+    return _sum(values, axes) / math.prod(values.shape[axis] for axis in axes)
+
+
+def _expression(name: str, doc: str, host: Host | None) -> Intrinsic:
+    return Intrinsic(name, EXPRESSION, doc, host)
 
 
 def _statement(name: str, doc: str) -> Intrinsic:
     return Intrinsic(name, STATEMENT, doc)
 
 
-sqrt = _expression("sqrt", "√x, to nearest; x ≥ 0.")
-exp = _expression("exp", "e^x.")
-log = _expression("log", "ln x; x > 0.")
-sin = _expression("sin", "sin x, x in radians.")
-cos = _expression("cos", "cos x, x in radians.")
-tan = _expression("tan", "sin x / cos x.")
-atan2 = _expression("atan2", "The angle of the vector (x, y): atan2(y, x).")
-atan = _expression("atan", "atan2(x, 1).")
-select = _expression("select", "select(c, x, y): x if c else y; only the one chosen is computed.")
-top = _expression("top", "top(stack): the last word of a stack, which stays there.")
-floor = _expression("floor", "⌊x⌋ of a fixed, as an int.")
-sum = _expression("sum", "Σ of an array's elements; axis=k sums along one axis.")
-mean = _expression("mean", "Σ of an array's elements over their number; axis=k along one axis.")
-min = _expression("min", "The smallest element of an array; axis=k along one axis.")
-max = _expression("max", "The largest element of an array; axis=k along one axis.")
+sqrt = _expression("sqrt", "√x, to nearest; x ≥ 0.", host_of("sqrt"))
+exp = _expression("exp", "e^x.", host_of("exp"))
+log = _expression("log", "ln x; x > 0.", host_of("log"))
+sin = _expression("sin", "sin x, x in radians.", host_of("sin"))
+cos = _expression("cos", "cos x, x in radians.", host_of("cos"))
+tan = _expression("tan", "sin x / cos x.", host_of("tan"))
+atan2 = _expression("atan2", "The angle of the vector (x, y): atan2(y, x).", host_of("atan2"))
+atan = _expression("atan", "atan2(x, 1).", host_of("atan"))
+select = _expression(
+    "select", "select(c, x, y): x if c else y; only the one chosen is computed.", lambda c, x, y: x if c else y
+)
+top = _expression("top", "top(stack): the last word of a stack, which stays there.", None)
+floor = _expression("floor", "⌊x⌋ of a fixed, as an int.", math.floor)
+sum = _expression("sum", "Σ of an array's elements; axis=k sums along one axis.", _sum)
+mean = _expression("mean", "Σ of an array's elements over their number; axis=k along one axis.", _mean)
+min = _expression(
+    "min", "The smallest element of an array; axis=k along one axis.", lambda values, axes: np.min(values, axis=axes)
+)
+max = _expression(
+    "max", "The largest element of an array; axis=k along one axis.", lambda values, axes: np.max(values, axis=axes)
+)
 
 rot = _statement("rot", "rot(x, y, t): (x, y) turned by the angle t, exactly undone by irot.")
 irot = _statement("irot", "irot(x, y, t): (x, y) turned by −t; the inverse of rot, bit for bit.")
@@ -116,6 +163,12 @@ forget = Intrinsic(
 FOREIGN: dict[Callable[..., Any], Intrinsic] = {
     math.sqrt: sqrt, math.exp: exp, math.log: log, math.sin: sin, math.cos: cos, math.tan: tan, math.atan2: atan2,
     math.atan: atan, math.floor: floor, builtins.sum: sum,
+}  # fmt: skip
+
+#: name of a function of numbers in the arithmetic → its host
+HOSTS: dict[str, Host] = {
+    **{f.__name__: f.host for f in (sqrt, exp, log, sin, cos, tan, atan, atan2, select, floor) if f.host is not None},
+    "abs": builtins.abs, "round": builtins.round, "min": builtins.min, "max": builtins.max,
 }  # fmt: skip
 
 #: name of a function of Python or NumPy → an expression to write in its place

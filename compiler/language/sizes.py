@@ -56,6 +56,11 @@ def check_result(value: Any) -> None:
         _check_bits(value.bit_length(), "the constant")
 
 
+def check_size(shape: tuple[Any, ...]) -> None:
+    """Raises TooLarge for an array of too many items."""
+    _check_items(prod(shape), f"an array of the shape {shape}")
+
+
 def _check_arrays(op: str, x: Any, y: Any) -> None:
     if any(isinstance(v, np.ndarray) and v.dtype.kind == "O" for v in (x, y)):
         raise TypeError(f"{op} is not defined for an array of objects")
@@ -63,7 +68,7 @@ def _check_arrays(op: str, x: Any, y: Any) -> None:
         shape = np.broadcast_shapes(np.shape(x), np.shape(y))
     except ValueError:
         return  # the operator raises its own error
-    _check_items(prod(shape), f"an array of the shape {shape}")
+    check_size(shape)
 
 
 # ---------------------------------------------------------------------- calls

@@ -252,7 +252,7 @@ def test_a_line_that_begins_half_updated_is_said_to_be() -> None:
     @rg.reversible
     def library(y: rg.fixed, x: rg.fixed, z: rg.fixed) -> None:
         z += 1.0
-        y += rg.sinh(1.0) + x
+        y += rg.sinh(x) + x
         z += 1.0
 
     @rg.reversible
@@ -264,7 +264,7 @@ def test_a_line_that_begins_half_updated_is_said_to_be() -> None:
     @rg.reversible
     def begun(y: rg.fixed, x: rg.fixed, z: rg.fixed) -> None:
         z += 1.0
-        y += x + rg.sinh(1.0)
+        y += x + rg.sinh(x)
         z += 1.0
 
     for function, level, expected in (library, 1, {"y"}), (file, 1, {"y"}), (begun, 1, set()), (library, 0, set()):
@@ -280,7 +280,7 @@ def test_a_line_that_begins_half_updated_is_said_to_be() -> None:
 @rg.reversible
 def repeated(n: int, y: rg.fixed, x: rg.fixed) -> None:
     if n > 0:
-        y += x + rg.sinh(1.0)
+        y += x + rg.sinh(x)
         m: int = n - 1
         repeated(m, y, x)
         del m

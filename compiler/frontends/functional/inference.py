@@ -319,7 +319,7 @@ class Inference:
         found = scalar_operation(
             self.arithmetic, e, [Scalar(read(Var("x", t.kind))) for t in types if isinstance(t, Word)]
         )
-        return Word(found.kind if isinstance(found, Scalar) else Kind.FIXED)
+        return Word(found.kind)
 
     # ------------------------------------------------------------------ structures
 

@@ -9,9 +9,14 @@ from retrograd.compiler.frontends.constants import Constants, Place
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.ir.expressions import Vanishing
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.arithmetic import Arithmetic
-from retrograd.compiler.language.values import Value
+from retrograd.compiler.language.arithmetic import Arithmetic, on_constants
+from retrograd.compiler.language.intrinsics import Host
+from retrograd.compiler.language.values import Constant, Scalar, Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic
+from retrograd.isa.words import Q32_32
+
+#: operations on constants need no format
+_EXACT = Arithmetic(Q32_32)
 
 
 def fail(code: str, message: str, at: core.Place, hint: str | None = None) -> NoReturn:
@@ -21,20 +26,41 @@ def fail(code: str, message: str, at: core.Place, hint: str | None = None) -> No
 
 def scalar_operation(
     a: Arithmetic, e: core.Operation, values: Sequence[Value], constants: Constants | None = None
-) -> Value:
+) -> Scalar:
     """The operation on scalars. `constants`: those of the program, if it is lowered. Raises CompileError."""
-    op = e.op
+    return guarded(e.at, lambda: Scalar(a.expression(_operation(a, e.op, values))), constants)
 
-    def made() -> Value:
-        if op in ("int", "fixed", "bool"):
-            return a.conversion(Kind(op), values[0])
-        if op == "not":
-            return a.unary(op, values[0])
-        if not op[0].isalpha():
-            return a.unary(op, values[0]) if len(values) == 1 else a.binary(op, values[0], values[1])
-        return a.function(op, values)
 
-    return guarded(e.at, made, constants)
+def on_numbers(op: str, args: Sequence[core.Core]) -> int | float | None:
+    """The value of the operation on constants, as Python computes it; None for other operands, and where it has no value."""
+    return None if op == "unpack" else _known(lambda values: _operation(_EXACT, op, values), args)
+
+
+def computed(host: Host, args: Sequence[core.Core]) -> int | float | None:
+    """The value of a function with a host for constants; None for other operands, and where it has no value."""
+    return _known(lambda values: on_constants(host, values), args)
+
+
+def _known(made: Callable[[list[Constant]], Value], args: Sequence[core.Core]) -> int | float | None:
+    known = [Constant(x.value) for x in args if isinstance(x, core.Number)]
+    if len(known) < len(args):
+        return None
+    try:
+        found = made(known)
+    except (ArithmeticError, TypeError, ValueError):
+        return None  # an error where the expression is reached
+    value = found.value if isinstance(found, Constant) else None
+    return value if isinstance(value, int | float) else None
+
+
+def _operation(a: Arithmetic, op: str, values: Sequence[Value]) -> Value:
+    if op in ("int", "fixed", "bool"):
+        return a.conversion(Kind(op), values[0])
+    if op == "not":
+        return a.unary(op, values[0])
+    if not op[0].isalpha():
+        return a.unary(op, values[0]) if len(values) == 1 else a.binary(op, values[0], values[1])
+    return a.function(op, values)
 
 
 def guarded(at: core.Place, made: Callable[[], Value], constants: Constants | None = None) -> Value:

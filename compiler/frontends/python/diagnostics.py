@@ -56,7 +56,8 @@ class Errors:
         except Vanishing as error:
             self.fail("RG0730", f"{error}", _literal(node, error.value), error.hint)
         except (OverflowError, ValueError) as error:
-            self.fail("RG0714", f"{error}", node)
+            message, _, hint = str(error).partition("; ")
+            self.fail("RG0714", message, node, hint.replace("(x)", f"({shortened(node)})") or None)
 
 
 def _literal(node: ast.AST, value: Fraction | None) -> ast.AST:

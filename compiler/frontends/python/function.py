@@ -83,8 +83,12 @@ class FunctionLowering:
             ast.List: operators.sequence,
             ast.Subscript: indexing.lower,
             ast.Lambda: self._closure,
-            ast.Call: CallValues(errors, expressions, builder, values, indexing, function.__name__, recursive).lower,
+            ast.Call: CallValues(
+                errors, expressions, builder, values, indexing, operators, function.__name__, recursive
+            ).lower,
         }
+
+        expressions.tests = {ast.BoolOp: operators.truths}
 
         blocks = Blocks(errors, builder, scope, owned)
         locations = Locations(errors, expressions, builder)
@@ -136,6 +140,7 @@ class FunctionLowering:
         """Cut the circles of references: without them all parts are freed at once, and not by the garbage collector."""
         self.statements.clear()
         self.expressions.lowerings.clear()
+        self.expressions.tests.clear()
         self.builder.on_write = None
 
     def lower(self, statements: Sequence[ast.stmt]) -> None:

@@ -124,6 +124,11 @@ class SourceFunction:
         self.own_adjoint: SourceFunction | None = None
         self.was_lowered = False
 
+    @property
+    def host(self) -> Callable[..., Any] | None:
+        """The function of Python that gives its value for constants; of the library's elementary functions."""
+        return getattr(getattr(self, "fn", None), "__retrograd_host__", None)
+
     #: code of a trap, or `loop` for one by the conditions of a loop -> its fix, where the language has one of its own
     trap_fixes: Mapping[str, str] = types.MappingProxyType({
         "loop": "The second condition of a `while` is false before the loop and true after every pass; where there may be no pass "

@@ -13,6 +13,7 @@ import numpy as np
 
 import retrograd as rg
 from retrograd import fixed
+from retrograd.compiler.language.intrinsics import hosted
 
 __all__ = [
     "acos", "asin", "cbrt", "cosh", "erf", "exp2", "expm1", "hypot", "log1p", "log2", "log10", "sinh", "tanh",
@@ -26,6 +27,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
 @rg.functional
+@hosted("tanh")
 def tanh(x: fixed) -> fixed:
     """The hyperbolic tangent, (1 − t)/(1 + t) with t = (e^−|x|)², which never overflows. Error: at most 2 units."""
     root = rg.exp(x) if x < 0 else rg.exp(-x)  # a choice, and not −|x|, which has no second derivative at 0
@@ -35,60 +37,70 @@ def tanh(x: fixed) -> fixed:
 
 
 @rg.functional
+@hosted("sinh")
 def sinh(x: fixed) -> fixed:
     """(eˣ − e⁻ˣ)/2. Traps where e^|x| does not fit."""
     return (rg.exp(x) - rg.exp(-x)) / 2
 
 
 @rg.functional
+@hosted("cosh")
 def cosh(x: fixed) -> fixed:
     """(eˣ + e⁻ˣ)/2. Traps where e^|x| does not fit."""
     return (rg.exp(x) + rg.exp(-x)) / 2
 
 
 @rg.functional
+@hosted("asin")
 def asin(x: fixed) -> fixed:
     """The angle in [−π/2, π/2] whose sine is x; −1 ≤ x ≤ 1, else it traps. The gradient at ±1 is 0, not infinite."""
     return rg.atan2(x, rg.sqrt((1 - x) * (1 + x)))
 
 
 @rg.functional
+@hosted("acos")
 def acos(x: fixed) -> fixed:
     """The angle in [0, π] whose cosine is x; −1 ≤ x ≤ 1, else it traps. The gradient at ±1 is 0, not infinite."""
     return rg.atan2(rg.sqrt((1 - x) * (1 + x)), x)
 
 
 @rg.functional
+@hosted("log2")
 def log2(x: fixed) -> fixed:
     """ln x / ln 2, x > 0. Error: a unit, and 2⁻³² of the result in Q32.32, where the constant is rounded."""
     return rg.log(x) / LN2
 
 
 @rg.functional
+@hosted("log10")
 def log10(x: fixed) -> fixed:
     """ln x / ln 10, x > 0. Error: as that of log2."""
     return rg.log(x) / LN10
 
 
 @rg.functional
+@hosted("exp2")
 def exp2(x: fixed) -> fixed:
     """2ˣ, as e^(x ln 2). Error: that of the exponent, x units, times 2ˣ."""
     return rg.exp(x * LN2)
 
 
 @rg.functional
+@hosted("expm1")
 def expm1(x: fixed) -> fixed:
     """eˣ − 1. Error: at most that of eˣ: fixed-point numbers are absolute, so nothing cancels."""
     return rg.exp(x) - 1
 
 
 @rg.functional
+@hosted("log1p")
 def log1p(x: fixed) -> fixed:
     """ln(1 + x), x > −1. 1 + x is exact."""
     return rg.log(1 + x)
 
 
 @rg.functional
+@hosted("cbrt")
 def cbrt(x: fixed) -> fixed:
     """∛x, by e^(ln|x|/3) and, where |x| > 1, one step of Newton's method. The value at 0 is 0, and the derivative there 0; a second derivative traps.
 
@@ -103,6 +115,7 @@ def cbrt(x: fixed) -> fixed:
 
 
 @rg.functional
+@hosted("hypot")
 def hypot(x: fixed, y: fixed) -> fixed:
     """√(x² + y²), as |m| √(1 + (n/m)²) with m the larger in size, so that no square overflows or vanishes.
 
@@ -116,6 +129,7 @@ def hypot(x: fixed, y: fixed) -> fixed:
 
 
 @rg.functional
+@hosted("erf")
 def erf(x: fixed) -> fixed:
     """2/√π ∫₀ˣ e^(−t²) dt, by Gauss–Legendre quadrature with 12 nodes from 0, 1.5 or 3 on; ±1 beyond |x| = 6.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -64,7 +65,7 @@ class Evaluator:
             match node:
                 case ast.ImportFrom(str(name)) if name.startswith("retrograd.library"):
                     self._read(name)
-                case ast.FunctionDef(name, decorator_list=[ast.Attribute(attr="functional")]):
+                case ast.FunctionDef(name, decorator_list=[ast.Attribute(attr="functional"), *_]):
                     self.functional[name] = node
                     self.constants |= {n: v for n, v in known.items() if isinstance(v, float)}
                 case ast.FunctionDef(name):
@@ -327,12 +328,17 @@ class Evaluator:
                 parts = zip(t.fields, node.args, strict=True)
                 return Struct(name, {field: self.value(a) for (field, _), a in parts})
         if name == "select":
+            known = self.value(node.args[0])
+            if isinstance(known, bool | int | float):
+                return self.value(node.args[1 if known else 2])
             return self._select(*node.args)
         if name == "top":
             return self._word(self.value(node.args[0]), -1)
         values = [self.value(a) for a in node.args]
         if name in self.functional:
             tree = self.functional[name]
+            if all(isinstance(x, bool | int | float) for x in values) and hasattr(math, name):
+                return getattr(math, name)(*values)
             return self.each(
                 lambda *x: self.a.function(name, x) if isinstance(x[0], Pair | complex) else self._functional(tree, x),
                 *values,

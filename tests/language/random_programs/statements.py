@@ -114,7 +114,7 @@ class Statements(Expressions):
         with self.avoiding({var.base}):
             e = self.expression(kind, self.pick((0, 1, 1, 2, 2, 3)))
             if kind == "bool" and self.chance(0.2):
-                e = self.integer(1)
+                e = f"bool({self.integer(1)})"
         self.target_is_memory = False
         other = self.other_element(var, text) if kind in ("int", "fixed") and self.chance(0.25) else None
         e = f"{e} + {other}" if other is not None else e

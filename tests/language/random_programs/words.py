@@ -252,11 +252,9 @@ class Arithmetic:
         """rg.name(*args), without select and sum."""
         if any(isinstance(x, Pair) for x in args):
             return self._complex_function(name, self.pair(args[0]))
-        if name == "abs" and isinstance(args[0], complex):
-            return abs(args[0])
-        if name != "abs" and not any(isinstance(x, Word) for x in args):
+        if not any(isinstance(x, Word) for x in args):
             host = cmath if any(isinstance(x, complex) for x in args) else math
-            known: Number = ({"min": min, "max": max}.get(name) or getattr(host, name))(*args)
+            known: Number = ({"abs": abs, "min": min, "max": max}.get(name) or getattr(host, name))(*args)
             return known
         match name:
             case "tan":
@@ -276,9 +274,12 @@ class Arithmetic:
         words = [self.word(x, FIXED).word for x in args]
         return self.tame(self.w.signed(table_function(_TABLE[name], self.w, words[0], words[-1])), FIXED)
 
-    def converted(self, kind: str, x: Number) -> Word | Pair:
+    def converted(self, kind: str, x: Number) -> Number:
         """fixed(x), lognum(x), int(x), bool(x), complex(x)."""
         own = kind_of(x)
+        if isinstance(x, bool | int | float) and kind in (INT, BOOL, FIXED):
+            known: Number = {INT: int, BOOL: bool, FIXED: float}[kind](x)
+            return known
         if kind == COMPLEX:
             return self.pair(x)
         if kind == BOOL:

@@ -11,7 +11,7 @@ from retrograd.compiler.frontends.functional.lowering.body import Body
 from retrograd.compiler.frontends.functional.lowering.calls import Calls, Procedures
 from retrograd.compiler.frontends.functional.lowering.conversions import Conversions, scalar
 from retrograd.compiler.frontends.functional.lowering.values import Env, Value, combined
-from retrograd.compiler.frontends.functional.scalars import guarded, scalar_operation
+from retrograd.compiler.frontends.functional.scalars import guarded, on_numbers, scalar_operation
 from retrograd.compiler.frontends.functional.structures import StructureLowering, has_cells
 from retrograd.compiler.frontends.functional.types import (
     INT,
@@ -31,7 +31,7 @@ from retrograd.compiler.frontends.functional.types import (
 )
 from retrograd.compiler.ir.expressions import Address, E, InRange, choose, const, load, read
 from retrograd.compiler.ir.statements import Block, Check, Const, For, Kind, Test, Var
-from retrograd.compiler.language.arithmetic import COMPARISONS, Arithmetic
+from retrograd.compiler.language.arithmetic import COMPARISONS
 from retrograd.compiler.language.values import Constant, Scalar
 from retrograd.compiler.language.values import Value as Word_
 from retrograd.isa.words import Format
@@ -85,12 +85,11 @@ class Lowering:
             case core.Operation("unpack"):
                 return Value(INT, (const(0, Kind.INT),))
             case core.Operation(_, args):
-                folded = _folded(self.arithmetic, e)
+                folded = _folded(e)
                 if folded is not None:
                     return self._constant(folded, e)
                 found = self._operation(e, self._operands(e, env))
-                word = self.arithmetic.expression(found)
-                return Value(Word(word.kind), (word,))
+                return Value(Word(found.kind), (found.e,))
             case core.Record(items):
                 parts = [self.value(i, env) for i in items]
                 types = tuple(p.type for p in parts)
@@ -152,7 +151,7 @@ class Lowering:
         ]
         return self._power(found, e) if e.op == "**" else found
 
-    def _operation(self, e: core.Operation, operands: Sequence[Word_]) -> Word_:
+    def _operation(self, e: core.Operation, operands: Sequence[Word_]) -> Scalar:
         return scalar_operation(self.arithmetic, e, operands, self.inference.constants)
 
     def _type_of(self, e: core.Core, env: Env) -> Type:
@@ -415,17 +414,15 @@ def _closures(functions: Sequence[tuple[core.Binding, core.Lambda]], env: Env) -
     return {b: closure(f, [env[x] for x in f.free]) for b, f in functions}
 
 
-def _folded(a: Arithmetic, e: core.Core) -> float | None:
+def _folded(e: core.Core) -> float | None:
     """The value of an operation on float literals, which is computed before it is rounded to a word; None for anything else."""
     match e:
         case core.Number(float() as number):
             return number
         case core.Operation("+" | "-" | "*" | "/", args):
-            values = [_folded(a, x) for x in args]
-            if None in values or (e.op == "/" and not values[-1]):
-                return None
-            found = scalar_operation(a, e, list(map(Constant, values)))
-            return found.value if isinstance(found, Constant) and isinstance(found.value, float) else None
+            known = [v for v in map(_folded, args) if v is not None]
+            found = on_numbers(e.op, [core.Number(v, e.at) for v in known]) if len(known) == len(args) else None
+            return found if isinstance(found, float) else None
     return None
 
 

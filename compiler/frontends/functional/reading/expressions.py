@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import fields_of
+from retrograd.compiler.frontends.functional.scalars import computed, on_numbers
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.source import SourceFunction
@@ -52,6 +54,8 @@ class ExpressionReader:
         self._captures = captures
         self._errors = Errors(function.source)
         self._operators, self._conversions = operators, conversions
+        #: names of constants in the function that is read: a function inside captures them as values, by which it has derivatives
+        self._constants: dict[core.Binding, core.Number] = {}
 
     def at(self, node: ast.AST) -> core.Place:
         """The place of a piece of syntax."""
@@ -84,28 +88,23 @@ class ExpressionReader:
                 found = None if _is_local(value, scope) else self.function.found(node)
                 return self._global(found, node) if found is not None else self._field(value, name, scope, node)
             case ast.BinOp(left=x, op=op, right=y) if type(op) in BINARY:
-                return core.Operation(
-                    BINARY[type(op)], (self.expression(x, scope), self.expression(y, scope)), self.at(node)
-                )
+                return self.operation(BINARY[type(op)], (self.expression(x, scope), self.expression(y, scope)), node)
+            case ast.UnaryOp(op=ast.Not(), operand=x):
+                return self.operation("not", (self.test(x, scope),), node)
             case ast.UnaryOp(op=op, operand=x):
-                return core.Operation(_UNARY[type(op)], (self.expression(x, scope),), self.at(node))
+                return self.operation(_UNARY[type(op)], (self.expression(x, scope),), node)
             case ast.BoolOp(op=op, values=values):
-                made = self.expression(values[-1], scope)
-                for value in reversed(values[:-1]):
-                    test = self.expression(value, scope)
-                    if isinstance(op, ast.And):
-                        made = core.Conditional(test, made, core.Number(False, self.at(node)), self.at(node))
-                    else:
-                        made = core.Conditional(test, core.Number(True, self.at(node)), made, self.at(node))
-                return made
+                return self._boolean(op, values, scope, node)
             case ast.Compare(left=x, ops=ops, comparators=others):
                 return self._comparison([x, *others], ops, scope, node)
             case ast.IfExp(test=test, body=x, orelse=y):
-                parts = (self.expression(e, scope) for e in (test, x, y))
-                return core.Conditional(next(parts), next(parts), next(parts), self.at(node))
+                return self._chosen(
+                    self.test(test, scope), lambda: self.expression(x, scope), lambda: self.expression(y, scope), node
+                )
             case ast.Lambda(args=args, body=body):
                 params, inner = self.parameters("lambda", args, node, scope)
-                return core.Lambda("lambda", params, self.expression(body, inner), self.at(node))
+                with self.inside():
+                    return core.Lambda("lambda", params, self.expression(body, inner), self.at(node))
             case ast.Tuple(elts=items):
                 return core.Record(tuple(self._items(items, scope)), self.at(node))
             case ast.List(elts=items):
@@ -117,6 +116,64 @@ class ExpressionReader:
         self.fail(
             "RG0729", f"`{shortened(node)}` is not in the functional language", node, _INSTEAD.get(type(node), _VALUES)
         )
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """In the block the body of a function inside is read."""
+        outer, self._constants = self._constants, {}
+        yield
+        self._constants = outer
+
+    def named(self, name: str, value: core.Core, at: ast.AST) -> core.Binding:
+        """A binding for a value."""
+        binding = core.Binding(name, self.at(at))
+        if isinstance(value := self._constant(value), core.Number):
+            self._constants[binding] = value
+        return binding
+
+    def _constant(self, e: core.Core) -> core.Core:
+        return self._constants.get(e.binding, e) if isinstance(e, core.Ref) else e
+
+    def operation(self, op: str, args: tuple[core.Core, ...], at: ast.AST) -> core.Core:
+        """The operation; on constants its value."""
+        found = on_numbers(op, [self._constant(x) for x in args])
+        return core.Operation(op, args, self.at(at)) if found is None else core.Number(found, self.at(at))
+
+    def test(self, node: ast.expr, scope: Scope) -> core.Core:
+        """The core of an expression of which the truth alone matters: a number that is not zero exactly if the expression is true."""
+        if not isinstance(node, ast.BoolOp):
+            return self.expression(node, scope)
+        at, conjunction = self.at(node), isinstance(node.op, ast.And)
+        *others, made = [self.test(v, scope) for v in node.values]
+        for value in reversed(others):
+            sides = (made, core.Number(False, at)) if conjunction else (core.Number(True, at), made)
+            made = self._chosen(value, lambda x=sides[0]: x, lambda y=sides[1]: y, node)  # type: ignore[misc]
+        return made
+
+    def _chosen(
+        self, test: core.Core, x: Callable[[], core.Core], y: Callable[[], core.Core], at: ast.AST
+    ) -> core.Core:
+        """x if the test holds, else y; of a test that is known only one of them is read."""
+        known = self._constant(test)
+        if isinstance(known, core.Number):
+            return x() if known.value else y()
+        return core.Conditional(test, x(), y(), self.at(at))
+
+    def _boolean(self, op: ast.boolop, values: Sequence[ast.expr], scope: Scope, at: ast.AST) -> core.Core:
+        """`x and y` is y if x is true, else x; `x or y` is x if x is true, else y."""
+        first, *rest = values
+        if not rest:
+            return self.expression(first, scope)
+        if all(map(_is_truth, values)):
+            return self.test(ast.copy_location(ast.BoolOp(op, list(values)), at), scope)
+        x, place = self.expression(first, scope), self.at(first)
+        known = self._constant(x)
+        if isinstance(known, core.Number):
+            return x if bool(known.value) is isinstance(op, ast.Or) else self._boolean(op, rest, scope, at)
+        held = core.Binding("operand", place)
+        others = self._boolean(op, rest, scope, at)
+        sides = (others, core.Ref(held, place)) if isinstance(op, ast.And) else (core.Ref(held, place), others)
+        return core.Let(held, x, core.Conditional(core.Ref(held, place), *sides, self.at(at)), self.at(at))
 
     def _items(self, items: Sequence[ast.expr], scope: Scope) -> list[core.Core]:
         for item in items:
@@ -197,7 +254,7 @@ class ExpressionReader:
             if type(op) not in _COMPARE:
                 self.fail("RG0729", "`in` and `is` are not in the functional language", at)
         if len(ops) == 1:
-            return core.Operation(_COMPARE[type(ops[0])], tuple(self.expression(v, scope) for v in values), self.at(at))
+            return self.operation(_COMPARE[type(ops[0])], tuple(self.expression(v, scope) for v in values), at)
         # Each operand is evaluated once, and only as long as the comparisons before it hold.
         middle = core.Binding("operand", self.at(values[1]))
         first = core.Operation(
@@ -232,6 +289,10 @@ class ExpressionReader:
         if found is len and len(node.args) == 1:
             return core.Length(self.expression(node.args[0], scope), self.at(node))
         args = tuple(self._items(node.args, scope))
+        host = getattr(found, "host", None)
+        known = None if host is None else computed(host, [self._constant(x) for x in args])
+        if known is not None:
+            return core.Number(known, self.at(node))
         if found is not None:
             if isinstance(found, type) and (declared := fields_of(found)) is not None:
                 if len(args) != len(declared):
@@ -263,13 +324,13 @@ class ExpressionReader:
 
     def _operation(self, name: str, args: tuple[core.Core, ...], at: ast.AST) -> core.Core:
         if name in ("min", "max") and len(args) > 2:
-            return self._operation(name, (core.Operation(name, args[:2], self.at(at)), *args[2:]), at)
+            return self._operation(name, (self.operation(name, args[:2], at), *args[2:]), at)
         wanted = {"min": 2, "max": 2, "atan2": 2, "select": 3}.get(name, 1)
         if len(args) != wanted:
             self.fail("RG0715", f"`{name}` takes {wanted} argument{'s' * (wanted > 1)}, and is given {len(args)}", at)
         if name == "select":
-            return core.Conditional(args[0], args[1], args[2], self.at(at))
-        return core.Operation(name, args, self.at(at))
+            return self._chosen(args[0], lambda: args[1], lambda: args[2], at)
+        return self.operation(name, args, at)
 
     def _total(self, node: ast.GeneratorExp, scope: Scope) -> core.Core:
         """sum(e for i in range(a, b) for j in …)"""
@@ -306,3 +367,13 @@ def _identity(found: Any) -> tuple[str, str]:
     """Module and name of a function or class; the public functions of a package may be wrapped ones."""
     found = getattr(found, "__wrapped__", found)
     return getattr(found, "__module__", ""), getattr(found, "__qualname__", "")
+
+
+def _is_truth(node: ast.expr) -> bool:
+    """Whether an expression is a bool, by its syntax."""
+    match node:
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.Constant(value=bool()):
+            return True
+        case ast.BoolOp(values=values):
+            return all(map(_is_truth, values))
+    return False

@@ -52,7 +52,8 @@ class Reader:
         self, name: str, args: ast.arguments, at: ast.AST, scope: Scope, body: Sequence[ast.stmt]
     ) -> core.Lambda:
         params, inner = self._expressions.parameters(name, args, at, scope)
-        return core.Lambda(name, params, self._block(body, inner, at), self.at(at))
+        with self._expressions.inside():
+            return core.Lambda(name, params, self._block(body, inner, at), self.at(at))
 
     def _definitions(
         self, given: Sequence[ast.stmt], scope: Scope
@@ -106,7 +107,7 @@ class Reader:
                 return self._assign(target, self._expression(value, scope), rest, scope, node)
             case ast.AugAssign(target=ast.Name() as target, op=op, value=value):
                 old = self._expressions.name(ast.copy_location(ast.Name(target.id, ast.Load()), target), scope)
-                made = core.Operation(BINARY[type(op)], (old, self._expression(value, scope)), self.at(node))
+                made = self._expressions.operation(BINARY[type(op)], (old, self._expression(value, scope)), node)
                 return self._assign(target, made, rest, scope, node)
             case ast.If():
                 return self._if(node, rest, scope)
@@ -130,7 +131,7 @@ class Reader:
     ) -> core.Core:
         match target:
             case ast.Name(id=name):
-                binding = core.Binding(name, self.at(target))
+                binding = self._expressions.named(name, value, target)
                 return core.Let(binding, value, self._block(rest, scope | {name: binding}, at), self.at(at))
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 whole = core.Binding("tuple", self.at(target))
@@ -185,7 +186,7 @@ class Reader:
         return self._values([(node.body, scope)], stored(node.body), made, rest, scope, node)
 
     def _if(self, node: ast.If, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
-        test = self._expression(node.test, scope)
+        test = self._expressions.test(node.test, scope)
 
         def made(then: core.Core, orelse: core.Core) -> core.Core:
             return core.Conditional(test, then, orelse, self.at(node))

@@ -6,8 +6,6 @@ A Python function is called when the program is compiled, and only with constant
 from __future__ import annotations
 
 import ast
-import cmath
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Formatter
@@ -20,6 +18,7 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.function_values import FunctionValues
 from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.expressions.operators import Operators
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, Length, RunLength, apply, const, read, sub
 from retrograd.compiler.ir.statements import Kind, Region, Var
@@ -28,7 +27,7 @@ from retrograd.compiler.language.arithmetic import element, number_kind
 from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.lengths import is_empty, is_known, note_range, operands, sum_over, words_of
-from retrograd.compiler.language.purity import Impure, need_container, need_plain
+from retrograd.compiler.language.purity import Impure, need_container
 from retrograd.compiler.language.sizes import TooLarge
 from retrograd.compiler.language.types import (
     ArrayAnnotation,
@@ -67,6 +66,7 @@ class CallValues:
     builder: IRBuilder
     functions: FunctionValues
     indexing: Indexing
+    operators: Operators
     #: the name of the function, for its regions
     owner: str
     #: whether more than one activation of the function may be live
@@ -86,7 +86,7 @@ class CallValues:
         if not isinstance(f, Constant):
             way = f"It is computed already; write `~{f.name}` first." if isinstance(f, RoutineValue) else None
             self.errors.fail("RG0703", f"{describe(f)} cannot be called", node, way)
-        callee = f.value
+        callee = given = f.value
         if isinstance(callee, BuiltinFunctionType):
             callee = intrinsics.FOREIGN.get(callee, callee)
         if node.keywords and callee is not range and not isinstance(callee, Intrinsic) and not is_struct(callee):
@@ -98,7 +98,7 @@ class CallValues:
             )
             self.errors.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node, hint)
         if isinstance(callee, Intrinsic):
-            return self._intrinsic(callee, node)
+            return self._intrinsic(callee, node, getattr(given, "__module__", None) == "math")
         kind = scalar_of(callee)
         if kind is not None:
             args = self._arguments(node, 1)
@@ -126,8 +126,6 @@ class CallValues:
             self.errors.fail("RG0703", f"{describe(x)} has no length", node, way)
         if callee is abs:
             (x,) = self._arguments(node, 1)
-            if isinstance(x, Constant) and isinstance(x.value, complex):
-                return self.errors.guarded(node, lambda: Constant(abs(x.value)))
             return self.errors.guarded(node, self.expressions.arithmetic.function, "abs", [x])
         if callee is round and not all(isinstance(v, Constant) for v in self._arguments(node, None)):
             if len(node.args) != 1:
@@ -195,7 +193,8 @@ class CallValues:
             self.errors.fail("RG0715", message, node)
         return found
 
-    def _intrinsic(self, f: Intrinsic, node: ast.Call) -> Value:
+    def _intrinsic(self, f: Intrinsic, node: ast.Call, real: bool) -> Value:
+        """The value of a function of the language. `real`: it is written as one of `math`, which takes no complex numbers."""
         name = f.__name__
         if f.role != intrinsics.EXPRESSION:
             shown = ", ".join(map(ast.unparse, node.args))
@@ -215,32 +214,28 @@ class CallValues:
             ]
             return self.errors.guarded(node, self.expressions.arithmetic.own_function, f, args)
         if name in _REDUCTIONS:
-            return self._reduction(name, node)
+            return self._reduction(f, node)
         if node.keywords:
             self.errors.fail("RG0715", f"rg.{name} takes no keywords", node)
         if name == "top":
             return self._top(node)
         count = {"atan2": 2, "select": 3}.get(name, 1)
-        args = [self.expressions.stored(v, a) for v, a in zip(self._arguments(node, count), node.args, strict=True)]
-        if name != "select" and all(isinstance(v, Constant) for v in args):
-            values = [v.value for v in args if isinstance(v, Constant)]
-            for value in values:
-                self.errors.guarded(node, need_plain, value)
-            if any(isinstance(v, complex) for v in values):
-                if not hasattr(cmath, name):
-                    self.errors.fail("RG0703", f"rg.{name} is not defined for complex numbers", node)
-                host: Any = cmath
-            else:
-                host = math
-            try:
-                return self.errors.guarded(node, lambda: Constant(getattr(host, name)(*values)))
-            except CompileError as error:
-                if error.code != "RG0714" or name == "floor":
-                    raise
-            shown = ", ".join(map(str, values))
-            hint = "Choose an argument where the function has a value."
-            self.errors.fail("RG0714", f"rg.{name} has no value that fits at {shown}", node, hint)
-        return self.errors.guarded(node, self.expressions.arithmetic.function, name, args)
+        if name == "select" and len(node.args) == 3 and not any(isinstance(a, ast.Starred) for a in node.args):
+            return self.operators.select(node)
+        given = self._arguments(node, count)
+        if real and complex_numbers.among(given):
+            hint = f"write `rg.{name}`, which takes complex numbers"
+            self.errors.fail("RG0703", f"`{shortened(node.func)}` takes a real number", node, hint)
+        args = self.expressions.together(given, node.args if len(node.args) == count else [node] * count)
+        try:
+            return self.errors.guarded(node, self.expressions.arithmetic.function, name, args)
+        except CompileError as error:
+            known = all(isinstance(v, Constant) for v in args)
+            if error.code != "RG0714" or name in ("floor", "select") or not known:
+                raise
+        shown = ", ".join(str(v.value) for v in args if isinstance(v, Constant))
+        hint = "Choose an argument where the function has a value."
+        self.errors.fail("RG0714", f"rg.{name} has no value that fits at {shown}", node, hint)
 
     def _top(self, node: ast.Call) -> Value:
         """The last word of a stack, which stays there."""
@@ -251,8 +246,9 @@ class CallValues:
         last = sub(count_of(x), const(1, INT), self.builder.w)
         return self.indexing.word(x, last, f"the stack `{shown}` is empty, and has no top", node)
 
-    def _reduction(self, name: str, node: ast.Call) -> Value:
+    def _reduction(self, f: Intrinsic, node: ast.Call) -> Value:
         """`rg.sum(x)`, `rg.max(x, axis=1)`: of all elements, or along one axis."""
+        name = f.__name__
         keyword = next((k for k in node.keywords if k.arg != "axis"), None)
         if keyword is not None or len(node.keywords) > 1 or len(node.args) != 1:
             shown = shortened(node.args[0]) if node.args else "x"
@@ -261,26 +257,23 @@ class CallValues:
                 hint = f"write `rg.{name}({shown}, axis=0)[None, :]`, or `[:, None]` for another axis"
             self.errors.fail("RG0715", f"rg.{name} takes an array, and axis=", keyword or node, hint)
         x = self._arguments(node, 1)[0]
-        stored = isinstance(x, Constant) and isinstance(x.value, np.ndarray | tuple | list)
-        if isinstance(x, Constant) and stored and not node.keywords:
+        if isinstance(x, Constant) and isinstance(x.value, np.ndarray | tuple | list):
             values = self.expressions.numbers(x.value, node)
-            if values.size or name == "sum":
-                found = getattr(np, name)(values).item()
-                return self.errors.guarded(node, lambda: Constant(found))
-        if isinstance(x, Constant) and stored:
+            axes = self._axes(values.ndim, x, node)
+            if name == "sum" or all(values.shape[axis] for axis in axes):
+                assert f.host is not None
+                return Constant(self.errors.guarded(node, f.host, values, axes))
             x = self.expressions.constant_array(x.value, node)
         if not isinstance(x, ArrayView | Lazy):
             way = f"{name}(x, y) compares two numbers" if name in ("min", "max") else None
             self.errors.fail("RG0703", f"rg.{name} of {describe(x)}, which is no array", node, way)
-        axes = tuple(range(len(x.shape)))
-        if node.keywords:
-            given = node.keywords[0].value
-            axes = self._axes(x, given)
-        return self._reduced(name, x, axes, node)
+        return self._reduced(name, x, self._axes(len(x.shape), x, node), node)
 
-    def _axes(self, x: ArrayView | Lazy, node: ast.expr) -> tuple[int, ...]:
-        """The axes that `axis=1` or `axis=(0, 1)` names."""
-        count = len(x.shape)
+    def _axes(self, count: int, x: Value, call: ast.Call) -> tuple[int, ...]:
+        """The axes that `axis=1` or `axis=(0, 1)` of the call names; all of them without it."""
+        if not call.keywords:
+            return tuple(range(count))
+        node = call.keywords[0].value
         found = self.expressions.static(node, "an axis")
         several = tuple(found) if isinstance(found, tuple | list) else (found,)
         for axis in several:

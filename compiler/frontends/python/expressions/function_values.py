@@ -10,7 +10,6 @@ field. Arrays in the place of numbers are taken element by element.
 from __future__ import annotations
 
 import ast
-import cmath
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -24,7 +23,7 @@ from retrograd.compiler.ir.effects import only_adds
 from retrograd.compiler.ir.expressions import E, Invocation, Length, view
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language import complex_numbers
-from retrograd.compiler.language.arithmetic import number_kind
+from retrograd.compiler.language.arithmetic import number_kind, on_constants
 from retrograd.compiler.language.shapes import ScalarShape, Shape, StructShape, leaf_shapes
 from retrograd.compiler.language.types import ScalarType, StructType, scalar_of, struct_of
 from retrograd.compiler.language.values import (
@@ -68,14 +67,15 @@ class FunctionValues:
             self._refuse(message, function, node)
         others = [p for p in function.parameters if p is not result]
         bound = self.arguments.bind(f, node, others)
+        if function.host is not None and all(isinstance(v, Constant) for v, _ in bound.values()):
+            known = [v for v, _ in bound.values() if isinstance(v, Constant)]
+            return self.errors.guarded(node, on_constants, function.host, known)
         spread = [p.name for p in others if p.annotation is not NOTHING and scalar_of(p.annotation)]
         items = {name: _items(bound[name][0]) for name in spread}
 
         def one(*values: Value) -> Value:
             of_complex = complex_numbers.extends(function)
             if of_complex is not None and complex_numbers.among(values):
-                if isinstance(values[0], Constant):
-                    return Constant(getattr(cmath, of_complex)(values[0].value))
                 return arithmetic.complex.function(of_complex, values)
             each = iter(values)
             inner = dict(bound)

@@ -52,6 +52,8 @@ class ExpressionLowering:
         self.arithmetic = Arithmetic(builder.w, builder.module.constants.number)
         #: filled in by `FunctionLowering`: the functions themselves need the values of operands
         self.lowerings: dict[type[ast.AST], Callable[[Any], Value]] = {}
+        #: those of syntax whose truth takes less to compute than its value
+        self.tests: dict[type[ast.AST], Callable[[Any], Value]] = {}
 
     def value(self, node: ast.expr) -> Value:
         """The value of an expression."""
@@ -60,6 +62,11 @@ class ExpressionLowering:
             text = f"`{shortened(node)}` is no expression of the language"
             self.errors.fail("RG0701", text, node, INSTEAD_OF_EXPRESSION.get(type(node)))
         return lower(node)
+
+    def tested(self, node: ast.expr) -> Value:
+        """The value of an expression, or a bool that is true exactly if the value is."""
+        test = self.tests.get(type(node))
+        return self.value(node) if test is None else test(node)
 
     def scalar(self, node: ast.expr, kind: Kind | None = None) -> E:
         """The expression of a scalar, converted to `kind` if one is given."""
@@ -71,7 +78,7 @@ class ExpressionLowering:
 
     def condition(self, node: ast.expr) -> E:
         """The expression of a condition."""
-        return self.errors.guarded(node, self.arithmetic.truth, self.value(node))
+        return self.errors.guarded(node, self.arithmetic.truth, self.tested(node))
 
     def decided(self, c: Constant, node: ast.expr) -> bool:
         """The truth of a constant."""

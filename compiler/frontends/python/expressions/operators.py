@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
@@ -85,27 +86,67 @@ class Operators:
         return Lazy(shape, one)
 
     def unary(self, node: ast.UnaryOp) -> Value:
-        x = self.expressions.value(node.operand)
+        operand = self.expressions.tested if isinstance(node.op, ast.Not) else self.expressions.value
+        x = operand(node.operand)
         if isinstance(node.op, ast.Invert) and isinstance(x, FunctionValue):
             return replace(x, backward=not x.backward)
         return self.errors.guarded(node, self.expressions.arithmetic.unary, OPERATORS[type(node.op)], x)
 
     def choice(self, node: ast.IfExp) -> Value:
-        c = self.expressions.value(node.test)
-        if isinstance(c, Constant):
-            return self.expressions.value(node.body if self.expressions.decided(c, node.test) else node.orelse)
-        values = [c, self.expressions.value(node.body), self.expressions.value(node.orelse)]
-        values = self.expressions.together(values, (node.test, node.body, node.orelse))
+        return self._chosen(node.test, node.body, node.orelse, node)
+
+    def select(self, node: ast.Call) -> Value:
+        """`rg.select(c, x, y)`: `x if c else y`."""
+        return self._chosen(*node.args, node)
+
+    def _chosen(self, test: ast.expr, x: ast.expr, y: ast.expr, node: ast.expr) -> Value:
+        """x if the test holds, else y. Of a test that is known only one side is lowered."""
+        c = self.expressions.tested(test)
+        elementwise = isinstance(node, ast.Call)
+        if isinstance(c, Constant) and not (elementwise and isinstance(c.value, np.ndarray | tuple | list)):
+            return self.expressions.value(x if self.expressions.decided(c, test) else y)
+        values = [c, self.expressions.value(x), self.expressions.value(y)]
+        if elementwise and all(isinstance(v, Constant) for v in values):
+            arrays = [self.expressions.numbers(v.value, node) for v in values if isinstance(v, Constant)]
+            return Constant(self.errors.guarded(node, np.where, *arrays))
+        values = self.expressions.together(values, (test, x, y))
         return self.errors.guarded(node, self.expressions.arithmetic.function, "select", values)
 
     def boolean(self, node: ast.BoolOp) -> Value:
-        return self._combined(node, [self.expressions.value(v) for v in node.values], isinstance(node.op, ast.And))
+        """`x and y` is y if x is true, else x; `x or y` is x if x is true, else y. So is a row of operands, from left to right."""
+        conjunction = isinstance(node.op, ast.And)
+        values = self._until_decided(node, self.expressions.value)
+        if all(map(_is_truth, values)):
+            return self._combined(node, values, conjunction)
+        *others, result = values
+        for x, operand in reversed([*zip(others, node.values, strict=False)]):
+            # A constant that decides stands last.
+            if not isinstance(x, Constant):
+                c = self.errors.guarded(operand, self.expressions.arithmetic.truth, x)
+                sides = (result, x) if conjunction else (x, result)
+                if any(isinstance(v, ArrayView | Lazy) or np.ndim(getattr(v, "value", 0)) for v in sides):
+                    message = f"`{shortened(node)}` is an array or a number"
+                    self.errors.fail("RG0703", message, node, "Write an `if`, and an update in each branch.")
+                result = self.errors.guarded(node, self.expressions.arithmetic.function, "select", [Scalar(c), *sides])
+        return result
+
+    def truths(self, node: ast.BoolOp) -> Value:
+        """The truth of `x and y`, where nothing but the truth matters: a bool."""
+        values = self._until_decided(node, self.expressions.tested)
+        return self._combined(node, values, isinstance(node.op, ast.And))
+
+    def _until_decided(self, node: ast.BoolOp, lower: Callable[[ast.expr], Value]) -> list[Value]:
+        """The operands up to the first constant that decides; those behind it have no value, as in Python."""
+        values: list[Value] = []
+        for operand in node.values:
+            values.append(lower(operand))
+            c = values[-1]
+            if isinstance(c, Constant) and self.expressions.decided(c, operand) is isinstance(node.op, ast.Or):
+                break
+        return values
 
     def _combined(self, node: ast.expr, values: Sequence[Value], conjunction: bool) -> Value:
-        if all(isinstance(v, Constant) for v in values):
-            truths = [self.expressions.decided(v, node) for v in values if isinstance(v, Constant)]
-            return Constant((all if conjunction else any)(truths))
-        # Operands after a constant that decides are dropped; their types do not matter.
+        """The truths of several values together."""
         left: list[Value] = []
         for v in values:
             if isinstance(v, Constant):
@@ -113,7 +154,7 @@ class Operators:
                     return Constant(not conjunction) if not left else self._conjoin(node, [*left, v], conjunction)
                 continue
             left.append(v)
-        return self._conjoin(node, left, conjunction)
+        return self._conjoin(node, left, conjunction) if left else Constant(conjunction)
 
     def _conjoin(self, node: ast.expr, values: Sequence[Value], conjunction: bool) -> Value:
         def combine() -> Value:
@@ -156,3 +197,8 @@ class Operators:
         if len(functions) == len(values):
             return Constant(tuple(v.function if v == FunctionValue(v.function) else v for v in functions))
         return tuple_value(values)
+
+
+def _is_truth(x: Value) -> bool:
+    """Whether a value is a bool."""
+    return x.kind is Kind.BOOL if isinstance(x, Scalar) else isinstance(x, Constant) and isinstance(x.value, bool)

@@ -83,7 +83,7 @@ class Branches:
 
     def lower_if(self, node: ast.If) -> None:
         before, after = self._pair(node)
-        found = self.expressions.value(before)
+        found = self.expressions.tested(before)
         if isinstance(found, Constant):
             # Only one branch is lowered, as part of this block.
             with self.blocks.block() as inner:
@@ -251,7 +251,7 @@ class Branches:
 
     def lower_assert(self, node: ast.Assert) -> None:
         test = node.test
-        found = self.expressions.value(test)
+        found = self.expressions.tested(test)
         if isinstance(found, Constant):
             if not self.expressions.decided(found, test):
                 self.errors.fail("RG0804", f"`{shortened(test)}` is false", test)

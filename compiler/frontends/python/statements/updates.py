@@ -135,8 +135,6 @@ class Updates:
         if isinstance(value, ArrayView | Lazy):
             hint = f"rg.sum({shortened(at)}) is the sum of its elements" if at is not node else None
             self.errors.fail("RG0712", f"{describe(value)} is added to one number", at, hint)
-        if kind is BOOL:
-            return self.errors.guarded(at, self.expressions.arithmetic.truth, value)
         return self.expressions.number(value, at, kind)
 
     def update(self, place: Scalar, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
