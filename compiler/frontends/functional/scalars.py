@@ -10,11 +10,12 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.ir.expressions import Vanishing
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, on_constants
-from retrograd.compiler.language.intrinsics import Host
+from retrograd.compiler.language.intrinsics import HOSTS, Host
 from retrograd.compiler.language.values import Constant, Scalar, Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic
 from retrograd.isa.words import Q32_32
 
+_CONVERSIONS = ("int", "fixed", "bool")
 #: operations on constants need no format
 _EXACT = Arithmetic(Q32_32)
 
@@ -33,7 +34,8 @@ def scalar_operation(
 
 def on_numbers(op: str, args: Sequence[core.Core]) -> int | float | None:
     """The value of the operation on constants, as Python computes it; None for other operands, and where it has no value."""
-    return None if op == "unpack" else _known(lambda values: _operation(_EXACT, op, values), args)
+    defined = not op[0].isalpha() or op in (*HOSTS, *_CONVERSIONS, "not")
+    return _known(lambda values: _operation(_EXACT, op, values), args) if defined else None
 
 
 def computed(host: Host, args: Sequence[core.Core]) -> int | float | None:
@@ -54,7 +56,7 @@ def _known(made: Callable[[list[Constant]], Value], args: Sequence[core.Core]) -
 
 
 def _operation(a: Arithmetic, op: str, values: Sequence[Value]) -> Value:
-    if op in ("int", "fixed", "bool"):
+    if op in _CONVERSIONS:
         return a.conversion(Kind(op), values[0])
     if op == "not":
         return a.unary(op, values[0])

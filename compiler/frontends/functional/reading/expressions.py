@@ -289,7 +289,7 @@ class ExpressionReader:
         if found is len and len(node.args) == 1:
             return core.Length(self.expression(node.args[0], scope), self.at(node))
         args = tuple(self._items(node.args, scope))
-        host = getattr(found, "host", None)
+        host = found.host if isinstance(found, SourceFunction) else None
         known = None if host is None else computed(host, [self._constant(x) for x in args])
         if known is not None:
             return core.Number(known, self.at(node))
@@ -308,7 +308,9 @@ class ExpressionReader:
                 and not hasattr(found, "functional_core")
                 and _identity(found) not in self._operators
             ):
-                shown = alternative.format(**dict(zip("xyz", map(shortened, node.args), strict=False), **{"x": "x"}))
+                shown = alternative.format(
+                    **{"x": "x", "y": "y", "z": "z"} | dict(zip("xyz", map(shortened, node.args), strict=False))
+                )
                 self.fail("RG0703", f"`{shortened(node.func)}` is not in the language", node.func, f"Write `{shown}`.")
         return core.Apply(self.expression(node.func, scope), args, self.at(node))
 
