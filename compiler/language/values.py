@@ -11,6 +11,7 @@ import numpy as np
 from retrograd.compiler.ir.expressions import Address, E, InRange, Length, load, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.types import (
+    COMPLEX,
     ArrayAnnotation,
     ArrayType,
     ScalarType,
@@ -222,6 +223,51 @@ def scalars(value: Value) -> Iterator[Scalar]:
                 yield from scalars(inner)
         case _:
             pass
+
+
+def is_number(value: Value) -> bool:
+    """Whether a value is one number, real or of the type `complex`: in Python such an object never changes."""
+    return isinstance(value, Scalar) or (isinstance(value, StructValue) and value.type == COMPLEX)
+
+
+def read_only(value: Value, why_not: str) -> Value:
+    """The number, which cannot be changed by this name."""
+    match value:
+        case Scalar():
+            return replace(value, why_not=value.why_not or why_not)
+        case StructValue(t, fields):
+            return StructValue(t, {name: read_only(inner, why_not) for name, inner in fields.items()})
+    return value
+
+
+def overlap(value: Value, other: Value) -> bool:
+    """Whether two values may have a word in common: a variable, or words of one array that are not certainly apart."""
+    if isinstance(value, ArrayView | StackValue) or isinstance(other, ArrayView | StackValue):
+        return any(
+            isinstance(x, Address) and isinstance(y, Address) and x.region is y.region
+            for x in _places(value)
+            for y in _places(other)
+        )
+    return any(_same(x, y) for x in _places(value) for y in _places(other))
+
+
+def _places(value: Value) -> Iterator[Var | Address]:
+    match value:
+        case Scalar(place=Var() | Address() as place):
+            yield place
+        case ArrayView(address=address) | StackValue(address=address):
+            yield address
+        case StructValue(_, fields):
+            for inner in fields.values():
+                yield from _places(inner)
+        case _:
+            pass
+
+
+def _same(x: Var | Address, y: Var | Address) -> bool:
+    if isinstance(x, Address) and isinstance(y, Address):
+        return x.region is y.region and x.minus(y) in (0, None)
+    return x is y
 
 
 def count_of(stack: StackValue) -> E:

@@ -91,12 +91,13 @@ class FunctionLowering:
         expressions.tests = {ast.BoolOp: operators.truths}
 
         blocks = Blocks(errors, builder, scope, owned)
-        locations = Locations(errors, expressions, builder)
+        locations = Locations(errors, expressions, builder, scope)
         updates = Updates(errors, expressions, builder, owned, locations, blocks)
         bijections = Bijections(errors, expressions, builder, owned, locations, blocks)
-        allocation = Allocation(errors, expressions, builder, owned, updates, function.__name__, recursive)
+        changed = changed_names(function)
+        allocation = Allocation(errors, expressions, builder, owned, updates, changed, function.__name__, recursive)
         assignments = Assignments(
-            errors, expressions, builder, scope, owned, locations, allocation, bijections, changed_names(function)
+            errors, expressions, builder, scope, owned, locations, allocation, bijections, changed
         )
         iterables = Iterables(errors, expressions, builder)
         branches = Branches(errors, expressions, builder, blocks, self.lower)

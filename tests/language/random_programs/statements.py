@@ -417,7 +417,11 @@ class Statements(Expressions):
         assert isinstance(var.type, Many)
         rest = var.type.shape[1:]
         inner = Many(var.type.element, rest) if rest else var.type.element
-        name = self.declare(Var(self.name("v"), inner, var.writable, var.base, uses=var.uses)).name
+        is_number = isinstance(inner, Scalar)
+        if is_number:
+            # The name keeps the number, so that the array does not change meanwhile.
+            self.scope.fixed.add(var.base)
+        name = self.declare(Var(self.name("v"), inner, var.writable and not is_number, var.base, uses=var.uses)).name
         self.reads(var)
         return name, f"reversed({var.name})" if how == "reversed" else var.name
 

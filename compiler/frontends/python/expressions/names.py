@@ -13,11 +13,15 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.owned_locals import own_name
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.source import InnerFunction, SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.frontends.scope import Scope
+from retrograd.compiler.frontends.scope import Borrowed, Scope
+from retrograd.compiler.ir.expressions import loads
+from retrograd.compiler.ir.statements import Region
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element
 from retrograd.compiler.language.lengths import bound, is_known
@@ -33,7 +37,7 @@ from retrograd.compiler.language.values import (
     Value,
     describe,
 )
-from retrograd.isa.diagnostics import nearest
+from retrograd.isa.diagnostics import Span, nearest
 
 
 @dataclass(eq=False)
@@ -50,6 +54,7 @@ class Names:
         if name in self.scope.names:
             found = self.scope.names[name]
             self._require_live(found, node)
+            self._use(name, found, node)
             return found
         if name in self.scope.lent:
             self.errors.fail(
@@ -86,10 +91,18 @@ class Names:
             for item in f.fields.values():
                 self._require_live(item, node)
         for name, value in f.captured if isinstance(f, FunctionValue) else ():
+            self._use(name, value, node)
             where = next((at for lost, at in self.scope.lost if lost is value), None)
             if where is not None:
                 message = f"`{name}`, which `{node.id}` uses, was freed in line {where.line}"
                 self.errors.fail("RG0702", message, node, f"Free `{name}` later, or define `{node.id}` again.")
+
+    def _use(self, name: str, value: Value, node: ast.Name) -> None:
+        """Note the use of a borrowed name. Raises RG0731 where its number has changed."""
+        held = self.scope.borrowed.get(name)
+        if held is not None and held.value is value:
+            require_unchanged(self.errors, self.expressions.builder, name, held, node)
+            held.used = max(held.used, self.scope.loops)
 
     def attribute(self, node: ast.Attribute) -> Value:
         x = self.expressions.value(node.value)
@@ -183,6 +196,17 @@ class Names:
             if name in intrinsics.INTRINSICS
             else "arrays have .shape, .size, .ndim and .T; len(x) is the length",
         )
+
+
+def require_unchanged(errors: Errors, builder: IRBuilder, name: str, held: Borrowed, where: ast.AST | Span) -> None:
+    """Refuse a name of a number that lies in an array or a variable which has changed since."""
+    read = [found for part in held.parts for found in loads(part.e)]
+    changed = next((p for p in held.versions if not builder.is_unchanged(p, held.versions, read)), None)
+    if changed is not None:
+        source = own_name(changed) if isinstance(changed, Region) else changed.name
+        message = f"`{name}` was taken from `{source}`, which has changed since"
+        hint = f"Copy the number before that, `t = {name}`, and use t; or use its index."
+        errors.fail("RG0731", message, where, hint)
 
 
 def _makes(node: ast.AST, name: str) -> bool:

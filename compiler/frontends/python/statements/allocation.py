@@ -14,6 +14,7 @@ from typing import Any
 from retrograd.compiler.frontends.ir_builder import IRBuilder, Versions
 from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
+from retrograd.compiler.frontends.python.expressions.arguments import items_of
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.views import MADE_BY
 from retrograd.compiler.frontends.python.statements.updates import Updates
@@ -38,6 +39,7 @@ from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.lengths import LARGEST, bound, is_known, note_range, value_of, words_of
 from retrograd.compiler.language.lengths import operands as lengths_read
 from retrograd.compiler.language.types import (
+    COMPLEX,
     ScalarType,
     StackType,
     StructType,
@@ -57,6 +59,7 @@ from retrograd.compiler.language.values import (
     StructValue,
     Value,
     describe,
+    is_number,
     variable,
 )
 from retrograd.isa.diagnostics import Span
@@ -74,6 +77,8 @@ class Allocation:
     builder: IRBuilder
     locals: OwnedLocals
     updates: Updates
+    #: see Assignments
+    changed: frozenset[str]
     #: the name of the function, for its regions
     owner: str
     #: whether more than one activation of the function may be live
@@ -85,19 +90,24 @@ class Allocation:
         `fixed_name`: the function does not change the name, so that it may stand for a constant.
         """
         match value:
+            case Constant(complex()) if not fixed_name:
+                return self.allocate(name, self.expressions.arithmetic.complex.of_type(COMPLEX, value), kind, node)
             case Constant(v) if number_kind(v) is None or (fixed_name and kind is None):
                 return value  # a name for a constant
             case Constant() | Scalar():
                 e = self.expressions.number(value, node, kind)
                 return self._scalar(name, e, node)
             case StructValue(t, fields) if t.is_tuple and isinstance(node, ast.Tuple | ast.List):
-                # Values of expressions become variables; variables get another name.
-                return StructValue(t, {
-                    f: v if isinstance(v, Scalar) and isinstance(v.place, Var) else self.allocate(part_name(name, t, f), v, None, node)
-                    for f, v in fields.items()
-                })  # fmt: skip
-            case StructValue(t, fields) if isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp) or any(
-                isinstance(v, Scalar) and v.place is None for v in fields.values()
+                # Values of expressions become variables; variables that the function does not change get another name.
+                made: dict[str, Value] = {}
+                for at, (f, v) in zip(items_of(node, len(fields)), fields.items(), strict=True):
+                    named = isinstance(at, ast.Name) and at.id not in self.changed and is_number(v)
+                    made[f] = v if named else self.allocate(part_name(name, t, f), v, None, node)
+                return StructValue(t, made)
+            case StructValue(t, fields) if (
+                t == COMPLEX
+                or isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp)
+                or any(isinstance(v, Scalar) and v.place is None for v in fields.values())
             ):
                 made = {}
                 for field_name, inner in fields.items():
@@ -105,6 +115,10 @@ class Allocation:
                     inner_kind = wanted.kind if isinstance(wanted, ScalarType) else None
                     made[field_name] = self.allocate(f"{name}.{field_name}", inner, inner_kind, node)
                 return StructValue(t, made)
+            case Lazy() if isinstance(node, ast.IfExp) and not _are_new(node.body, node.orelse):
+                message = f"`{name}` would be a new array; in Python it is another name for one of two"
+                hint = f"Write `rg.select({shortened(node.test)}, {shortened(node.body)}, {shortened(node.orelse)})` for a new array."
+                self.errors.fail("RG0731", message, node, hint)
             case Lazy():
                 return self._array(name, value, node)
             case ArrayView() | StructValue() | StackValue():
@@ -368,6 +382,11 @@ class Allocation:
             hint = "Copy its fields or elements."
             self.errors.fail("RG0703", f"{describe(value)} cannot be copied whole", node, hint)
         return self.allocate(name, value, None, node)
+
+
+def _are_new(*nodes: ast.expr) -> bool:
+    """Whether the values of expressions have no other name."""
+    return not any(isinstance(node, ast.Name | ast.Attribute | ast.Subscript) for node in nodes)
 
 
 def _parts(view: ArrayView | StackValue) -> tuple[Var | Region, ...]:

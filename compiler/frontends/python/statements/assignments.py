@@ -37,6 +37,7 @@ from retrograd.compiler.language.values import (
     StructValue,
     Value,
     describe,
+    is_number,
     scalars,
 )
 
@@ -92,7 +93,7 @@ class Assignments:
                 found = self.expressions.value(value)
                 if not isinstance(found, Constant) and not (isinstance(found, StructValue) and found.type.is_tuple):
                     self.errors.fail("RG0703", f"`{shortened(value)}` is {describe(found)}, not several values", value)
-                self.bind(target, found, target)
+                self._unpack(target, found, value)
                 return
             case _:
                 hint = _instead(target, self.expressions.value(target), value)
@@ -118,6 +119,22 @@ class Assignments:
                 self.errors.fail("RG0703", "a local variable is annotated as int, bool, fixed or lognum", annotation)
             kind = wanted.kind
         self.scope.names[name] = self.allocation.allocate(name, found, kind, value, fixed_name=name not in self.changed)
+
+    def _unpack(self, target: ast.expr, found: Value, node: ast.expr) -> None:
+        """`x, (y, z) = e`: a variable for each number, and a name for anything else."""
+        if (
+            not isinstance(target, ast.Tuple | ast.List)
+            or not isinstance(found, StructValue)
+            or not found.type.is_tuple
+        ):
+            self.bind(target, found, target)
+            return
+        if len(target.elts) != len(found.fields):
+            self.errors.fail("RG0703", f"{len(target.elts)} names for {len(found.fields)} values", target)
+        for x, v in zip(target.elts, found.fields.values(), strict=True):
+            if is_number(v) and isinstance(x, ast.Name) and x.id not in self.scope.names:
+                v = self.allocation.allocate(x.id, v, None, node)  # noqa: PLW2901
+            self._unpack(x, v, node)
 
     def _pops(self, call: ast.Call) -> bool:
         """Whether the call is `rg.pop(stack)`."""

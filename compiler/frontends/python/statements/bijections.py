@@ -143,6 +143,7 @@ class Bijections:
         nodes = {ast.unparse(x): x for x in targets}
         if len(nodes) != len(targets):
             self.errors.fail("RG0704", "the same variable is written twice", targets[0])
+        self.locations.refuse_other_names(targets, [self.locations.location(x) for x in targets])
         names = list(nodes)
         #: the variable whose former value is at each target
         holds = list(names)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals, Update
 from retrograd.compiler.frontends.python.diagnostics import Errors
+from retrograd.compiler.frontends.python.expressions.names import require_unchanged
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import E, Length, const, read
 from retrograd.compiler.ir.statements import Block, Kind, Node, Region, Var
@@ -76,6 +77,18 @@ class Blocks:
         builder.depth -= 1
         scope.names, scope.freed, ledger.owned = names, freed, owned
         self.routines, self.finished = routines, finished
+
+    @contextmanager
+    def repeated(self) -> Iterator[list[Node]]:
+        """The body of a loop: a block in which a number with a borrowed name is used again after all that the body changes."""
+        self.scope.loops += 1
+        with self.block() as inner:
+            yield inner
+            for name, held in self.scope.borrowed.items():
+                if held.used >= self.scope.loops > held.loops and self.scope.names.get(name) is held.value:
+                    require_unchanged(self.errors, self.builder, name, held, self.builder.span)
+                    held.used = self.scope.loops - 1
+        self.scope.loops -= 1
 
     def over_elements(
         self, shape: Sequence[Length], body: Callable[[tuple[E, ...]], None], value: Value | None = None

@@ -142,9 +142,9 @@ class Branches:
         t.into(body, bit, "xor", condition)
         return t.wrap(tuple(body))
 
-    def _branch(self, body: Sequence[ast.stmt]) -> Block:
+    def _branch(self, body: Sequence[ast.stmt], repeated: bool = False) -> Block:
         previous = self.builder.span
-        with self.blocks.block() as inner:
+        with self.blocks.repeated() if repeated else self.blocks.block() as inner:
             self.statements(body)
         self.builder.span = previous
         return tuple(inner)
@@ -158,7 +158,7 @@ class Branches:
             message = "a `while` needs a second condition, to know when running backward where it began"
             self.errors.fail("RG0707", message, node.test, hint)
         span = self.errors.span(before)
-        body = self._branch(node.body)
+        body = self._branch(node.body, repeated=True)
         pre, post = self.expressions.condition(before), self.expressions.condition(after)
         t = self.builder.temporaries()
         first: Block = ()
@@ -208,7 +208,7 @@ class Branches:
         """Lower `for _ in rg.repeat(start, until=done): body`."""
         refuse_else(self.errors, node)
         start, until = self._ends(node, call)
-        body = self._branch(node.body)
+        body = self._branch(node.body, repeated=True)
         begun, done = self.expressions.condition(start), self.expressions.condition(until)
         span, first = self.errors.span(until), self.errors.span(start)
         passed, again = Var("passed", BOOL, span), Var("again", BOOL, span)

@@ -36,6 +36,8 @@ from retrograd.compiler.language.values import (
     StructValue,
     Value,
     describe,
+    is_number,
+    read_only,
     variable,
 )
 from retrograd.isa.words import Format
@@ -49,6 +51,8 @@ Item = Value | tuple["Item", ...]
 
 #: why the index of a loop, or a value computed from it, cannot be changed
 INDEX = "it is the index of a loop"
+#: why a number of an array cannot be changed by the name that a loop gives to it
+NUMBER = "a loop names a number of an array, which in Python stays as it is; change it by its index: `for i in range(len(a)): a[i] += …`"
 
 
 @dataclass(frozen=True)
@@ -121,14 +125,17 @@ class Iterables:
 
     def _elements(self, array: ArrayView | Lazy) -> Iterable:
         length = array.shape[0]
+
+        def item(i: E) -> Value:
+            found = first_axis(array, i)
+            return read_only(found, NUMBER) if is_number(found) else found
+
         if isinstance(length, int):
-            return Iterable(const(length, INT), lambda i: first_axis(array, i))
+            return Iterable(const(length, INT), item)
         t = self.builder.temporaries()
         t.require(length.checks)
         self.builder.emit(t.wrap(()))
-        return Iterable(
-            length.e, lambda i: first_axis(array, i), reads=operands((length,)), most=length.most, length=length
-        )
+        return Iterable(length.e, item, reads=operands((length,)), most=length.most, length=length)
 
     def _range(self, call: ast.Call) -> Iterable:
         if not 1 <= len(call.args) <= 3 or call.keywords:

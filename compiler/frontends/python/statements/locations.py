@@ -15,6 +15,7 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
 from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import (
     Address,
     E,
@@ -41,6 +42,9 @@ from retrograd.compiler.language.values import (
     StructValue,
     Value,
     describe,
+    is_number,
+    overlap,
+    type_of,
 )
 
 INT = Kind.INT
@@ -53,6 +57,7 @@ class Locations:
     errors: Errors
     expressions: ExpressionLowering
     builder: IRBuilder
+    scope: Scope
 
     def location(self, node: ast.expr) -> Value:
         """The location that an expression names. Raises RG0709 if it cannot be changed."""
@@ -63,8 +68,8 @@ class Locations:
     def _require_writable(self, value: Value, node: ast.AST) -> None:
         match value:
             case Scalar(_, place, why_not) if place is None or why_not is not None:
-                reason = why_not or "it is an expression"
-                self.errors.fail("RG0709", f"`{shortened(node)}` cannot be changed: {reason}", node)
+                reason, _, way = (why_not or "it is an expression").partition("; ")
+                self.errors.fail("RG0709", f"`{shortened(node)}` cannot be changed: {reason}", node, way or None)
             case ArrayView(why_not=why_not) | StackValue(why_not=why_not) if why_not is not None:
                 self.errors.fail("RG0709", f"`{shortened(node)}` cannot be changed: {why_not}", node)
             case StructValue(_, fields):
@@ -79,6 +84,21 @@ class Locations:
                 self.errors.fail("RG0709", f"`{shortened(node)}` is {describe(value)}, and cannot be changed", node)
             case _:
                 pass
+
+    def refuse_other_names(self, targets: Sequence[ast.expr], values: Sequence[Value]) -> None:
+        """Refuse that targets get new values where another name stands for one of the old ones.
+
+        `p += v` of a struct and `p, q = q, p` bind names anew in Python, and another name keeps the old object. `b.place += v` changes the
+        struct b: other names of b have the new value, too, and other names of the former `b.place` keep that.
+        """
+        own = {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+        for target, value in zip(targets, values, strict=True):
+            for name, other in self.scope.names.items():
+                if name not in own and _is_other_name(other, value, isinstance(target, ast.Name)):
+                    shown = shortened(target)
+                    message = f"`{name}` is another name for words of `{shown}`, which changes here"
+                    hint = f"Copy what shall stay, `{name} = rg.copy(…)`, or change fields and elements: every name has their new values."
+                    self.errors.fail("RG0731", message, target, hint)
 
     def register(self, t: Temporaries, place: Var | Address, kind: Kind, name: str = "") -> Var:
         """A variable with the value of the place: the place itself, or a temporary that a memory word is exchanged into."""
@@ -176,6 +196,24 @@ class Locations:
         assert y.place is not None
         if x.place.region is y.place.region:
             self.differ(t, x.place, y.place, 1, 1, "RG0705", message, call)
+
+
+def _is_other_name(other: Value, value: Value, is_bound: bool) -> bool:
+    """Whether the value of a name would be changed by a statement that gives another value to a target, a name or a part of something."""
+    if isinstance(other, StructValue) and other.type.is_tuple:
+        return any(_is_other_name(item, value, is_bound) for item in other.fields.values())
+    if is_number(other) or not isinstance(other, StructValue | ArrayView | StackValue):
+        return False
+    if isinstance(value, StructValue) and not is_bound and not _holds(value, other):
+        return False  # a whole, which has the new values of its parts
+    return overlap(value, other)
+
+
+def _holds(value: Value, part: Value) -> bool:
+    """Whether a part of a value may be of the type of another."""
+    if type_of(value) == type_of(part):
+        return True
+    return isinstance(value, StructValue) and any(_holds(inner, part) for inner in value.fields.values())
 
 
 def _reading(node: ast.AST, target: ast.AST) -> ast.AST:

@@ -6,6 +6,7 @@ The bounds of a loop are computed again when it runs backward, so the body may n
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,11 +19,11 @@ from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.branches import loads_clobbered, refuse_else, where_changed
 from retrograd.compiler.frontends.python.statements.iterables import INDEX, MOST_COPIES, Item, Iterable, Iterables
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.frontends.scope import Scope
+from retrograd.compiler.frontends.scope import Borrowed, Scope
 from retrograd.compiler.ir.expressions import E, add, apply, const, interval, loads, sub, variables
 from retrograd.compiler.ir.flatten import Temporaries
-from retrograd.compiler.ir.statements import For, Kind, Var
-from retrograd.compiler.language.values import Constant, describe, variable
+from retrograd.compiler.ir.statements import For, Kind, Region, Var
+from retrograd.compiler.language.values import Constant, describe, is_number, scalars, variable
 
 INT = Kind.INT
 
@@ -74,9 +75,11 @@ class Loops:
         self._copies(node, [self.expressions.wrap(item) for item in items])
 
     def _copies(self, node: ast.For, items: Sequence[Item]) -> None:
+        # All items are those of the beginning.
+        versions = Counter(self.builder.versions)
         for item in items:
             with self.blocks.block() as inner:
-                self._bind_item(node.target, item, node)
+                self._bind_item(node.target, item, node, versions)
                 self.statements(node.body)
             self.builder.emit(inner, made_of_blocks=True)
 
@@ -105,14 +108,14 @@ class Loops:
             # The count of other iterables was computed from their own bounds.
             stop = stop if through.bounds is None and stop.op != "const" else last
         a, b = t.operand(start), t.operand(stop)
-        with self.blocks.block() as inner:
+        with self.blocks.repeated() as inner:
             index = variable(var, INDEX)
             item = (
                 index
                 if through.bounds is not None
                 else through.item(add(index.e, const(below, INT), w) if below else index.e)
             )
-            self._bind_item(node.target, item, node)
+            self._bind_item(node.target, item, node, self.builder.versions)
             self.statements(node.body)
         changes = self.builder.effects(tuple(inner))
         read = variables(start).union(variables(stop), *map(variables, through.reads))
@@ -180,8 +183,8 @@ class Loops:
         travelled = apply("mul", INT, self.iterables.passes(start, stop, step), const(w.signed(step), INT))
         return add(start, travelled, w)
 
-    def _bind_item(self, target: ast.expr, item: Item, node: ast.For) -> None:
-        """Name the item of one pass."""
+    def _bind_item(self, target: ast.expr, item: Item, node: ast.For, versions: Counter[Var | Region]) -> None:
+        """Name the item of one pass, as it is in these versions."""
         if isinstance(item, Constant):
             self.assignments.bind(target, item, node)
             return
@@ -191,7 +194,7 @@ class Loops:
                 message = f"`{shortened(target)}` names {len(targets)} value{'s' * (len(targets) != 1)} of {len(item)}"
                 self.errors.fail("RG0703", message, target)
             for x, v in zip(targets, item, strict=True):
-                self._bind_item(x, v, node)
+                self._bind_item(x, v, node, versions)
             return
         if not isinstance(target, ast.Name):
             if isinstance(target, ast.Tuple | ast.List):
@@ -202,3 +205,7 @@ class Loops:
         if target.id in self.scope.names:
             self.errors.fail("RG0706", f"`{target.id}` holds a value already", target)
         self.scope.names[target.id] = item
+        parts = tuple(scalars(item)) if is_number(item) else ()
+        if any(part.place is not None for part in parts) and target.id not in self.assignments.changed:
+            taken = {p: versions[p] for p in self.builder.snapshot(*(part.e for part in parts))}
+            self.scope.borrowed[target.id] = Borrowed(item, parts, taken, self.scope.loops)

@@ -31,6 +31,7 @@ from retrograd.compiler.language.values import (
     StructValue,
     Value,
     describe,
+    is_number,
     scalars,
 )
 
@@ -76,6 +77,8 @@ class Updates:
             message = f"`{shortened(node)}` cannot be undone: it forgets a part of `{shortened(target)}`"
             self.errors.fail("RG0701", message, node, hint)
         place, found = self.locations.location(target), self.expressions.value(value)
+        if isinstance(place, StructValue) and not is_number(place):
+            self.locations.refuse_other_names([target], [place])
         self._update_value(place, update, self.expressions.stored(found, value), node, target)
 
     def _update_value(self, place: Value, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:

@@ -171,8 +171,8 @@ def arrays(s: complex, r: fixed, zs: Array[complex, "n"], ws: Array[complex, "n"
     r += rg.sum(abs(zs)) + rg.sum(zs.real)
     zs += m @ ws
     zs[0] -= 1
-    for z in zs[::-1]:
-        z += 0.5j
+    for k in reversed(range(len(zs))):
+        zs[k] += 0.5j
     with rg.view(-zs) as v:
         v += 1
     zs.imag += CONSTANTS.shape[0]
