@@ -122,6 +122,7 @@ def lower(
         externals=tuple(range(len(module.host_blocks))),
         unsettled={name: frozenset(lines) for name, lines in module.viewed.items()},
         arguments=(*given, *module.outliving),
+        recorded=recorded,
     )
     lowered = gradients.expand(lowered)
     return Lowered(

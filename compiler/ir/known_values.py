@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.cost_model import length, trip_values
-from retrograd.compiler.ir.opcode_facts import facts, operand, word_after
+from retrograd.compiler.ir.opcode_facts import facts, is_rounded, operand, word_after
 
 
 class KnownValue(NamedTuple):
@@ -36,6 +36,7 @@ class KnownValues:
 
     def __init__(self, module: ir.Module, body: ir.Block) -> None:
         self.w = module.format
+        self.recorded = module.recorded
         self._procedures = module.procedures
         self.clock = 0
         #: local -> the clock at the start of the block that it lives in; that at its end
@@ -186,7 +187,7 @@ class KnownValues:
     def _value_after(self, op: ir.Op, d: ir.Var) -> KnownValue | None:
         """The value of d after an update of it, or None if that is no constant and no copy."""
         old = self.values.get(d)
-        if old is None or op.d is not d or facts(op.opcode).memory:
+        if old is None or op.d is not d or facts(op.opcode).memory or (self.recorded and is_rounded(op.opcode)):
             return None
         a, b = self.of(op.a), self.of(op.b)
         if old.base is None and (a is None or a.base is None) and (b is None or b.base is None):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from retrograd.compiler.ir.statements import Op, Operand, Var
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import NOT_JUMPING, Function, Guard, Opcode
-from retrograd.isa.expr import evaluate, inputs
+from retrograd.isa.expr import evaluate, inputs, nodes
 from retrograd.isa.folds.matching import match
 from retrograd.isa.table import ENTRIES, TABLE
 from retrograd.isa.words import Format
@@ -138,6 +138,17 @@ def commutes(opcode: Opcode) -> bool:
 
 def _known(a: int | None, b: int | None, imm: int, w: Format) -> dict[str, int]:
     return {"imm": imm & w.mask} | ({} if a is None else {"a": a}) | ({} if b is None else {"b": b})
+
+
+@cache
+def is_rounded(opcode: Opcode) -> bool:
+    """Whether the function of an instruction gives a rounded real number: a product, quotient, root, or a function by a table."""
+    entry = opcode.entry
+    return (
+        isinstance(entry, Function)
+        and entry.differentiable
+        and any(n.op.startswith(("mul", "div", "sqrt", "table")) for n in nodes(entry.value(Format())))
+    )
 
 
 @lru_cache(maxsize=1 << 14)

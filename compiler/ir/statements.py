@@ -313,6 +313,7 @@ class Module:
     stack (shadows of all words, where words of the stack have shadows). `arguments`: the regions that the host reads and
     writes. Other regions without data are then zero whenever a body that accesses them begins or ends; with None, nothing is known of
     any region. `discarded`: variables whose cotangents a machine in differentiation mode discards where they die on the way back.
+    `recorded`: roundings are wanted one by one, so a rounded number is computed by the program, even of known operands.
     `remarks`: of the transformations that made the module, each once. `unsettled`: as in `isa.program.Program`.
     """
 
@@ -328,6 +329,7 @@ class Module:
     arguments: tuple[Region, ...] | None = None
     above: int = 0
     discarded: frozenset[Var] = frozenset()
+    recorded: bool = False
     remarks: tuple[Remark, ...] = field(default=(), compare=False, repr=False)
     unsettled: Mapping[str, frozenset[tuple[str, int]]] = field(default_factory=dict, compare=False, repr=False)
 

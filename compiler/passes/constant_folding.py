@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.cost_model import trip_values
 from retrograd.compiler.ir.known_values import KnownValues
-from retrograd.compiler.ir.opcode_facts import constant_value, facts, move_for, operand
+from retrograd.compiler.ir.opcode_facts import constant_value, facts, is_rounded, move_for, operand
 from retrograd.compiler.ir.traversal import map_bodies, map_operands, operands_of
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.expr import evaluate
@@ -150,7 +150,7 @@ class _Folding:
                     new = self.substitute(node)
                     known.follow(node)
                     if not self.taken_over(node):
-                        out.extend(_fold_op(new, self.w))
+                        out.extend((new,) if known.recorded and is_rounded(new.opcode) else _fold_op(new, self.w))
                     elif isinstance(node.d, ir.Var) and not node.d.name.startswith("%") and self.shifted(node.d):
                         (self.lacking.add if self.offsets[node.d] else self.lacking.discard)(node.d)
                 case ir.Local(var):

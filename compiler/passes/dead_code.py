@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis
-from retrograd.compiler.ir.opcode_facts import constant_value, facts
+from retrograd.compiler.ir.opcode_facts import constant_value, facts, is_rounded
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, operands_of, rebuilt, walk
 
 
@@ -68,7 +68,8 @@ def _drop(block: ir.Block, dead: frozenset[ir.Var], module: ir.Module, accesses:
         match node:
             case ir.Op(opcode, d):
                 written = facts(opcode).written
-                if not (written == ("d",) and d in dead) and constant_value(node, module.format) != 0:
+                kept = (module.recorded and is_rounded(opcode)) or constant_value(node, module.format) != 0
+                if not (written == ("d",) and d in dead) and kept:
                     out.append(node)
             case ir.Local(var) | ir.Delocal(var):
                 if var not in dead:

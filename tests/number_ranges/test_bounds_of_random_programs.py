@@ -32,7 +32,10 @@ _files = count()
 
 
 class Text:
-    """The text of one random program: y += … of the numbers x0, x1, x2 and an array a, with arrays of constants V and W."""
+    """The text of one random program: y += … of the numbers x0, x1, x2 and an array a, with arrays of constants V and W.
+
+    `t = c` is a constant, and `t: fixed = number(c)` a variable: Python computes c · c', and the program t · t'.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -107,14 +110,14 @@ class Text:
         rng = self.rng
         out = []
         for k in range(rng.randrange(3)):
-            made = self.constant() if rng.random() < 0.4 else self.expression(2)
-            out.append(f"t{k} = {made}")
+            constant = rng.choice(["t{} = {}", "t{}: fixed = number({})"]).format(k, self.constant())
+            out.append(constant if rng.random() < 0.5 else f"t{k} = {self.expression(2)}")
             self.names.append(f"t{k}")
         for _ in range(rng.randrange(1, 4)):
             match rng.randrange(5):
                 case 0:
-                    array, e = rng.choice("VW"), self.expression(1)
-                    out += ["for i in range(3):", f"    y += {e} * {array}[i] * {self.constant()}"]
+                    e, factor = self.expression(1), rng.choice(["V[i]", "W[i]", "(i + 1) / (i + 3)", "(7 / (i - 5))"])
+                    out += ["for i in range(3):", f"    y += {e} * {factor} * {self.constant()}"]
                 case 1:
                     out += [f"if x0 > {self.number()!r}:", f"    y += {self.expression(2)}"]
                     out += ["else:", f"    y -= {self.expression(1)}"]
@@ -135,6 +138,22 @@ class Text:
         head = f"{head}" if self.functional else f"y: fixed, {head}, a: Array[fixed, 3]"
         return "\n".join([f"@{decorator}", f"def f({head}) -> Any:" if not self.functional else f"def f({head}) -> fixed:",
                           *(f"    {line}" for line in self.lines), f"    {last}", ""])  # fmt: skip
+
+
+class _Index(int):
+    """An index with an exact quotient."""
+
+    def __add__(self, other: int) -> _Index:
+        return _Index(int(self) + other)
+
+    def __sub__(self, other: int) -> _Index:
+        return _Index(int(self) - other)
+
+    def __truediv__(self, other: int) -> mp.mpf:
+        return mp.mpf(int(self)) / int(other)
+
+    def __rtruediv__(self, other: int) -> mp.mpf:
+        return mp.mpf(int(other)) / int(self)
 
 
 class _Precise:
@@ -159,6 +178,7 @@ def error_of(text: Text, result: Fraction) -> float:
     """How far a result is from that of Python with numbers of many bits in place of fixed ones."""
     x, a = text.arguments
     names = {"rg": _Precise, "Array": dict, "fixed": float, "Any": Any, "own": lambda f: f, **text.arrays}
+    names |= {"number": mp.mpf, "range": lambda n: map(_Index, range(n))}
     with mp.workprec(BITS), defined(text.source("own", "pass" if text.functional else "return y"), names) as f:
         given = list(map(mp.mpf, x))
         exact = f(*given) if text.functional else f(mp.mpf(0), *given, list(map(mp.mpf, a)))
@@ -173,7 +193,7 @@ def examine(seed: int) -> str:
     decorator = f"rg.{'functional' if text.functional else 'reversible'}(format={text.format!r})"
     names = {"rg": rg, "Array": rg.Array, "fixed": rg.fixed, "Any": Any, **text.arrays}
     arguments = x if text.functional else [0.0, *x, a]
-    source = text.source(decorator, "pass")
+    source = text.source(decorator, "pass").replace("number(", "(")
     with warnings.catch_warnings(), defined(source, names) as f:
         warnings.simplefilter("ignore", rg.PrecisionWarning)
         try:

@@ -238,3 +238,30 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     found: dict[str, Any] = json.loads(capsys.readouterr().out)["error_bound"]
     assert found["loss"] == "y"
     assert found["lines"][0]["roundings"] == 1
+
+
+@reversible
+def of_known_numbers(y: fixed, x: fixed) -> None:
+    three: fixed = 3.0
+    seven: fixed = 7.0
+    for i in range(2):
+        y += x * ((i + 1) / (i + 3))
+    y += x * (three / seven)
+
+
+def test_roundings_of_known_numbers_count() -> None:
+    """The quotients are computed when the function is compiled, and are rounded all the same."""
+    exact = 1e6 * (Fraction(1, 3) + Fraction(2, 4) + Fraction(3, 7))
+    found = rg.error_bound(of_known_numbers, 0.0, 1e6)
+    error = abs(Fraction(rg.run(of_known_numbers, 0.0, 1e6).values.y) - exact)
+    assert 0 < error <= found.bound
+    assert found.bound < 3 * 1e6 * 2.0**-33 + 5 * 2.0**-32
+    assert len(found.lines) == 2
+
+
+def test_a_recorded_program_computes_the_same() -> None:
+    for name in FEW:
+        s = SAMPLES[name]
+        args = s.arguments(np.random.default_rng(5))
+        plain, recorded = (rg.run(s.function.with_options(recorded=flag), *args).words for flag in (False, True))
+        assert plain == recorded

@@ -4,8 +4,9 @@
               rᵢ: result of instruction i, wrong by at most eᵢ; x̃ⱼ, c̃ₖ: the words of the argument xⱼ and of the constant cₖ
 
 The cotangent ∂L/∂rᵢ is in the machine when the way back undoes instruction i, so no tape of the rᵢ is kept. An uncompute block rounds
-as its compute block did, and its ancillas have no cotangents, so their roundings do not count twice. Constants are recorded
-(`Options.recorded`): they are read from memory, so that no pass folds them, and their cotangents are there at the end.
+as its compute block did, and its ancillas have no cotangents, so their roundings do not count twice. The program is
+compiled to be recorded (`Options.recorded`): constants are read from memory, so that their cotangents are there at the end, and no pass folds
+a rounded number.
 
 Source: first-order error analysis by reverse accumulation: S. Linnainmaa, Taylor expansion of the accumulated rounding error,
 BIT 16 (1976), 146–160.
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from retrograd.compiler.frontends.constants import SourceConstant
+from retrograd.compiler.ir.opcode_facts import is_rounded
 from retrograd.compiler.ir.statements import Kind, Region
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import flattened, kinds, without_derivative
@@ -31,7 +33,6 @@ from retrograd.functions.execution import ProgramTrap, execute
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, api_boundary
 from retrograd.isa.entries import Function, Opcode
-from retrograd.isa.expr import nodes
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
@@ -40,8 +41,6 @@ from retrograd.values.numbers import lognum
 
 #: roots of expression trees that are exact and then rounded to nearest
 _ROUNDED = ("mulround", "divround", "sqrtround")
-#: operations of trees that round on the way: those of functions, whose error is at most a unit
-_ROUNDING = ("mul", "div", "sqrt", "table")
 #: error of either component of a rotated vector, in units
 _ROTATED = 2.0
 
@@ -307,9 +306,6 @@ def units_of(opcode: Opcode) -> float:
     entry = opcode.entry
     if not isinstance(entry, Function):
         return _ROTATED if entry.name == "rot" else 0.0
-    if not entry.differentiable:
+    if not is_rounded(opcode):
         return 0.0
-    tree = entry.value(Format())
-    if tree.op in _ROUNDED:
-        return 0.5
-    return 1.0 if any(n.op.startswith(_ROUNDING) for n in nodes(tree)) else 0.0
+    return 0.5 if entry.value(Format()).op in _ROUNDED else 1.0

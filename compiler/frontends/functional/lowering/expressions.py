@@ -138,11 +138,12 @@ class Lowering:
     def _constant(self, number: float, e: core.Core) -> Value:
         t = self.inference.type_of(e, {})
         assert isinstance(t, Word)
-        kind = t.kind
-        made = guarded(
-            e.at, lambda: Scalar(self.arithmetic.expression(Constant(number), kind)), self.inference.constants
-        )
-        return Value(t, (self.arithmetic.expression(made),))
+        return Value(t, (self._word(e, Constant(number), t.kind),))
+
+    def _word(self, e: core.Core, value: Word_, kind: Kind | None = None) -> E:
+        """The word of a number or scalar, which may have none."""
+        made = guarded(e.at, lambda: Scalar(self.arithmetic.expression(value, kind)), self.inference.constants)
+        return self.arithmetic.expression(made)
 
     def _operands(self, e: core.Operation, env: Env) -> list[Word_]:
         literals = e.op in COMPARISONS and not all(isinstance(a, core.Number) for a in e.args)
