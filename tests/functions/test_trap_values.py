@@ -59,6 +59,7 @@ FORMS = {
 }  # fmt: skip
 NUMBERS = {
     "zeros": ("t = rg.zeros(3, dtype={T})\nt[k] {u}= a\nt[2] {u}= b", "t[1]", "a", "a - a"),
+    "zeros_of_a_length_of_the_run": ("t = rg.zeros(k + 2, dtype={T})\nt[k] {u}= a\nt[2] {u}= b", "t[1]", "a", "a - a"),
     "routine_with_an_array": (
         "with rg.routine() as r:\n    t = rg.zeros(2, dtype={T})\n    t[1] += a\no += t[1]\na += c\n~r", "t[1]", "a", "a + c"
     ),

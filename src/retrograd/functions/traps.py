@@ -415,6 +415,8 @@ class _TrapContext:
         elif (promoted := re.search(r"\[\d+\]$", name)) is not None:
             # The element is a variable of its own.
             when = when.replace(promoted[0], "")
+        elif address is not None and "[{k}]" in node.message and (base := self._word_of(f"{name}.base")) is not None:
+            shown = f"`{name}[{address - base}]`"
         else:
             shown = f"an element of {shown}"
         found = self.released(node, address)
@@ -545,6 +547,13 @@ class _TrapContext:
                     break
         found = None if address is None else self._element_at(address)
         return "" if found is None else found[0]
+
+    def _word_of(self, name: str) -> int | None:
+        """The word of a variable that is live here."""
+        for v in self.compiled.program.variables:
+            if v.name == name and v.first <= self.trap.pc <= v.last:
+                return (self.machine.memory if v.memory else self.machine.registers)[v.number]
+        return None
 
     def _element_at(self, address: int) -> tuple[str, Kind] | None:
         """The element of an array at an address, as `x[2]`, and the kind of its word."""
