@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import linecache
 import multiprocessing
 import pickle
 import subprocess
@@ -353,3 +355,42 @@ def test_a_pool_of_processes(tmp_path: Path, method: str) -> None:
         [sys.executable, str(script), method], check=False, capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stdout) == (0, f"{method} went well\n"), done.stderr
+
+
+def numbered(first: int, last: int) -> list[Any]:
+    """Functions whose names differ, each of which has run."""
+    made = []
+    for n in range(first, last):
+        text = f"@reversible\ndef numbered{n}(y: fixed, x: fixed):\n    y += x * {n}\n"
+        file = f"numbered{n}.py"
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        names: dict[str, Any] = {"reversible": reversible, "fixed": fixed}
+        exec(compile(text, file, "exec"), names)
+        made.append(names[f"numbered{n}"])
+        made[-1](0.0, 1.0)
+        del linecache.cache[file]
+    return made
+
+
+def classes_of_results() -> int:
+    gc.collect()
+    return sum(isinstance(c, type) and c.__name__.startswith("numbered") for c in gc.get_objects())
+
+
+def test_functions_that_are_gone_leave_no_classes() -> None:
+    """A process that compiles one function after another does not grow: the classes of the last results stay."""
+    numbered(0, 100)
+    before = classes_of_results()
+    numbered(100, 250)
+    assert classes_of_results() <= before < 100
+
+
+def test_results_have_one_class_as_long_as_one_lives() -> None:
+    """Also after many others were made, and for a pickle."""
+    (f,) = numbered(300, 301)
+    first = f(0.0, 2.0)
+    kept = pickle.dumps(first)
+    numbered(301, 400)
+    assert type(f(0.0, 3.0)) is type(pickle.loads(kept)) is type(first)
+    del f, first
+    assert pickle.loads(kept) == (600.0, 2.0)

@@ -2,7 +2,8 @@
 
     named_tuple("f", ("y", "x"))(1.0, 2.0)  =  f(y=1.0, x=2.0)
 
-A class is made once for each name and fields: to make it takes as long as a short run.
+There is one class for each name and fields: to make it takes as long as a short run. A class that no function and no value has any more is
+freed, so that a process which compiles function after function does not grow.
 
 Trap: a named tuple of Python's has no field `_x`, and none that is a keyword, such as `in`. Here `r._asdict()` has all names, and
 `r._x` and `getattr(r, "in")` are attributes, unless a method of tuples has the name. `r._fields` names such a field by its position, `_1`.
@@ -12,14 +13,21 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, cast
+from weakref import WeakValueDictionary
+
+_classes: WeakValueDictionary[tuple[str, tuple[str, ...]], type[Any]] = WeakValueDictionary()
 
 
-@cache
+# The last ones stay, for pickles that are read one after the other.
+@lru_cache(maxsize=64)
 def named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
     """The class of named tuples with this name and these fields."""
+    known = _classes.get((name, fields))
+    if known is not None:
+        return known
     made = cast("Any", namedtuple)(name, fields, rename=True)
     if made._fields != fields:
         made._asdict = lambda self: dict(zip(fields, self, strict=True))
@@ -30,7 +38,8 @@ def named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
                 setattr(made, field, property(itemgetter(i)))
     # No module names the class, so a pickle holds its name and fields.
     made.__reduce__ = lambda self: (_restored, (name, fields, tuple(self)))
-    return cast("Callable[..., Any]", made)
+    # Of two threads that make the class at once, both get the same.
+    return cast("Callable[..., Any]", _classes.setdefault((name, fields), made))
 
 
 class FurtherArguments(tuple[Any, ...]):
