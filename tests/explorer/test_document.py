@@ -184,6 +184,11 @@ def test_a_limit_is_shown() -> None:
     document = rg.explore(assemble(CALLS), steps=3).as_dict()
     assert len(document["steps"]["changes"]) == 3
     assert "goes on" in document["end"]
+    assert (
+        repr(rg.explore(assemble(CALLS), steps=3))
+        == "<Exploration of program: 3 steps; the run goes on: `steps=` records more>"
+    )
+    assert "goes on" not in repr(rg.explore(assemble(CALLS)))
 
 
 @pytest.mark.parametrize(("f", "steps"), [(sorted, 10), (rg.vmap(bessel), 10), (bessel, 0)])

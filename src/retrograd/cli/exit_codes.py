@@ -5,6 +5,6 @@ OK = 0
 WRONG = 1
 BAD_INPUT = 2
 TRAPPED = 3
-#: the limit of `--max-steps`
+#: the limit of `--max-steps`; `explore`, `trace`: the run is longer than a recording is without `--steps`
 LIMIT = 4
 INTERRUPTED = 130

@@ -52,8 +52,9 @@ class Exploration:
     prices: PricingContext
 
     def __repr__(self) -> str:
-        """The name and the number of steps. The recording itself may have millions of words."""
-        return f"<Exploration of {self.name}: {len(self.recording.steps)} steps>"
+        """The name, the number of steps, and whether the run goes on. The recording itself may have millions of words."""
+        more = "; the run goes on: `steps=` records more" if self.recording.end == "limit" else ""
+        return f"<Exploration of {self.name}: {len(self.recording.steps)} steps{more}>"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: schema retrograd.exploration/1."""
@@ -137,7 +138,7 @@ def explore(
 
     `f`: a reversible function or its inverse; a result of `rg.grad` or `rg.value_and_grad`, whose run goes forward, turns, and comes back
     with cotangents; a program; or a machine, which runs on from where it stands. `tech`: the technology model of the energy curve.
-    A trap does not raise: the recording ends there and shows it. Trap: recording takes about five microseconds a step, and the page
+    A trap does not raise: the recording ends there and shows it. The page and the representation state that a run goes on. Trap: recording takes about five microseconds a step, and the page
     about 40 bytes.
     Raises CompileError, InputError RG0603 for anything else.
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from retrograd.examples import bessel
 
+from retrograd.cli.exit_codes import LIMIT, OK
 from retrograd.cli.main import main
+from retrograd.debugger import recording
 from tests.debugger.test_session import SUM
 
 BESSEL = f"{bessel.__file__}:bessel"
@@ -50,6 +53,52 @@ def test_wrong_input(arguments: list[str], code: str, capsys: pytest.CaptureFixt
     assert f"error[{code}" in capsys.readouterr().err
     assert not Path("p.html").exists()
     assert Path("sum.rga").read_text() == SUM
+
+
+def recorded_steps(*arguments: str) -> tuple[int, list[int]]:
+    """(the exit code, the addresses of the steps)"""
+    code = main(["trace", "sum.rga", "--set", "n=3", "-o", "part.json", *arguments])
+    return code, json.loads(Path("part.json").read_text())["steps"]["pc"][:-1]
+
+
+@pytest.mark.parametrize("command", ["explore", "trace"])
+def test_a_run_that_goes_on_is_told_with_the_way_to_the_rest(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The options that the line names record the rest. A number of steps that the command names is what was asked for."""
+    _, whole = recorded_steps()
+    monkeypatch.setattr(recording, "STEPS", 12)
+    capsys.readouterr()
+    found: list[int] = []
+    code = LIMIT
+    while code == LIMIT:
+        begin = ["--from", str(len(found))]
+        code, steps = recorded_steps(*begin)
+        found += steps
+        assert main([command, "sum.rga", "--set", "n=3", "-o", "p.json", *begin]) == code
+        told = capsys.readouterr().out.splitlines()[-1]
+        rest = f"; the run goes on: --steps N records more, --from {len(found)} the following ones"
+        assert told.endswith(rest) == (code == LIMIT)
+        assert ("goes on" in told) == (code == LIMIT)
+    assert (code, found) == (OK, whole)
+    assert recorded_steps("--steps", "12") == (OK, whole[:12])
+    assert "the run goes on" in capsys.readouterr().out
+    assert recorded_steps("--steps", str(len(whole))) == (OK, whole)
+    assert "goes on" not in capsys.readouterr().out
+
+
+def test_a_gradient_that_goes_on_and_a_trap(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recording of a gradient begins at the beginning, so `--from` is not named."""
+    monkeypatch.setattr(recording, "STEPS", 12)
+    assert main(["trace", BESSEL, "0.0", "2.5", "--loss", "out", "-o", "b.json"]) == LIMIT
+    assert capsys.readouterr().out == "b.json: 12 steps as json; the run goes on: --steps N records more\n"
+    assert main(["trace", BESSEL, "0.0", "2.5", "--loss", "out", "--steps", "9999", "-o", "b.json"]) == OK
+    Path("trap.rga").write_text("start\n add r1, 1\n assertz r1\n finish\n")
+    capsys.readouterr()
+    assert main(["trace", "trap.rga", "-o", "t.json"]) == OK
+    assert capsys.readouterr().out == "t.json: 2 steps as json; the run traps there: RG0407\n"
 
 
 # ---------------------------------------------------------------------- traces

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from retrograd.cli.commands.debugging.recorded import recorded, recording_options
-from retrograd.cli.exit_codes import OK
+from retrograd.cli.commands.debugging.recorded import concluded, recorded, recording_options
 from retrograd.cli.options import Parser
 from retrograd.isa.files import check_output
 
@@ -24,5 +23,5 @@ def execute(options: argparse.Namespace) -> int:
     found = recorded(options)
     found.save(options.page, "html")
     count = len(found.recording.steps)
-    print(f"{options.page}: {count} steps, {len(found.html.encode()) // 1024} KiB; open it in a browser")
-    return OK
+    line = f"{options.page}: {count} steps, {len(found.html.encode()) // 1024} KiB; open it in a browser"
+    return concluded(found, options, line)

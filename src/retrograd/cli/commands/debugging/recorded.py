@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from retrograd.cli.exit_codes import LIMIT, OK
 from retrograd.cli.functions import is_function
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.cli.programs import gradient_of, opened
@@ -18,7 +19,9 @@ def recording_options(p: Parser) -> None:
     """The options of a recorded run."""
     p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE]")
     p.function_arguments()
-    p.add_argument("--steps", metavar="N", default="20000", help="steps that are recorded at most (default: 20000)")
+    p.add_argument(
+        "--steps", metavar="N", help="steps that are recorded at most (default: 20000; a longer run has exit code 4)"
+    )
     p.add_argument(
         "--from", metavar="STEP", dest="begin", default="0", help="the step that the recording begins at (default: 0)"
     )
@@ -44,9 +47,11 @@ def recording_options(p: Parser) -> None:
 
 def recorded(options: argparse.Namespace) -> Exploration:
     """The recording that the options describe. Raises InputError, and the errors of programs and functions."""
+    from retrograd.debugger.recording import STEPS
     from retrograd.explorer.explorations import explore, explored
 
-    steps, begin = integer(options.steps, "--steps", 1), integer(options.begin, "--from", 0)
+    steps = STEPS if options.steps is None else integer(options.steps, "--steps", 1)
+    begin = integer(options.begin, "--from", 0)
     if options.loss is not None:
         if begin:
             raise fail("RG0510", "--from and --loss: the recording of a gradient begins at the beginning")
@@ -58,3 +63,21 @@ def recorded(options: argparse.Namespace) -> Exploration:
         machine.run(begin)
     name = options.program.rpartition(":")[2] if is_function(options.program) else Path(options.program).name
     return explored(name, machine, steps, options.tech)
+
+
+def concluded(found: Exploration, options: argparse.Namespace, line: str) -> int:
+    """Print the line about a recording, and how to get the rest of a run that goes on. Returns the exit code.
+
+    A recording that ends at a number of steps that the command names is what was asked for.
+    """
+    recording = found.recording
+    if recording.end == "halted":
+        print(line)
+        return OK
+    if recording.end != "limit":
+        print(f"{line}; the run traps there: {recording.end}")
+        return OK
+    behind = recording.first + len(recording.steps)
+    further = "" if options.loss is not None else f", --from {behind} the following ones"
+    print(f"{line}; the run goes on: --steps N records more{further}")
+    return OK if options.steps is not None else LIMIT

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from retrograd.cli.commands.debugging.recorded import recorded, recording_options
-from retrograd.cli.exit_codes import OK
+from retrograd.cli.commands.debugging.recorded import concluded, recorded, recording_options
 from retrograd.cli.options import Parser
 from retrograd.isa.files import check_output
 
@@ -28,5 +27,4 @@ def execute(options: argparse.Namespace) -> int:
     format = options.to or format_of_file(options.written)
     found = recorded(options)
     found.save(options.written, format)
-    print(f"{options.written}: {len(found.recording.steps)} steps as {format}")
-    return OK
+    return concluded(found, options, f"{options.written}: {len(found.recording.steps)} steps as {format}")
