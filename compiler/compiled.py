@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from retrograd.compiler.backend.emission import Emitted, emit
 from retrograd.compiler.backend.operand_selection import select_operands
@@ -25,10 +25,12 @@ from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.compiler.passes.inlining import inline_calls
 from retrograd.compiler.pipeline import optimise
 from retrograd.compiler.stored_results import NOTHING_STORED, Storage, store_results
-from retrograd.isa.diagnostics import Diagnostic, InputError, PrecisionWarning, nearest
+from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, PrecisionWarning, nearest
 from retrograd.isa.program import Program
 from retrograd.isa.words import Q32_32, Format
 
+#: what is done with numbers that lose their bits
+Precision = Literal["warn", "error", "ignore"]
 #: the registry of the warnings that were shown
 _shown: dict[str | tuple[str, type[Warning], int], int] = {}
 
@@ -44,7 +46,9 @@ class Options:
     `memory`: words that the program may use to keep results of loops that it would compute again
     (`compiler/stored_results.py`); not in erase mode, which computes nothing again. `cotangents`: the program will run in differentiation mode, and discards the cotangent of
     each variable that dies on the way back (`derivatives/discarded_cotangents.py`). `recorded`: numbers of the source lie in memory
-    beside the numbers from which they were rounded, for `rg.error_bound` (`frontends/constants.py`).
+    beside the numbers from which they were rounded, for `rg.error_bound` (`frontends/constants.py`). `precision`: whether a number of the source or of
+    an argument that loses more than half of its bits in the format, or becomes 0, gives a PrecisionWarning ("warn"), is refused ("error"),
+    or is rounded without a word ("ignore"). A number of the source that becomes 0 is refused always.
     """
 
     level: int = 1
@@ -56,8 +60,11 @@ class Options:
     heap: int = 1 << 16
     forget: frozenset[str] = frozenset()
     recorded: bool = False
+    precision: Precision = "warn"
 
     def __post_init__(self) -> None:
+        if self.precision not in ("warn", "error", "ignore"):
+            self._refuse("precision", '"warn", "error" or "ignore"')
         if self.level not in (0, 1) or isinstance(self.level, bool):
             self._refuse("level", "0 executes the program as it is written, 1 runs all passes")
         for name in ("stack", "memory", "heap"):
@@ -148,8 +155,12 @@ def compile_function(
     shows it at the first compilation only.
     """
     try:
-        made = with_deep_stack(lambda: _compile(function, types, w, options or Options(), observe))
-        for message, place in made.lowered.warnings:
+        chosen = options or Options()
+        made = with_deep_stack(lambda: _compile(function, types, w, chosen, observe))
+        for message, place in made.lowered.warnings if chosen.precision != "ignore" else ():
+            if chosen.precision == "error":
+                text = function.source.text(place.span.line) if place.span.file == function.source.file else None
+                raise CompileError(Diagnostic("RG0607", message, place.span, line=text))
             warning = PrecisionWarning(message)
             warning.span = place.span
             warnings.warn_explicit(warning, PrecisionWarning, place.span.file, place.span.line, registry=_shown)

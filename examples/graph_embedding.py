@@ -50,7 +50,8 @@ def add_distances(lengths: Array[fixed, "m"], pairs: rg.static, x: Array[fixed, 
         lengths[e] += rg.sqrt(rg.sum((x[pairs[e, 0]] - x[pairs[e, 1]]) ** 2))
 
 
-@reversible
+# A coordinate near 0 may have few bits beside those of the others.
+@reversible(precision="ignore")
 def embedding_loss(out: fixed, x: Array[fixed, VERTICES, "k"]) -> None:
     """out += L(x), for positions x[vertex] in k dimensions. Inverse: −=. Error: 10⁻⁸ for positions of the size of 1."""
     with rg.routine() as r:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 COURANT = 0.2
 
 
-@reversible
+# The tails of a pulse are smaller than a word can hold.
+@reversible(precision="ignore")
 def propagate(q: Array[fixed, "n", "m"], p: Array[fixed, "n", "m"], c: Array[fixed, "n", "m"], steps: int) -> None:
     """`steps` times p += c ∇²q, q += p; q is 0 on the edge. Inverse: the fields before, bit for bit. Trap: c beyond ½ overflows."""
     for _ in range(steps):
@@ -47,7 +48,7 @@ def propagate(q: Array[fixed, "n", "m"], p: Array[fixed, "n", "m"], c: Array[fix
                 q[i, j] += p[i, j]
 
 
-@reversible
+@reversible(precision="ignore")
 def misfit(
     out: fixed,
     q: Array[fixed, "n", "m"],

@@ -51,6 +51,8 @@ register(
      "Install the extra that the message names."),
     ("RG0603", "wrong argument", "The function takes another number of arguments, other types, or other shapes.",
      "Pass arguments of the declared types and shapes."),
+    ("RG0607", "number loses its bits", "The format is so coarse beside the number that its word keeps less than half of its bits, or is 0.",
+     "Choose a format with more bits behind the point, scale the numbers, or let it be so by precision=\"ignore\"."),
     ("RG0604", "no such format", "A format names the bits before and after the binary point, which together make a word of 4, 8, 16, 32 or 64 bits.",
      "Write it as in Q16.48 or Q32.32, or make one: rg.Format(width=64, frac=48)."),
     ("RG1125", "no such core", "The co-processor is built as one of several cores, which differ in their speed and size: docs/coprocessor.md.",

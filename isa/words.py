@@ -39,6 +39,8 @@ class Format:
     mask: int = field(init=False, repr=False, compare=False)
     #: 2^(W-1), the sign bit
     sign: int = field(init=False, repr=False, compare=False)
+    #: 2^(W/4): a number whose word has a magnitude of this or more keeps half of its bits, see `keeps`
+    few: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.width, int) or self.width not in WIDTHS:
@@ -47,6 +49,7 @@ class Format:
             raise _no_format(f"frac must be in 0..{self.width - 1}, not {self.frac!r:.40}")
         object.__setattr__(self, "mask", (1 << self.width) - 1)
         object.__setattr__(self, "sign", 1 << (self.width - 1))
+        object.__setattr__(self, "few", 1 << self.width // 4)
 
     def __str__(self) -> str:
         return f"Q{self.width - self.frac}.{self.frac}"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
 from retrograd.library import Complex, Vector3, dot, scalar_product, softmax
+from retrograd.testing import fixed_numbers
 
 
 @reversible
@@ -66,7 +67,7 @@ def test_none_gives_all_elements_the_same_value() -> None:
 @settings(max_examples=25)
 @given(st.data(), st.integers(0, 4), st.integers(0, 3))
 def test_elements_are_runs_of_their_own(data: st.DataObject, length: int, n: int) -> None:
-    reals = st.floats(-3, 3)
+    reals = fixed_numbers(low=-3, high=3)
 
     def many(of: Any, *shape: int) -> np.ndarray[Any, Any]:
         size = int(np.prod(shape))

@@ -46,6 +46,10 @@ def root(y: fixed, x: fixed):
     y += rg.sqrt(x)
 
 
+#: numbers about the smallest of a format are what is converted
+pytestmark = pytest.mark.filterwarnings("ignore::retrograd.isa.diagnostics.PrecisionWarning")
+
+
 @pytest.fixture(params=[1, 8], ids=["alone", "lanes"], autouse=True)
 def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(jit_compiler(), "lanes", request.param)

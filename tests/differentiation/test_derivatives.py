@@ -18,6 +18,7 @@ from retrograd import Array, fixed, lognum, reversible
 from retrograd.differentiation.jacobians import colour
 from retrograd.library import Complex, Vector3, matvec, rotate, softmax
 from retrograd.library.vectors import Quaternion
+from retrograd.testing import fixed_numbers
 
 X = np.array([0.5, -1.0, 2.0])
 
@@ -97,7 +98,10 @@ def test_a_result_that_was_left_alone_adds_its_cotangent() -> None:
 
 
 @settings(max_examples=15)
-@given(st.lists(st.floats(-2, 2), min_size=7, max_size=7), st.lists(st.floats(-2, 2), min_size=7, max_size=7))
+@given(
+    st.lists(fixed_numbers(low=-2, high=2), min_size=7, max_size=7),
+    st.lists(fixed_numbers(low=-2, high=2), min_size=7, max_size=7),
+)
 def test_all_arguments_at_once_against_differences(point: list[float], cotangents: list[float]) -> None:
     _, pullback = rg.vjp(turn, *parts(point))
     found = pullback(parts(cotangents))

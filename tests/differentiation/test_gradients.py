@@ -16,6 +16,7 @@ from retrograd.examples import bessel, bundle_adjustment, graph_embedding
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
 from retrograd.library import Complex, Vector3, determinant, dot, logsumexp, relu, scalar_product
+from retrograd.testing import fixed_numbers
 
 
 @reversible
@@ -164,7 +165,7 @@ def wave(y: fixed, x: fixed):
 
 
 @settings(max_examples=40)
-@given(st.floats(-4, 4))
+@given(fixed_numbers(low=-4, high=4))
 def test_a_smooth_function_against_high_precision(x: float) -> None:
     def exact(t: Any) -> Any:
         inner = mpmath.exp(-t * t) * mpmath.cos(3 * t)
@@ -322,7 +323,7 @@ def test_at_a_kink_the_gradient_is_that_of_the_side_taken() -> None:
 
 
 @settings(max_examples=25)
-@given(st.floats(-100, 100), st.floats(-100, 100))
+@given(fixed_numbers(low=-100, high=100), fixed_numbers(low=-100, high=100))
 def test_one_side_has_all_of_it(x: float, z: float) -> None:
     for f in (larger, smaller):
         value, found = rg.value_and_grad(f)(0.0, x, z)

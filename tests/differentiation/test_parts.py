@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
+from retrograd.testing import fixed_numbers
 
 
 @rg.struct
@@ -61,7 +61,7 @@ PATHS: dict[str, Any] = {
     "ps[0].x": (lambda: {"ps": [{"x": 1.0}, None]}, lambda r: r.ps[0].x),
     "k": (lambda: {"k": 1.0}, lambda r: r.k),
 }
-NUMBERS = st.floats(-2, 2)
+NUMBERS = fixed_numbers(low=-2, high=2)
 
 
 @pytest.mark.share(10)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -86,6 +88,36 @@ def test_a_format_is_that_of_the_run(name: str) -> None:
     with pytest.raises(rg.InputError) as caught:
         call(quartic, format="Q99")
     assert caught.value.code == "RG0604"
+
+
+#: a number that keeps 13 bits in NARROW, and one that becomes 0
+SMALL = {0.001: "is 0.00100708", 1e-6: "is 0 in Q16.16"}
+
+
+@pytest.mark.share(5)
+@pytest.mark.parametrize("name", ALL)
+def test_numbers_that_lose_their_bits_are_reported_once_a_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `precision` says, which is that of the run; an array in a batch is read as a whole."""
+    call = ALL[name]
+    for small, said in SMALL.items():
+        monkeypatch.setitem(globals(), "X", small)
+        monkeypatch.setitem(globals(), "XS", np.array([0.5, small]))
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            expected = call(quartic, format=NARROW)
+        assert [str(one.message).partition(" Q")[0] for one in found if one.category is rg.PrecisionWarning][1:] == []
+        assert re.search(rf"`x(\[1\])?` = {small:.6g} {said}", str(found[0].message)), found[0]
+        assert found[0].filename == __file__
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            ignored = call(quartic, format=NARROW, precision="ignore")
+        assert found == []
+        assert np.array_equal(np.asarray(ignored), np.asarray(expected))
+        with pytest.raises(rg.InputError) as caught:
+            call(quartic, format=NARROW, precision="error")
+        assert caught.value.code == "RG0607"
+    with pytest.raises(rg.InputError, match="precision = 'no'"):
+        call(quartic, precision="no")
 
 
 @pytest.mark.share(10)

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrograd.library import Quaternion, Vector3, rotate, scalar_product, vector_norm
+from retrograd.testing import fixed_numbers
 
-components = st.floats(-50, 50)
+components = fixed_numbers(low=-50, high=50)
 vectors = st.builds(Vector3, components, components, components)
 
 

@@ -205,7 +205,7 @@ def test_the_format_of_a_tolerance(tolerance: float) -> None:
     s, rng = SAMPLES["logsumexp"], np.random.default_rng(2)
     args = s.arguments(rng)
     w = rg.error_bound(s.function, *args).fits(tolerance)
-    assert tolerance / 4 < rg.error_bound(s.function, *args, format=w).bound <= tolerance * 1.01
+    assert tolerance / 4 < rg.error_bound(s.function, *args, format=w, precision="ignore").bound <= tolerance * 1.01
     with pytest.raises(InputError, match="RG0604"):
         rg.error_bound(s.function, *args).fits(1e-30)
     with pytest.raises(InputError, match="RG0604"):

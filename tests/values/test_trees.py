@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
+from retrograd.testing import fixed_numbers
 
 
 @rg.struct
@@ -90,7 +90,7 @@ def as_named(s: Any) -> Any:
 
 
 FORMS = {"dict": as_dict, "list": as_list, "tuple": as_tuple, "data class": as_data, "named tuple": as_named}
-NUMBERS = st.floats(-4, 4)
+NUMBERS = fixed_numbers(low=-4, high=4)
 
 
 def same(found: Any, wanted: Any) -> bool:
@@ -128,7 +128,7 @@ def curved(y: fixed, p: Real, x: fixed):
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("kind", ["dict", "list", "tuple"])
-@given(a=NUMBERS, b=st.floats(0.5, 4))
+@given(a=NUMBERS, b=fixed_numbers(low=0.5, high=4))
 def test_derivatives_have_the_form_of_the_tree(kind: str, a: float, b: float) -> None:
     def form(s: Real) -> Any:
         return dict(vars(s)) if kind == "dict" else {"list": list, "tuple": tuple}[kind](vars(s).values())

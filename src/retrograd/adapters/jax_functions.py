@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.adapters.requests import Adapted, plain_value, refuse_missing
+from retrograd.compiler.compiled import Precision
 from retrograd.differentiation.arguments import Which
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
@@ -23,6 +24,7 @@ def to_jax(
     scale: int = 0,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
 ) -> Callable[..., Any]:
     """g(*args) = the values that the arguments `outputs` have after f(*args), a function of JAX with f's own derivative.
 
@@ -39,7 +41,7 @@ def to_jax(
         import jax
     except ImportError:
         refuse_missing("to_jax", "jax")
-    adapted = Adapted(f, outputs, scale, engine, format)
+    adapted = Adapted(f, outputs, scale, engine, format, precision)
 
     def host(values: list[Any]) -> list[Any]:
         return [jax.tree.map(lambda leaf: plain_value(np.asarray(leaf)), value) for value in values]

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from retrograd.compiler.compiled import Precision
 from retrograd.compiler.frontends.python.source import NOTHING
 from retrograd.compiler.language.types import ArrayAnnotation, static
 from retrograd.differentiation.arguments import Which, direction_of, is_one
@@ -29,7 +30,13 @@ class Adapted:
     """A reversible function whose results at the positions `chosen` are returned to another system."""
 
     def __init__(
-        self, f: Reversible | Inverse, outputs: Which, scale: int, engine: str, format: Format | str | None
+        self,
+        f: Reversible | Inverse,
+        outputs: Which,
+        scale: int,
+        engine: str,
+        format: Format | str | None,
+        precision: Precision | None = None,
     ) -> None:
         self.function, _ = direction_of(f)
         self.f, self.single = f, is_one(outputs)
@@ -39,7 +46,9 @@ class Adapted:
         # Checked now: JAX raises errors of a call as its own.
         self.function.format_for(format)
         engine_named(engine)
-        self.settings: dict[str, Any] = {"scale": scale, "engine": engine, "format": format}
+        self.settings: dict[str, Any] = {
+            "scale": scale, "engine": engine, "format": format, "precision": precision,
+        }  # fmt: skip
         self.static = [p.annotation is static for p in self.function.parameters]
 
     def values(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:

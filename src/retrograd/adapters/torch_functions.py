@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.adapters.requests import Adapted, plain_value, refuse_missing
+from retrograd.compiler.compiled import Precision
 from retrograd.differentiation.arguments import Which
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
@@ -26,6 +27,7 @@ def to_torch(
     scale: int = 0,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
 ) -> Callable[..., Any]:
     """g(*args) = the values that the arguments `outputs` have after f(*args), tensors with f's own derivative.
 
@@ -41,7 +43,7 @@ def to_torch(
         from torch.utils import _pytree as pytree
     except ImportError:
         refuse_missing("to_torch", "torch")
-    adapted = Adapted(f, outputs, scale, engine, format)
+    adapted = Adapted(f, outputs, scale, engine, format, precision)
 
     def host(value: Any) -> Any:
         return plain_value(value.detach().cpu().numpy()) if isinstance(value, torch.Tensor) else value

@@ -35,6 +35,7 @@ from retrograd.values.arrays import Ragged, WordArray, as_array, plain
 from retrograd.values.binding import located, types_of, with_further
 from retrograd.values.marshal import from_words, word_array
 from retrograd.values.named import FurtherArguments
+from retrograd.values.precision import Losses
 
 Axis = int | None | Sequence[int | None]
 Axes = int | None | Sequence[Axis] | Mapping[str, Axis]
@@ -227,7 +228,7 @@ class Batch:
     """The arguments of a requested function, for many runs."""
 
     def __init__(self, request: Request, args: Sequence[Any], keywords: dict[str, Any], in_axes: Axes) -> None:
-        self.request = request
+        self.request, self._reported = request, False
         self.function = function = request.function
         names = [p.name for p in function.parameters]
         args, keywords = with_further(function, args, keywords)
@@ -278,12 +279,17 @@ class Batch:
         """The words of all arguments. Raises InputError naming argument and element.
 
         Arrays of float64s stay as they are: compiled code converts them row by row, and `Loaded.rows` does where it is read.
+        Numbers that lose most of their bits are reported, those of an array in chunks by the first part that has some.
         """
+        losses = None if self._reported or compiled.options.precision == "ignore" else Losses()
+        self._reported = True
         try:
-            shared, arrays = self._arrays(compiled, later=True)
+            shared, arrays = self._arrays(compiled, later=True, losses=losses)
         except InputError:
             self._arrays(compiled, later=False)  # the error of the first argument that has one
             raise
+        if losses is not None:
+            losses.report(compiled)
         ranges = {a.name: (a.address, a.type.size) for a in compiled.arguments if a.name in self.columns}
 
         def convert(rows: slice | None) -> Sequence[Words]:
@@ -291,37 +297,59 @@ class Batch:
 
         return Loaded(ranges, None, shared, arrays, convert)
 
-    def _arrays(self, compiled: Compiled, later: bool, rows: slice | None = None) -> tuple[Words, list[Any]]:
+    def _arrays(
+        self, compiled: Compiled, later: bool, rows: slice | None = None, losses: Losses | None = None
+    ) -> tuple[Words, list[Any]]:
         """(the first words of memory, the rows of each batched argument: words, or with `later` real numbers and arrays in chunks)"""
         shared = np.zeros(compiled.argument_words, dtype=np.uint64)
         arrays: list[Any] = []
         for a in sorted(compiled.arguments, key=lambda a: a.name in self.columns):
             try:
                 if a.name not in self.columns:
-                    words = word_array(a.type, self.values[a.name], compiled.format, a.name)
+                    words = word_array(a.type, self.values[a.name], compiled.format, a.name, losses)
                     shared[a.address : a.address + a.type.size] = words
                 else:
-                    arrays.append(self._rows_of(a, compiled.format, later, rows))
+                    arrays.append(self._rows_of(a, compiled, later, rows, losses))
             except InputError as error:
                 raise InputError(located(error.diagnostics[0], self.function, a.name)) from None
         return shared, arrays
 
-    def _rows_of(self, a: Argument, w: Format, later: bool, rows: slice | None) -> Any:
+    def _rows_of(self, a: Argument, compiled: Compiled, later: bool, rows: slice | None, losses: Losses | None) -> Any:
         """The rows of a batched argument."""
+        w = compiled.format
         items = self.columns[a.name].part(rows)
         if isinstance(items, ChunkedArray):
             if later:
-                return ChunkedRows(self.length, lambda first, last: self._rows_of(a, w, True, slice(first, last)))
+                return ChunkedRows(self.length, self._chunk_maker(a, compiled, losses is not None))
             items = items[:]
         shape = len(items), a.type.size
         if isinstance(a.type, StackType | FormType) or is_tuple(a.type):
             out = np.zeros(shape, dtype=np.uint64)
             for i, item in enumerate(items):
-                out[i] = word_array(a.type, item, w, a.name)
+                out[i] = word_array(a.type, item, w, a.name, losses)
             return out
         reals = later and element_type(a.type) == FIXED and _only_reals(items)
-        array = plain(items) if reals else word_array(many(a.type, len(items)), items, w, a.name)
+        if reals and losses is not None:
+            losses.array(a.name, plain(items), w)
+        array = plain(items) if reals else word_array(many(a.type, len(items)), items, w, a.name, losses)
         return array.reshape(shape)
+
+    def _chunk_maker(self, a: Argument, compiled: Compiled, report: bool) -> Callable[[int, int], NDArray[Any]]:
+        """The rows [first, last) of an array in chunks. `report`: the numbers that lose most of their bits, in the first part that has some."""
+        reported = not report
+
+        def make(first: int, last: int) -> NDArray[Any]:
+            nonlocal reported
+            losses = None if reported else Losses()
+            if losses is not None:
+                losses.begin = first
+            found: NDArray[Any] = self._rows_of(a, compiled, True, slice(first, last), losses)
+            if losses:
+                reported = True
+                losses.report(compiled)
+            return found
+
+        return make
 
 
 def _only_reals(items: Any) -> bool:

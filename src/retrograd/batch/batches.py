@@ -20,7 +20,7 @@ import numpy as np
 from retrograd.batch.arguments import Axes, Batch, columns_of, element_type, refuse, stacked_values
 from retrograd.batch.distributed_runs import run_distributed
 from retrograd.batch.runs import BatchWords, ElementTrap, Numbers, Words
-from retrograd.compiler.compiled import Compiled, Options
+from retrograd.compiler.compiled import Compiled, Options, Precision
 from retrograd.compiler.language.types import FIXED, is_struct
 from retrograd.distribution.tasks import Distribution, distribute
 from retrograd.functions.derived import Derived, NotDifferentiable
@@ -69,6 +69,7 @@ def run_batch(
     max_steps: int | None = None,
     format: Format | str | None = None,
     options: Options | None = None,
+    precision: Precision | None = None,
     overflow: bool = True,
     checks: bool = True,
     traps: Traps = "raise",
@@ -86,7 +87,7 @@ def run_batch(
     gives every element the same initial value. Static arguments, functions and defaults are the same for all. All arguments
     come back stacked along axis 0, since every element may change them: arrays of numbers, arrays of structs, lists for stacks.
 
-    `engine`, `format`, `options`, `overflow`: see `run`; `native` takes all cores, `cuda` a GPU. `max_steps`: for each element.
+    `engine`, `format`, `options`, `precision`, `overflow`: see `run`; `native` takes all cores, `cuda` a GPU. `max_steps`: for each element.
     `checks=False` leaves out every check except that of memory: an element that would trap continues with wrapped words.
     `cycles=True` counts the cycles of each element on the co-processor with this core, "small" or "fast". `progress`: whether a bar is shown; None shows one on a terminal after a second.
 
@@ -104,7 +105,7 @@ def run_batch(
         refuse(f"traps = {traps!r:.40}", '"raise" or "return"')
     core_units(core)
     request = request_of(
-        function, backward=backward, engine=engine, format=format, options=options, max_steps=max_steps,
+        function, backward=backward, engine=engine, format=format, options=options, precision=precision, max_steps=max_steps,
         overflow=overflow, checks=checks, cycles=cycles, core=core,
     )  # fmt: skip
     found = _result(request, args, keywords, in_axes, progress, Distribution.of(executor, store, chunk))
@@ -167,12 +168,13 @@ class Mapped(Derived):
         engine: str,
         format: Format | str | None,
         shared: Shared = "each",
+        precision: Precision | None = None,
     ) -> None:
-        made = vmap, (f, in_axes), {"engine": engine, "format": format, "shared": shared}
+        made = vmap, (f, in_axes), {"engine": engine, "format": format, "shared": shared, "precision": precision}
         super().__init__("vmap", f.of if isinstance(f, Derived) else f, call, made)
         #: the function that is run on each element
         self.each = f
-        self.in_axes, self.engine, self.format = in_axes, engine, format
+        self.in_axes, self.engine, self.format, self.precision = in_axes, engine, format, precision
         #: whether gradients by shared arguments are added up
         self.summed = shared == "sum"
 
@@ -183,6 +185,7 @@ def vmap(
     *,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
     shared: Shared = "each",
     executor: Any = None,
     store: str | Path | None = None,
@@ -193,7 +196,7 @@ def vmap(
 
     f: a reversible function or its inverse, see `run_batch`; a function made by rg.grad, value_and_grad or jacobian;
     another vmap; any Python function of numbers, arrays and structs. Tuples are stacked part by part, structs become arrays of
-    structs, other results a list. `engine`, `format`: of reversible functions and their derivatives, see `run`; the defaults
+    structs, other results a list. `engine`, `format`, `precision`: of reversible functions and their derivatives, see `run`; the defaults
     leave those of f.
     `shared="sum"`: gradients by an argument that all elements share are added up: ∂(Σᵢ Lᵢ)/∂x, of the argument's own shape;
     value_and_grad adds up the losses, too: (Σᵢ Lᵢ, …).
@@ -206,25 +209,25 @@ def vmap(
     over = Distribution.of(executor, store, chunk)
     in_axes = deepcopy(in_axes)  # the caller may change a list
     if isinstance(f, Derived):
-        mapped = f.mapped(in_axes, engine, format, shared, over, progress)
+        mapped = f.mapped(in_axes, engine, format, shared, over, progress, precision)
         if mapped is not None:
             return mapped
     if shared == "sum":
         refuse('shared = "sum" is for gradients', "vmap(grad(f), …) or vmap(value_and_grad(f), …)")
     if isinstance(f, Reversible | Inverse):
-        request = request_of(f, engine=engine, format=format)
+        request = request_of(f, engine=engine, format=format, precision=precision)
 
         def values(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
             found = _result(request, args, keywords, in_axes, progress, over)
             _need_ends(found)
             return found.values
 
-        return Mapped(f, values, in_axes, engine, format)
+        return Mapped(f, values, in_axes, engine, format, precision=precision)
     if not callable(f):
         refuse(f"vmap takes a function, not `{f!r:.40}`")
     if isinstance(f, Derived):
-        each = f.with_settings(engine, format)
-        made = vmap, (f, in_axes), {"engine": engine, "format": format}
+        each = f.with_settings(engine, format, precision)
+        made = vmap, (f, in_axes), {"engine": engine, "format": format, "precision": precision}
         return Derived("vmap", f.of, lambda args, keywords: _each(each, args, keywords, in_axes, over, progress), made)
     return _Each(f, in_axes, over, progress)
 

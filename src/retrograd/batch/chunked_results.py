@@ -26,7 +26,7 @@ from retrograd.batch.batches import Traps, argument_ranges
 from retrograd.batch.chunked import ChunkedArray
 from retrograd.batch.distributed_runs import chunks, rows_of_task
 from retrograd.batch.runs import BatchWords, ElementTrap
-from retrograd.compiler.compiled import Compiled, Options
+from retrograd.compiler.compiled import Compiled, Options, Precision
 from retrograd.compiler.language.types import ScalarType, StaticType
 from retrograd.compiler.lower import Argument
 from retrograd.distribution.executors import refuse
@@ -75,6 +75,7 @@ def run_chunked(
     max_steps: int | None = None,
     format: Format | str | None = None,
     options: Options | None = None,
+    precision: Precision | None = None,
     overflow: bool = True,
     checks: bool = True,
     traps: Traps = "raise",
@@ -93,7 +94,7 @@ def run_chunked(
     if traps not in ("raise", "return"):
         refuse("RG0603", f"traps = {traps!r:.40}", '"raise" or "return"')
     request = request_of(
-        function, backward=backward, engine=engine, format=format, options=options, max_steps=max_steps,
+        function, backward=backward, engine=engine, format=format, options=options, precision=precision, max_steps=max_steps,
         overflow=overflow, checks=checks,
     )  # fmt: skip
     over = Distribution(executor, store, chunk)

@@ -162,6 +162,8 @@ def function_and_inverse(text: str, options: argparse.Namespace) -> tuple[Revers
     function = ~found if isinstance(found, Inverse) else found
     if options.format is not None:
         function = function.with_options(format=format_of(options.format))
+    if getattr(options, "precision", None) is not None:
+        function = function.with_options(precision=options.precision)
     return function, isinstance(found, Inverse)
 
 

@@ -53,6 +53,10 @@ _RUN: dict[str, dict[str, Any]] = {
     },
     "--explain-engine": {**_FLAG, "help": "print on stderr which engine ran, and the costs that it was chosen by"},
     "--format": {"metavar": "W,F", "help": "of a function: word width and fraction, such as 32,16 or Q16.16"},
+    "--precision": {
+        "metavar": "HOW", "choices": ("warn", "error", "ignore"), "help": "of a function: what is done with numbers that lose more "
+        "than half of their bits in the format: warn (the default), error, ignore",
+    },
     "--dialect": {
         "metavar": "DIALECT", "choices": ("jana", "1982"),
         "help": "of Janus: jana, or 1982 (default: by the name and text of the file)",
@@ -211,7 +215,7 @@ class Parser(argparse.ArgumentParser):
 
     def run_options(self, *names: str, **defaults: str) -> None:
         """The options of a run: all, or those named; `defaults` are named by destination."""
-        for name in names or _RUN:
+        for name in (*names, *(("--precision",) if "--format" in names else ())) or _RUN:
             action = self.add_argument(name, **_RUN[name])
             if action.dest in defaults:
                 action.default = defaults[action.dest]
@@ -362,6 +366,8 @@ def refuse_options_of_functions(options: argparse.Namespace) -> None:
         raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments", hint)
     if options.format is not None:
         raise fail("RG0512", "--format is for functions: a program says what it is for")
+    if options.precision is not None:
+        raise fail("RG0512", "--precision is for functions: a program has words")
     option = given_option(options, OF_JANUS)
     if option is not None:
         raise fail("RG0512", f"{option} is for programs of Janus")

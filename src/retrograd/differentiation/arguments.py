@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from retrograd.compiler.compiled import Precision
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import (
@@ -54,10 +55,10 @@ def direction_of(f: Any) -> tuple[Reversible, bool]:
     return oriented(f, NotDifferentiable)
 
 
-def differentiable(f: Any, engine: str, format: Format | str | None) -> Request:
+def differentiable(f: Any, engine: str, format: Format | str | None, precision: Precision | None = None) -> Request:
     """The request for runs of f and of its derivatives. Raises NotDifferentiable."""
     function, backward = direction_of(f)
-    return Request(function, backward=backward, engine=engine, format=format)
+    return Request(function, backward=backward, engine=engine, format=format, precision=precision)
 
 
 def position(f: Any, which: Any) -> int:

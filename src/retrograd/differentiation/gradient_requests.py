@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.language.types import FIXED
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
@@ -67,12 +67,13 @@ class GradientRequest:
         engine: str = "auto",
         format: Format | str | None = None,
         value: bool = False,
+        precision: Precision | None = None,
     ) -> None:
         self.f = f
         argnums = deepcopy(argnums)  # the caller may change a list
         #: the arguments of the public function that made the request
-        self.given = (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
-        self.run = differentiable(f, engine, format)
+        self.given = (f, argnums, loss), {"scale": scale, "engine": engine, "format": format, "precision": precision}
+        self.run = differentiable(f, engine, format, precision)
         self.argnums, self.scale, self.value = argnums, scale, value
         self.chosen, self.part = chosen_parts(f, argnums), loss_part(f, loss)
         #: the position of the argument that holds the loss

@@ -8,6 +8,7 @@ from typing import Any
 
 from retrograd.batch.arguments import Axes
 from retrograd.batch.batches import Mapped, Shared
+from retrograd.compiler.compiled import Precision
 from retrograd.compiler.language.types import ArrayAnnotation
 from retrograd.differentiation.arguments import Which, direction_of, is_one, position, refuse
 from retrograd.differentiation.batches import batch_gradient
@@ -31,6 +32,7 @@ def grad(
     scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
 ) -> GradientFunction:
     """g(*args) = ∂L/∂args, L being the value that the argument `loss` has after f(*args).
 
@@ -38,13 +40,13 @@ def grad(
     name, without the argument that holds the loss. The loss may be chosen too: the value that it has before is an input. A gradient has the type and shape of its
     argument; that of a complex number or another struct is a struct of its fields' derivatives (∂L/∂re, ∂L/∂im: not conjugated).
     `scale` = k runs with L̄ = 2^k and divides by 2^k: k more binary places for small gradients, and k fewer before the
-    point; `"auto"` is the greatest k at which no cotangent overflows, found by log₂(W − F) runs or fewer. `engine`, `format`: see `run`. f may be an inverse, `~f`. Raises NotDifferentiable (a TypeError) naming an argument
+    point; `"auto"` is the greatest k at which no cotangent overflows, found by log₂(W − F) runs or fewer. `engine`, `format`, `precision`: see `run`. f may be an inverse, `~f`. Raises NotDifferentiable (a TypeError) naming an argument
     of another type than fixed or lognum, CompileError, ProgramTrap.
     A gradient by one number, f = rg.grad(g, "x"), has a gradient in its turn, and so on: `loss` is then the value of f.
     Trap: each step of a cotangent is rounded as numbers are; in narrow formats cotangents may overflow, and trap. At square roots and
     atan2 that is one bit earlier than in differentiation mode of the machine.
     """
-    return GradientFunction(f, argnums, loss, scale, engine, format)
+    return GradientFunction(f, argnums, loss, scale, engine, format, precision)
 
 
 def value_and_grad(
@@ -55,9 +57,10 @@ def value_and_grad(
     scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
 ) -> Callable[..., Any]:
     """g(*args) = (L, ∂L/∂args): see `grad`."""
-    requested = GradientRequest(f, argnums, loss, scale, engine, format, value=True)
+    requested = GradientRequest(f, argnums, loss, scale, engine, format, True, precision)
     return LossFunction("value_and_grad", requested, (value_and_grad, *requested.given))
 
 
@@ -82,17 +85,18 @@ class LossFunction(Derived):
         shared: Shared,
         over: Distribution | None = None,
         progress: bool | None = None,
+        precision: Precision | None = None,
     ) -> Derived | None:
         """The gradients of a batch as one batch: see `rg.vmap`."""
         if self.zeros:
             return None
-        each = self.with_settings(engine, format)
+        each = self.with_settings(engine, format, precision)
         assert isinstance(each, LossFunction)
 
         def called(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
             return batch_gradient(each, each.requested, args, keywords, in_axes, shared, over, progress)
 
-        return Mapped(self, called, in_axes, engine, format, shared)
+        return Mapped(self, called, in_axes, engine, format, shared, precision)
 
 
 class GradientFunction(LossFunction):
@@ -106,9 +110,10 @@ class GradientFunction(LossFunction):
         scale: Scale,
         engine: str,
         format: Format | str | None,
+        precision: Precision | None = None,
     ) -> None:
         argnums = deepcopy(argnums)  # the caller may change a list
-        made = grad, (f, argnums, loss), {"scale": scale, "engine": engine, "format": format}
+        made = grad, (f, argnums, loss), {"scale": scale, "engine": engine, "format": format, "precision": precision}
         zeros: dict[str, float] = {}
         function: Reversible | Inverse
         if isinstance(f, GradientFunction):
@@ -118,9 +123,12 @@ class GradientFunction(LossFunction):
             zeros = {**f.zeros, loss: 0.0}
             own = f.requested.run
             engine, format = own.engine if engine == "auto" else engine, own.format if format is None else format
+            precision = own.options.precision if precision is None and own.options is not None else precision
         else:
             function = f
-        super().__init__("grad", GradientRequest(function, argnums, loss, scale, engine, format), made)
+        super().__init__(
+            "grad", GradientRequest(function, argnums, loss, scale, engine, format, precision=precision), made
+        )
         self.zeros = zeros
         #: the names of the losses of this gradient and of the gradients within
         self.losses = {direction_of(function)[0].parameters[self.requested.loss].name}

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.batch.arguments import Loaded
+from retrograd.compiler.compiled import Precision
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import ArrayType, StructType, Type
@@ -91,13 +92,14 @@ def jacobian(
     scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
 ) -> Callable[..., Any]:
     """g(*args) = ∂y/∂args, y being the value that the argument `outputs` has after f(*args).
 
     An array of shape y.shape + arg.shape; a struct counts as one more axis, of its words in order, 0 for ints and bools. `argnums`
     as in `grad`: one, a tuple of several, or None for all that have a derivative but the outputs, by name; the outputs may be
     chosen too, for the values that they have before. y: fixed or lognum, a number, an array or structs of these. The gradient
-    program runs once for each number in y, with ȳ = 2^scale, all runs as one batch. `engine`, `format`: see `run_batch`.
+    program runs once for each number in y, with ȳ = 2^scale, all runs as one batch. `engine`, `format`, `precision`: see `run_batch`.
 
     `outputs`: a position (0 stands for the first result of a functional function), a name, or a path such as `"y[1]"` or `"a.x"`; a sequence of these gives a tuple, one part for each, and
     None all arguments that have a derivative, by name.
@@ -108,7 +110,7 @@ def jacobian(
     Trap: it cannot where the column belongs to another row of the same run: too small a pattern
     may give wrong numbers. Raises NotDifferentiable, CompileError, ProgramTrap.
     """
-    request = differentiable(f, engine, format)
+    request = differentiable(f, engine, format, precision)
     argnums, outputs, pattern = deepcopy((argnums, outputs, pattern))  # the caller may change a list or an array
     chosen, results = chosen_parts(f, argnums), _results(f, outputs)
     if pattern is not None and not is_one(outputs):
@@ -121,7 +123,7 @@ def jacobian(
             return rows[0].sparse(pattern)
         return by_choice(outputs, {of.y.name: by_choice(argnums, of.dense()) for of in rows})
 
-    settings = {"pattern": pattern, "scale": scale, "engine": engine, "format": format}
+    settings = {"pattern": pattern, "scale": scale, "engine": engine, "format": format, "precision": precision}
     return Derived("jacobian", f, whole, (jacobian, (f, argnums, outputs), settings))
 
 

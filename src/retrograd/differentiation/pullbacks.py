@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
@@ -41,6 +41,7 @@ def vjp(
     scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
     **keywords: Any,
 ) -> tuple[Any, Pullback]:
     """(values, pullback): values as f(*args) gives them, pullback(ȳ) = Jᵀȳ, J the Jacobian of all values by all arguments.
@@ -48,11 +49,12 @@ def vjp(
     ȳ are cotangents ∂L/∂value: a mapping by name, or a sequence with one for each argument; None, and a name that the
     mapping leaves out, is zero. A struct's is a struct, or a mapping of its fields; that of a complex number may be Python's,
     ∂L/∂re + i·∂L/∂im. pullback returns the cotangents of all arguments that have a derivative, by name, each of
-    the form of its argument. It may be called again; each call runs forward and back once.
-    f may be an inverse, `~f`; `scale` as in `grad`; `engine`, `format`: see `run`. Raises NotDifferentiable, CompileError, ProgramTrap.
+    the form of its argument. It may be called again; each call runs forward and back once,
+    from the arguments as they were.
+    f may be an inverse, `~f`; `scale` as in `grad`; `engine`, `format`, `precision`: see `run`. Raises NotDifferentiable, CompileError, ProgramTrap.
     Trap: an argument that f leaves alone is a result too, and its cotangent adds to the cotangent that comes back for it.
     """
-    request = differentiable(f, engine, format)
+    request = differentiable(f, engine, format, precision)
     values = request.values(args, keywords)
     compiled = request.compiled(values)
     machine = request.machine(compiled, values)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.differentiation.arguments import Which, from_words, shaped, sizes
 from retrograd.differentiation.gradient_requests import (
     GradientRequest,
@@ -82,6 +82,7 @@ def gradient_report(
     scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
 ) -> Callable[..., GradientReport]:
     """g(*args) = a GradientReport of ∂L/∂args: see `grad`.
 
@@ -89,7 +90,7 @@ def gradient_report(
     gradient is that of `grad`, bit for bit. `engine`: "auto" stands for the reference machine, the only one that measures the
     extent of the stack.
     """
-    requested = GradientRequest(f, argnums, loss, scale, engine, format)
+    requested = GradientRequest(f, argnums, loss, scale, engine, format, precision=precision)
     made = gradient_report, *requested.given
     return Derived("gradient_report", f, lambda args, keywords: _report(requested, args, keywords), made)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.batch.arguments import Loaded
-from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import Type
 from retrograd.compiler.lower import Argument
@@ -70,16 +70,17 @@ def jvp(
     scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
 ) -> tuple[Any, Any]:
     """(values, J ẋ): values as f(*primals) gives them, J the Jacobian of all values by all arguments, ẋ the tangents.
 
     Tangents are given as `vjp` takes cotangents: a mapping by name, or a sequence with one for each argument, None for
     zero. Those of the values come back by name, for all arguments that have a derivative. `scale` = k runs with 2^k·ẋ:
-    k more binary places. `engine`, `format`: see `run`. f may be an inverse. Raises NotDifferentiable, CompileError, ProgramTrap.
+    k more binary places. `engine`, `format`, `precision`: see `run`. f may be an inverse. Raises NotDifferentiable, CompileError, ProgramTrap.
     Trap: where a variable is freed its tangent is dropped. The tangent is zero, unless the variable is zero by chance, at these
     arguments only.
     """
-    request = differentiable(f, engine, format)
+    request = differentiable(f, engine, format, precision)
     function, backward = request.function, request.backward
     values, compiled = _compiled(request, primals)
     program = kept(compiled, ("jvp", backward), lambda: tangent_program(compiled, backward))
@@ -114,14 +115,15 @@ def hvp(
     scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
 ) -> Callable[[Any, Any], Any]:
     """h(args, vectors) = H v, H the second derivatives of the loss by the chosen arguments, v one vector for each of them.
 
     `args`: the arguments as a sequence or by name. `vectors`: for one argument of that argument's form, for several a sequence,
     for argnums = None by name. The result has the form of `grad`'s. Computed forward over adjoint: tangents run along with the
-    gradient program, at about twice its cost. `scale` as in `grad`; `engine`, `format`: see `run`. Raises NotDifferentiable, CompileError, ProgramTrap.
+    gradient program, at about twice its cost. `scale` as in `grad`; `engine`, `format`, `precision`: see `run`. Raises NotDifferentiable, CompileError, ProgramTrap.
     """
-    return _Product(GradientRequest(f, argnums, loss, scale, engine, format))
+    return _Product(GradientRequest(f, argnums, loss, scale, engine, format, precision=precision))
 
 
 class _Product:
@@ -160,14 +162,15 @@ def hessian(
     scale: Scale = 0,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
 ) -> Callable[..., Any]:
     """h(*args) = ∂²L/∂x∂z for the chosen arguments x, z; L is the value that the argument `loss` has after f(*args).
 
     For one argument an array of its shape twice over; for several a tuple of tuples; for argnums = None by name, twice.
     Arguments are numbers and arrays only. The second-order program runs once for each element, all runs as one batch; see `hvp`.
-    `engine`, `format`: see `run_batch`.
+    `engine`, `format`, `precision`: see `run_batch`.
     """
-    requested = GradientRequest(f, argnums, loss, scale, engine, format)
+    requested = GradientRequest(f, argnums, loss, scale, engine, format, precision=precision)
 
     def whole(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         at = _SecondOrder(requested, requested.run.values(args, keywords))

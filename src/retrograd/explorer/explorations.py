@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrograd.compiler.compiled import Options
+from retrograd.compiler.compiled import Options, Precision
 from retrograd.debugger.recording import STEPS, Recorder, Recording
 from retrograd.differentiation.gradients import LossFunction
 from retrograd.explorer.document import exploration
@@ -132,6 +132,7 @@ def explore(
     tech: str | Path | Technology = "landauer",
     format: Format | str | None = None,
     options: Options | None = None,
+    precision: Precision | None = None,
     **keywords: Any,
 ) -> Exploration:
     """Run a reversible function on these arguments, record up to `steps` steps, and show them step by step, in both directions.
@@ -150,20 +151,22 @@ def explore(
         machine = f if isinstance(f, Machine) else Machine(f)
         return explored("program", machine, steps, tech)
     if isinstance(f, Reversible | Inverse):
-        request = _with(request_of(f), format, options)
+        request = _with(request_of(f), format, options, precision)
         values = request.values(args, keywords)
         compiled = request.compiled(values)
         return explored(f.__name__, request.machine(compiled, values), steps, tech)
     if isinstance(f, LossFunction):
-        return _gradient(f, args, keywords, steps, tech, format, options)
+        return _gradient(f, args, keywords, steps, tech, format, options, precision)
     name = getattr(f, "__name__", None) or f"{f!r:.40}"
     hint = "reversible functions, results of rg.grad and rg.value_and_grad, programs and machines can be explored"
     raise InputError(Diagnostic("RG0603", f"`{name}` has no single run to show", hint=hint))
 
 
-def _with(request: Request, format: Format | str | None, options: Options | None) -> Request:
+def _with(
+    request: Request, format: Format | str | None, options: Options | None, precision: Precision | None
+) -> Request:
     format = request.format if format is None else format
-    return replace(request, format=format, options=options or request.options, engine="reference")
+    return replace(request, format=format, options=options or request.options, engine="reference", precision=precision)
 
 
 def explored(name: str, machine: Machine, steps: int, tech: str | Path | Technology) -> Exploration:
@@ -181,9 +184,10 @@ def _gradient(
     tech: str | Path | Technology,
     format: Format | str | None,
     options: Options | None,
+    precision: Precision | None,
 ) -> Exploration:
     """Forward with D = 0, and where the run ends within the limit, back with D = 1."""
-    request = _with(f.requested.run, format, options)
+    request = _with(f.requested.run, format, options, precision)
     values = request.values(args, {**keywords, **f.zeros})
     way_back = f.requested.way_back(request, values)
     compiled = way_back.compiled

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any, overload
 
-from retrograd.compiler.compiled import Options
+from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.forms.marshalling import Marshalling
 from retrograd.compiler.frontends.functional.function import FunctionalSource
@@ -48,7 +48,7 @@ class Functional(FunctionalSource, Reversible):
         """The arguments with room for lists and data classes among the results: a run of `ResultSizes` counts their words."""
         if all(values[k] is not None for k in self._open):
             return values
-        counted = run(self._sizes, *values[: self.first_result], format=format).values
+        counted = run(self._sizes, *values[: self.first_result], format=format, precision="ignore").values
         sizes = iter(counted[self.first_result :])
         room = {k: Unfilled(next(sizes), next(sizes)) for k in self._open}
         return [room[k] if v is None and k in room else v for k, v in enumerate(values)]
@@ -107,7 +107,13 @@ def functional(fn: Callable[..., Any], /) -> Functional: ...
 
 @overload
 def functional(
-    *, format: Format | str | None = None, level: int = 1, stack: int = 1 << 16, heap: int = 1 << 16
+    *,
+    format: Format | str | None = None,
+    level: int = 1,
+    stack: int = 1 << 16,
+    heap: int = 1 << 16,
+    forget: Collection[str] = (),
+    precision: Precision = "warn",
 ) -> Callable[[Callable[..., Any]], Functional]: ...
 
 
@@ -120,6 +126,7 @@ def functional(
     stack: int = 1 << 16,
     heap: int = 1 << 16,
     forget: Collection[str] = (),
+    precision: Precision = "warn",
 ) -> Functional | Callable[[Callable[..., Any]], Functional]:
     """f(x …) = the value of the expression that f returns; as a reversible function `out += f(x …)`, which `~f` undoes.
 
@@ -127,7 +134,7 @@ def functional(
     functions are values, lists and `@rg.data` classes hold values, and `rg.grad(g)`, `rg.vjp(g)`, `rg.jvp(g)`, `rg.hessian(g)` are functions again,
     at any depth. Types are inferred at each call. Outside, `rg.grad(f)` and all other functions take f like a reversible function.
     `stack`, `heap`: words for recursion, and for the cells and the history of a run. `forget`: names of functions whose calls are computed,
-    copied and uncomputed; `rg.advise(f, *args, memory=…)` finds them. Raises CompileError when it is first called.
+    copied and uncomputed; `rg.advise(f, *args, memory=…)` finds them. `precision`: see `Options`. Raises CompileError when it is first called.
     Trap: the whole run stays in the heap until it is uncomputed, so memory grows with the number of calls.
 
     >>> import retrograd as rg
@@ -138,7 +145,7 @@ def functional(
     >>> slope(2.0), rg.grad(slope, "x")(2.0)
     (12.0, 12.0)
     """
-    options = Options(level, stack=stack, heap=heap, forget=_names(forget))
+    options = Options(level, stack=stack, heap=heap, forget=_names(forget), precision=precision)
     if fn is not None:
         return Functional(fn, format, options)
     return lambda f: Functional(f, format, options)

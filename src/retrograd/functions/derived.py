@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from retrograd.compiler.compiled import Precision
 from retrograd.functions.pickling import Uncopied, again
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import InputError, RetrogradError, shorten_traceback
@@ -37,11 +38,10 @@ class Derived(Uncopied):
             shorten_traceback(error)
             raise
 
-    def with_settings(self, engine: str, format: Any) -> Derived:
-        """The same function on another engine or in another format; "auto" and None leave its own."""
-        changed = {
-            name: value for name, value in (("engine", engine), ("format", format)) if value not in ("auto", None)
-        }
+    def with_settings(self, engine: str, format: Any, precision: Precision | None = None) -> Derived:
+        """The same function on another engine, in another format, of another precision; "auto" and None leave its own."""
+        given = {"engine": engine, "format": format, "precision": precision}
+        changed = {name: value for name, value in given.items() if value not in ("auto", None)}
         if not changed:
             return self
         make, args, keywords = self.made
@@ -49,7 +49,14 @@ class Derived(Uncopied):
         return made
 
     def mapped(
-        self, in_axes: Any, engine: str, format: Any, shared: Any, over: Any = None, progress: bool | None = None
+        self,
+        in_axes: Any,
+        engine: str,
+        format: Any,
+        shared: Any,
+        over: Any = None,
+        progress: bool | None = None,
+        precision: Precision | None = None,
     ) -> Derived | None:
         """The function on each element of a batch, run as one batch; None where it has no such form. See `rg.vmap`."""
         return None

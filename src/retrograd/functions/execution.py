@@ -25,6 +25,7 @@ from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.stores import limit_of
 from retrograd.values.binding import Arguments, located
 from retrograd.values.marshal import from_words, to_words, word_array
+from retrograd.values.precision import Losses
 from retrograd.values.trees import has_trees, restored
 
 if TYPE_CHECKING:
@@ -63,21 +64,32 @@ class ProgramTrap(RetrogradError):
 
 
 def load(
-    compiled: Compiled, values: list[Any], *, backward: bool = False, overflow: bool = True, engine: str = "auto"
+    compiled: Compiled,
+    values: list[Any],
+    *,
+    backward: bool = False,
+    overflow: bool = True,
+    engine: str = "auto",
+    losses: Losses | None = None,
 ) -> Machine:
-    """A machine at the start of the program, these arguments in its memory. Raises InputError."""
+    """A machine at the start of the program, these arguments in its memory. `losses`: see `argument_words`. Raises InputError."""
     machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
-    machine.load(0, _argument_words(compiled, values))
+    machine.load(0, _argument_words(compiled, values, losses))
     return machine
 
 
-def argument_words(compiled: Compiled, values: list[Any]) -> list[int]:
-    """The words of all arguments, one argument after the other. Raises InputError at the parameter."""
-    words = _argument_words(compiled, values)
+def argument_words(compiled: Compiled, values: list[Any], losses: Losses | None = None) -> list[int]:
+    """The words of all arguments, one argument after the other. Raises InputError at the parameter.
+
+    Numbers that lose most of their bits are reported, as `Options.precision` says; with `losses` they are noted there.
+    """
+    words = _argument_words(compiled, values, losses)
     return [*words] if isinstance(words, list) else words.tolist()
 
 
-def _argument_words(compiled: Compiled, values: list[Any]) -> list[int] | NDArray[np.uint64]:
+def _argument_words(
+    compiled: Compiled, values: list[Any], losses: Losses | None = None
+) -> list[int] | NDArray[np.uint64]:
     """The same, not to be changed; an array where an argument is one. Those of one call are made once: see `Arguments`."""
     # A derived program has the arguments of its function.
     of, w = compiled.lowered.arguments, compiled.format
@@ -86,17 +98,25 @@ def _argument_words(compiled: Compiled, values: list[Any]) -> list[int] | NDArra
         return made[1]
     words: list[int] = []
     parts: list[Any] = []
+    # Of one call they are reported once.
+    noted = losses
+    if noted is None and compiled.options.precision != "ignore":
+        noted = None if isinstance(values, Arguments) and values.reported else Losses()
     for argument, value in zip(of, values, strict=True):
         t = argument.type
         try:
             if type(t) is ArrayType:
-                parts += (words, word_array(t, value, w, argument.name))
+                parts += (words, word_array(t, value, w, argument.name, noted))
                 words = []
             else:
-                words += to_words(t, value, w, argument.name)
+                words += to_words(t, value, w, argument.name, noted)
         except InputError as error:
             raise InputError(located(error.diagnostics[0], compiled.function, argument.name)) from None
     found = words if not parts else np.concatenate([np.array(part, dtype=np.uint64) for part in (*parts, words)])
+    if isinstance(values, Arguments):
+        values.reported = True
+    if losses is None and noted:
+        noted.report(compiled)
     if made is None and isinstance(values, Arguments):
         values.made = of, found
     return found

@@ -27,7 +27,7 @@ from retrograd.values.marshal import to_words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrograd.compiler.compiled import Compiled
+    from retrograd.compiler.compiled import Compiled, Precision
     from retrograd.compiler.lower import Argument
 
 
@@ -69,19 +69,20 @@ def learn_by_consistency(
     tolerance: float = 1e-6,
     engine: str = "auto",
     format: Format | str | None = None,
+    precision: Precision | None = None,
 ) -> Consistency:
     """Run f forward, replace its results by `outputs`, run backward, replace the inputs by `args`; `steps` times.
 
     `args`: the initial arguments, in order or by name. `outputs`: name -> target. `parameters`: the names of the learnt arguments,
     which keep their values from round to round. All other arguments, the outputs too, are inputs, and begin every round
     as in `args`. It ends before `steps` where the parameters repeat those of an earlier round, or where
-    `callback(round, arguments after the forward run)` is true. Rounds begin with 0. Words are exact. `engine`, `format`: see `run`.
+    `callback(round, arguments after the forward run)` is true. Rounds begin with 0. Words are exact. `engine`, `format`, `precision`: see `run`.
 
     Trap: a function that leaves its inputs unchanged gives the same parameters in each round, and learns nothing. A
     target from which the function cannot run backward, such as to the logarithm of a negative number, is a ProgramTrap with the
     round in its note. Raises InputError naming the argument, CompileError, ProgramTrap.
     """
-    request = request_of(f, engine=engine, format=format)
+    request = request_of(f, engine=engine, format=format, precision=precision)
     function = request.function
     values = request.values((), dict(args)) if isinstance(args, Mapping) else request.values(tuple(args), {})
     compiled = request.compiled(values)

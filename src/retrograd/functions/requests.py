@@ -10,15 +10,16 @@ arguments.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
-from retrograd.compiler.compiled import Compiled, Options
+from retrograd.compiler.compiled import Compiled, Options, Precision
 from retrograd.functions.compilation import Compilable
 from retrograd.functions.execution import Finished, finished, load, machine_of, read
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 from retrograd.values.binding import bind
+from retrograd.values.precision import Losses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +44,18 @@ class RunSettings:
 class Request(RunSettings):
     """How a reversible function is compiled and run; its arguments follow with each run.
 
-    `backward`: run the inverse. `format`, `options`: how the function is compiled; None stands for the function's own.
+    `backward`: run the inverse. `format`, `options`: how the function is compiled; None stands for the function's own. `precision`: that of
+    the options, if it is another one.
     """
 
     function: Compilable
     format: Format | str | None = None
     options: Options | None = None
+    precision: InitVar[Precision | None] = None
+
+    def __post_init__(self, precision: Precision | None) -> None:
+        if precision is not None:
+            object.__setattr__(self, "options", replace(self.options or self.function.options, precision=precision))
 
     def values(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters. Raises InputError."""
@@ -58,9 +65,9 @@ class Request(RunSettings):
         """The program for arguments of these types. Raises CompileError, InputError."""
         return self.function.compiled_for(self.function.types_of(values), self.format, self.options)
 
-    def machine(self, compiled: Compiled, values: list[Any]) -> Machine:
-        """A machine of the engine at the start of the program, the arguments loaded. Raises InputError."""
-        return load(compiled, values, backward=self.backward, overflow=self.overflow, engine=self.engine)
+    def machine(self, compiled: Compiled, values: list[Any], losses: Losses | None = None) -> Machine:
+        """A machine of the engine at the start of the program, the arguments loaded. `losses`: see `argument_words`. Raises InputError."""
+        return load(compiled, values, backward=self.backward, overflow=self.overflow, engine=self.engine, losses=losses)
 
     def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """All arguments after the run, by position and by name. Raises as `run`."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import TYPE_CHECKING, Any, overload
 
-from retrograd.compiler.compiled import Options
+from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.annotations import signature_of
 from retrograd.compiler.frontends.python.adjoints import need_adjoint
 from retrograd.compiler.language.intrinsics import Intrinsic
@@ -197,6 +197,7 @@ def reversible(
     erase: bool | frozenset[str] = False,
     stack: int = 1 << 16,
     memory: int = 0,
+    precision: Precision = "warn",
 ) -> Callable[[Callable[..., Any]], Reversible]: ...
 
 
@@ -209,12 +210,14 @@ def reversible(
     erase: bool | frozenset[str] = False,
     stack: int = 1 << 16,
     memory: int = 0,
+    precision: Precision = "warn",
 ) -> Reversible | Callable[[Callable[..., Any]], Reversible]:
     """Read a function as reversible source: it is checked and compiled when first called, never executed by Python.
 
-    `format`: of its numbers, as rg.Format(64, 48) or "Q16.48"; `level`, `erase`, `stack`, `memory`: see `Options`.
+    `format`: of its numbers, as rg.Format(64, 48) or "Q16.48"; `level`, `erase`, `stack`, `memory`,
+    `precision`: see `Options`.
     """
-    options = Options(level, erase, stack, memory=memory)
+    options = Options(level, erase, stack, memory=memory, precision=precision)
     if fn is not None:
         return Reversible(fn, format, options)
     return lambda f: Reversible(f, format, options)
@@ -248,17 +251,21 @@ def run(
     max_steps: int | None = None,
     format: Format | str | None = None,
     options: Options | None = None,
+    precision: Precision | None = None,
     overflow: bool = True,
     **keywords: Any,
 ) -> Result:
     """Run a reversible function on a machine, from `start` to `finish` or, backward, from `finish` to `start`.
 
-    `engine`: the engine that runs it (`retrograd.functions.execution.ENGINES`); all give the same bits. Raises CompileError for a
+    `engine`: the engine that runs it (`retrograd.functions.execution.ENGINES`); all give the same bits. `precision`: "warn" gives one
+    PrecisionWarning if numbers of the arguments lose more than half of their bits in the format or become 0, "error" refuses them
+    (RG0607), "ignore" rounds them; None stands for the function's own. Raises CompileError for a
     function that cannot be compiled, InputError for arguments that do not fit it and for an unknown engine, ProgramTrap for a
     trap and for more than `max_steps` instructions.
     """
     request = request_of(
-        function, backward=backward, engine=engine, format=format, options=options, max_steps=max_steps, overflow=overflow
+        function, backward=backward, engine=engine, format=format, options=options, precision=precision, max_steps=max_steps,
+        overflow=overflow,
     )  # fmt: skip
     return request.run(args, keywords)
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.batch.arguments import Axes, Batch, stacked_values
+from retrograd.compiler.compiled import Precision
 from retrograd.differentiation.arguments import from_words, need_scale, shaped, sizes
 from retrograd.differentiation.gradient_requests import by_choice, choose, need_loss
 from retrograd.differentiation.parts import loss_part
@@ -28,6 +29,7 @@ from retrograd.isa.microarchitecture.lanes import MAX_LANES
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.results import ResultArray
 from retrograd.simulator.stores import limit_of
+from retrograd.values.precision import Losses
 
 if TYPE_CHECKING:
     from retrograd.hdl.bus.device import BatchRun, CoprocessorDriver, DeviceRun
@@ -70,6 +72,7 @@ def run_batch_on_hardware(
     in_axes: Axes = 0,
     lanes: int | None = None,
     format: Format | str | None = None,
+    precision: Precision | None = None,
     loss: int | str | None = None,
     scale: int = 0,
     device: CoprocessorDriver | None = None,
@@ -80,7 +83,7 @@ def run_batch_on_hardware(
     """Run the function on each element of a batch, `lanes` elements at a time; with a loss, back again for the gradients.
 
     `lanes`: data paths of the simulated core, by default one for each element, at most 8. `in_axes`: see `run_batch`. `max_steps`: for
-    each element. `device`, `verilator`, `format`, `loss`, `scale`: see `run_on_hardware`. Raises CompileError; InputError,
+    each element. `device`, `verilator`, `format`, `precision`, `loss`, `scale`: see `run_on_hardware`. Raises CompileError; InputError,
     RG1009 for a number of lanes that no core has; UnfinishedRun, which is a BusError, naming the element that traps or takes more than `max_steps` instructions.
     """
     from retrograd.hdl.bus.device import need_steps
@@ -90,7 +93,9 @@ def run_batch_on_hardware(
         said = f"the number of lanes is {lanes!r:.40}, and not an integer from 1 to {MAX_LANES}"
         raise InputError(Diagnostic("RG1009", said, hint=hint))
     limit = need_steps(limit_of(max_steps))
-    request = request_of(f, format=device.format if device is not None and format is None else format)
+    request = request_of(
+        f, format=device.format if device is not None and format is None else format, precision=precision
+    )
     if loss is not None:
         # With tests where active variables are freed, so that their cotangents are dropped.
         options = replace(request.options or request.function.options, cotangents=True)
@@ -102,7 +107,9 @@ def run_batch_on_hardware(
         part = loss_part(f, loss)
         wanted = choose(f, compiled.arguments, None, part.position)
         scale, seed = need_scale(scale, w), need_loss(f, part, compiled.arguments).address
-    rows = [argument_words(compiled, batch.element(i)) for i in range(batch.length)]
+    losses = Losses()
+    rows = [argument_words(compiled, batch.element(i), losses) for i in range(batch.length)]
+    losses.report(compiled)
     if not rows:
         raise InputError(Diagnostic("RG1009", "the batch has no element", hint="Give arrays of at least one element."))
     if device is not None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retrograd.compiler.compiled import Precision
 from retrograd.differentiation.arguments import from_words, need_scale, shaped, sizes
 from retrograd.differentiation.gradient_requests import by_choice, choose, need_loss
 from retrograd.differentiation.parts import loss_part
@@ -27,6 +28,7 @@ from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.simulator.stores import limit_of
 from retrograd.values.marshal import from_words as values_of
+from retrograd.values.precision import Losses
 
 if TYPE_CHECKING:
     from retrograd.hdl.bus.device import CoprocessorDriver, DeviceRun
@@ -68,6 +70,7 @@ def run_on_hardware(
     f: Reversible | Inverse,
     *args: Any,
     format: Format | str | None = None,
+    precision: Precision | None = None,
     loss: int | str | None = None,
     scale: int = 0,
     device: CoprocessorDriver | None = None,
@@ -82,7 +85,7 @@ def run_on_hardware(
     """Run the function on a co-processor; with a loss, back again for the gradients of all arguments that have some.
 
     `device`: the co-processor; None simulates it, by Verilator with its libraries in the folder `verilator`, else by Amaranth, which needs
-    no installation and takes seconds to begin. `format`: see `run`; None stands for the device's, if there is one. `vcd`: a file for
+    no installation and takes seconds to begin. `format`, `precision`: see `run`; None stands for the device's, if there is one. `vcd`: a file for
     its waveforms. `max_steps`: None is no limit. `core`: "small" or "fast", of a simulated one. `erasure`: count the bits of state that each
     cycle overwrites; `activity`: count how often gates switch, for `rg.energy(activity=)`. Each is a simulator of its own. Raises CompileError; InputError,
     RG1009 for `erasure` or `activity` with another simulator or a device;
@@ -103,7 +106,9 @@ def run_on_hardware(
     if core == LANES:
         raise InputError(Diagnostic("RG1125", "the core lanes executes batches", hint="Call run_batch_on_hardware."))
     core_units(core)
-    request = request_of(f, format=device.format if device is not None and format is None else format)
+    request = request_of(
+        f, format=device.format if device is not None and format is None else format, precision=precision
+    )
     backward = request.backward
     values = request.values(args, keywords)
     if loss is not None:
@@ -173,6 +178,7 @@ def state_entropies(
     rows: Iterable[Sequence[Any]],
     *,
     format: Format | str | None = None,
+    precision: Precision | None = None,
     max_steps: int = 100_000,
 ) -> list[float]:
     """The entropy of the core's whole state, in bits, before each cycle and after the last, where all rows of arguments are equally likely.
@@ -186,12 +192,14 @@ def state_entropies(
     from retrograd.hdl.simulation.runs import orders_for, parameters_for
     from retrograd.hdl.simulation.state_erasure import ErasureMeter
 
-    request = request_of(f, format=format)
+    request = request_of(f, format=format, precision=precision)
     values = [request.values(tuple(row), {}) for row in rows]
     if not values:
         return []
     compiled = request.compiled(values[0])
-    words = [dict(enumerate(argument_words(compiled, row))) for row in values]
+    losses = Losses()
+    words = [dict(enumerate(argument_words(compiled, row, losses))) for row in values]
+    losses.report(compiled)
     runs = [orders_for(compiled.program, memory=w, backward=request.backward, steps=max_steps) for w in words]
     return ErasureMeter(Core(parameters_for(compiled.program))).state_entropies(runs)
 

@@ -29,6 +29,7 @@ from retrograd.information.errors import refuse
 from retrograd.isa.words import Format
 from retrograd.values.binding import bind
 from retrograd.values.marshal import from_words
+from retrograd.values.precision import Losses
 
 Distribution: TypeAlias = "Mapping[Any, Any] | Sequence[Any] | str | Callable[[np.random.Generator], Any]"
 
@@ -100,6 +101,7 @@ class _Rows:
             raise refuse("RG1601", "the distribution is empty")
         types: tuple[Type, ...] | None = None
         rows = []
+        losses = Losses()
         for given in inputs:
             args = given if isinstance(given, tuple) else (given,)
             values = bind(self.request.function, args, {}, self.request.format)
@@ -109,7 +111,8 @@ class _Rows:
             elif found != types:
                 hint = "Arrays have one size, and static arguments one value, in all inputs."
                 raise refuse("RG1601", f"the input {given!r:.60} has other types than the first", hint)
-            rows.append(tuple(argument_words(compiled, values)))
+            rows.append(tuple(argument_words(compiled, values, losses)))
+        losses.report(compiled)
         return WordRows(compiled, rows, probabilities)
 
 
@@ -138,7 +141,7 @@ def _independent(request: Request, given: Mapping[str, Any], samples: int, rng: 
             raise refuse("RG1601", f"`{p.name}` has no values")
         first.append(pools[p.name][0])
     compiled = request.compiled(first)
-    types = request.function.types_of(first)
+    types, losses = request.function.types_of(first), Losses()
 
     def chooser(i: int) -> Callable[[int], Sequence[int]]:
         """The words of value k of argument i."""
@@ -150,7 +153,7 @@ def _independent(request: Request, given: Mapping[str, Any], samples: int, rng: 
             values = [*first[:i], value, *first[i + 1 :]]
             if request.function.types_of(values) != types:
                 raise refuse("RG1601", f"`{argument.name}`: {value!r:.60} has another type than the first value")
-            return argument_words(compiled, values)[argument.address : argument.address + argument.type.size]
+            return argument_words(compiled, values, losses)[argument.address : argument.address + argument.type.size]
 
         return words
 
@@ -169,10 +172,19 @@ def _independent(request: Request, given: Mapping[str, Any], samples: int, rng: 
 
     if inputs <= MOST_INPUTS:
         rows = [row(numbers) for numbers in itertools.product(*(range(number) for number, _ in choices))]
+        _reported(losses, compiled)
         return WordRows(compiled, rows, np.full(inputs, 1 / inputs))
     drawn = [rng.integers(0, number - 1, samples, np.uint64, endpoint=True).tolist() for number, _ in choices]
     bits = math.fsum(math.log2(number) for number, _ in choices)
-    return WordRows(compiled, [row(numbers) for numbers in zip(*drawn, strict=True)], None, bits)
+    rows = [row(numbers) for numbers in zip(*drawn, strict=True)]
+    _reported(losses, compiled)
+    return WordRows(compiled, rows, None, bits)
+
+
+def _reported(losses: Losses, compiled: Compiled) -> None:
+    """Report the losses; the first value of an argument became a word with each value of the others."""
+    losses[:] = dict.fromkeys(losses)
+    losses.report(compiled)
 
 
 def _length(name: str, pool: Sequence[Any]) -> int:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.compiler.compiled import Options
+from retrograd.compiler.compiled import Options, Precision
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.information import estimators
@@ -46,6 +46,7 @@ def entropy(
     temperature: float | str = 300.0,
     format: Format | str | None = None,
     options: Options | None = None,
+    precision: Precision | None = None,
     max_steps: int | None = None,
 ) -> EntropyReport:
     """H(erased | kept), in bits, beside the bits counted: of each erasure, each line, each function, and the whole.
@@ -76,7 +77,7 @@ def entropy(
         request: Request = replace(f.request, format=f.compiled.format)
         name = request.function.__name__
     else:
-        request = replace(request_of(f, format=format, options=options), max_steps=max_steps)
+        request = replace(request_of(f, format=format, options=options, precision=precision), max_steps=max_steps)
         name = f"~{request.function.__name__}" if request.backward else request.function.__name__
     given = word_rows(request, distribution, samples, seed)
     found = _observed(f, request, given, traps)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from retrograd.compiler.compiled import Precision
 from retrograd.compiler.frontends.constants import SourceConstant
 from retrograd.compiler.ir.opcode_facts import is_rounded
 from retrograd.compiler.ir.statements import Kind, Region
@@ -142,6 +143,7 @@ def error_bound(
     *args: Any,
     loss: int | str = 0,
     format: Format | str | None = None,
+    precision: Precision | None = None,
     max_steps: int | None = None,
     **keywords: Any,
 ) -> ErrorBound:
@@ -155,7 +157,7 @@ def error_bound(
 
         >>> rg.error_bound(norm, 0.0, [3.0, 4.0], loss="out").bound
     """
-    requested = GradientRequest(f, None, loss, "auto", "reference", format)
+    requested = GradientRequest(f, None, loss, "auto", "reference", format, precision=precision)
     run = replace(
         requested.run, options=replace(requested.run.options or requested.run.function.options, recorded=True)
     )

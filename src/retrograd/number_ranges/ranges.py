@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.frontends.constants import SourceConstant
 from retrograd.differentiation.gradients import LossFunction
 from retrograd.functions.execution import ProgramTrap, execute
@@ -26,6 +26,7 @@ from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, api_boundary
 from retrograd.isa.words import WIDTHS, Format, format_of
 from retrograd.number_ranges.meter import Extent, Measured, Meter
+from retrograd.values.precision import Losses
 
 #: fractions of 64 bits that are tried where a run overflows, the finest first
 _COARSER = (48, 40, 32, 24, 16, 8, 0)
@@ -170,13 +171,14 @@ def ranges(
     runs: int = 100,
     seed: int = 0,
     format: Format | str | None = None,
+    precision: Precision | None = None,
     max_steps: int | None = None,
     **keywords: Any,
 ) -> Ranges:
     """The least and greatest magnitude of every fixed-point variable of f, over the inputs given or drawn.
 
     `f`: a reversible function or its inverse; a result of `rg.grad` or `rg.value_and_grad`, whose cotangents are measured, too.
-    `sampler(rng)`: draws a tuple of arguments, `runs` times from the generator of a seed. `format`: that of the runs. Where a run
+    `sampler(rng)`: draws a tuple of arguments, `runs` times from the generator of a seed. `format`: that of the runs; `precision`: see `rg.run`. Where a run
     overflows, all runs are made again in a coarser format of 64 bits; `Ranges.format` is the format in which the runs ended.
     Trap: inputs that were not measured may have other ranges. A run is made on the reference machine, at about 10⁵ steps a second.
     Raises CompileError, InputError, ProgramTrap where a run traps in all formats, or by another fault than an overflow.
@@ -197,7 +199,9 @@ def ranges(
     own = request.function.format_for(first)
     for w in (own, *(Format(64, frac) for frac in _COARSER if 64 - frac > own.width - own.frac)):
         try:
-            return _measured(f, replace(request, format=w, engine="reference"), inputs, w, max_steps)
+            return _measured(
+                f, replace(request, format=w, engine="reference", precision=precision), inputs, w, max_steps
+            )
         except (ProgramTrap, InputError) as error:
             if error.code not in _OVERFLOWS or w.frac == 0:
                 raise
@@ -219,17 +223,21 @@ def _measured(
     # The key keeps the compiled function, so that no other one has its identity.
     meters: dict[int, tuple[Compiled, Meter]] = {}
     values: list[Any] = []
+    losses = Losses()
     for args, keywords in inputs:
         zeros = f.zeros if isinstance(f, LossFunction) else {}
         values = request.values(args, {**keywords, **zeros})
         way_back = f.requested.way_back(request, values) if isinstance(f, LossFunction) else None
         compiled = request.compiled(values) if way_back is None else way_back.compiled
-        machine = request.machine(compiled, values)
+        machine = request.machine(compiled, values, losses)
         _, meter = meters.setdefault(id(compiled), (compiled, Meter(compiled.program)))
         execute(compiled, machine, most, meter.observer(machine))
         if way_back is not None:
             way_back.begin(machine)
             execute(compiled, machine, most, meter.observer(machine))
+    for compiled, _ in meters.values():
+        losses.report(compiled)
+        losses.clear()
     found = [meter for _, meter in meters.values()]
     measured = _joined([m.values for m in found], w), _joined([m.cotangents for m in found], w)
     logarithm = max((m.logarithms.greatest for m in found), default=0) * 2.0**-w.frac

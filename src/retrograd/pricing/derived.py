@@ -175,8 +175,9 @@ def _batch(f: Mapped, args: tuple[Any, ...], keywords: dict[str, Any], how: Ener
             f"`{f.__name__}` is a batch: `timeline` is for single runs",
             "look at one element: rg.energy of what is mapped",
         )
-    if f.engine != "auto" or f.format is not None:
+    if f.engine != "auto" or f.format is not None or f.precision is not None:
         how = how._replace(
+            precision=f.precision if how.precision is None else how.precision,
             engine=f.engine if how.engine == "auto" else how.engine,
             format=f.format if how.format is None else how.format,
         )

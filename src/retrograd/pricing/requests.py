@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from retrograd.compiler.compiled import Options
+from retrograd.compiler.compiled import Options, Precision
 from retrograd.functions.requests import Request
 from retrograd.isa.words import Format
 from retrograd.simulator.energy.context import Figures, PricingContext, Quantity, pricing_context
@@ -30,6 +30,7 @@ class EnergyRequest(NamedTuple):
     options: Options | None
     baseline: bool
     timeline: bool
+    precision: Precision | None = None
 
     def context(self, w: Format) -> PricingContext:
         """The pricing context in this format."""
@@ -41,4 +42,6 @@ class EnergyRequest(NamedTuple):
         engine = own.engine if self.engine == "auto" else self.engine
         format = own.format if self.format is None else self.format
         options = own.options if self.options is None else self.options
-        return replace(own, engine=engine, format=format, options=options, max_steps=self.max_steps)
+        return replace(
+            own, engine=engine, format=format, options=options, max_steps=self.max_steps, precision=self.precision
+        )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from retrograd.compiler.compiled import Compiled, Options
+from retrograd.compiler.compiled import Compiled, Options, Precision
 from retrograd.functions.execution import execute
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
@@ -54,6 +54,7 @@ def energy(
     max_steps: int | None = None,
     format: Format | str | None = None,
     options: Options | None = None,
+    precision: Precision | None = None,
     baseline: bool = True,
     timeline: bool = False,
     **keywords: Any,
@@ -74,6 +75,7 @@ def energy(
     max_steps: int | None = None,
     format: Format | str | None = None,
     options: Options | None = None,
+    precision: Precision | None = None,
     baseline: bool = True,
     timeline: bool = False,
     **keywords: Any,
@@ -87,7 +89,7 @@ def energy(
     open, {"resistance": "10 kohm"}. `gates`: a file of gate counts; by default the counts of the hardware in this format.
     `activity`: how often gates switched in a run of this program, in place of the activity that the model assumes: a file of `retrograd hdl run
     --activity`, or the `activity` of `run_on_hardware`.
-    `engine`, `format`, `options`, `max_steps`: as for `rg.run`. `baseline`: run the same source in erase mode, too; not for gradients,
+    `engine`, `format`, `options`, `precision`, `max_steps`: as for `rg.run`. `baseline`: run the same source in erase mode, too; not for gradients,
     because erased values have no way back. `timeline`: record bits toggled, live and erased after each step; not for batches.
     A netlist (`rg.netlist(f)`, its `circuit` or its `irreversible` netlist) takes `tech`, `temperature`, `frequency` and `figures`, and
     `garbage`: "erased", or "left" where its erasure is not to be priced.
@@ -96,7 +98,19 @@ def energy(
         >>> print(rg.energy(f, 0.0, 3.0, tech="cmos45", engine="threaded", format="Q16.16"))
     """
     how = EnergyRequest(
-        tech, temperature, frequency, figures, gates, activity, engine, max_steps, format, options, baseline, timeline
+        tech,
+        temperature,
+        frequency,
+        figures,
+        gates,
+        activity,
+        engine,
+        max_steps,
+        format,
+        options,
+        baseline,
+        timeline,
+        precision,
     )
     if not isinstance(f, Reversible | Inverse):
         # Loaded for netlists, gradients and batches only: they import the hardware, the differentiation and the batch engines.

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
-from retrograd.compiler.compiled import Compiled
+from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.distribution.tasks import Distribution, distribute
 from retrograd.functions.execution import ProgramTrap, argument_words, execute, load
 from retrograd.functions.reversible import Inverse, Reversible
@@ -36,6 +36,7 @@ from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Stop, Trap
 from retrograd.simulator.stores import limit_of
 from retrograd.values.binding import bind, types_of
+from retrograd.values.precision import Losses
 from retrograd.version import __version__
 
 Function = Reversible | Inverse
@@ -126,6 +127,7 @@ def energy_sweep(
     frequencies: Sequence[Quantity | None] = (None,),
     figures: Figures | None = None,
     gates: str | Path | Gates | None = None,
+    precision: Precision | None = None,
     executor: Any = None,
     store: str | Path | None = None,
     progress: bool | None = None,
@@ -149,7 +151,9 @@ def energy_sweep(
         _refuse(f"traps = {traps!r:.40}", '"raise" or "return"')
     over = Distribution(executor)
     max_steps = limit_of(max_steps)
-    runs = list(_runs(_named(f), arguments, formats, _points(techs, temperatures, frequencies, figures, gates)))
+    runs = list(
+        _runs(_named(f), arguments, formats, _points(techs, temperatures, frequencies, figures, gates), precision)
+    )
     outside = [place.outside for run in runs for place in run.points]
     if any(outside) and (traps == "raise" or all(outside)):
         raise next(error for error in outside if error is not None)
@@ -247,6 +251,7 @@ def _runs(
     arguments: Iterable[Sequence[Any] | Mapping[str, Any]],
     formats: Sequence[Format | str | None],
     points: Sequence[_Point],
+    precision: Precision | None,
 ) -> Iterator[_Run]:
     """The runs, compiled, with their initial words. Raises the errors of all runs before any of them starts."""
     if isinstance(formats, str | Format) or not isinstance(formats, Iterable):
@@ -255,6 +260,7 @@ def _runs(
     widths = [None if one is None else format_of(one) for one in formats]
     by_format: dict[Format, tuple[_Place, ...]] = {}
     hashes: dict[Any, str] = {}
+    losses: dict[Format, tuple[Losses, Compiled]] = {}
 
     def hashed(what: Any, text: Callable[[Any], str]) -> str:
         """The hash of an object that many rows share, taken once; the runs keep `what` alive."""
@@ -273,8 +279,10 @@ def _runs(
                 words: tuple[tuple[int, tuple[int, ...]], ...] = ()
                 try:
                     values = bind(function, args, keywords)
-                    compiled = function.compiled_for(types_of(function, values), wanted)
-                    words = ((0, tuple(argument_words(compiled, values))),)
+                    options = None if precision is None else replace(function.options, precision=precision)
+                    compiled = function.compiled_for(types_of(function, values), wanted, options)
+                    noted, _ = losses.setdefault(w, (Losses(), compiled))
+                    words = ((0, tuple(argument_words(compiled, values, noted))),)
                 except (CompileError, InputError) as error:
                     if error.code not in NO_WORD:
                         raise _numbered(error, number, len(given)) from None
@@ -285,6 +293,8 @@ def _runs(
                 run = hashlib.sha256(begins.encode()).hexdigest()
                 keys = tuple(_key(run, hashed(place.context, _text)) for place in by_format[w])
                 yield _Run(*head, compiled, backward, values, words, by_format[w], keys)
+    for noted, compiled in losses.values():
+        noted.report(compiled)
 
 
 def _numbered(error: RetrogradError, number: int, count: int) -> RetrogradError:

@@ -51,6 +51,8 @@ class Arguments(list[Any]):
 
     #: the arguments that the words were made for, in the form of the compiler, and the words
     made: tuple[Any, list[int] | NDArray[np.uint64]] | None = None
+    #: whether numbers that lose most of their bits have been reported
+    reported = False
 
 
 def refuse_argument(

@@ -34,26 +34,27 @@ from retrograd.values.binding import described, refuse_argument
 from retrograd.values.complex_arrays import complex_array, parts_of
 from retrograd.values.exact import real_of, word_of
 from retrograd.values.numbers import fixed, lognum
+from retrograd.values.precision import Losses
 from retrograd.values.trees import fields_of
 
 # ---------------------------------------------------------------------- values to words
 
 
-def to_words(t: Type, value: Any, w: Format, name: str) -> list[int]:
+def to_words(t: Type, value: Any, w: Format, name: str, losses: Losses | None = None) -> list[int]:
     """The words of a value: the words that it keeps, or else the nearest words.
 
-    to_words(t, from_words(t, words, w), w, name) == words, bit for bit.
+    to_words(t, from_words(t, words, w), w, name) == words, bit for bit. `losses`: notes the numbers that lose most of their bits.
     Raises InputError RG0601, RG0602, RG0411 naming the argument and the element.
     """
     if isinstance(t, ScalarType):
-        word = _word(t.kind, value, w)
+        word = _word(t.kind, value, w, name, losses)
         if word is not None:
             return [word]
-    words: list[int] = word_array(t, value, w, name).tolist()
+    words: list[int] = word_array(t, value, w, name, losses).tolist()
     return words
 
 
-def _word(kind: Kind, value: Any, w: Format) -> int | None:
+def _word(kind: Kind, value: Any, w: Format, name: str, losses: Losses | None) -> int | None:
     """The word of a number, without NumPy; None for a number of another type, or that does not fit."""
     match kind, value:
         case Kind.FIXED | Kind.LOGNUM, float():
@@ -67,6 +68,8 @@ def _word(kind: Kind, value: Any, w: Format) -> int | None:
             if not math.isfinite(scaled):
                 return None
             integer = round(scaled)
+            if losses is not None and -w.few < integer < w.few and integer != scaled:
+                losses.number(name, float(value), w)
         case Kind.BOOL, bool():
             return int(value)
         case Kind.FIXED, int() if not isinstance(value, bool):
@@ -89,10 +92,10 @@ def _lognum_word(value: float, w: Format) -> int | None:
     return log & (w.sign - 1) | (w.sign if value < 0 else 0)
 
 
-def word_array(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
+def word_array(t: Type, value: Any, w: Format, name: str, losses: Losses | None = None) -> NDArray[np.uint64]:
     """`to_words` as an array."""
     try:
-        return _to_words(t, value, w, name)
+        return _to_words(t, value, w, name, losses)
     except InputError as error:
         d = error.diagnostics[0]
         if d.message.startswith("`"):
@@ -100,35 +103,37 @@ def word_array(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
         raise InputError(Diagnostic(d.code, f"`{name}`: {d.message}", hint=d.hint)) from None
 
 
-def _to_words(t: Type, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
+def _to_words(t: Type, value: Any, w: Format, name: str, losses: Losses | None) -> NDArray[np.uint64]:
     match t:
         case ScalarType(kind):
-            return _array_words(kind, _of_shape(_numbers(kind, value), (), name), w)
+            return _array_words(kind, _of_shape(_numbers(kind, value), (), name), w, name, losses)
         case ArrayType(ScalarType(kind), shape):
-            return _array_words(kind, _of_shape(_numbers(kind, value), shape, name), w)
+            return _array_words(kind, _of_shape(_numbers(kind, value), shape, name), w, name, losses)
         case ArrayType(StructType() as element, shape):
             refuse_masked(value)
             if is_complex(element) and (parts := _complex_parts(value)) is not None:
-                columns = [_array_words(Kind.FIXED, _of_shape(part, shape, name), w) for part in parts]
+                columns = [_array_words(Kind.FIXED, _of_shape(part, shape, name), w, name, losses) for part in parts]
                 return np.stack(columns, axis=-1).ravel()
             items = _of_shape(np.asarray(value, dtype=object), shape, name)
-            return _joined([word_array(element, item, w, name) for item in items.ravel()])
+            return _joined([word_array(element, item, w, name, losses) for item in items.ravel()])
         case FormType():
-            return _form_words(t, value, w, name)
+            return _form_words(t, value, w, name, losses)
         case StructType(cls, fields):
             if is_complex(t) and (numbers := _parts_of_number(value)) is not None:
                 pairs = zip(numbers, fields, strict=True)
-                words = [to_words(FIXED, part, w, part_name(name, t, field))[0] for part, (field, _) in pairs]
+                words = [to_words(FIXED, part, w, part_name(name, t, field), losses)[0] for part, (field, _) in pairs]
                 return np.array(words, dtype=np.uint64)
             held = vars(value) if isinstance(value, cls) else fields_of(t, value)
             if held is None:
                 refuse_argument(f"`{name}` takes a {cls.__name__}, not {described(value)}")
-            return _joined([word_array(inner, held[field], w, part_name(name, t, field)) for field, inner in fields])
+            return _joined(
+                [word_array(inner, held[field], w, part_name(name, t, field), losses) for field, inner in fields]
+            )
         case StackType(element, capacity):
             out = np.zeros(1 + capacity, dtype=np.uint64)
             out[0] = len(value)
             if len(value):
-                out[1 : 1 + len(value)] = _array_words(element.kind, _numbers(element.kind, value), w)
+                out[1 : 1 + len(value)] = _array_words(element.kind, _numbers(element.kind, value), w, name, losses)
             return out
         case StaticType():
             return np.zeros(0, dtype=np.uint64)
@@ -165,12 +170,12 @@ def _complex_parts(value: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
     return None
 
 
-def _form_words(t: FormType, value: Any, w: Format, name: str) -> NDArray[np.uint64]:
+def _form_words(t: FormType, value: Any, w: Format, name: str, losses: Losses | None) -> NDArray[np.uint64]:
     if isinstance(value, Unfilled):
         return np.zeros(t.size, dtype=np.uint64)
     found = t.structure.encoded(value, name)
     parts = zip((Kind.FIXED, Kind.INT), (found.numbers, found.integers), strict=True)
-    return _joined([_array_words(kind, _numbers(kind, part), w) for kind, part in parts if part])
+    return _joined([_array_words(kind, _numbers(kind, part), w, name, losses) for kind, part in parts if part])
 
 
 def _numbers(kind: Kind, value: Any) -> NDArray[Any]:
@@ -198,12 +203,18 @@ def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
 
 
-def _array_words(kind: Kind, array: np.ndarray[Any, Any], w: Format) -> NDArray[np.uint64]:
+def _array_words(
+    kind: Kind, array: np.ndarray[Any, Any], w: Format, name: str, losses: Losses | None
+) -> NDArray[np.uint64]:
     if kind in (Kind.FIXED, Kind.LOGNUM) and array.dtype.kind == "O":
-        words = [_word_of_object(kind, v, w, _at(array, i)) for i, v in enumerate(array.ravel().tolist())]
+        objects = enumerate(array.ravel().tolist())
+        words = [_word_of_object(kind, v, w, _at(array, i), name, losses) for i, v in objects]
         return np.array(words, dtype=np.uint64)
     if kind is Kind.FIXED:
-        return fixed.to_words(array, w).ravel()
+        found = fixed.to_words(array, w).ravel()
+        if losses is not None:
+            losses.array(name, array, w)
+        return found
     if kind is Kind.LOGNUM:
         return lognum.to_words(array, w).ravel()
     if array.dtype.kind in "iu" and _holds(array, *((0, 1) if kind is Kind.BOOL else (-w.sign, w.sign - 1))):
@@ -246,17 +257,17 @@ def _at(array: np.ndarray[Any, Any], i: int) -> str:
     return f"element {i if array.ndim == 1 else tuple(map(int, np.unravel_index(i, array.shape)))}: "
 
 
-def _word_of_object(kind: Kind, value: Any, w: Format, at: str) -> int:
+def _word_of_object(kind: Kind, value: Any, w: Format, at: str, name: str, losses: Losses | None) -> int:
     """The word of a number out of an array of objects. Raises InputError."""
     if not isinstance(value, bool | int | float | np.number) or isinstance(value, np.complexfloating):
         raise InputError(Diagnostic("RG0602", f"{at}{value!r:.40} is no number"))
     if isinstance(value, int) and (value.bit_length() > 1000 or (kind is Kind.FIXED and not -w.sign <= value < w.sign)):
         raise InputError(Diagnostic("RG0601", f"{at}{brief(value)} does not fit {w}"))
-    word = _word(kind, value, w)
+    word = _word(kind, value, w, name, losses)
     if word is None:
         # An integer fits longdouble, or is rounded as a lognum anyway.
         one = np.array(float(value) if kind is Kind.LOGNUM else value)
-        word = int(_array_words(kind, one, w)[0])
+        word = int(_array_words(kind, one, w, name, losses)[0])
     return word
 
 

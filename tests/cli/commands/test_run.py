@@ -609,6 +609,14 @@ def test_json_of_what_did_not_run(cli: Cli) -> None:
     assert [f["code"] for f in found["findings"]] == ["RG0101", "RG0108"]
 
 
+def test_precision_is_of_functions(cli: Cli) -> None:
+    """What it does to numbers is in tests/values/test_precision.py."""
+    code, _, err = cli("run", "square.rga", "--precision", "error")
+    assert (code, "RG0512]: --precision is for functions" in err) == (BAD_INPUT, True)
+    code, _, err = cli("run", "square.rga", "--precision", "loud")
+    assert (code, "`loud` is none of warn, error, ignore" in err) == (BAD_INPUT, True)
+
+
 def test_every_option_of_run_is_tried(cli: Cli) -> None:
     """A new option without a test fails."""
     text = cli("run", "--help")[1]

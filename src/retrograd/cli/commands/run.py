@@ -114,6 +114,7 @@ def _run_vlad(options: argparse.Namespace) -> int:
     found = evaluations(
         file,
         format=options.format,
+        precision=options.precision,
         engine=options.engine,
         max_steps=step_limit(options),
         overflow=not options.no_overflow,

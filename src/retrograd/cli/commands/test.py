@@ -33,6 +33,7 @@ def execute(options: argparse.Namespace) -> int:
         found = evaluations(
             load_vlad(path),
             format=options.format,
+            precision=options.precision,
             engine=options.engine,
             back=True,
             max_steps=step_limit(options),

@@ -37,6 +37,7 @@ def arguments(p: Parser) -> None:
         "the first is negative",
     )  # fmt: skip
     p.add_argument("--format", metavar="Q,Q", help="formats such as Q32.32,Q16.16 (default: the function's)")
+    p.run_options("--precision")
     p.add_argument("--tech", metavar="A,B", default="landauer", help="models, see energy (default: landauer)")
     p.add_argument("--temperature", metavar="T,T", help="such as 4.2K,300K (default: the model's)")
     p.add_argument("--frequency", metavar="F,F", help="clocks, such as 1MHz,5GHz (default: the model's)")
@@ -65,6 +66,7 @@ def execute(options: argparse.Namespace) -> int:
         frequencies=_listed(options.frequency),
         figures=figures_of(options.figures),
         gates=options.gates,
+        precision=options.precision,
         executor=executor,
         store=options.store,
         progress=False if options.quiet else None,
