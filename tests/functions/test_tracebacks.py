@@ -17,6 +17,7 @@ from retrograd.isa import diagnostics
 
 import retrograd as rg
 from retrograd import fixed, reversible
+from retrograd.distribution.tasks import _need_pickle
 
 
 @reversible
@@ -152,16 +153,17 @@ def test_an_error_that_the_user_handles_stays_in_the_chain() -> None:
     assert "KeyError: 'first'" in "".join(traceback.format_exception(caught.value))
 
 
-def test_an_error_of_the_users_own_code_stays_with_its_frames() -> None:
-    class Number:
-        def __array__(self, *_: Any, **__: Any) -> Any:
-            raise ValueError("own")
+class Unsendable:
+    def __reduce__(self) -> Any:
+        raise TypeError("own")
 
+
+def test_an_error_of_the_users_own_code_stays_with_its_frames() -> None:
     with pytest.raises(rg.RetrogradError) as caught:
-        of_shapes([0.0, 0.0], Number())  # type: ignore[arg-type]
-    own = caught.value.__cause__ or caught.value.__context__
-    assert isinstance(own, ValueError)
-    assert [frame.name for frame in traceback.extract_tb(own.__traceback__)] == ["__array__"]
+        diagnostics.api_boundary(_need_pickle)(len, Unsendable())
+    own = caught.value.__context__
+    assert isinstance(own, TypeError)
+    assert [frame.name for frame in traceback.extract_tb(own.__traceback__)] == ["__reduce__"]
 
 
 def trapping() -> rg.Machine:
