@@ -432,10 +432,10 @@ class Arithmetic:
             return Constant(_PYTHON_UNARY[op](x.value))
         if complex_numbers.among((x,)):
             return self.complex.unary(op, x)
+        if op == "not":
+            return Scalar(negated(self.truth(x)))
         e = self.expression(x)
         match op:
-            case "not":
-                return Scalar(negated(self.truth(x)))
             case "+":
                 return x
             case "-" if e.kind in (INT, BOOL, FIXED):
@@ -573,6 +573,8 @@ class Arithmetic:
     def _conversion(self, kind: Kind, x: Value) -> Value:
         if isinstance(x, Constant):
             return Scalar(self.expression(x, kind))
+        if kind is BOOL:
+            return Scalar(self.truth(x))
         e = self.expression(x)
         match e.kind, kind:
             case (Kind.LOGNUM, Kind.FIXED):
@@ -583,8 +585,6 @@ class Arithmetic:
                 return Scalar(apply("ftol", LOGNUM, apply("itof", FIXED, e)))
             case (Kind.FIXED, Kind.INT):
                 raise TypeError("int() of a fixed would round toward zero; rg.floor rounds down")
-            case (_, Kind.BOOL):
-                return Scalar(self.truth(x))
             case _:
                 return Scalar(self.converted(e, kind))
 

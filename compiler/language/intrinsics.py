@@ -60,6 +60,19 @@ def hosted(name: str) -> Callable[[F], F]:
     return mark
 
 
+#: imports the module of the library's functions; the package sets it, since the compiler imports nothing of the library
+load_library: Callable[[], Any] = dict
+
+
+def library_function(host: Any) -> Any:
+    """The function of the library with the values of a function of `math`; None where it has none."""
+    name = getattr(host, "__name__", "")
+    if getattr(host, "__module__", None) != "math":
+        return None
+    library = load_library()
+    return getattr(library, name) if name in getattr(library, "__all__", ()) else None
+
+
 def host_of(name: str) -> Host:
     """The function of `math`, and of `cmath` where an operand is complex."""
     real, wide = getattr(math, name), getattr(cmath, name, None)
@@ -163,6 +176,7 @@ forget = Intrinsic(
 FOREIGN: dict[Callable[..., Any], Intrinsic] = {
     math.sqrt: sqrt, math.exp: exp, math.log: log, math.sin: sin, math.cos: cos, math.tan: tan, math.atan2: atan2,
     math.atan: atan, math.floor: floor, builtins.sum: sum,
+    np.sum: sum, np.mean: mean, np.min: min, np.max: max,
 }  # fmt: skip
 
 #: name of a function of numbers in the arithmetic → its host

@@ -19,6 +19,7 @@ from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.arguments import Arguments
 from retrograd.compiler.frontends.python.expressions.calls import CallValues
+from retrograd.compiler.frontends.python.expressions.foreign import Foreign, Held
 from retrograd.compiler.frontends.python.expressions.function_values import FunctionValues, Specialise
 from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
@@ -69,7 +70,8 @@ class FunctionLowering:
         self._specialise = specialise
         values = FunctionValues(errors, arguments, builder, specialise, self._value_of_lambda)
         indexing = Indexing(errors, expressions, builder)
-        names, operators = Names(errors, expressions, scope, function), Operators(errors, expressions)
+        foreign = Foreign(errors, expressions, scope)
+        names, operators = Names(errors, expressions, scope, function), Operators(errors, expressions, foreign)
         expressions.lowerings = {
             ast.Constant: lambda node: Constant(node.value),
             ast.Name: names.name,
@@ -84,8 +86,11 @@ class FunctionLowering:
             ast.Subscript: indexing.lower,
             ast.Lambda: self._closure,
             ast.Call: CallValues(
-                errors, expressions, builder, values, indexing, operators, function.__name__, recursive
+                errors, expressions, builder, values, indexing, operators, foreign, function.__name__, recursive
             ).lower,
+            ast.ListComp: foreign.comprehension,
+            ast.GeneratorExp: foreign.comprehension,
+            Held: lambda node: node.held,
         }
 
         expressions.tests = {ast.BoolOp: operators.truths}

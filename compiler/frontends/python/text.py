@@ -25,7 +25,7 @@ def condition(node: ast.expr, span: Span) -> Condition:
 
 
 def shortened(node: ast.AST) -> str:
-    """A piece of syntax as text of at most 50 characters; of several lines, the first."""
-    text, _, more = ast.unparse(node).partition("\n")
+    """A piece of syntax as text of at most 50 characters; of several lines, the first. A value in its place has the text `of` that syntax."""
+    text, _, more = ast.unparse(getattr(node, "of", node)).partition("\n")
     text += " …" * bool(more)
     return text if len(text) <= 50 else text[:47] + "…"

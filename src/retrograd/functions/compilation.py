@@ -7,6 +7,7 @@ A version is used again as long as the values that the function captured are the
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,12 +18,16 @@ import numpy as np
 from retrograd.compiler.compiled import Compiled, Options, compile_function, discarding_cotangents
 from retrograd.compiler.frontends.python.captures import static_key
 from retrograd.compiler.frontends.python.source import SourceFunction
+from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.types import StaticType, Type
 from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.words import Q32_32, Format, format_of
 from retrograd.values.arrays import WordArray
 from retrograd.values.binding import bind, types_from_annotations, types_of
 from retrograd.values.named import named_tuple
+
+# The library compiles functions itself, so it is imported at the first use of a function of it under another name.
+intrinsics.load_library = lambda: importlib.import_module("retrograd.library.elementary")
 
 #: combinations of types, format and options for which a function keeps compiled code; versions of each, by captured values
 _KEPT = 64

@@ -3,7 +3,7 @@ from retrograd import fixed, reversible
 
 @reversible
 def f(y: fixed, n: int):
-    if n in (1, 2, 3):
+    if n in n:
         y += 1
 
 

@@ -3,7 +3,7 @@ from retrograd import Array, fixed, reversible
 
 @reversible
 def f(y: fixed, xs: Array[fixed]):
-    y += xs.sum()
+    y += xs.std()
 
 
 f(0.0, [1.0])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
+from retrograd.compiler.frontends.python.expressions.foreign import Foreign
 from retrograd.compiler.frontends.python.expressions.function_values import FunctionValues
 from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
@@ -55,6 +56,8 @@ from retrograd.isa.diagnostics import CompileError
 
 INT, BOOL = Kind.INT, Kind.BOOL
 _REDUCTIONS = ("sum", "mean", "min", "max")
+#: functions of NumPy that are written in Python
+_OF_NUMPY = type(np.sum)
 
 
 @dataclass(eq=False)
@@ -67,6 +70,7 @@ class CallValues:
     functions: FunctionValues
     indexing: Indexing
     operators: Operators
+    foreign: Foreign
     #: the name of the function, for its regions
     owner: str
     #: whether more than one activation of the function may be live
@@ -80,6 +84,11 @@ class CallValues:
             x = self.expressions.value(node.func.value)
             if not isinstance(x, Constant):
                 return self.errors.guarded(node, self.expressions.arithmetic.conjugate, x)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in (*_REDUCTIONS, "dot"):
+            array = self.expressions.value(node.func.value)
+            found = self.foreign.method(array, node) if isinstance(array, ArrayView | Lazy) else None
+            if found is not None:
+                return found
         f = self.expressions.value(node.func)
         if isinstance(f, FunctionValue):
             return self.functions.lower(f, node)
@@ -87,7 +96,7 @@ class CallValues:
             way = f"It is computed already; write `~{f.name}` first." if isinstance(f, RoutineValue) else None
             self.errors.fail("RG0703", f"{describe(f)} cannot be called", node, way)
         callee = given = f.value
-        if isinstance(callee, BuiltinFunctionType):
+        if isinstance(callee, BuiltinFunctionType | _OF_NUMPY):
             callee = intrinsics.FOREIGN.get(callee, callee)
         if node.keywords and callee is not range and not isinstance(callee, Intrinsic) and not is_struct(callee):
             own = getattr(callee, "__name__", "")
@@ -171,7 +180,11 @@ class CallValues:
                 hint = "Make an array with `t = rg.zeros(n)`, or `rg.zeros(n, dtype=int)`."
             self.errors.fail("RG0703", f"`{shortened(node.func)}` is no function", node, hint)
         args = self._arguments(node, None)
-        if all(isinstance(v, Constant) for v in args):
+        if not all(isinstance(v, Constant) for v in args):
+            found = self.foreign.call(callee, args, node)
+            if found is not None:
+                return found
+        else:
             try:
                 return self.expressions.wrap(
                     purity.call(callee, tuple(v.value for v in args if isinstance(v, Constant)), shortened(node.func))
@@ -249,6 +262,8 @@ class CallValues:
     def _reduction(self, f: Intrinsic, node: ast.Call) -> Value:
         """`rg.sum(x)`, `rg.max(x, axis=1)`: of all elements, or along one axis."""
         name = f.__name__
+        if name in ("min", "max") and len(node.args) > 1 and not node.keywords:
+            return self.foreign.reduced(name, self._arguments(node, None), node)
         keyword = next((k for k in node.keywords if k.arg != "axis"), None)
         if keyword is not None or len(node.keywords) > 1 or len(node.args) != 1:
             shown = shortened(node.args[0]) if node.args else "x"
@@ -264,6 +279,8 @@ class CallValues:
                 assert f.host is not None
                 return Constant(self.errors.guarded(node, f.host, values, axes))
             x = self.expressions.constant_array(x.value, node)
+        if isinstance(x, StructValue) and x.type.is_tuple and x.fields and not node.keywords:
+            return self.foreign.reduced(name, [*x.fields.values()], node)
         if not isinstance(x, ArrayView | Lazy):
             way = f"{name}(x, y) compares two numbers" if name in ("min", "max") else None
             self.errors.fail("RG0703", f"rg.{name} of {describe(x)}, which is no array", node, way)

@@ -32,8 +32,6 @@ from retrograd.compiler.language.values import (
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
 #: hints for expressions that the language does not have
 INSTEAD_OF_EXPRESSION: dict[type[ast.AST], str] = {
-    ast.ListComp: "make an array with `t = rg.zeros(n)` and fill it in a loop, or write an expression of whole arrays",
-    ast.GeneratorExp: "write an expression of whole arrays, such as rg.sum(x * x)",
     ast.NamedExpr: "make the variable in a statement of its own, `t = …`",
     ast.JoinedStr: "text is for the host: `with rg.external():`",
     ast.Yield: "every argument comes back, changed or not: change an argument",

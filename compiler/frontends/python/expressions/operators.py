@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from retrograd.compiler.frontends.python.diagnostics import Errors
+from retrograd.compiler.frontends.python.expressions.foreign import Foreign
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, const, read
@@ -42,6 +43,7 @@ class Operators:
 
     errors: Errors
     expressions: ExpressionLowering
+    foreign: Foreign
 
     def binary(self, node: ast.BinOp) -> Value:
         x, y = self.expressions.value(node.left), self.expressions.value(node.right)
@@ -164,20 +166,26 @@ class Operators:
         return self.errors.guarded(node, combine)
 
     def comparison(self, node: ast.Compare) -> Value:
-        operands = [self.expressions.value(v) for v in (node.left, *node.comparators)]
+        # `n in {1, 2}` is `n in (1, 2)`.
+        sides = [
+            ast.copy_location(ast.Tuple(v.elts, ast.Load()), v) if isinstance(v, ast.Set) else v
+            for v in node.comparators
+        ]
+        operands = [self.expressions.value(v) for v in (node.left, *sides)]
         parts: list[Value] = []
         for op, x, y in zip(node.ops, operands, operands[1:], strict=False):
             symbol = OPERATORS.get(type(op))
             if symbol in COMPARISONS:
-                sides = self.expressions.together((x, y), (node, node))
-                parts.append(self.errors.guarded(node, self.expressions.arithmetic.binary, symbol, *sides))
+                pair = self.expressions.together((x, y), (node, node))
+                parts.append(self.errors.guarded(node, self.expressions.arithmetic.binary, symbol, *pair))
             elif isinstance(x, Constant) and isinstance(y, Constant):
                 parts.append(Constant(self._identity_or_membership(op, x.value, y.value, node)))
+            elif isinstance(op, ast.In | ast.NotIn) and (found := self.foreign.contained(x, y, op, node)) is not None:
+                parts.append(found)
             else:
                 hint = None
-                if isinstance(op, ast.In | ast.NotIn) and isinstance(y, Constant) and isinstance(y.value, tuple | list):
-                    sign, word = ("==", " or ") if isinstance(op, ast.In) else ("!=", " and ")
-                    hint = f"write `{word.join(f'{ast.unparse(node.left)} {sign} {v}' for v in y.value[:4])}`"
+                if isinstance(op, ast.In | ast.NotIn):
+                    hint = "`in` compares with each item of a tuple, a range or an array of a known length."
                 self.errors.fail("RG0701", f"`{shortened(node)}` compares what the language cannot", node, hint)
         return parts[0] if len(parts) == 1 else self._combined(node, parts, True)
 

@@ -1,0 +1,273 @@
+"""Functions of Python and NumPy on values of a run, where the language has the same function; comprehensions of known lengths.
+
+    math.ceil(x)            -rg.floor(-x)
+    np.clip(x, a, b)        min(max(x, a), b)
+    all((c, d))             c and d, as a bool
+    sum(v * v for v in a)   a[0] * a[0] + a[1] * a[1] + …
+
+A function of constants alone is called by Python itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from retrograd.compiler.frontends.python.diagnostics import Errors
+from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.frontends.scope import Scope
+from retrograd.compiler.language import intrinsics
+from retrograd.compiler.language.sizes import check_size
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    FunctionValue,
+    Lazy,
+    Scalar,
+    StructValue,
+    Value,
+    describe,
+    tuple_value,
+)
+
+#: the names of templates, besides their arguments x, y, z
+_NAMES: dict[str, Any] = {
+    "fixed": float, "abs": abs, "round": round, "min": min, "max": max,
+    **{name: f for name, f in intrinsics.INTRINSICS.items() if f.role == intrinsics.EXPRESSION and name not in ("min", "max", "sum")},
+}  # fmt: skip
+_REMAINDER = "(abs(fixed(x)) % abs(fixed(y)))"
+_WHOLE = "(floor(x) if x >= 0 else -floor(-x))"
+#: function → an expression of the same value
+_WRITTEN: dict[Callable[..., Any], str] = {
+    math.ceil: "-floor(-x)", math.trunc: _WHOLE, math.fabs: "abs(fixed(x))", math.pow: "fixed(x) ** y",
+    math.copysign: "abs(fixed(x)) if y >= 0 else -abs(fixed(x))", math.fmod: f"{_REMAINDER} if x >= 0 else -{_REMAINDER}",
+    math.degrees: f"x * {180 / math.pi!r}", math.radians: f"x * {math.pi / 180!r}", builtins.pow: "x ** y",
+    np.abs: "abs(x)", np.fabs: "abs(fixed(x))", np.negative: "-x", np.square: "x * x", np.sign: "(x > 0) - (x < 0)",
+    np.floor: "fixed(floor(x))", np.ceil: "fixed(-floor(-x))", np.trunc: f"fixed({_WHOLE})", np.rint: "fixed(round(x))",
+    np.maximum: "max(x, y)", np.minimum: "min(x, y)", np.clip: "min(max(x, y), z)", np.where: "select(x, y, z)",
+    np.add: "x + y", np.subtract: "x - y", np.multiply: "x * y", np.divide: "x / y", np.power: "x ** y", np.mod: "x % y", np.floor_divide: "x // y",
+    np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x @ y",
+    np.sqrt: "sqrt(x)", np.exp: "exp(x)", np.log: "log(x)", np.sin: "sin(x)", np.cos: "cos(x)", np.tan: "tan(x)", np.arctan: "atan(x)",
+    np.arctan2: "atan2(x, y)", np.degrees: f"x * {180 / math.pi!r}", np.radians: f"x * {math.pi / 180!r}",
+}  # fmt: skip
+#: name of a function of NumPy → the function of `math` with its value
+_OF_NUMPY = {"arcsin": "asin", "arccos": "acos"}
+
+
+class Held(ast.expr):
+    """A value in place of the syntax that gave it."""
+
+    held: Value
+    #: the syntax
+    of: ast.AST
+
+
+def held(value: Value, of: ast.AST) -> Held:
+    node = Held()
+    node.held, node.of = value, of
+    return ast.copy_location(node, of)
+
+
+#: an item of an iteration: a value, or items of several iterations
+_Item = Value | tuple[Any, ...]
+
+
+def _value(item: _Item) -> Value:
+    return tuple_value([*map(_value, item)]) if isinstance(item, tuple) else item
+
+
+@dataclass(eq=False)
+class Foreign:
+    """Values of functions that the language has under another name."""
+
+    errors: Errors
+    expressions: ExpressionLowering
+    scope: Scope
+
+    def call(self, callee: Any, args: Sequence[Value], node: ast.Call) -> Value | None:
+        """The value of a call with values of the run; None where the language has no such function."""
+        arithmetic = self.expressions.arithmetic
+        if callee is all or callee is any:
+            if len(args) != 1:
+                return None
+            truths = [
+                self.errors.guarded(node, arithmetic.truth, v) for v in self.expressions.items(args[0], node.args[0])
+            ]
+            return Scalar(arithmetic.both(truths, callee is all)) if truths else Constant(callee is all)
+        if callee is divmod and len(args) == 2:
+            return tuple_value([self.errors.guarded(node, arithmetic.binary, op, *args) for op in ("//", "%")])
+        template = self._template(callee, len(args))
+        if template is None:
+            return None
+        names = sorted({n.id for n in ast.walk(template) if isinstance(n, ast.Name)} & {"x", "y", "z"})
+        if len(names) != len(args):
+            return None
+        places = node.args if len(node.args) == len(args) else [node] * len(args)
+        given = {name: held(v, at) for name, v, at in zip(names, args, places, strict=True)}
+        return self.expressions.value(_filled(template, given, node))
+
+    def _template(self, callee: Any, count: int) -> ast.expr | None:
+        """The expression that has the value of a function, over the names x, y, z."""
+        try:
+            text = _WRITTEN.get(callee)
+        except TypeError:  # an object without a hash
+            return None
+        if text is not None:
+            return ast.parse(text, mode="eval").body
+        found = intrinsics.library_function(_of_math(callee))
+        if found is None:
+            return None
+        parameters: list[ast.expr] = [ast.Name(name, ast.Load()) for name in "xyz"[:count]]
+        return ast.Call(held(self.expressions.wrap(found), ast.Constant(0)), parameters, [])
+
+    def method(self, x: ArrayView | Lazy, node: ast.Call) -> Value | None:
+        """`a.sum(axis=0)`, `a.max()`, `a.dot(b)`; None for other methods."""
+        assert isinstance(node.func, ast.Attribute)
+        name, array = node.func.attr, held(x, node.func.value)
+        if name == "dot" and len(node.args) == 1 and not node.keywords:
+            return self.expressions.value(ast.copy_location(ast.BinOp(array, ast.MatMult(), node.args[0]), node))
+        if name not in ("sum", "mean", "min", "max"):
+            return None
+        # `a.sum(0)` is `a.sum(axis=0)`.
+        axis = [ast.copy_location(ast.keyword("axis", a), a) for a in node.args]
+        function = ast.copy_location(ast.Constant(intrinsics.INTRINSICS[name]), node.func)
+        return self.expressions.value(ast.copy_location(ast.Call(function, [array], [*axis, *node.keywords]), node))
+
+    def reduced(self, name: str, items: Sequence[Value], node: ast.AST) -> Value:
+        """The sum, mean, minimum or maximum of the items of a tuple."""
+        arithmetic = self.expressions.arithmetic
+        if name in ("min", "max"):
+            return items[0] if len(items) == 1 else self.errors.guarded(node, arithmetic.function, name, items)
+        zero: Value = Constant(0)
+        total = reduce(lambda x, y: self.errors.guarded(node, arithmetic.binary, "+", x, y), items, zero)
+        return (
+            total if name == "sum" else self.errors.guarded(node, arithmetic.binary, "/", total, Constant(len(items)))
+        )
+
+    def contained(self, x: Value, items: Value, op: ast.In | ast.NotIn, node: ast.Compare) -> Value | None:
+        """`x in (1, 2)` for items of a known number; None where `items` has none."""
+        if isinstance(items, Constant) and isinstance(items.value, range | set | frozenset):
+            items = (
+                Constant(tuple(items.value))
+                if not isinstance(items.value, range) or len(items.value) <= _MOST
+                else items
+            )
+        known = isinstance(items, Constant) and isinstance(items.value, tuple | list | np.ndarray)
+        if not known and not isinstance(items, StructValue | ArrayView | Lazy):
+            return None
+        arithmetic = self.expressions.arithmetic
+        found = [
+            self.errors.guarded(node, lambda v=v: arithmetic.truth(arithmetic.binary("==", x, v)))
+            for v in self.expressions.items(items, node.comparators[0])
+        ]
+        truth: Value = Scalar(arithmetic.both(found, False)) if found else Constant(False)
+        return truth if isinstance(op, ast.In) else self.errors.guarded(node, arithmetic.unary, "not", truth)
+
+    # ------------------------------------------------------------------ comprehensions
+
+    def comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> Value:
+        """The items of a comprehension, as a tuple."""
+        outer = self.scope.names
+        self.scope.names = dict(outer)
+        try:
+            values = list(self._items(node.generators, node))
+        finally:
+            self.scope.names = outer
+        if all(isinstance(v, Constant) for v in values):
+            return Constant(tuple(v.value for v in values if isinstance(v, Constant)))
+        if any(isinstance(v, FunctionValue) for v in values):
+            self.errors.fail("RG0701", f"`{shortened(node)}` makes functions", node, "Write the functions in a tuple.")
+        return tuple_value(values)
+
+    def _items(self, generators: Sequence[ast.comprehension], node: ast.ListComp | ast.GeneratorExp) -> Iterator[Value]:
+        if not generators:
+            yield self.expressions.value(node.elt)
+            return
+        first, *inner = generators
+        for item in self._iterated(first.iter):
+            self._bind(first.target, item)
+            if all(self._holds(test) for test in first.ifs):
+                yield from self._items(inner, node)
+
+    def _iterated(self, node: ast.expr) -> list[_Item]:
+        """The items that a comprehension goes through: of a tuple, a range, an array; `enumerate`, `zip` and `reversed` of these."""
+        if isinstance(node, ast.Call) and not node.keywords:
+            callee = self.expressions.value(node.func)
+            match callee.value if isinstance(callee, Constant) else None, node.args:
+                case builtins.enumerate, [of]:
+                    return [(Constant(i), item) for i, item in enumerate(self._iterated(of))]
+                case builtins.zip, [*several]:
+                    return list(zip(*map(self._iterated, several), strict=False))
+                case builtins.reversed, [of]:
+                    return self._iterated(of)[::-1]
+        value = self.expressions.value(node)
+        if isinstance(value, Constant) and isinstance(value.value, range | np.ndarray):
+            self.errors.guarded(node, check_size, (len(value.value),))
+            value = Constant(tuple(value.value))
+        length = value.shape[0] if isinstance(value, ArrayView | Lazy) and value.shape else 0
+        if not isinstance(length, int) or isinstance(value, Scalar):
+            hint = "Make an array with `t = rg.zeros(n)` and fill it in a loop, or write an expression of whole arrays."
+            message = f"a comprehension goes through a known number of items; `{shortened(node)}` is {describe(value)}"
+            self.errors.fail("RG0717", message, node, hint)
+        self.errors.guarded(node, check_size, (length,))
+        return [*self.expressions.items(value, node)]
+
+    def _bind(self, target: ast.expr, item: _Item) -> None:
+        match target:
+            case ast.Name(id=name):
+                self.scope.names[name] = _value(item)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                items = item if isinstance(item, tuple) else self.expressions.items(item, target)
+                if len(items) != len(parts):
+                    self.errors.fail("RG0703", f"{len(parts)} names for {len(items)} values", target)
+                for part, inner in zip(parts, items, strict=True):
+                    self._bind(part, inner)
+            case _:
+                self.errors.fail("RG0701", f"`{shortened(target)}` is no name", target)
+
+    def _holds(self, test: ast.expr) -> bool:
+        c = self.expressions.tested(test)
+        if not isinstance(c, Constant):
+            hint = f"Write a choice for each item, `e if {shortened(test)} else 0`."
+            self.errors.fail("RG0717", f"`{shortened(test)}` is known only when the program runs", test, hint)
+        return self.expressions.decided(c, test)
+
+
+#: items of a range that are compared one by one
+_MOST = 64
+
+
+def _of_math(callee: Any) -> Any:
+    """The function of `math` that has the value of a function of NumPy; any other object unchanged."""
+    if isinstance(callee, np.ufunc):
+        return getattr(math, _OF_NUMPY.get(callee.__name__, callee.__name__), callee)
+    return callee
+
+
+def _filled(template: ast.expr, given: dict[str, Held], at: ast.AST) -> ast.expr:
+    """The template with its arguments, at a place of the source."""
+
+    def made(node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Name):
+            return given[node.id] if node.id in given else ast.copy_location(ast.Constant(_NAMES[node.id]), at)
+        if isinstance(node, Held):
+            return held(node.held, at)
+        new = copy(node)
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                setattr(new, name, [made(v) for v in value])
+            elif isinstance(value, ast.expr):
+                setattr(new, name, made(value))
+        return ast.copy_location(new, at)
+
+    found = made(template)
+    assert isinstance(found, ast.expr)
+    return found

@@ -1,0 +1,137 @@
+"""Functions of Python and NumPy on values of a run, comprehensions and membership: the values and slopes of Python."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from retrograd.compiler.frontends.python.expressions.foreign import _WRITTEN
+
+import retrograd as rg
+
+HEAD = "import math\nimport numpy as np\nimport retrograd as rg\nfrom retrograd import Array, Stack, fixed, reversible\n\nK = 3\n"
+#: expressions over x, y, n, a, whose values Python has for the same text
+EXPRESSIONS = [
+    "math.hypot(x, y)", "math.ceil(x)", "math.trunc(x)", "math.trunc(-x)", "math.copysign(y, x)", "math.copysign(y, -x)", "math.fmod(y, x)",
+    "math.fmod(-y, x)", "math.pow(x, 2)", "math.pow(n, 3)", "math.fabs(-x)", "math.degrees(x)", "math.radians(x)", "math.tanh(x)", "math.log2(y)",
+    "math.expm1(x)", "math.asin(x)", "math.cbrt(y)", "math.erf(x)", "math.ceil(x) // 2", "pow(x, 2)", "pow(n, 3)", "pow(y, x)",
+    "divmod(n, 3)[0]", "divmod(n, 3)[1]", "divmod(y, x)[1]", "np.abs(-x)", "np.fabs(x)", "np.sign(x)", "np.sign(-n)", "np.floor(y)", "np.ceil(y)",
+    "np.trunc(-y)", "np.rint(y + x)", "np.maximum(x, y)", "np.minimum(x, y)", "np.clip(x, 0, y)", "np.clip(y, 0.25, 1)", "np.where(x > y, x, y * 2)",
+    "np.sqrt(x)", "np.exp(x)", "np.log(x)", "np.sin(x)", "np.cos(x)", "np.tan(x)", "np.arctan(x)", "np.arctan2(x, y)", "np.arcsin(x)", "np.hypot(x, y)",
+    "np.power(x, 2)", "np.square(x)", "np.mod(y, x)", "np.floor_divide(n, 2)", "np.multiply(x, y)", "np.divide(x, y)", "np.negative(x)",
+    "np.sum(a)", "np.mean(a)", "np.max(a)", "np.min(a)", "np.dot(a, a)", "np.matmul(a, a)", "a.sum()", "a.mean()", "a.max()", "a.min()", "a.dot(a)",
+    "(a * 2).sum()", "np.exp(a).sum()", "np.clip(a, 1, 2).sum()", "np.maximum(a, x).sum()", "np.where(a > y, a, 0).sum()",
+    "all((x > 0, y > 0))", "all([x > 0, y < 0])", "any((x < 0, y < 0))", "any(v > 2 for v in a)", "all(v > 0 for v in a)", "all(())", "any([])",
+    "sum([x, y])", "sum((x, y, n))", "max((x, y))", "min([x, y, n])", "max(v * x for v in a)",
+    "n in (1, 2, 5)", "n in [1, 2]", "n not in (1, 5)", "n in range(3, 8)", "n in {5, 6}", "x in a", "2.0 in a", "n in ()",
+    "sum(v * v for v in a)", "sum([v * w for v in a for w in (1, x)])", "sum(v * i for i, v in enumerate((x, y, 2)))", "sum(p * q for p, q in zip(a, (x, y)))", "[v for v in reversed(a)][0]", "sum(i * p * q for i, (p, q) in enumerate(zip(a, a)))", "[v * 2 for v in a][1]",
+    "sum(a[i] * a[i + 1] for i in range(2))", "sum(v for v in (x, y, 4) if K > 2)", "sum(i for i in range(5) if i % 2)", "sum([p + q for p, q in ((x, y), (y, n))])",
+    "sum(sum(v * w for v in a) for w in (x, y))",
+]  # fmt: skip
+X, Y, N, A = 0.75, 2.5, 5, np.array([1.0, 2.0, 3.5])
+#: kinks at this point, and functions with no slope
+STEP = 1e-4
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    parameters = "out: fixed, x: fixed, y: fixed, n: int, a: Array[fixed, 3]"
+    text = HEAD + "\n".join(
+        f"@reversible\ndef f{k}({parameters}):\n    out += {e}\n" for k, e in enumerate(EXPRESSIONS)
+    )
+    path = tmp_path_factory.mktemp("foreign") / "foreign_of_test.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def value(text: str, x: float, y: float) -> float:
+    return float(eval(text, {"math": math, "np": np, "K": 3, "x": x, "y": y, "n": N, "a": A}))
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+@pytest.mark.share(2)
+def test_the_values_and_slopes_of_python(made: ModuleType, expression: str) -> None:
+    if "cbrt" in expression and not hasattr(math, "cbrt"):
+        return  # Python 3.10 has no math.cbrt
+    f = getattr(made, f"f{EXPRESSIONS.index(expression)}")
+    assert f(0.0, X, Y, N, A).out == pytest.approx(value(expression, X, Y), abs=3e-8)
+    found = rg.grad(f, ("x", "y"))(0.0, X, Y, N, A)
+    for slope, (dx, dy) in zip(found, ((STEP, 0.0), (0.0, STEP)), strict=True):
+        difference = (value(expression, X + dx, Y + dy) - value(expression, X - dx, Y - dy)) / (2 * STEP)
+        assert slope == pytest.approx(difference, abs=2e-5)
+
+
+def test_every_function_that_is_written_otherwise_is_among_the_expressions() -> None:
+    texts = " ".join(EXPRESSIONS)
+    names = {f.__name__ for f in _WRITTEN}
+    assert len(names) > 30
+    left_out = {name for name in names if f"{name}(" not in texts}
+    assert left_out <= {"absolute", "add", "subtract", "remainder", "vdot", "degrees", "radians"}
+
+
+REFUSED = {
+    "sum(v for v in (x, y) if v > 0)": "RG0717",
+    "[v for v in n]": "RG0717",
+    "math.gcd(n, 2)": "RG0701",
+    "np.clip(x, 0)": "RG0701",
+    "pow(n, 2, 3)": "RG0701",
+    "all(x)": "RG0703",
+    "n in n": "RG0701",
+    "a.std()": "RG0702",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_other_calls_are_refused(tmp_path: Any, expression: str) -> None:
+    path = tmp_path / "refused_of_test.py"
+    path.write_text(
+        HEAD
+        + f"@reversible\ndef f(out: fixed, x: fixed, n: int, a: Array[fixed, 3], y: fixed):\n    out += {expression}\n"
+    )
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    with pytest.raises(rg.CompileError, match=REFUSED[expression]):
+        module.f(0.0, X, N, A, Y)
+
+
+@rg.reversible
+def of_named_length(out: rg.fixed, a: rg.Array[rg.fixed, "n"]) -> None:
+    out += sum(v * v for v in a)
+
+
+@rg.reversible
+def truths(n: int, s: rg.Stack[int, 4]) -> None:
+    if not s:
+        n += 1
+    n += 2 * bool(s)
+    assert bool(s) or not s
+
+
+@rg.reversible
+def extremes(y: rg.fixed, a: rg.fixed, b: rg.fixed) -> None:
+    y += rg.max(a, b) - rg.min(a, b)
+
+
+def test_stacks_are_true_or_false_and_reductions_take_numbers() -> None:
+    assert truths(0, []).n == 1
+    assert truths(0, [7]).n == 2
+    assert extremes(0.0, 1.5, 4.0).y == 2.5
+
+
+def test_the_length_of_an_argument_is_known() -> None:
+    assert of_named_length(0.0, A).out == pytest.approx(float(A @ A))
