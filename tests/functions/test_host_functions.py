@@ -1,4 +1,4 @@
-"""Python's functions that a program cannot call: the message names an expression, and it has the function's value."""
+"""Functions of Python and NumPy on values of a run: taken with their values, or refused with an expression that has the value."""
 
 from __future__ import annotations
 
@@ -46,11 +46,15 @@ def test_there_are_calls_to_check() -> None:
 
 @pytest.mark.share(10)
 @pytest.mark.parametrize(("prefix", "name", "count"), CALLS)
-def test_the_expression_in_the_advice_has_the_value_of_the_function(prefix: str, name: str, count: int) -> None:
+def test_the_function_or_the_expression_in_the_advice_has_its_value(prefix: str, name: str, count: int) -> None:
     expression = f"{prefix}{name}({', '.join(('u', 'v - 1', 'v')[:count])})"
-    found = re.fullmatch("write `(.*)`", advice(expression))
-    assert found is not None
-    f = defined(found[1])
+    f = defined(expression)
+    try:
+        f.lower()
+    except rg.CompileError:
+        found = re.fullmatch("write `(.*)`", advice(expression))
+        assert found is not None
+        f = defined(found[1])
     for u, v in ((0.4, 1.5), (0.8, 2.25)):
         value = float(eval(expression, {"u": u, "v": v, "math": math, "np": np}))
         assert abs(f(0.0, u, v, [0.0] * 3).y - value) < 1e-8
@@ -59,12 +63,10 @@ def test_the_expression_in_the_advice_has_the_value_of_the_function(prefix: str,
 @pytest.mark.parametrize(
     ("expression", "named"),
     [
-        ("np.dot(a, a)", "`a @ a`"),
         ("math.gamma(u)", "docs/language.md"),
-        ("divmod(u, v)", "`u // v` and `u % v`"),
         ("reversed(a)", "for … in reversed(a):"),
         ("rg.sum(zip(a, a))", "for … in zip(a, a):"),
-        ("np.max(a)", "rg.max"),
+        ("np.prod(a)", "docs/language.md"),
     ],
 )
 def test_the_advice_is_of_use(expression: str, named: str) -> None:
