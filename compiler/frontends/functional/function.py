@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.frontends.annotations import signature_of
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import type_of
@@ -91,8 +92,16 @@ class FunctionalSource(SourceFunction):
         types = [_annotated(p) for p in self.given]
         if any(t is None for t in types):
             return FIXED
-        inference = Inference(Q32_32, lambda f: _defined(f, Captures()))
-        return inference.solve((inference.definition(self), (), tuple(t for t in types if t is not None)))
+
+        def solved() -> Type:
+            inference = Inference(Q32_32, lambda f: _defined(f, Captures()))
+            return inference.solve((inference.definition(self), (), tuple(t for t in types if t is not None)))
+
+        try:
+            return with_deep_stack(solved)
+        except RecursionError:
+            pass
+        fail("RG0720", f"`{self.__name__}` is nested too deep to be compiled", self.source, self.tree)
 
     @cached_property
     def result_parameters(self) -> tuple[Parameter, ...]:

@@ -8,6 +8,7 @@ Source: the sets are those of Brandon et al., Better Defunctionalization through
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from retrograd.compiler.ir.statements import Kind
@@ -57,6 +58,17 @@ class Closure:
 
     code: Any
     captured: tuple[Type, ...] = ()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Kept, as functions that capture each other are nested deep."""
+        return hash((self.code, self.captured))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"code": self.code, "captured": self.captured}
 
 
 @dataclass(frozen=True)
@@ -204,23 +216,33 @@ def _functions(a: tuple[Closure, ...], b: tuple[Closure, ...]) -> Function:
     return Function(tuple(out))
 
 
-def extent(t: Type) -> tuple[int, int]:
-    """How deep the type is nested, and the number of types in it."""
+def extent(t: Type, around: frozenset[Any] = frozenset()) -> tuple[int, int]:
+    """How deep the type is nested, and the number of types in it.
+
+    A function counts where it lies in another version of itself: functions of a text that capture each other end with the text. `around`: the
+    code of the functions that the type lies in.
+    """
     inside: tuple[Type, ...]
     match t:
         case Tuple((head, tail), "pair"):
             # A list is as deep as its items.
-            (d, n), (e, m) = extent(head), extent(tail)
+            (d, n), (e, m) = extent(head, around), extent(tail, around)
             return max(1 + d, e), 1 + n + m
+        case Function(alternatives):
+            deepest, count = 0, 1
+            for c in alternatives:
+                within = around | {c.code}
+                found = [extent(x, within) for x in c.captured]
+                deepest = max(deepest, (c.code in around) + max((d for d, _ in found), default=0))
+                count += sum(n for _, n in found)
+            return deepest, count
         case Tuple(items):
             inside = items
-        case Function(alternatives):
-            inside = tuple(x for c in alternatives for x in c.captured)
         case List(item):
             inside = (item,)
         case _:
             return 0, 1
-    found = [extent(x) for x in inside]
+    found = [extent(x, around) for x in inside]
     return 1 + max((d for d, _ in found), default=0), 1 + sum(n for _, n in found)
 
 

@@ -127,6 +127,33 @@ def test_calls_of_reversible_functions() -> None:
     assert abs(rg.grad(twice, "x")(0.0, 9.0) - 1 / 3) < 1e-6
 
 
+def nested_closures(path: Path, n: int) -> Any:
+    """A function with n lambdas, each of which has captured the one before."""
+    lines = [f"    g{k + 1} = lambda t: g{k}(t) * x + {k}" for k in range(n)]
+    head = "import retrograd as rg\n@rg.functional\ndef f(x: rg.fixed):\n    g0 = lambda t: t + x\n"
+    path.write_text(head + "\n".join(lines) + f"\n    return g{n}(0.5)\n")
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None
+    assert found.loader is not None
+    made = importlib.util.module_from_spec(found)
+    found.loader.exec_module(made)
+    return made.f
+
+
+def test_functions_capture_each_other_as_deep_as_the_text_goes(tmp_path: Path) -> None:
+    """Types that grow without end are those in which a function captures a version of itself."""
+    f = nested_closures(tmp_path / "nested.py", 45)
+    assert f(0.5) == pytest.approx(f.fn(0.5), abs=1e-7)
+    slope = (f.fn(0.5 + 1e-6) - f.fn(0.5 - 1e-6)) / 2e-6
+    assert rg.grad(f, "x")(0.5) == pytest.approx(slope, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_very_deep_nests_have_a_value(tmp_path: Path) -> None:
+    f = nested_closures(tmp_path / "deep.py", 200)
+    assert f(0.5) == pytest.approx(f.fn(0.5), abs=1e-6)
+
+
 def test_help_and_pickles() -> None:
     f = pickle.loads(pickle.dumps(curve.with_options(level=0)))
     assert (f(2.0), f.options.level, type(f)) == (8.0, 0, type(curve))
