@@ -117,6 +117,78 @@ def test_outer_derivatives() -> None:
 
 
 @rg.functional
+def root(x: fixed):
+    return rg.sqrt(x)
+
+
+@rg.functional
+def size(x: fixed):
+    return abs(x)
+
+
+@rg.functional
+def norm(x: fixed):
+    total = lambda v: v[0] * v[0] + v[1] * v[1]
+    return rg.sqrt(total((x, 2.0 * x)))
+
+
+@rg.functional
+def half_power(x: fixed):
+    return x**0.5
+
+
+@rg.functional
+def positive(x: fixed):
+    return max(0.0, x)
+
+
+@rg.functional
+def signed_square(x: fixed):
+    return x * abs(x)
+
+
+@rg.functional
+def squared_norm(x: fixed):
+    return norm(x) ** 2
+
+
+def first_derivatives(f: Any) -> Any:
+    @rg.functional
+    def found(x: fixed) -> tuple[fixed, fixed, fixed, fixed]:
+        by_a_tuple, _ = rg.grad(lambda p: f(p[0]) + p[1])((x, 1.0))
+        return rg.grad(f)(x), rg.vjp(f)(x, 1.0), rg.jvp(f)(x, 1.0), by_a_tuple
+
+    return found
+
+
+@pytest.mark.parametrize(("f", "slope"), [(root, 0), (size, 1), (norm, 0), (half_power, 0), (positive, 1)])
+def test_first_derivatives_at_kinks_agree_in_all_modes(f: Any, slope: float) -> None:
+    assert first_derivatives(f)(0.0) == (slope,) * 4
+    assert rg.grad(f, "x")(0.0) == slope
+    assert rg.jvp(f, (0.0,), (1.0,))[1].out == slope
+
+
+@pytest.mark.share(6)
+@pytest.mark.parametrize("inner", [by_gradient, by_transposed, by_tangent])
+@pytest.mark.parametrize("outer", [by_gradient, by_transposed, by_tangent, None])
+@pytest.mark.parametrize("f", [root, half_power, signed_square, squared_norm])
+def test_second_derivatives_at_kinks_trap(f: Any, outer: Any, inner: Any) -> None:
+    """Of each pair of operators; None stands for `rg.grad` outside of the program."""
+
+    @rg.functional
+    def twice(x: fixed):
+        return outer(lambda t: inner(f, t), x)
+
+    @rg.functional
+    def once(x: fixed):
+        return inner(f, x)
+
+    with pytest.raises(rg.ProgramTrap) as found:
+        twice(0.0) if outer else rg.grad(once, "x")(0.0)
+    assert found.value.code == "RG0815"
+
+
+@rg.functional
 def tower(x: fixed):
     def f(y):
         return y if y < 0.1 else rg.grad(f)(y / 2) * y
