@@ -33,8 +33,8 @@ from retrograd.compiler.frontends.functional.types import (
 )
 from retrograd.compiler.frontends.vlad import lifting
 from retrograd.compiler.frontends.vlad.structure import Structure, call, depth, is_real, type_of_call
-from retrograd.compiler.ir.expressions import E, const
-from retrograd.compiler.ir.statements import Check, Const, Kind, Test
+from retrograd.compiler.ir.expressions import E, choose, const, neg
+from retrograd.compiler.ir.statements import Check, Const, Kind, Test, Var
 from retrograd.compiler.language.values import Constant as Number
 from retrograd.compiler.language.values import Scalar
 
@@ -223,43 +223,55 @@ class Real:
         return Value(FIXED, (lowering.arithmetic.expression(found, Kind.FIXED),))
 
 
-#: functions of one real that have a kink -> each as a function of the program, by the place of its call
-_WITH_KINKS: dict[str, dict[Place, core.Lambda]] = {"sqrt": {}, "abs": {}}
-
-
 @dataclass(frozen=True)
 class Kinked(Real):
-    """A function of one real with a kink at 0: f(x ⊲ x') = f(x) ⊲ J f(x)·x', by the partial derivatives of the machine.
+    """sqrt and abs, which have a kink at 0. Their slope there, 0 and 1, is that of the machine's instructions; a second derivative traps.
 
-    So its slope at 0, and the trap of a second derivative there, are those of all other programs.
+    √(x ⊲ x') = r ⊲ x'/2r or r ⊲ 0 where r = 0        |x ⊲ x'| = |x| ⊲ ±x'
     """
 
-    def _parts(self, t: Type, at: Place) -> tuple[Type, Function]:
-        """(the type of the primal and of the tangent, the jvp of the function)."""
-        assert isinstance(t, Tuple)
-        known = _WITH_KINKS[self.name]
-        if at not in known:
-            x = core.Binding("x", at)
-            known[at] = core.Lambda(self.name, (x,), core.Primitive(self, (core.Ref(x, at),), at), at)
-        f = Function((Closure(known[at]),))
-        return t.items[0], Function((Closure(Derivative("jvp"), (f,)),))
-
     def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
-        if types[0] == FIXED or not is_real(types[0]):
+        t = types[0]
+        if not isinstance(t, Tuple) or not is_real(t):
             return super().type(inference, types, at)
-        inside, jvp = self._parts(types[0], at)
-        return Tuple((self.type(inference, (inside,), at), inference.apply(jvp, (inside, inside), at)), "bundle")
+        if self.name == "sqrt" and depth(t) > 1:
+            inside = t.items[0]
+            self.type(inference, (inside,), at)
+            for op in ("+", "/"):
+                PRIMITIVES[op].rules.type(inference, (inside, inside), at)
+        return t
 
     def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
-        x = values[0]
-        if x.type == FIXED:
+        x, body, a = lowering.body.named(values[0], "x"), lowering.body, lowering.arithmetic
+        if not isinstance(x.type, Tuple):
             return super().value(lowering, values, at)
-        inside, jvp = self._parts(x.type, at)
-        given = x.split((inside, inside))
-        primal = self.value(lowering, given[:1], at)
-        (f,) = jvp.alternatives[0].captured
-        tangent = lowering.calls.call(jvp.alternatives[0], [Value(f)], given, at)
-        return combined(Tuple((primal.type, tangent.type), "bundle"), (primal, tangent))
+        primal, tangent = x.split(x.type.items)
+        result = self.value(lowering, [primal], at)
+        if all(e.op == "const" and not e.param for e in x.words[1:]):
+            return combined(x.type, (result, tangent))
+        of = [body.operand(e) for e in x.words]
+        # Of one bundle it is the first derivative, which is differentiated only by programs that differentiate this one.
+        first = depth(x.type) == 1
+        conditions = tuple(v for v in of if isinstance(v, Var)) if first else ()
+        if conditions or not first:
+            message = f"{self.name} has no second derivative at {{a}}"
+            body.emit(Check(Test("ne", of[0], Const(0)), "RG0815", message, at.span, conditions))
+
+        def number(op: str, *operands: Scalar | Number) -> E:
+            return a.expression(a.binary(op, *operands))
+
+        if self.name == "abs":
+            below = number("<", Scalar(x.words[0]), Number(0))
+            slope = Value(tangent.type, tuple(choose(below, neg(e), e) for e in tangent.words))
+        elif not first:
+            twice = PRIMITIVES["+"].rules.value(lowering, [result, result], at)
+            slope = PRIMITIVES["/"].rules.value(lowering, [tangent, twice], at)
+        else:
+            root = body.atom(result.words[0], "root")
+            quotient = number("/", Scalar(tangent.words[0]), Scalar(number("+", Scalar(root), Scalar(root))))
+            slope = Value(FIXED, (choose(number("==", Scalar(root), Number(0)), const(0, Kind.FIXED), quotient),))
+            result = Value(FIXED, (root,))
+        return combined(x.type, (result, slope))
 
 
 @dataclass(frozen=True)
