@@ -35,7 +35,7 @@ from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language import complex_numbers, intrinsics
 from retrograd.compiler.language.complex_numbers import ComplexArithmetic
 from retrograd.compiler.language.instructions import OwnInstruction
-from retrograd.compiler.language.lengths import merged
+from retrograd.compiler.language.lengths import bound, merged
 from retrograd.compiler.language.purity import need_operators, need_plain
 from retrograd.compiler.language.sizes import check_operator, check_result, check_size
 from retrograd.compiler.language.types import is_complex
@@ -116,7 +116,7 @@ def on_constants(host: intrinsics.Host, operands: Sequence[Constant]) -> Constan
         need_plain(value)
     if any(isinstance(v, np.ndarray | tuple | list) for v in values):
         arrays = [np.asarray(v) for v in values]
-        shape = broadcast([a.shape for a in arrays])
+        shape = tuple(map(bound, broadcast([a.shape for a in arrays])))
         check_size(shape)
         rows = zip(*(np.broadcast_to(a, shape).ravel().tolist() for a in arrays), strict=True)
         return Constant(np.array([host(*row) for row in rows]).reshape(shape))

@@ -29,7 +29,9 @@ def scalar_operation(
     a: Arithmetic, e: core.Operation, values: Sequence[Value], constants: Constants | None = None
 ) -> Scalar:
     """The operation on scalars. `constants`: those of the program, if it is lowered. Raises CompileError."""
-    return guarded(e.at, lambda: Scalar(a.expression(_operation(a, e.op, values))), constants)
+    found = guarded(e.at, lambda: Scalar(a.expression(_operation(a, e.op, values))), constants)
+    assert isinstance(found, Scalar)
+    return found
 
 
 def on_numbers(op: str, args: Sequence[core.Core]) -> int | float | None:

@@ -172,8 +172,9 @@ class ExpressionReader:
             return x if bool(known.value) is isinstance(op, ast.Or) else self._boolean(op, rest, scope, at)
         held = core.Binding("operand", place)
         others = self._boolean(op, rest, scope, at)
-        sides = (others, core.Ref(held, place)) if isinstance(op, ast.And) else (core.Ref(held, place), others)
-        return core.Let(held, x, core.Conditional(core.Ref(held, place), *sides, self.at(at)), self.at(at))
+        own = core.Ref(held, place)
+        then, orelse = (others, own) if isinstance(op, ast.And) else (own, others)
+        return core.Let(held, x, core.Conditional(own, then, orelse, self.at(at)), self.at(at))
 
     def _items(self, items: Sequence[ast.expr], scope: Scope) -> list[core.Core]:
         for item in items:

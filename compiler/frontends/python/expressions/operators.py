@@ -99,7 +99,8 @@ class Operators:
 
     def select(self, node: ast.Call) -> Value:
         """`rg.select(c, x, y)`: `x if c else y`."""
-        return self._chosen(*node.args, node)
+        c, x, y = node.args
+        return self._chosen(c, x, y, node)
 
     def _chosen(self, test: ast.expr, x: ast.expr, y: ast.expr, node: ast.expr) -> Value:
         """x if the test holds, else y. Of a test that is known only one side is lowered."""
