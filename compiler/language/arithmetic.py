@@ -496,6 +496,8 @@ class Arithmetic:
         return self.each(self.complex.conjugate, x)
 
     def _function(self, name: str, v: Sequence[Value]) -> Value:
+        if name == "select" and isinstance(v[0], StructValue):
+            v = [Scalar(self.truth(v[0])), *v[1:]]
         if complex_numbers.among(v):
             return self.complex.function(name, v)
         simple = {"sqrt": "fsqrt", "exp": "fexp", "log": "flog", "sin": "fsin", "cos": "fcos", "atan2": "fatan2"}

@@ -169,8 +169,8 @@ def difference(text: str, position: str) -> str | None:
                 got = f(*list(args.values())[: REALS.count(":")])
             else:
                 got = f(own(0), *args.values())[0]
-        except CompileError:
-            return None
+        except CompileError as error:
+            return f"`{text}` as {position}: {error}" if error.code == "RG0720" else None
         except RetrogradError:
             continue
         if stated(text, position, row):
@@ -239,7 +239,7 @@ def drawn(form: str, position: str, count: int | None) -> Iterator[str]:
 FORMS = [*BINARY, *UNARY, *FUNCTIONS]
 
 
-@pytest.mark.share(16)
+@pytest.mark.share(32)
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_value_is_pythons(form: str, position: str) -> None:
