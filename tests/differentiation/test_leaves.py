@@ -160,7 +160,7 @@ def of_ints(y: int, p):
         lambda: rg.hvp(of_an_int)((0.0, 3), {}),
         lambda: rg.vmap(rg.grad(of_an_int), (None, 0))(0.0, [3, 4]),
         lambda: rg.reversible_gradient(of_an_int),
-        lambda: rg.vjp(of_ints, 0, {"n": 1}),
+        lambda: rg.vjp(of_ints, 0, {"n": 1})[1]({}),
         lambda: rg.jvp(of_ints, (0, {"n": 1}), {}),
         lambda: rg.jacobian(of_ints, outputs=None)(0, {"n": 1}),
     ],
@@ -169,6 +169,10 @@ def test_where_nothing_has_a_derivative_is_refused(ask: Any) -> None:
     with pytest.raises(rg.NotDifferentiable, match="has no argument to differentiate by") as caught:
         ask()
     assert caught.value.diagnostics[0].code == "RG0603"
+
+
+def test_a_function_of_ints_has_values_beside_a_pullback() -> None:
+    assert rg.vjp(of_ints, 1, {"n": 2})[0].y == 3
 
 
 def test_an_adjoint_of_a_mixed_struct() -> None:

@@ -84,11 +84,12 @@ class Pullback:
         self._scale = scale
         #: the arguments, results with the form that they have
         self._arguments = [_filled(a, final) for a in compiled.arguments]
-        self._wanted = choose(f, self._arguments, None, None)
 
     @api_boundary
     def __call__(self, cotangents: Any) -> Any:
         compiled, backward = self._compiled, self._request.backward
+        # A function of ints has values, and is refused here only: the functions of `adapters` call it.
+        wanted = choose(self._f, self._arguments, None, None)
         program, w = pullback_program(compiled, backward), compiled.format
         pairs = by_argument(self._f, self._arguments, cotangents)
 
@@ -109,7 +110,7 @@ class Pullback:
             size = sizes(a.type, memory[a.address : a.address + a.type.size], w)
             return shaped(a.type, from_words(memory[at : at + a.type.size], size, scale, w))
 
-        gradients = {a.name: gradient(a) for a in self._wanted}
+        gradients = {a.name: gradient(a) for a in wanted}
         return by_choice(None, restored_by_name(compiled.arguments, self._forms, gradients))
 
     def __repr__(self) -> str:
