@@ -378,3 +378,32 @@ def test_a_launch_that_fails(tmp_path: Path) -> None:
                 c.request("launch", **arguments)
         c.request("launch", program=str(SQUARES))
         assert json.dumps(c.request("threads")) == '{"threads": [{"id": 1, "name": "squares.rga"}]}'
+
+
+@pytest.mark.parametrize("by", ["name", "line"])
+def test_a_breakpoint_of_a_function_stops_once_a_call(by: str, tmp_path: Path) -> None:
+    """By the name of a recursive function, and at the line that heads it: four calls, in both directions."""
+    path = tmp_path / "calls.py"
+    path.write_text(
+        "from retrograd import reversible\n@reversible\ndef f(o: int, n: int):\n    if n > 0:\n        o += n\n        f(o, n - 1)\n"
+        "@reversible\ndef g(o: int, n: int):\n    f(o, n)\n"
+    )
+    with adapter() as c:
+        c.launch(f"{path}:g", configure=False, args=["0", "3"])
+        if by == "name":
+            c.request("setFunctionBreakpoints", breakpoints=[{"name": "f"}])
+        else:
+            c.request("setBreakpoints", source={"path": str(path)}, breakpoints=[{"line": 3}])
+        reason = "function breakpoint" if by == "name" else "breakpoint"
+        c.request("configurationDone")
+        c.stopped(reason)
+        values = [c.value("n")]
+        for _ in range(3):
+            c.move("continue", reason)
+            values.append(c.value("n"))
+        assert values == ["3", "2", "1", "0"]
+        for _ in range(3):
+            c.move("reverseContinue", reason)
+            values.pop()
+            assert c.value("n") == values[-1]
+        c.move("reverseContinue", "entry")

@@ -273,3 +273,73 @@ def test_the_way_back_from_a_search_is_short() -> None:
     session.step(back=True)
     session.step()
     assert session.machine.state() == before
+
+
+RECURSIVE = """\
+.memory 64
+        start
+        add r1, 3
+        call down
+        uncall other
+        uncall down
+        call other
+        finish
+proc down, r10, r11
+d.test: goto.eq r1, r0, d.base
+        sub r1, 1
+        call down
+        uncall other
+        add r1, 1
+        add r2, 1
+d.then: goto d.join
+d.base: from d.test
+        add r3, 1
+d.join: from.ne r1, r0, d.then
+endproc
+proc other, r12, r13
+        add r4, 1
+endproc
+"""
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("where", ["label", "line"])
+@pytest.mark.parametrize("text", [CALLS, RECURSIVE], ids=["calls", "recursive"])
+def test_a_breakpoint_at_a_procedure_stops_once_a_call(text: str, where: str, engine: str) -> None:
+    """A procedure is left through its entry, where BR is zero. Calls and uncalls are passes, in both directions of motion."""
+    found = states(session_of(text, r11=8, r13=32).machine)
+    session = session_of(text, engine, r11=8, r13=32)
+    last = len(found) - 1
+    assert found[last][2] == session.machine.program.finish
+    calls = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("proc "):
+            continue
+        name = line.split()[1].rstrip(",")
+        entry = session.machine.program.labels[name]
+        entered = [step for step, state in enumerate(found) if state[2] == entry and state[3]]
+        calls += len(entered)
+        for hit in (None, "2", "% 2"):
+            chosen = [s for k, s in enumerate(entered, 1) if hit is None or (k == 2 if hit == "2" else not k % 2)]
+            made = session.break_at(name if where == "label" else f":{number}", hit=hit)
+            assert made.addresses == {entry}
+            session.to(0)
+            stops = []
+            while session.resume().reason == "breakpoint":
+                stops.append(session.position)
+            assert stops == chosen, (name, hit)
+            session.to(last)
+            stops = []
+            while session.resume(back=True).reason == "breakpoint":
+                stops.append(session.position)
+            assert stops == chosen[::-1], (name, hit)
+            session.delete(made.number)
+        # An address stops at each pass.
+        made = session.break_at(f"*{entry}")
+        session.to(0)
+        passes = 0
+        while session.resume().reason == "breakpoint":
+            passes += 1
+        assert passes == sum(state[2] == entry for state in found) == 2 * len(entered)
+        session.delete(made.number)
+    assert calls == text.count("call ") if text is CALLS else calls > 10

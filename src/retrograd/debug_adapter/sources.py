@@ -1,6 +1,6 @@
 """Sources of a program: files and lines as an editor names them, and the addresses of their code.
 
-addresses(path, line)    the first addresses of each stretch of code of a line
+lines[name][line]    the addresses at which a breakpoint of a line stops
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from retrograd.debug_adapter.messages import Arguments, bad_request
+from retrograd.debugger.places import line_addresses
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.program import Program
 
@@ -19,22 +20,13 @@ class Sources:
     """The source files of a program. A file that no longer exists is served from the text that was compiled."""
 
     def __init__(self, program: Program) -> None:
-        self._map = program.source
-        self._code = range(len(program.code))
+        self._program, self._map = program, program.source
         self._paths = {name: os.path.realpath(name) for name in self._map.files}
 
     @cached_property
     def lines(self) -> Mapping[str, Mapping[int, frozenset[int]]]:
-        """name -> line -> the first addresses of each stretch of its code."""
-        found: dict[str, dict[int, set[int]]] = {name: {} for name in self._map.files}
-        before: tuple[str, int] | None = None
-        for pc in self._code:
-            span = self._map.span(pc)
-            now = None if span is None else (span.file, span.line)
-            if now is not None and now != before:
-                found[now[0]].setdefault(now[1], set()).add(pc)
-            before = now
-        return {name: {n: frozenset(pcs) for n, pcs in sorted(of.items())} for name, of in found.items()}
+        """name -> line -> the addresses at which a breakpoint of the line stops."""
+        return line_addresses(self._program)
 
     def name_of(self, source: Arguments) -> str | None:
         """The file of a program that a Source object of the protocol stands for; None if it is another file."""

@@ -92,7 +92,7 @@ class Stops:
             pc = address_of(item.text("instructionReference")) + item.maybe_integer("offset", 0, -(1 << 53))
             if not 0 <= pc < len(self._session.machine.program.code):
                 raise InputError(Diagnostic("RG1302", f"the code has no address {pc}"))
-            stop = self._session.break_on(frozenset((pc,)), f"*{pc}", **self._tests(item))
+            stop = self._session.break_on(frozenset((pc,)), f"*{pc}", each=True, **self._tests(item))
             return {"id": stop.number, "instructionReference": reference(pc)}
 
         return self._replace("instruction", wanted, made)

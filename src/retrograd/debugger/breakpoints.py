@@ -83,12 +83,14 @@ def shown(value: object) -> str:
 class Breakpoint:
     """A stop before the instruction at one of the addresses, where `condition` and the hit condition hold.
 
+    A procedure is left through its entry. At an address of `entries` the breakpoint stops where a call enters, and not at the return.
     With `message` the text is logged, and the run goes on.
     """
 
     number: int
     addresses: frozenset[int]
     text: str
+    entries: frozenset[int] = frozenset()
     condition: Expression | None = None
     hit: HitCondition | None = None
     message: LogMessage | None = None

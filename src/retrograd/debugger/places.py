@@ -84,6 +84,33 @@ def memory_names(program: Program, words: int) -> Callable[[int], str]:
     return name
 
 
+def entries(program: Program) -> frozenset[int]:
+    """The addresses at which calls enter and leave procedures."""
+    return frozenset(pc for pc, i in enumerate(program.instructions) if i.opcode.name == "swapbr")
+
+
+def line_addresses(program: Program) -> dict[str, dict[int, frozenset[int]]]:
+    """file -> line -> the first addresses of each stretch of its code; of the line that heads a procedure, its entry.
+
+    The code of such a line frames the body, so its first address is that of the return.
+    """
+    found: dict[str, dict[int, set[int]]] = {name: {} for name in program.source.files}
+    heads: dict[tuple[str, int], set[int]] = {}
+    before: tuple[str, int] | None = None
+    entered = entries(program)
+    for pc in range(len(program.code)):
+        span = program.source.span(pc)
+        now = None if span is None else (span.file, span.line)
+        if now is not None and now != before:
+            found[now[0]].setdefault(now[1], set()).add(pc)
+        if now is not None and pc in entered:
+            heads.setdefault(now, set()).add(pc)
+        before = now
+    return {
+        name: {n: frozenset(heads.get((name, n), pcs)) for n, pcs in sorted(of.items())} for name, of in found.items()
+    }
+
+
 def written_registers(i: Instruction) -> set[int]:
     """The registers that an instruction or its inverse may write."""
     return {getattr(i, _FIELDS[part]) for part in i.opcode.writes if part in _FIELDS}

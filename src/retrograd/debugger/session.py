@@ -21,7 +21,7 @@ from retrograd.debugger.breakpoints import Breakpoint, HitCondition, LogMessage,
 from retrograd.debugger.calls import Calls, Frame
 from retrograd.debugger.causes import Cause, Write, change_of, last_write, why
 from retrograd.debugger.expressions import Expression
-from retrograd.debugger.places import Place, place_named, writers
+from retrograd.debugger.places import Place, entries, line_addresses, place_named, writers
 from retrograd.debugger.timeline import Timeline
 from retrograd.debugger.variables import Variable, Word, named, variables
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, nearest
@@ -155,21 +155,16 @@ class Session:
         raise InputError(Diagnostic("RG1302", f"`{where[:60]}` is no place in the code", hint=hint))
 
     def _addresses_of(self, file: str, line: int) -> frozenset[int]:
-        """The first addresses of a line: those where the code before belongs to another line."""
-        source, out, inside = self.machine.program.source, set[int](), False
-        for pc in range(len(self.machine.program.code)):
-            span = source.span(pc)
-            now = span is not None and span.line == line and (not file or span.file.endswith(file))
-            if now and not inside:
-                out.add(pc)
-            inside = now
-        return frozenset(out)
+        """The addresses at which a breakpoint of a line stops."""
+        found = line_addresses(self.machine.program)
+        return frozenset[int]().union(*(lines.get(line, ()) for name, lines in found.items() if name.endswith(file)))
 
     def break_at(
         self, where: str, condition: str | None = None, *, hit: str | None = None, message: str | None = None
     ) -> Breakpoint:
-        """Set a breakpoint at a place in the code. Raises InputError RG1301, RG1302."""
-        return self.break_on(self.resolve(where), where, condition, hit=hit, message=message)
+        """Set a breakpoint at a place in the code; at a procedure, it stops once a call. Raises InputError RG1301, RG1302."""
+        each = where.removeprefix("*").isdecimal()
+        return self.break_on(self.resolve(where), where, condition, hit=hit, message=message, each=each)
 
     def break_on(
         self,
@@ -179,12 +174,14 @@ class Session:
         *,
         hit: str | None = None,
         message: str | None = None,
+        each: bool = False,
     ) -> Breakpoint:
-        """Set a breakpoint on addresses. Raises InputError RG1301, RG1302."""
+        """Set a breakpoint on addresses; `each`: also at the returns of a procedure. Raises InputError RG1301, RG1302."""
         made = Breakpoint(
             self._number + 1,
             addresses,
             text,
+            frozenset() if each else addresses & entries(self.machine.program),
             self._condition(condition),
             None if hit is None else HitCondition(hit),
             None if message is None else LogMessage(message, self.machine),
@@ -339,6 +336,14 @@ class Session:
         ahead, behind = self.timeline.executed[+1], self.timeline.executed[-1]
         return sum(ahead[pc] + behind[pc] for pc in addresses)
 
+    def _calls(self, addresses: frozenset[int]) -> int:
+        """How often a call has entered at the addresses before this step.
+
+        The instruction behind an entry is the first of a call that runs forward; the one before it, of a call that runs backward.
+        """
+        ahead, behind = self.timeline.executed[+1], self.timeline.executed[-1]
+        return sum(sum(ahead[pc + 1 : pc + 2]) + (behind[pc - 1] if pc else 0) for pc in addresses)
+
     def _breakpoint_here(self, addresses: frozenset[int]) -> Breakpoint | None:
         if self.pc not in addresses:
             return None
@@ -348,8 +353,12 @@ class Session:
                 found.condition is not None and not found.condition.holds(self.machine)
             ):
                 continue
-            if found.hit is not None and not found.hit(self._passes(found.addresses) + 1):
+            if self.pc in found.entries and not self.machine.br:
                 continue
+            if found.hit is not None:
+                passes = self._passes(found.addresses - found.entries) + self._calls(found.entries)
+                if not found.hit(passes + 1):
+                    continue
             if found.message is not None:
                 self.log(found.message(self.machine))
             elif stop is None:
