@@ -15,7 +15,7 @@ BIT 16 (1976), 146–160.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -99,25 +99,23 @@ class ErrorBound:
         """
         w = self.format
         if 0 < tolerance < math.inf:
-            for frac in range(w.width):
+            for frac, bound in enumerate(self._bounds()):
                 other = Format(w.width, frac)
-                if self._bound_in(other) <= tolerance and all(c.compiles(other) for c in self._constants):
+                if bound <= tolerance and all(c.compiles(other) for c in self._constants):
                     return other
         message = f"no format of {w.width} bits has errors up to {tolerance:.4g}"
         raise InputError(Diagnostic("RG0604", message, hint=f"the bound in {w} is {self.bound:.3g}"))
 
-    def _bound_in(self, w: Format) -> float:
-        """The bound in a format: never less in a coarser one."""
-        if w == self.format:
-            return self.bound
-        out = self._computed * 2.0 ** (self.format.frac - w.frac)
-        for x in self._given:
-            if x.fixed:
-                scaled = math.ldexp(x.value, w.frac)
-                out += abs(x.cotangent) * math.ldexp(abs(scaled - round(scaled)), -w.frac)
-            elif x.value:
-                out += abs(x.cotangent) * math.log(2) / 2 * 2.0**-w.frac
-        return out
+    def _bounds(self) -> Iterator[float]:
+        """The bounds in the formats of the same width, from the coarsest. In other formats, errors of arguments do not cancel."""
+        fixed = np.array([(x.value, abs(x.cotangent)) for x in self._given if x.fixed]).reshape(-1, 2)
+        logarithms = math.fsum(abs(x.cotangent) for x in self._given if x.value and not x.fixed) * math.log(2) / 2
+        units = math.ldexp(self._computed, self.format.frac) + logarithms
+        for frac in range(self.format.width):
+            scaled = np.ldexp(fixed[:, 0], frac)
+            errors = np.ldexp(np.abs(scaled - np.rint(scaled)), -frac)
+            other = math.ldexp(units, -frac) + float(errors @ fixed[:, 1])
+            yield self.bound if frac == self.format.frac else other
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
