@@ -41,7 +41,7 @@ def test_the_numbers_are_those_that_a_format_does_not_keep(w: Format) -> None:
         found = Losses()
         found.array("x", np.array(xs, dtype).reshape(-1, 1), w)
         (one,) = found
-        assert (one.index, one.value, one.count, one.zeros) == ((lost[0], 0), xs[lost[0]], len(lost), len(gone))
+        assert (one.place, one.value, one.lost, one.zeros) == ((lost[0], 0), xs[lost[0]], len(lost), len(gone))
     alone = Losses()
     for x in xs:
         alone.number("x", x, w)
@@ -60,7 +60,7 @@ def test_no_element_of_an_array_is_left_out() -> None:
                 xs[size // 3] = -fill
                 found = Losses()
                 found.array("x", xs, w)
-                assert [(one.index, one.value, one.count) for one in found] == [((at,), small, 1)]
+                assert [(one.place, one.value, one.lost) for one in found] == [((at,), small, 1)]
 
 
 @rg.struct
@@ -143,7 +143,7 @@ def test_a_batch_is_reported_once() -> None:
     with pytest.warns(rg.PrecisionWarning) as found:
         rg.run_batch(shift, np.zeros(1000), xs)
     (warning,) = found
-    text = "2 numbers lose more than half of their bits, and 1 of them become 0; the first is `x[7]` = 1e-11"
+    text = "2 numbers lose more than half of their bits, and 1 of them becomes 0; the first is `x[7]` = 1e-11"
     assert str(warning.message).startswith(text)
     assert warning.filename == __file__
     with pytest.warns(rg.PrecisionWarning, match=r"`x` = 1e-11") as found:

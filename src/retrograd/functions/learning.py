@@ -23,6 +23,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.values.binding import located, types_of
 from retrograd.values.marshal import to_words
+from retrograd.values.precision import Losses
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +91,9 @@ def learn_by_consistency(
         _argument(function, compiled, name, "a parameter")
         for name in ([parameters] if isinstance(parameters, str) else parameters)
     ]
-    targets = [_target(function, compiled, values, name, target) for name, target in outputs.items()]
+    losses = Losses()
+    targets = [_target(function, compiled, values, name, target, losses) for name, target in outputs.items()]
+    losses.report(compiled, "the target of ")
     if not learnt or not targets:
         _refuse(
             function,
@@ -173,7 +176,7 @@ def _argument(function: Compilable, compiled: Compiled, name: str, role: str) ->
 
 
 def _target(
-    function: Compilable, compiled: Compiled, values: Sequence[Any], name: str, target: Any
+    function: Compilable, compiled: Compiled, values: Sequence[Any], name: str, target: Any, losses: Losses
 ) -> tuple[Argument, list[int]]:
     """An output and the words of its target, which is of the output's type and shape."""
     argument = _argument(function, compiled, name, "an output")
@@ -182,6 +185,6 @@ def _target(
     if found != argument.type:
         _refuse(function, f"the target of `{name}` is {found}, and `{name}` is {argument.type}", None, name)
     try:
-        return argument, to_words(argument.type, target, compiled.format, name)
+        return argument, to_words(argument.type, target, compiled.format, name, losses)
     except InputError as error:
         raise InputError(located(error.diagnostics[0], function, name)) from None

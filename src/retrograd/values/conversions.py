@@ -54,7 +54,9 @@ def fixed_words(reals: NDArray[Any], w: Format, rounding: Rounding = "nearest") 
     (np.rint if rounding == "nearest" else np.floor)(scaled, out=scaled)
     low, high = -float(w.sign), float(w.sign)
     # Two passes instead of four: a NaN fails both comparisons.
-    if scaled.size and not (scaled.min() >= low and scaled.max() < high):
+    if scaled.size and not (
+        np.minimum.reduce(scaled, axis=None) >= low and np.maximum.reduce(scaled, axis=None) < high
+    ):
         at = _first(np.isnan(reals))
         if at is not None:
             raise fail("RG0602", "NaN is not a number", at)
