@@ -54,7 +54,7 @@ def gradient(
     outputs: Iterable[ir.Region],
     *,
     loss: int | None = None,
-    scale: int | None = 0,
+    scale: int = 0,
     keep: int = 0,
     forward: bool = True,
     copies: int = 1,
@@ -62,8 +62,7 @@ def gradient(
 ) -> Differentiated:
     """P; lift(P⁻¹): cotangents of the outputs become those of the inputs, which are among the arguments' regions.
 
-    `loss`: the address of an output; its value after P is copied, and its cotangent made 2^scale, so none need be given; for a scale
-    of None that one is given.
+    `loss`: the address of an output; its value after P is copied, and 2^scale added to its cotangent, so none need be given.
     `keep`: words for cotangents of freed variables, which are erased if there are none. `forward`: False leaves out P where it only
     accumulates and nothing is kept; the result is then conditional. `copies`: cotangents of each word, beside one run of the words;
     those of copy k lie (k + 1)·offset words on. `without`: names of TRANSFORMATIONS that are left out.
@@ -88,17 +87,15 @@ def gradient(
         assert result.address is not None
         value, results = result.address, (result,)
         shadow = lifting.region(named) if named is not None and lifting.is_active(named) else None
-        seed: list[ir.Node] = []
-        if scale is not None:
-            one = ir.Const(1 << (module.format.frac + scale))
-            seed = [ir.Op(TABLE["st.add"], None, ir.Const(0), one, loss + offset, None, shadow)]
+        one = ir.Const(1 << (module.format.frac + scale))
+        seed = ir.Op(TABLE["st.add"], None, ir.Const(0), one, loss + offset, None, shadow)
         copy = ir.Var("t", ir.Kind.FIXED)
         load = ir.Op(TABLE["ld.add"], copy, ir.Const(0), None, loss, None, named)
         store = ir.Op(TABLE["st.add"], None, ir.Const(0), copy, value, None, result)
         if roles is not None:
-            middle, after = [*seed, *lifting.sums.before()], lifting.sums.after(roles, load, store)
+            middle, after = [seed, *lifting.sums.before()], lifting.sums.after(roles, load, store)
         else:
-            middle = [ir.Local(copy), load, store, load._replace(opcode=TABLE["ld.sub"]), ir.Delocal(copy), *seed]
+            middle = [ir.Local(copy), load, store, load._replace(opcode=TABLE["ld.sub"]), ir.Delocal(copy), seed]
     elif roles is not None:
         middle, after = [*lifting.sums.before()], lifting.sums.after(roles)
     back = lifting.lifted(ir.invert(module.entry), _zero_regions(module, without))

@@ -398,8 +398,9 @@ def test_gradients_of_a_sum(engine: str) -> None:
     w, b, xs, ys = rng.normal(size=3), 0.25, rng.normal(size=(40, 3)), rng.normal(size=40)
     axes = (None, None, None, 0, 0)
     arguments = 0.0, w, b, xs, ys
-    losses, one_by_one = rg.vmap(rg.value_and_grad(line), axes)(*arguments)
-    found, total = rg.vmap(rg.value_and_grad(line), axes, engine=engine, shared="sum")(*arguments)
+    # At scale 0 the gradients of elements are floats without rounding.
+    losses, one_by_one = rg.vmap(rg.value_and_grad(line, scale=0), axes)(*arguments)
+    found, total = rg.vmap(rg.value_and_grad(line, scale=0), axes, engine=engine, shared="sum")(*arguments)
     # One number, that of which the gradients are.
     assert found == sum(map(Fraction, losses.tolist()))
     # What each element has for itself comes one by one; what they share comes as the sum, which no rounding has touched.
@@ -409,7 +410,7 @@ def test_gradients_of_a_sum(engine: str) -> None:
     error = xs @ w + b - ys
     assert total.w == pytest.approx(2 * error @ xs, abs=1e-6)
     # By position, without the loss.
-    only = rg.vmap(rg.grad(line, ["b", "x"]), axes, engine=engine, shared="sum")(*arguments)
+    only = rg.vmap(rg.grad(line, ["b", "x"], scale=0), axes, engine=engine, shared="sum")(*arguments)
     assert (only[0], only[1].tolist()) == (total.b, total.x.tolist())
 
 

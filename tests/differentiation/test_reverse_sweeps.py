@@ -45,7 +45,7 @@ def both(a: rg.Array[rg.fixed, 2], count: rg.Array[int, 2], x: rg.fixed, up: boo
 
 def program(f: Any, by: Any, *args: Any) -> DerivedProgram:
     """The gradient program of f by some of its arguments."""
-    request = GradientRequest(f, by, 0, 0)
+    request = GradientRequest(f, by, 0, "auto")
     return request.plan(request.run.compiled(request.run.values(args, {}))).program
 
 

@@ -560,7 +560,7 @@ def test_the_scale_gives_more_places_of_small_derivatives() -> None:
         y += x * x / 60000 / 60000
 
     exact = 2 / 60000**2
-    assert rg.hessian(faint, "x")(0.0, 1.0) != pytest.approx(exact, rel=1e-2)
+    assert rg.hessian(faint, "x", scale=0)(0.0, 1.0) != pytest.approx(exact, rel=1e-2)
     assert rg.hessian(faint, "x", scale=28)(0.0, 1.0) == pytest.approx(exact, rel=1e-6, abs=0)
     assert rg.hvp(faint, "x", scale=28)((0.0, 1.0), 4.0) == pytest.approx(4 * exact, rel=1e-6, abs=0)
     assert rg.jvp(faint, (0.0, 1.0), {"x": 1.0}, scale=28)[1] == (pytest.approx(exact, rel=1e-6, abs=0), 1.0)
@@ -637,7 +637,7 @@ def no_function(x: float) -> float:
         (lambda: rg.hvp(mixed, "x", loss="n")(AT, 1.0), "the loss `n` of `mixed` is int"),
         (lambda: rg.hessian(mixed, "x", loss="s")(*AT), "the loss `s` of `mixed` is lognum"),
         (lambda: rg.hessian(form, "m", loss="x")(0.0, np.ones(3), np.eye(3)), "the loss `x` of `form` is Array"),
-        (lambda: rg.hessian(mixed, "x", scale=-1)(*AT), "scale = -1"),
+        (lambda: rg.hessian(mixed, "x", scale=-33)(*AT), "scale = -33"),
         (lambda: rg.hessian(product)(0.0, 1j, np.ones(2, complex)), "`z` of `product` is Complex"),
         (lambda: rg.hessian(product, "w")(0.0, 1j, np.ones(2, complex)), r"`w` of `product` is Array\[Complex, 2\]"),
         # vectors
@@ -687,8 +687,9 @@ def test_numbers_without_a_word_name_their_argument(ask: Any, code: str, said: s
 
 def test_a_derivative_that_overflows_says_so() -> None:
     for ask in (
-        lambda: rg.jvp(quadratic, (0.0, 3.0, 4.0), {"x": 2.0**30}),
-        lambda: rg.hvp(quadratic, "x")((0.0, 3.0, 4.0), 2.0**30),
+        lambda: rg.jvp(quadratic, (0.0, 3.0, 4.0), {"x": 2.0**30}, scale=0),
+        lambda: rg.jvp(quadratic, (0.0, 3.0, 4.0), {"x": 2.0**38}),
+        lambda: rg.hvp(quadratic, "x", scale=0)((0.0, 3.0, 4.0), 2.0**30),
         lambda: rg.hessian(quadratic, "x", scale=30)(0.0, 3.0, 4.0),
     ):
         with pytest.raises(rg.ProgramTrap, match=r"a derivative does not fit in Q32\.32") as caught:

@@ -39,6 +39,8 @@ class WholeRuns:
     def __init__(self, program: Program, *, backward: bool, overflow: bool) -> None:
         self.program, self.backward, self.overflow = program, backward, overflow
         self._policy: tiering.Policy | None = None
+        #: whether the last run did not reach the end since a check of an instruction failed
+        self.trapped = False
         self._load()
 
     def _load(self) -> None:
@@ -88,6 +90,7 @@ class WholeRuns:
         """
         account = self._account_of_program()
         expected = account.steps
+        self.trapped = False
         if expected is not None and expected > BRIEF:
             return None
         left = BRIEF if limit is None else min(limit, BRIEF)
@@ -122,6 +125,7 @@ class WholeRuns:
                 self._load()
             if why == Exit.LIMIT and left == BRIEF:
                 account.steps = BRIEF + 1
+            self.trapped = why == Exit.REFUSED or (why == Exit.HALTED and bool(state.item(TranslatedSlot.WINDOW)))
             return None
         steps = left - state.item(Slot.LEFT)
         account.steps = steps

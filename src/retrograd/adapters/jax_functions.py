@@ -13,6 +13,7 @@ import numpy as np
 from retrograd.adapters.requests import Adapted, plain_value, refuse_missing
 from retrograd.compiler.compiled import Precision
 from retrograd.differentiation.arguments import Which
+from retrograd.differentiation.scales import Scale
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
 
@@ -21,7 +22,7 @@ def to_jax(
     f: Reversible | Inverse,
     outputs: Which = 0,
     *,
-    scale: int = 0,
+    scale: Scale = "auto",
     engine: str = "auto",
     format: Format | str | None = None,
     precision: Precision | None = None,

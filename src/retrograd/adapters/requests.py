@@ -17,6 +17,7 @@ from retrograd.compiler.language.types import ArrayAnnotation, static
 from retrograd.differentiation.arguments import Which, direction_of, is_one
 from retrograd.differentiation.parts import ArgumentPart, chosen_parts
 from retrograd.differentiation.pullbacks import Pullback, vjp
+from retrograd.differentiation.scales import Scale
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
@@ -33,7 +34,7 @@ class Adapted:
         self,
         f: Reversible | Inverse,
         outputs: Which,
-        scale: int,
+        scale: Scale,
         engine: str,
         format: Format | str | None,
         precision: Precision | None = None,

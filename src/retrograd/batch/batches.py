@@ -200,7 +200,7 @@ def vmap(
     leave those of f.
     `shared="sum"`: gradients by an argument that all elements share are added up: ∂(Σᵢ Lᵢ)/∂x, of the argument's own shape;
     value_and_grad adds up the losses, too: (Σᵢ Lᵢ, …).
-    Each sum is one of integers: exact, the same bits for any number of threads or blocks, without memory for each element.
+    Each element has the scale of cotangents that it has alone. Each sum is one of integers: exact, the same bits for any number of threads or blocks, without memory for each element.
     `executor`, `store`, `chunk`, `progress`: see `run_batch`. A store keeps results of reversible functions and their gradients.
     Raises InputError, ElementTrap.
     """

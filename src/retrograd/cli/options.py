@@ -17,10 +17,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from retrograd.cli.findings.color import CHOICES, is_colored, painted
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+
+if TYPE_CHECKING:
+    from retrograd.differentiation.scales import Scale
 
 #: exit code -> meaning, see `exit_codes.py`
 EXIT_CODES = {
@@ -321,6 +324,11 @@ def integer(text: str, option: str, least: int | None = None, noun: str = "") ->
     if least is not None and value < least:
         raise fail("RG0507", f"{option}: {value} is {'negative' if least == 0 else f'less than {least}'}")
     return value
+
+
+def scale_given(text: str) -> Scale:
+    """The value of --scale for a function. Raises InputError RG0507."""
+    return "auto" if text == "auto" else integer(text, "--scale")
 
 
 def step_limit(options: argparse.Namespace) -> int | None:

@@ -143,14 +143,19 @@ def need_derivative(f: Reversible | Inverse, name: str, t: Type) -> None:
 
 def need_scale(scale: Any, w: Format) -> int:
     """The scale as an integer for which 2^scale is a word. Raises NotDifferentiable."""
-    highest = w.width - w.frac - 2
+    highest = highest_scale(w)
     try:
         k = operator.index(scale)
     except TypeError:
-        refuse(f"scale = {scale!r:.40}", f'an integer from 0 to {highest} in {w}, or "auto"')
-    if not 0 <= k <= highest:
-        refuse(f"scale = {k}", f"0 to {highest} in {w}")
+        refuse(f"scale = {scale!r:.40}", f'an integer from {-w.frac} to {highest} in {w}, or "auto"')
+    if not -w.frac <= k <= highest:
+        refuse(f"scale = {k}", f'{-w.frac} to {highest} in {w}, or "auto"')
     return k
+
+
+def highest_scale(w: Format) -> int:
+    """The greatest k for which 2^k is a positive word."""
+    return w.width - w.frac - 2
 
 
 # ---------------------------------------------------------------------- words and reals
@@ -213,14 +218,24 @@ def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, wh
     # Zero stays zero even where x is beyond the range of floats.
     by_log = np.multiply(cotangent, size, out=np.zeros_like(cotangent), where=cotangent != 0)
     try:
-        return [int(v) for v in fixed.to_words(by_log * 2.0**scale, w).ravel()]
+        try:
+            return [int(v) for v in fixed.to_words(by_log * 2.0**scale, w).ravel()]
+        except InputError:
+            # The message is of the number that is given, where that has no word.
+            fixed.to_words(by_log, w)
+            raise
     except InputError as error:
         d = error.diagnostics[0]
         raise InputError(Diagnostic(d.code, f"{what} of `{name}`: {d.message}", hint=d.hint)) from None
 
 
-def from_words(words: Sequence[int] | NDArray[np.uint64], size: Reals | None, scale: int, w: Format) -> Reals:
-    """Words of cotangents as ∂L/∂x; 0 over a lognum too small for floats stays 0. `size`: None where all sizes are 1."""
+def from_words(
+    words: Sequence[int] | NDArray[np.uint64], size: Reals | None, scale: int | NDArray[np.int64], w: Format
+) -> Reals:
+    """Words of cotangents as ∂L/∂x; 0 over a lognum too small for floats stays 0. `size`: None where all sizes are 1.
+
+    `scale`: of all words, or of each.
+    """
     reals = nearest_reals(np.array(words, dtype=np.uint64), "fixed", w) / 2.0**scale
     if size is None:
         return reals

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from retrograd.batch.arguments import Axes, Batch, Loaded, is_tuple, many, stacked_values
 from retrograd.batch.batches import Shared
-from retrograd.batch.runs import BatchWords, ElementTrap, Numbers, run_rows
+from retrograd.batch.runs import ElementTrap, Numbers, run_rows
 from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import FIXED, StructType, Type
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import Reals, all_fixed, from_integers, from_words, shaped, sizes
 from retrograd.differentiation.gradient_requests import GradientPlan, GradientRequest, by_choice
-from retrograd.differentiation.scales import at_scale
 from retrograd.distribution.tasks import Distribution
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.requests import Request, RunSettings
@@ -42,32 +41,27 @@ def batch_gradient(
 ) -> Any:
     """∂L/∂x for each element, stacked along axis 0; with `requested.value`, (L, ∂L/∂x). See `vmap`.
 
-    The elements have one scale; `"auto"` is the greatest at which none overflows.
+    Each element has the scale that it has alone; a sum of several scales is exact.
 
     Raises CompileError, InputError, NotDifferentiable, ElementTrap with the trap that the element's own gradient gives.
     """
     b = BatchGradient.of(requested, args, keywords, in_axes, shared == "sum")
     if b.plan.compiled.externals:
         run_rows(b.plan.compiled, b.loaded, [], (), requested.run)
-    batch, loaded, w = b.batch, b.loaded, b.plan.compiled.format
+    batch, plan, loaded, w = b.batch, b.plan, b.loaded, b.plan.compiled.format
     settings = RunSettings(engine=requested.run.engine)
-    loss = [(b.plan.program.value, 1)] if requested.value else []
+    loss = [(plan.program.value, 1)] if requested.value else []
     value, total = ([], loss) if shared == "sum" else (loss, [])
 
-    def attempt(scale: int) -> tuple[BatchWords, int]:
-        numbers = {
-            r: Numbers(scale, words=False) for a, r in zip(b.each, b.cotangents, strict=True) if all_fixed(a.type)
-        }
-        numbers |= dict.fromkeys(value, Numbers())
-        begin = loaded.with_words(b.plan.seed(scale))
-        kept, summed = [*value, *b.cotangents], [*total, *b.summed]
-        rows = b.plan.program.run_rows(begin, kept, summed, settings, numbers, progress, over)
-        overflows = [trap for _, trap in sorted(rows.traps.items())]
-        if scale and overflows and requested.scale == "auto":
-            raise overflows[0]
-        return rows, scale
+    def numbers(scale: int) -> dict[Range, Numbers]:
+        found = {r: Numbers(scale, words=False) for a, r in zip(b.each, b.cotangents, strict=True) if all_fixed(a.type)}
+        return found | dict.fromkeys(value, Numbers())
 
-    rows, scale = at_scale(requested.scale, w, attempt)
+    ran = plan.program.run_rows_scaled(
+        plan.scales, loaded, plan.program.seed, numbers, [*value, *b.cotangents], total, b.summed,
+        settings, progress, over,
+    )  # fmt: skip
+    rows = ran.rows
     for i in sorted(rows.traps):
         # The message is that of the element's own gradient.
         try:
@@ -83,12 +77,13 @@ def batch_gradient(
         held = np.tile(_words(loaded, a), (batch.length, 1)) if batch.shares(a) else _rows(loaded, a)
         assert result.words is not None
         of_all = many(a.type, batch.length)
-        reals = from_words(result.words.ravel(), sizes(of_all, held.ravel(), w), scale, w)
+        scales = np.repeat(ran.scales, a.type.size)
+        reals = from_words(result.words.ravel(), sizes(of_all, held.ravel(), w), scales, w)
         found[a.name] = _stacked(a.type, reals.reshape(batch.length, a.type.size))
     column = len(total)
     for a in b.added:
         added, column = rows.sums[column : column + a.type.size], column + a.type.size
-        total_of = shaped(a.type, from_integers(added, sizes(a.type, _words(loaded, a), w), scale, w))
+        total_of = shaped(a.type, from_integers(added, sizes(a.type, _words(loaded, a), w), plan.scales[0], w))
         found[a.name] = restored(a.type, batch.values[a.name], total_of) if a.name in batch.values else total_of
     for a in b.each:
         if isinstance(a.type, FormType):

@@ -23,7 +23,6 @@ from retrograd.differentiation.arguments import (
     from_words,
     is_one,
     need_derivative,
-    need_scale,
     not_inputs,
     refuse,
     shaped,
@@ -39,7 +38,7 @@ from retrograd.differentiation.programs import (
     kept,
     loss_gradient_program,
 )
-from retrograd.differentiation.scales import Scale, at_scale
+from retrograd.differentiation.scales import Scale, scales_of
 from retrograd.functions.execution import Finished, ProgramTrap, words_of
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible
@@ -88,9 +87,9 @@ class GradientRequest:
     def _plan(self, compiled: Compiled) -> GradientPlan:
         loss = self.loss_of(compiled)
         wanted = choose(self.f, compiled.arguments, self.chosen, self.loss)
-        scale = None if self.scale == "auto" else need_scale(self.scale, compiled.format)
-        program = loss_gradient_program(compiled, self.run.backward, wanted, loss, scale)
-        return GradientPlan(compiled, program, loss, scale, wanted)
+        scales = scales_of(self.scale, compiled.format)
+        program = loss_gradient_program(compiled, self.run.backward, wanted, loss, scales[0])
+        return GradientPlan(compiled, program, loss, scales, wanted)
 
     def loss_of(self, compiled: Compiled) -> Argument:
         """The loss as an argument of its own, at its address. Raises NotDifferentiable."""
@@ -102,7 +101,7 @@ class GradientRequest:
         compiled = replace(run, options=options).compiled(values)
         need_automatic(compiled)
         loss = self.loss_of(compiled)
-        scale = 0 if self.scale == "auto" else need_scale(self.scale, compiled.format)
+        scale = 0 if self.scale == "auto" else scales_of(self.scale, compiled.format)[0]
         return WayBack(compiled, loss, 1 << (compiled.format.frac + scale))
 
     def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -111,15 +110,9 @@ class GradientRequest:
         compiled = self.run.compiled(values)
         plan = self.plan(compiled)
         execute_externals(self.run, compiled, values)
-
-        def attempt(scale: int) -> tuple[Finished, int]:
-            return plan.program.run(values, plan.seed(scale), self.run.engine), scale
-
         # No context manager: it would double the functions that a warm call passes here.
         try:
-            machine, scale = (
-                attempt(plan.scale) if plan.scale is not None else at_scale("auto", compiled.format, attempt)
-            )
+            machine, scale = plan.program.run_scaled(plan.scales, values, plan.program.seed, self.run.engine)
         except ProgramTrap as trap:
             message = f"running back, cotangent overflow in {compiled.format}"
             raise derivative_trap(trap, compiled, values, self.run.backward, message, COTANGENT_HINT) from None
@@ -137,15 +130,18 @@ class GradientPlan:
     compiled: Compiled
     program: DerivedProgram
     loss: Argument
-    #: with which L̄ begins; None where L̄ is a word that the program is given
-    scale: int | None
+    #: the scales to try; the first is that of the program
+    scales: tuple[int, ...]
     wanted: list[Argument]
 
-    def seed(self, scale: int) -> dict[int, int]:
-        """The words, by address, with which L̄ begins as 2^scale."""
-        if self.scale is not None:
-            return {}
-        return {self.loss.address + self.program.cotangents: 1 << (self.compiled.format.frac + scale)}
+    def scale_at(self, values: list[Any], engine: str = "auto") -> int:
+        """The scale of the gradient at these arguments; the last of the scales where it overflows at all of them."""
+        if len(self.scales) == 1:
+            return self.scales[0]
+        try:
+            return self.program.run_scaled(self.scales, values, self.program.seed, engine)[1]
+        except ProgramTrap:
+            return self.scales[-1]
 
     def gradient(self, run: Finished, a: Argument, scale: int) -> Any:
         """∂L/∂(the argument) after a run at this scale, of the argument's form."""

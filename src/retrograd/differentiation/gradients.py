@@ -29,7 +29,7 @@ def grad(
     argnums: Which = None,
     loss: int | str = 0,
     *,
-    scale: Scale = 0,
+    scale: Scale = "auto",
     engine: str = "auto",
     format: Format | str | None = None,
     precision: Precision | None = None,
@@ -40,7 +40,7 @@ def grad(
     name, without the argument that holds the loss. The loss may be chosen too: the value that it has before is an input. A gradient has the type and shape of its
     argument; that of a complex number or another struct is a struct of its fields' derivatives (∂L/∂re, ∂L/∂im: not conjugated).
     `scale` = k runs with L̄ = 2^k and divides by 2^k: k more binary places for small gradients, and k fewer before the
-    point; `"auto"` is the greatest k at which no cotangent overflows, found by log₂(W − F) runs or fewer. `engine`, `format`, `precision`: see `run`. f may be an inverse, `~f`. Raises NotDifferentiable (a TypeError) naming an argument
+    point; `"auto"` is the first of a list at which nothing overflows, 16, 8, 0, −8 in Q32.32 (see `scales.automatic`). `engine`, `format`, `precision`: see `run`. f may be an inverse, `~f`. Raises NotDifferentiable (a TypeError) naming an argument
     of another type than fixed or lognum, CompileError, ProgramTrap.
     A gradient by one number, f = rg.grad(g, "x"), has a gradient in its turn, and so on: `loss` is then the value of f.
     Trap: each step of a cotangent is rounded as numbers are; in narrow formats cotangents may overflow, and trap. At square roots and
@@ -54,7 +54,7 @@ def value_and_grad(
     argnums: Which = None,
     loss: int | str = 0,
     *,
-    scale: Scale = 0,
+    scale: Scale = "auto",
     engine: str = "auto",
     format: Format | str | None = None,
     precision: Precision | None = None,

@@ -32,7 +32,6 @@ from retrograd.differentiation.arguments import (
     kinds,
     logarithms,
     need_derivative,
-    need_scale,
     not_inputs,
     pieces,
     refuse,
@@ -41,7 +40,7 @@ from retrograd.differentiation.gradient_requests import by_choice, choose, need_
 from retrograd.differentiation.parts import ArgumentPart, chosen_parts, loss_part, part, with_derivative
 from retrograd.differentiation.programs import most_copies
 from retrograd.differentiation.pullbacks import pullback_program, pulled_back
-from retrograd.differentiation.scales import Scale, at_scale
+from retrograd.differentiation.scales import Scale, at_scale, scales_of
 from retrograd.functions.derived import Derived
 from retrograd.functions.execution import argument_words, execute
 from retrograd.functions.requests import Request, RunSettings
@@ -89,7 +88,7 @@ def jacobian(
     outputs: Which = 0,
     *,
     pattern: Any = None,
-    scale: Scale = 0,
+    scale: Scale = "auto",
     engine: str = "auto",
     format: Format | str | None = None,
     precision: Precision | None = None,
@@ -99,7 +98,7 @@ def jacobian(
     An array of shape y.shape + arg.shape; a struct counts as one more axis, of its words in order, 0 for ints and bools. `argnums`
     as in `grad`: one, a tuple of several, or None for all that have a derivative but the outputs, by name; the outputs may be
     chosen too, for the values that they have before. y: fixed or lognum, a number, an array or structs of these. The gradient
-    program runs once for each number in y, with ȳ = 2^scale, all runs as one batch. `engine`, `format`, `precision`: see `run_batch`.
+    program runs once for each number in y, with ȳ = 2^scale, all runs as one batch and at one scale. `engine`, `format`, `precision`: see `run_batch`.
 
     `outputs`: a position (0 stands for the first result of a functional function), a name, or a path such as `"y[1]"` or `"a.x"`; a sequence of these gives a tuple, one part for each, and
     None all arguments that have a derivative, by name.
@@ -166,9 +165,9 @@ class _Rows:
         self.format = self.compiled.format
         self.y = y.of(f, self.compiled.arguments)
         need_derivative(f, self.y.name, self.y.type)
-        self._asked = scale
-        #: the scale of the runs
-        self.scale = 0 if scale == "auto" else need_scale(scale, self.format)
+        #: the scales to try, and the scale of the runs
+        self._scales = scales_of(scale, self.format)
+        self.scale = self._scales[0]
         if chosen is None and results is not None:
             held = not_inputs(f, {result.position for result in results})
             chosen = [a for a in with_derivative(self.compiled.arguments) if a.position not in held]
@@ -209,16 +208,15 @@ class _Rows:
             for row, run in zip(seeds, some, strict=True):
                 for seed, group in zip(row, run, strict=False):
                     seed[list(group)] = ones[list(group)]
-            ran = program.run_rows(Loaded(ranges, seeds.reshape(len(some), -1), self.initial), kept, (), settings)
-            if ran.traps:
-                if self.scale and self._asked == "auto":
-                    raise ran.traps[min(ran.traps)]
-                # The message is that of the run of one group.
-                alone = pullback_program(self.compiled, backward)
-                for group in some[min(ran.traps)]:
+            begin = Loaded(ranges, seeds.reshape(len(some), -1), self.initial)
+            ran = program.run_rows(begin, kept, settings, explain=False)
+            if ran.traps or ran.failed:
+                # The trap is that of the run of one group.
+                at, alone = min({*ran.traps, *ran.failed}), pullback_program(self.compiled, backward)
+                for group in some[at]:
                     given = {y.address + alone.cotangents + i: int(ones[i]) for i in group}
                     pulled_back(self.request, self.compiled, self.values, given)
-                raise ran.traps[min(ran.traps)]
+                raise program.run_rows(begin.at([at]), kept, settings).traps[0].renumbered(at)
             for after, run in zip(ran.after, some, strict=True):
                 for words in np.split(after, copies)[: len(run)]:
                     yield from_words(words, None, self.scale, self.format) * self._columns
@@ -232,11 +230,11 @@ class _Rows:
         return self._at_scale(lambda: self._sparse(pattern))
 
     def _at_scale(self, rows: Callable[[], T]) -> T:
-        def attempt(scale: int) -> T:
+        def attempt(scale: int, _: bool) -> T:
             self.scale = scale
             return rows()
 
-        return at_scale(self._asked, self.format, attempt)
+        return at_scale(self._scales, attempt)
 
     def _dense(self) -> dict[str, Any]:
         y = self.y

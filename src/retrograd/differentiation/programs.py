@@ -17,8 +17,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from types import MappingProxyType
 from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from retrograd.batch.arguments import Loaded
 from retrograd.batch.distributed_runs import run_distributed
@@ -28,10 +30,12 @@ from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.lower import Argument
+from retrograd.differentiation.scales import OVERFLOW, overflows
 from retrograd.distribution.tasks import Distribution
-from retrograd.functions.execution import Finished, ProgramTrap, execute, finished, load
+from retrograd.functions.execution import Finished, ProgramTrap, Unexplained, execute, finished, load
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.traps import explain
+from retrograd.isa.diagnostics import InputError
 from retrograd.simulator.engines.batch.layout import Range
 from retrograd.simulator.machine import Machine, Trap
 
@@ -58,44 +62,106 @@ class DerivedProgram:
     value: int = 0
     #: makes the same program with a forward sweep; None where `compiled` has one
     complete: Callable[[], Compiled] | None = None
+    #: the address of the cotangent of the loss, to which the program adds 2^scale
+    loss: int = 0
+    scale: int = 0
+
+    def seed(self, scale: int) -> dict[int, int]:
+        """The words, by address, by which the cotangent of the loss begins as 2^scale."""
+        if scale == self.scale:
+            return {}
+        w = self.compiled.format
+        return {self.loss: ((1 << w.frac + scale) - (1 << w.frac + self.scale)) & w.mask}
 
     def run(self, values: list[Any], given: Mapping[int, int], engine: str = "auto") -> Finished:
         """The run from these arguments and words (address -> word). Raises InputError, ProgramTrap. `rg.external` blocks are not executed."""
-        if self.complete is None:
-            return finished(self.compiled, values, engine=engine, given=given)
-        try:
-            return finished(self.compiled, values, engine=engine, given=given, max_steps=_LIMIT)
-        except ProgramTrap:
-            whole = self._whole()
-        ran = whole.run(values, given, engine)
+        return self.run_scaled((0,), values, lambda _: given, engine)[0]
+
+    def run_scaled(
+        self, scales: Sequence[int], values: list[Any], given: Callable[[int], Mapping[int, int]], engine: str = "auto"
+    ) -> tuple[Finished, int]:
+        """(the run from these arguments and the words given(k), k) for the first of the scales at which nothing overflows: see `at_scale`.
+
+        A conditional program is tried at all scales before the program in its place: it has the same cotangents, and
+        its other words do not depend on the scale.
+        """
+        limit = None if self.complete is None else _LIMIT
+        for k in scales:
+            last = k == scales[-1]
+            # Not by `at_scale`: a warm call passes few functions.
+            try:
+                return finished(self.compiled, values, engine=engine, max_steps=limit, given=given(k), explain=last), k
+            except (Unexplained, ProgramTrap, InputError) as error:
+                if not last and overflows(error):
+                    continue
+                if self.complete is None or not isinstance(error, ProgramTrap):
+                    raise
+                break
+        whole = self._whole()
+        ran = whole.run_scaled(scales, values, given, engine)
         self._prefer(whole)
         return ran
 
     def run_rows(
-        self,
-        loaded: Loaded,
-        kept: Sequence[Range],
-        summed: Sequence[Range] = (),
-        settings: RunSettings = DEFAULT,
-        numbers: Mapping[Range, Numbers] = MappingProxyType({}),
-        progress: bool | None = None,
-        over: Distribution | None = None,
+        self, loaded: Loaded, kept: Sequence[Range], settings: RunSettings = DEFAULT, explain: bool = True
     ) -> BatchWords:
         """A batch of these runs: see `retrograd.batch.distributed_runs.run_distributed`."""
-        how: dict[str, Any] = {"numbers": numbers, "progress": progress, "over": over}
-        if self.complete is None:
-            return run_distributed(self.compiled, loaded, kept, summed, settings, **how)
-        limited = replace(settings, max_steps=_LIMIT)
-        found = run_distributed(self.compiled, loaded, kept, summed, limited, explain=False, **how)
+        return self.run_rows_scaled(
+            (0,), loaded, lambda _: {}, lambda _: {}, kept, (), (), settings, explain=explain
+        ).rows
+
+    def run_rows_scaled(
+        self,
+        scales: Sequence[int],
+        loaded: Loaded,
+        seed: Callable[[int], Mapping[int, int]],
+        numbers: Callable[[int], Mapping[Range, Numbers]],
+        kept: Sequence[Range],
+        totals: Sequence[Range],
+        summed: Sequence[Range],
+        settings: RunSettings = DEFAULT,
+        progress: bool | None = None,
+        over: Distribution | None = None,
+        explain: bool = True,
+    ) -> ScaledRows:
+        """The rows, with the words seed(k), each for the first of the scales k at which it does not overflow.
+
+        Rows that fail are run again, together, at the next scale. `numbers(k)`: see `retrograd.batch.runs.run_rows`. The sums are of
+        the ranges `totals`, which no scale multiplies, and then of `summed`, at the first scale: Σᵢ wordᵢ·2^(first − kᵢ), exactly.
+        """
+        whole_is_left = self.complete is not None
+        limited = replace(settings, max_steps=_LIMIT) if whole_is_left else settings
+        apart, found, at = sum(n for _, n in totals), None, np.zeros(0, dtype=np.int64)
+        left: list[int] = []
+        for k in scales:
+            rows = (loaded if found is None else loaded.at(left)).with_words(seed(k))
+            part = run_distributed(
+                self.compiled, rows, kept, [*totals, *summed], limited,
+                numbers=numbers(k), progress=progress, over=over, explain=explain and k == scales[-1] and not whole_is_left,
+            )  # fmt: skip
+            if found is None:
+                found, at = part, np.full(len(loaded), k)
+            else:
+                part.sums[apart:] = [total << scales[0] - k for total in part.sums[apart:]]
+                found.replace_rows(left, part)
+                at[left] = k
+            if not found.failed and not found.traps:
+                return ScaledRows(found, at)
+            left = sorted({*found.failed, *(i for i, trap in found.traps.items() if trap.code in OVERFLOW)})
+            if not left:
+                break
+        assert found is not None
         failed = sorted({*found.failed, *found.traps})
-        if failed:
+        if failed and whole_is_left:
             whole = self._whole()
-            found.replace_rows(
-                failed, whole.run_rows(loaded.at(failed), kept, summed, settings, numbers, progress, over)
+            ran = whole.run_rows_scaled(
+                scales, loaded.at(failed), seed, numbers, kept, totals, summed, settings, progress, over, explain
             )
-            if 2 * (len(failed) - len(found.traps)) > len(loaded):
+            found.replace_rows(failed, ran.rows)
+            at[failed] = ran.scales
+            if 2 * (len(failed) - len({*ran.rows.failed, *ran.rows.traps})) > len(at):
                 self._prefer(whole)
-        return found
+        return ScaledRows(found, at)
 
     def _whole(self) -> DerivedProgram:
         """The program with a forward sweep."""
@@ -105,6 +171,14 @@ class DerivedProgram:
     def _prefer(self, whole: DerivedProgram) -> None:
         """Run the program with a forward sweep from now on: a condition that fails once is likely to fail again."""
         self.compiled, self.complete = whole.compiled, None
+
+
+@dataclass
+class ScaledRows:
+    """The results of a batch, and the scale of each element."""
+
+    rows: BatchWords
+    scales: NDArray[np.int64]
 
 
 def ended(compiled: Compiled, machine: Machine) -> Machine:
@@ -167,16 +241,17 @@ def gradient_program(compiled: Compiled, backward: bool, copies: int = 1) -> Der
 
 
 def loss_gradient_program(
-    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int | None
+    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int
 ) -> DerivedProgram:
-    """x -> (x, ∂L/∂x of the arguments `wanted`, L): the cotangent of the loss begins as 2^scale, or as it is given."""
+    """x -> (x, ∂L/∂x of the arguments `wanted`, L): the cotangent of the loss begins as 2^scale, or otherwise by `DerivedProgram.seed`."""
     inputs = real_regions(compiled.lowered, [_argument_of(a) for a in wanted])
     outputs = real_regions(compiled.lowered, [_argument_of(loss)])
     module = _oriented(compiled, backward)
-    return _gradient(
+    found = _gradient(
         compiled,
         lambda forward: gradient(module, inputs, outputs, loss=loss.address, scale=scale, forward=forward),
     )
+    return replace(found, loss=loss.address + found.cotangents, scale=scale)
 
 
 def most_copies(program: Callable[[int], DerivedProgram], wanted: int) -> tuple[DerivedProgram, int]:
@@ -197,7 +272,7 @@ def tangent_program(compiled: Compiled, backward: bool) -> DerivedProgram:
 
 
 def second_order_program(
-    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int | None, copies: int = 1
+    compiled: Compiled, backward: bool, wanted: Sequence[Argument], loss: Argument, scale: int, copies: int = 1
 ) -> DerivedProgram:
     """(x, ẋ) -> (L, ∂L/∂x, ∂²L/∂x² ẋ) for the arguments `wanted`: forward over adjoint. `copies`: of ẋ, beside one x."""
     module = _oriented(compiled, backward)
@@ -214,8 +289,9 @@ def second_order_program(
     first, second = made(False)
     complete = cache(lambda: _emitted(compiled, made(True)[1].without_uncomputation())) if first.conditional else None
     return DerivedProgram(
-        _emitted(compiled, second.without_uncomputation()), second.offset, first.offset, first.value or 0, complete
-    )
+        _emitted(compiled, second.without_uncomputation()), second.offset, first.offset, first.value or 0, complete,
+        loss.address + first.offset, scale,
+    )  # fmt: skip
 
 
 def _argument_of(part: Argument) -> str:

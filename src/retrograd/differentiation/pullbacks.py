@@ -25,7 +25,7 @@ from retrograd.differentiation.arguments import (
 )
 from retrograd.differentiation.gradient_requests import by_choice, choose, restored_by_name
 from retrograd.differentiation.programs import COTANGENT_HINT, DerivedProgram, derivative_traps, gradient_program, kept
-from retrograd.differentiation.scales import Scale, at_scale
+from retrograd.differentiation.scales import Scale, scales_of
 from retrograd.functions.execution import execute, read
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible
@@ -38,7 +38,7 @@ def vjp(
     f: Reversible | Inverse,
     /,
     *args: Any,
-    scale: Scale = 0,
+    scale: Scale = "auto",
     engine: str = "auto",
     format: Format | str | None = None,
     precision: Precision | None = None,
@@ -93,17 +93,18 @@ class Pullback:
         program, w = pullback_program(compiled, backward), compiled.format
         pairs = by_argument(self._f, self._arguments, cotangents)
 
-        def attempt(scale: int) -> tuple[list[int], int]:
+        def seeds(scale: int) -> dict[int, int]:
             given: dict[int, int] = {}
             for a, value in pairs:
                 need_derivative(self._f, a.name, a.type)
                 size = sizes(a.type, self._final[a.address : a.address + a.type.size], w)
                 words = to_words(flattened(a.type, value, a.name), size, scale, w, a.name)
                 given |= {a.address + program.cotangents + i: word for i, word in enumerate(words) if word}
-            return program.run(self._values, given, self._request.engine).memory[:], scale
+            return given
 
         with derivative_traps(compiled, self._values, backward, *_overflow(w)):
-            memory, scale = at_scale(self._scale, w, attempt)
+            ran, scale = program.run_scaled(scales_of(self._scale, w), self._values, seeds, self._request.engine)
+        memory = ran.memory[:]
 
         def gradient(a: Argument) -> Any:
             at = a.address + program.cotangents

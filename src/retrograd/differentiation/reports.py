@@ -23,8 +23,7 @@ from retrograd.differentiation.gradient_requests import (
     restored_by_name,
 )
 from retrograd.differentiation.programs import COTANGENT_HINT
-from retrograd.differentiation.pullbacks import pullback_program
-from retrograd.differentiation.scales import Scale, at_scale
+from retrograd.differentiation.scales import Scale
 from retrograd.functions.derived import Derived
 from retrograd.functions.execution import ProgramTrap, execute, load
 from retrograd.functions.reversible import Inverse, Reversible
@@ -79,7 +78,7 @@ def gradient_report(
     argnums: Which = None,
     loss: int | str = 0,
     *,
-    scale: Scale = 0,
+    scale: Scale = "auto",
     engine: str = "auto",
     format: Format | str | None = None,
     precision: Precision | None = None,
@@ -113,7 +112,9 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
     execute(plain, there)
     value = real_of(there.memory[loss.address], "fixed", plain.format)
 
-    def attempt(scale: int) -> _Returned:
+    plan = requested.plan(plain)
+
+    def returned_at(scale: int) -> _Returned:
         back = _watched(machine_for(compiled.program, engine, backward=not run.backward))
         back.load(0, there.memory[: plain.module.memory])
         back.differentiating = True
@@ -126,18 +127,18 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
             return _Returned(scale, cotangents, restored, back.retired, back.dropped_bits, reached())
         except Trap as trap:
             # A machine has cotangents of constants, too, and in a long loop they may outgrow the word. The gradient program has none.
-            program = pullback_program(plain, run.backward)
+            program = plan.program
             try:
                 if trap.code != "RG0404":
                     raise trap
-                ran = program.run(values, {seed[0] + program.cotangents: seed[1]}, engine)
+                ran, _ = program.run_scaled((scale,), values, program.seed, engine)
             except (Trap, ProgramTrap):
                 raise ProgramTrap(explained(compiled, back, trap), back, trap) from None
             cotangents = ran.memory[program.cotangents : program.cotangents + size]
             restored, steps = ran.memory[:size] == initial, ran.retired - there.retired
             return _Returned(scale, cotangents, restored, steps, ran.erased_bits, reached())
 
-    returned = at_scale(requested.scale, plain.format, attempt)
+    returned = returned_at(plan.scale_at(values, run.engine))
     scale, cotangents = returned.scale, returned.cotangents
 
     def gradient(address: int, n: int, t: Any) -> Any:

@@ -31,7 +31,6 @@ from retrograd.differentiation.arguments import (
     is_one,
     kinds,
     need_derivative,
-    need_scale,
     position,
     refuse,
     shaped,
@@ -49,7 +48,7 @@ from retrograd.differentiation.programs import (
     tangent_program,
 )
 from retrograd.differentiation.pullbacks import by_argument
-from retrograd.differentiation.scales import Scale, at_scale
+from retrograd.differentiation.scales import Scale, at_scale, scales_of
 from retrograd.functions.derived import Derived
 from retrograd.functions.execution import Finished, argument_words, read
 from retrograd.functions.requests import Request, RunSettings
@@ -67,7 +66,7 @@ def jvp(
     primals: Sequence[Any] | Mapping[str, Any],
     tangents: Any,
     *,
-    scale: Scale = 0,
+    scale: Scale = "auto",
     engine: str = "auto",
     format: Format | str | None = None,
     precision: Precision | None = None,
@@ -76,7 +75,7 @@ def jvp(
 
     Tangents are given as `vjp` takes cotangents: a mapping by name, or a sequence with one for each argument, None for
     zero. Those of the values come back by name, for all arguments that have a derivative. `scale` = k runs with 2^k·ẋ:
-    k more binary places. `engine`, `format`, `precision`: see `run`. f may be an inverse. Raises NotDifferentiable, CompileError, ProgramTrap.
+    k more binary places; `"auto"` as in `grad`. `engine`, `format`, `precision`: see `run`. f may be an inverse. Raises NotDifferentiable, CompileError, ProgramTrap.
     Trap: where a variable is freed its tangent is dropped. The tangent is zero, unless the variable is zero by chance, at these
     arguments only.
     """
@@ -87,16 +86,16 @@ def jvp(
     initial = _words(compiled, values)
     pairs = by_argument(f, compiled.arguments, tangents, "tangent")
 
-    def attempt(scale: int) -> tuple[Finished, int]:
+    def seeds(scale: int) -> dict[int, int]:
         given: dict[int, int] = {}
         for a, value in pairs:
             need_derivative(f, a.name, a.type)
             given |= _given(compiled, a, flattened(a.type, value, a.name, "tangent"), initial[a.name], scale, "tangent")
-        return _run(request, program, values, given), scale
+        return {at + program.tangents: word for at, word in given.items()}
 
     execute_externals(request, compiled, values)
     with _derivative_traps(request, compiled, values):
-        machine, k = at_scale(scale, compiled.format, attempt)
+        machine, k = program.run_scaled(scales_of(scale, compiled.format), values, seeds, request.engine)
     out = {}
     for a in choose(f, compiled.arguments, None, None):
         size = sizes(a.type, _at(machine, a), compiled.format)
@@ -112,7 +111,7 @@ def hvp(
     argnums: Which = None,
     loss: int | str = 0,
     *,
-    scale: Scale = 0,
+    scale: Scale = "auto",
     engine: str = "auto",
     format: Format | str | None = None,
     precision: Precision | None = None,
@@ -146,7 +145,7 @@ class _Product:
         vectors = at.vectors(both["vectors"])
         execute_externals(self._requested.run, at.compiled, at.values)
         with at.traps():
-            at.at_scale(lambda: at.run(vectors))
+            at.run(vectors)
         found = {a.name: shaped(a.type, at.product(a)) for a in at.wanted}
         return by_choice(self._requested.argnums, restored_by_name(at.compiled.arguments, at.values, found))
 
@@ -159,7 +158,7 @@ def hessian(
     argnums: Which = None,
     loss: int | str = 0,
     *,
-    scale: Scale = 0,
+    scale: Scale = "auto",
     engine: str = "auto",
     format: Format | str | None = None,
     precision: Precision | None = None,
@@ -215,8 +214,9 @@ class _SecondOrder:
         self.of = of
         self.values, self.compiled = _compiled(of.run, args)
         self.format = self.compiled.format
-        #: the scale of the runs
-        self.scale = 0 if of.scale == "auto" else need_scale(of.scale, self.format)
+        #: the scales to try, and the scale of the last run
+        self.scales = scales_of(of.scale, self.format)
+        self.scale = self.scales[0]
         loss = of.loss_of(self.compiled)
         self.wanted = choose(of.f, self.compiled.arguments, of.chosen, of.loss)
         self._loss = loss
@@ -230,13 +230,12 @@ class _SecondOrder:
 
     def _kept(self, what: str, make: Callable[[], T], *more: Any) -> T:
         """The object that was made for such a request of the function, made once."""
-        scale = None if self.of.scale == "auto" else self.scale
-        key = (what, self.of.run.backward, self._loss.name, tuple(a.name for a in self.wanted), scale, *more)
+        key = (what, self.of.run.backward, self._loss.name, tuple(a.name for a in self.wanted), self.scales[0], *more)
         return kept(self.compiled, key, make)
 
     def _program(self, copies: int) -> DerivedProgram:
         """The second-order program for that many vectors at once, made once."""
-        of, backward, scale = self.compiled, self.of.run.backward, None if self.of.scale == "auto" else self.scale
+        of, backward, scale = self.compiled, self.of.run.backward, self.scales[0]
         return self._kept(
             "hvp", lambda: second_order_program(of, backward, self.wanted, self._loss, scale, copies), copies
         )
@@ -261,17 +260,11 @@ class _SecondOrder:
     def at_scale(self, run: Callable[[], T]) -> T:
         """The result of a run at the scale that is asked for."""
 
-        def attempt(scale: int) -> T:
+        def attempt(scale: int, _: bool) -> T:
             self.scale = scale
             return run()
 
-        return at_scale(self.of.scale, self.format, attempt)
-
-    def _seed(self, program: DerivedProgram) -> dict[int, int]:
-        """The words, by address, with which L̄ begins, where the program has none of its own."""
-        if self.of.scale != "auto":
-            return {}
-        return {self._loss.address + program.cotangents: 1 << (self.format.frac + self.scale)}
+        return at_scale(self.scales, attempt)
 
     def vectors(self, given: Any) -> dict[str, Reals]:
         """One flat vector for each argument."""
@@ -292,13 +285,21 @@ class _SecondOrder:
             pairs = list(zip(self.wanted, given, strict=True))
         return {a.name: flattened(a.type, value, a.name, "vector") for a, value in pairs}
 
-    def run(self, vectors: dict[str, Reals]) -> None:
+    def run(self, vectors: dict[str, Reals], scales: Sequence[int] | None = None) -> None:
+        """Run the program for these vectors, at the scales of the request or at others."""
         given: dict[int, int] = {}
         for a in self.wanted:
             if a.name in vectors:
                 given |= _given(self.compiled, a, vectors[a.name], self.words[a.name], 0, "vector")
         self.vector = vectors
-        self.machine = _run(self.of.run, self.program, self.values, given, self._seed(self.program))
+        program = self.program
+        given = {at + program.tangents: word for at, word in given.items()}
+        self.machine, self.scale = program.run_scaled(
+            self.scales if scales is None else scales,
+            self.values,
+            lambda k: given | program.seed(k),
+            self.of.run.engine,
+        )
 
     def traps(self) -> AbstractContextManager[None]:
         """Traps of runs, in terms of the function."""
@@ -335,20 +336,19 @@ class _SecondOrder:
             numbers, here = np.arange(len(some)) // copies, slice(first, first + len(some))
             rows = np.zeros((-(-len(some) // copies), plan.width), dtype=np.uint64)
             rows[numbers, plan.places[here]] = words[here]
-            begin = Loaded(plan.ranges, rows, memory).with_words(self._seed(plan.program))
-            ran = plan.program.run_rows(begin, kept, (), RunSettings(engine=self.of.run.engine))
-            if ran.traps:
-                if self.scale and self.of.scale == "auto":
-                    raise ran.traps[min(ran.traps)]
-                # The message is that of the run of one vector.
-                trap = min(ran.traps)
-                for z, i in some[trap * copies : (trap + 1) * copies]:
+            begin = Loaded(plan.ranges, rows, memory).with_words(plan.program.seed(self.scale))
+            settings = RunSettings(engine=self.of.run.engine)
+            ran = plan.program.run_rows(begin, kept, settings, explain=False)
+            if ran.traps or ran.failed:
+                # The trap is that of the run of one vector.
+                at = min({*ran.traps, *ran.failed})
+                for z, i in some[at * copies : (at + 1) * copies]:
                     with self.traps():
-                        self.run({z.name: _unit(z, i)})
-                raise ran.traps[trap]
+                        self.run({z.name: _unit(z, i)}, (self.scale,))
+                raise plan.program.run_rows(begin.at([at]), kept, settings).traps[0].renumbered(at)
             found = split_columns(ran.after, kept)
-            for at, a in enumerate(self.wanted):
-                slopes, *changes = found[at :: len(self.wanted)]
+            for place, a in enumerate(self.wanted):
+                slopes, *changes = found[place :: len(self.wanted)]
                 together = np.stack(changes, axis=1).reshape(-1, a.type.size)[: len(some)]
                 out[a.name][here] = self._product(a, together, slopes, None)
                 if not all_fixed(a.type):
@@ -405,19 +405,6 @@ def _words(compiled: Compiled, values: list[Any]) -> dict[str, list[int]]:
 
 def _at(machine: Finished, a: Argument, offset: int = 0) -> list[int]:
     return machine.memory[a.address + offset : a.address + offset + a.type.size]
-
-
-def _run(
-    request: Request,
-    program: DerivedProgram,
-    values: list[Any],
-    tangents: dict[int, int],
-    seed: dict[int, int] | None = None,
-) -> Finished:
-    """The run of the program from these tangents, address of the argument -> word, and other words. Raises ProgramTrap."""
-    return program.run(
-        values, {at + program.tangents: word for at, word in tangents.items()} | (seed or {}), request.engine
-    )
 
 
 def _derivative_traps(request: Request, compiled: Compiled, values: list[Any]) -> AbstractContextManager[None]:

@@ -63,6 +63,10 @@ class ProgramTrap(RetrogradError):
         self.trap = trap
 
 
+class Unexplained(Exception):
+    """A run that trapped, of which no machine has given the trap: the caller did not ask for it."""
+
+
 def load(
     compiled: Compiled,
     values: list[Any],
@@ -149,11 +153,12 @@ def finished(
     engine: str = "auto",
     max_steps: int | None = None,
     given: Mapping[int, int] = _NOTHING,
+    explain: bool = True,
 ) -> Finished:
     """The run of the program on these arguments, and on the `given` words (address -> word), at its end.
 
     Where a machine has run the program by its translation, later runs need no machine (`WholeRuns`), unless they do not reach
-    the end. Raises InputError, ProgramTrap.
+    the end. Raises InputError, ProgramTrap; with `explain` False, Unexplained where the translation has found a trap.
     """
     key = "whole runs", backward, overflow
     whole = compiled.derived.get(key)
@@ -164,6 +169,8 @@ def finished(
             found: FinishedRun | None = whole(words, named, limit_of(max_steps), given)
             if found is not None:
                 return found
+            if whole.trapped and not explain:
+                raise Unexplained
     machine: Machine
     if whole is not None and named in _TRANSLATING and whole.is_long:
         machine = whole.fresh_machine(named)

@@ -17,10 +17,12 @@ from retrograd.compiler.lower import Argument
 from retrograd.differentiation import value_and_grad
 from retrograd.differentiation.arguments import REAL, without_derivative
 from retrograd.differentiation.parts import loss_part
+from retrograd.differentiation.scales import Scale, at_scale, scales_of
+from retrograd.functions.execution import Unexplained
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
-from retrograd.simulator.machine import Trap
+from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Cell, Subject, cells, differences, explained, nonzero, subject
 from retrograd.testing.nearby import Nearby, finer, signed
 from retrograd.testing.slopes import Slope
@@ -79,7 +81,7 @@ def check_gradient(
     argnums: int | str | Sequence[int | str] | None = None,
     tolerance: float | None = None,
     step: float | None = None,
-    scale: int = 0,
+    scale: Scale = "auto",
     **keywords: Any,
 ) -> GradientComparison:
     """|∂L/∂x − (L(x+h) − L(x−h)) / 2h| ≤ tolerance + bound(h), and the run back with cotangents ends at x, bit for bit.
@@ -192,18 +194,25 @@ def _flat(t: Type, gradient: Any) -> list[float]:
 # ---------------------------------------------------------------------- the run back
 
 
-def _run_back(s: Subject, at: Argument, scale: int) -> int:
+def _run_back(s: Subject, at: Argument, scale: Scale) -> int:
     """Run forward, and back in differentiation mode; returns the steps of both. Raises LawBroken unless it ends at x."""
-    machine = s.machine()
-    before = list(machine.memory)
-    s.run(machine)
-    machine.differentiating = True
-    machine.memory_cotangents[at.address] = 1 << (machine.format.frac + scale)
-    machine.turn()
-    try:
-        machine.run()
-    except Trap as trap:
-        s.broken("RG0901", f"`{s.name}` does not run back with cotangents", trap=explained(s, machine, trap))
+
+    def returned(k: int, last: bool) -> tuple[list[int], Machine]:
+        machine = s.machine()
+        before = list(machine.memory)
+        s.run(machine)
+        machine.differentiating = True
+        machine.memory_cotangents[at.address] = 1 << (machine.format.frac + k)
+        machine.turn()
+        try:
+            machine.run()
+        except Trap as trap:
+            if not last:
+                raise Unexplained from None
+            s.broken("RG0901", f"`{s.name}` does not run back with cotangents", trap=explained(s, machine, trap))
+        return before, machine
+
+    before, machine = at_scale(scales_of(scale, s.compiled.format), returned)
     wrong = differences(s.compiled, before, machine.memory) + nonzero(machine.registers)
     if wrong:
         s.broken("RG0901", f"after `{s.name}` and back with cotangents: " + "; ".join(wrong))

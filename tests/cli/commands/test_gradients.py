@@ -99,7 +99,7 @@ def test_json(cli: Cli) -> None:
     assert 0 <= report.pop("backward_steps") - (report["forward_steps"] - 1) < report["forward_steps"] / 2
     assert report.pop("forward_steps") > 10
     assert report == {
-        "schema": "retrograd.gradient/1", "function": "quadratic", "loss": "y", "scale": 0, "value": 2.0,
+        "schema": "retrograd.gradient/1", "function": "quadratic", "loss": "y", "scale": 16, "value": 2.0,
         "gradients": {"x": [7.0, -1.5]}, "memory_words": 7, "dropped_bits": 256, "inputs_restored": True,
     }  # fmt: skip
     assert json.loads(cli("grad", "f.py:~size", "0", "1j", "--json", "--scale", "0x4")[1])["gradients"] == {
@@ -143,7 +143,7 @@ HYPOT = ("grad", "f.py:hypot", "0.0", "3.0", "4.0")
         ((*HYPOT, "--loss", "7"), "error[RG0603]: `hypot` has no argument 7"),
         ((*HYPOT, "--wrt", "z"), "error[RG0603]: `hypot` has no argument 'z'"),
         ((*HYPOT, "--wrt", "x", "--wrt", "1"), "error[RG0603]: `x` of `hypot` is chosen twice"),
-        ((*HYPOT, "--scale", "31"), "fix: 0 to 30 in Q32.32"),
+        ((*HYPOT, "--scale", "31"), "fix: -32 to 30 in Q32.32"),
         ((*HYPOT, "--scale", "much"), "error[RG0507]: --scale: `much` is no integer"),
         ((*HYPOT, "--format", "33,1"), "error[RG0604]: '33,1' is no format: width must be one of"),
         ((*HYPOT, "--format", "Q16"), "error[RG0604]: 'Q16' is no format: a format is written"),

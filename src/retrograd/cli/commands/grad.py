@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from retrograd.cli.arguments import argument_named, parse_arguments, plain, shown
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.functions import function_and_inverse
-from retrograd.cli.options import Parser, integer
+from retrograd.cli.options import Parser, scale_given
 from retrograd.cli.report import print_json, print_trap
 
 if TYPE_CHECKING:
     from retrograd.differentiation import GradientReport
-    from retrograd.differentiation.scales import Scale
 
 
 def arguments(p: Parser) -> None:
@@ -35,8 +34,8 @@ def arguments(p: Parser) -> None:
     p.add_argument(
         "--scale",
         metavar="K",
-        default="0",
-        help="run with the loss's cotangent at 2^K, and divide by it; `auto`: the greatest K that fits",
+        default="auto",
+        help="run with the loss's cotangent at 2^K, and divide by it (default: auto, the greatest of a list that fits)",
     )
     p.run_options("--format", "--dialect", "--entry", "--explain-engine")
     p.json_option("retrograd.gradient/1")
@@ -47,13 +46,14 @@ def execute(options: argparse.Namespace) -> int:
     """Run a function forward and back, and show the gradient."""
     from retrograd.differentiation import gradient_report
     from retrograd.differentiation.parts import loss_part
+    from retrograd.differentiation.scales import automatic
     from retrograd.functions.execution import ProgramTrap
 
     function, inverse = function_and_inverse(options.function, options)
     f = ~function if inverse else function
     args, keywords = parse_arguments(options.args, function)
     wrt = None if options.wrt is None else [argument_named(text) for text in options.wrt]
-    loss, scale = argument_named(options.loss), _scale(options.scale)
+    loss, scale = argument_named(options.loss), scale_given(options.scale)
     try:
         report = gradient_report(f, wrt, loss, scale=scale)(*args, **keywords)
     except ProgramTrap as trap:
@@ -70,13 +70,9 @@ def execute(options: argparse.Namespace) -> int:
         print_json("retrograd.gradient/1", _as_dict(f.__name__, of, report, gradients))
     else:
         _show(of, report, gradients)
-        if scale == "auto":
+        if scale == "auto" and report.scale != automatic(function.format_for())[0]:
             print(f"the way back began with the cotangent 2^{report.scale}")
     return OK
-
-
-def _scale(text: str) -> Scale:
-    return "auto" if text == "auto" else integer(text, "--scale")
 
 
 def _as_dict(name: str, loss: str, report: GradientReport, gradients: dict[str, Any]) -> dict[str, Any]:
