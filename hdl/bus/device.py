@@ -366,6 +366,7 @@ class CoprocessorDriver:
                 f"{what} ended at PC = {outcome.pc}: {outcome.code or outcome.ended.value}",
                 "`retrograd explain CODE` describes the code. The machine stands before the instruction.",
                 trapped=outcome.ended is Ended.TRAPPED,
+                trap=outcome.code,
             )
 
     def _counters(self) -> list[int]:

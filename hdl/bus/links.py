@@ -32,10 +32,12 @@ class BusError(DeviceError):
 class UnfinishedRun(BusError):
     """RG1007: a run trapped, or reached its limit of steps, and has no results."""
 
-    def __init__(self, message: str, hint: str, *, trapped: bool) -> None:
+    def __init__(self, message: str, hint: str, *, trapped: bool, trap: str | None = None) -> None:
         super().__init__(message, hint)
         #: False for the limit
         self.trapped = trapped
+        #: the code of the trap
+        self.trap = trap
 
 
 class Bus(ABC):

@@ -1,7 +1,7 @@
 """Functions of the language on the co-processor: simulated, or on a bus.
 
     run_on_hardware(f, *args).values == run(f, *args).values,  bit for bit
-    run_on_hardware(f, *args, loss="y").gradients == grad(f, loss="y")(*args),  bit for bit
+    run_on_hardware(f, *args, loss="y").gradients == grad(f, loss="y")(*args),  bit for bit, at the same scale
 
 The program is loaded and run forward, its results are copied out, and it runs back in differentiation mode. Nothing is stored
 for the way back.
@@ -9,16 +9,17 @@ for the way back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.compiler.compiled import Precision
-from retrograd.differentiation.arguments import from_words, need_scale, shaped, sizes
-from retrograd.differentiation.gradient_requests import by_choice, choose, need_loss
-from retrograd.differentiation.parts import loss_part
-from retrograd.functions.execution import argument_words
+from retrograd.differentiation.arguments import from_words, shaped, sizes
+from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose
+from retrograd.differentiation.scales import OVERFLOW, Scale, at_scale
+from retrograd.functions.execution import Unexplained, argument_words
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
@@ -60,6 +61,8 @@ class HardwareResult:
     erased_bits: int
     #: the format of its words
     format: Format
+    #: the way back began with the loss's cotangent at 2^scale; 0 without a loss
+    scale: int = 0
     #: bits of the core's state that were overwritten, forward and on the way back, if `erasure` was asked for
     overwrites: tuple[Overwrites, ...] = ()
     #: how often gates switched, as a document of schema retrograd.activity/1, if `activity` was asked for
@@ -72,7 +75,7 @@ def run_on_hardware(
     format: Format | str | None = None,
     precision: Precision | None = None,
     loss: int | str | None = None,
-    scale: int = 0,
+    scale: Scale = "auto",
     device: CoprocessorDriver | None = None,
     verilator: Path | None = None,
     vcd: str | None = None,
@@ -86,7 +89,8 @@ def run_on_hardware(
 
     `device`: the co-processor; None simulates it, by Verilator with its libraries in the folder `verilator`, else by Amaranth, which needs
     no installation and takes seconds to begin. `format`, `precision`: see `run`; None stands for the device's, if there is one. `vcd`: a file for
-    its waveforms. `max_steps`: None is no limit. `core`: "small" or "fast", of a simulated one. `erasure`: count the bits of state that each
+    its waveforms. `max_steps`: None is no limit. `scale`: as in `grad`; `"auto"` is the scale of `rg.grad`, or
+    the next at which no cotangent of a constant overflows either, since the co-processor carries those, too. `core`: "small" or "fast", of a simulated one. `erasure`: count the bits of state that each
     cycle overwrites; `activity`: count how often gates switch, for `rg.energy(activity=)`. Each is a simulator of its own. Raises CompileError; InputError,
     RG1009 for `erasure` or `activity` with another simulator or a device;
     UnfinishedRun, which is a BusError, for a trap and for
@@ -117,26 +121,30 @@ def run_on_hardware(
         request = replace(request, options=options)
     compiled = request.compiled(values)
     w = compiled.format
+    scales: tuple[int, ...] = (0,)
     wanted, seed = [], None
     if loss is not None:
-        part = loss_part(f, loss)
-        lost = need_loss(f, part, compiled.arguments)
-        wanted = choose(f, compiled.arguments, None, part.position)
-        scale = need_scale(scale, w)
-        seed = lost.address
+        asked = GradientRequest(f, None, loss, scale, format=w, precision="ignore")
+        wanted = choose(f, compiled.arguments, None, asked.loss)
+        seed = asked.loss_of(compiled).address
+        scales = scales_on_hardware(asked, values)
     memory = argument_words(compiled, values)
-    if device is not None:
-        after, cotangents, ways = _on_device(device, compiled.program, memory, backward, seed, scale, limit)
-    else:
-        after, cotangents, ways = _simulated(
-            compiled.program, memory, backward, seed, scale, verilator, vcd, limit, erasure, activity, core
-        )
+
+    def ran(scale: int, last: bool) -> tuple[_Ran, int]:
+        with unexplained(last):
+            if device is not None:
+                return _on_device(device, compiled.program, memory, backward, seed, scale, limit), scale
+            return _simulated(
+                compiled.program, memory, backward, seed, scale, verilator, vcd, limit, erasure, activity, core
+            ), scale
+
+    (after, cotangents, ways), at = at_scale(scales, ran)
     gradients = None
     if seed is not None:
         found = {}
         for a in wanted:
             words = slice(a.address, a.address + a.type.size)
-            found[a.name] = shaped(a.type, from_words(cotangents[words], sizes(a.type, memory[words], w), scale, w))
+            found[a.name] = shaped(a.type, from_words(cotangents[words], sizes(a.type, memory[words], w), at, w))
         gradients = by_choice(None, found)
     there, back = ways[0], ways[1] if seed is not None else None
     return HardwareResult(
@@ -151,9 +159,28 @@ def run_on_hardware(
         sum(way.toggled for way in ways),
         sum(way.erased for way in ways),
         w,
+        at,
         tuple(one for way in ways if (one := getattr(way, "overwrites", None)) is not None),
         _activity(compiled.program, f, core, ways) if activity else None,
     )
+
+
+def scales_on_hardware(asked: GradientRequest, values: list[Any]) -> tuple[int, ...]:
+    """The scales to try for a gradient, from the scale at which its gradient program runs."""
+    plan = asked.plan(asked.run.compiled(values))
+    first = plan.scale_at(values)
+    return tuple(k for k in plan.scales if k <= first)
+
+
+@contextmanager
+def unexplained(last: bool) -> Generator[None, None, None]:
+    """Raise Unexplained for an overflow on the co-processor, unless it is that of the last scale."""
+    try:
+        yield
+    except UnfinishedRun as error:
+        if last or error.trap not in OVERFLOW:
+            raise
+        raise Unexplained from None
 
 
 def _activity(program: Program, f: Reversible | Inverse, core: str, ways: Iterable[Any]) -> dict[str, Any]:
@@ -243,7 +270,8 @@ def _simulated(
     for way, one in zip(("the run", "the run back"), ran, strict=False):
         if one.stop != "halted":
             why = one.code or f"it takes more than {steps} instructions"
-            raise UnfinishedRun(f"{way} ended at PC = {one.pc}: {why}", _HINT, trapped=one.stop == "trap")
+            stopped = f"{way} ended at PC = {one.pc}: {why}"
+            raise UnfinishedRun(stopped, _HINT, trapped=one.stop == "trap", trap=one.code)
     return ran[0].memory, ran[-1].memory_cotangents, ran
 
 

@@ -20,6 +20,7 @@ from retrograd.cli.options import (
     integer,
     refuse_options_of_functions,
     refuse_options_of_programs,
+    scale_given,
     step_limit,
 )
 from retrograd.cli.report import print_json, show_errors
@@ -57,7 +58,11 @@ def arguments(p: Parser) -> None:
         metavar="LOSS",
         help="then run back with cotangents: of a function's argument, a register, a data label or an address",
     )
-    p.add_argument("--scale", metavar="K", default="0", help="the loss's cotangent is 2^K, and divided by it")
+    p.add_argument(
+        "--scale",
+        metavar="K",
+        help="the loss's cotangent is 2^K, and divided by it (default: 0 for a program, auto for a function)",
+    )
     p.core_option("the number of elements of the batch, at most 8")
     p.add_argument(
         "--verilator",
@@ -139,7 +144,7 @@ def _run_program(options: argparse.Namespace) -> int:
             strict=options.strict,
             steps=step_limit(options),
             loss=loss,
-            scale=integer(options.scale, "--scale", 0),
+            scale=integer(options.scale or "0", "--scale", 0),
             folder=_folder(options),
             vcd=options.vcd,
             erasure=options.erasure,
@@ -293,7 +298,7 @@ def _run_function(options: argparse.Namespace) -> int:
             format=None if options.format is None else format_of(options.format),
             precision=options.precision,
             loss=options.grad,
-            scale=integer(options.scale, "--scale", 0),
+            scale=scale_given(options.scale or "auto"),
             verilator=_folder(options),
             vcd=options.vcd,
             erasure=options.erasure,
@@ -349,7 +354,7 @@ def _run_batch(options: argparse.Namespace) -> int:
             format=None if options.format is None else format_of(options.format),
             precision=options.precision,
             loss=options.grad,
-            scale=integer(options.scale, "--scale", 0),
+            scale=scale_given(options.scale or "auto"),
             verilator=_folder(options),
             max_steps=step_limit(options),
         )
