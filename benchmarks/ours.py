@@ -31,6 +31,7 @@ from retrograd.differentiation.programs import (
     most_copies,
     second_order_program,
 )
+from retrograd.differentiation.scales import automatic
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Reversible
 
@@ -56,6 +57,11 @@ class Call:
     @functools.cached_property
     def loaded(self) -> Loaded:
         return self.batch.words(self.compiled)
+
+    @property
+    def scale(self) -> int:
+        """The scale of derivatives: the first that `scale="auto"` tries."""
+        return automatic(self.compiled.format)[0]
 
     def argument(self, name: str) -> Argument:
         return next(a for a in self.compiled.arguments if a.name == name)
@@ -128,12 +134,12 @@ def value(call: Call, result: str) -> Ours:
     return Ours(call.compiled, call.loaded, [(a.address, a.type.size)], _reader(call), _own(call), public=public)
 
 
-def gradient(call: Call, wanted: Sequence[str], loss: str = "out", *, scale: int = 0) -> Ours:
+def gradient(call: Call, wanted: Sequence[str], loss: str = "out") -> Ours:
     """∂loss/∂wanted of each element: the arguments one after the other, in the order of the parameters."""
-    chosen, lost = call.arguments(wanted), call.argument(loss)
+    chosen, lost, scale = call.arguments(wanted), call.argument(loss), call.scale
     program = loss_gradient_program(call.compiled, False, chosen, lost, scale)
     kept = [(a.address + program.cotangents, a.type.size) for a in chosen]
-    derived = rg.grad(call.function, tuple(a.name for a in chosen), loss, scale=scale)
+    derived = rg.grad(call.function, tuple(a.name for a in chosen), loss)
 
     def public(engine: str) -> Any:
         return rg.vmap(derived, call.in_axes, engine=engine)(*call.args)
@@ -147,7 +153,6 @@ def rows(
     outputs: str,
     which: Sequence[int] | None = None,
     *,
-    scale: int = 0,
     unit: float = 1.0,
 ) -> Ours:
     """∂outputs/∂wanted of each element: all elements with cotangents of the first outputs, then all with those of the next, and so on.
@@ -157,6 +162,7 @@ def rows(
     """
     a = call.argument(outputs)
     chosen = call.arguments(wanted)
+    scale = call.scale
     one = np.uint64(1 << call.compiled.format.frac + scale)
     elements, size = len(call.loaded.rows), a.type.size
     seeded = range(size) if which is None else which
@@ -179,9 +185,9 @@ def rows(
     return Ours(program.compiled, Loaded(ranges, np.vstack(matrices), call.loaded.shared), kept, read, _own(call))
 
 
-def hessian(call: Call, wanted: str, loss: str = "out", *, scale: int = 0, each: bool = False) -> Ours:
+def hessian(call: Call, wanted: str, loss: str = "out", *, each: bool = False) -> Ours:
     """∂²loss/∂wanted², by columns: of the first element, or of every element if each is one number."""
-    a, lost = call.argument(wanted), call.argument(loss)
+    a, lost, scale = call.argument(wanted), call.argument(loss), call.scale
     size, unit, given = a.type.size, np.uint64(1 << call.compiled.format.frac), call.loaded
 
     def made(copies: int) -> DerivedProgram:
@@ -200,7 +206,7 @@ def hessian(call: Call, wanted: str, loss: str = "out", *, scale: int = 0, each:
     loaded = Loaded(ranges, np.hstack([elements, tangents]), given.shared)
     public = None
     if not each:
-        whole = rg.hessian(call.function, wanted, loss, scale=scale)
+        whole = rg.hessian(call.function, wanted, loss)
         one = call.one()
 
         def public(engine: str) -> Any:

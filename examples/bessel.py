@@ -45,8 +45,8 @@ def bessel(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-8) -> N
     """out += Jν(z), summed until a term is at most `atol`; ν = 0, 1, 2, …, known when the program is compiled.
 
     Inverse: out −= Jν(z). Error: 3·10⁻¹⁰ for |z| ≤ 2, 10⁻⁷ at 10, beyond which terms outgrow the guard digits.
-    Gradient: with scale=14, since a term GUARD times as large has a cotangent GUARD times smaller. Its error is 3·10⁻⁹ for
-    |z| ≤ 2, 10⁻⁶ at 10, and without a scale 10⁻⁵. Trap: from scale=15 on the cotangent of GUARD itself overflows.
+    Gradient: a term GUARD times as large has a cotangent GUARD times smaller, and the scale of derivatives makes up for it. Its
+    error is 10⁻⁹ for |z| ≤ 2, and 3·10⁻⁷ at 10.
     """
     with rg.routine() as series:
         minus = -((z / 2) ** 2)
@@ -71,7 +71,7 @@ def bessel_log(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-8) 
     """out += Jν(z) for z ≠ 0, its terms held as logarithms; ν = 0, 1, 2, …, known when the program is compiled.
 
     Inverse: out −= Jν(z). Trap: z = 0, which has no logarithm. Error: 3·10⁻¹⁰ for |z| ≤ 2, 3·10⁻⁸ at 10. Gradient: 3·10⁻⁹
-    and 4·10⁻⁸, without a scale.
+    and 4·10⁻⁸.
     """
     with rg.routine() as series:
         minus = -(lognum(z / 2) ** 2)

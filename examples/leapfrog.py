@@ -99,8 +99,8 @@ def leapfrog(
 ) -> None:
     """(q, v) after `steps` steps of 1/rate of a year; v and gm are LARGER times their values. Inverse: the state before, bit for bit.
 
-    Gradient: with scale=20. The derivatives by quantities that are LARGER are smaller by the same factor; without a scale they
-    would keep hardly a digit.
+    Gradient: the derivatives by quantities that are LARGER are smaller by the same factor, which the scale of derivatives makes
+    up for.
     """
     for _ in range(steps):
         drift(q, v, 2 * rate * LARGER)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from retrograd.benchmarks.gpu import peers as gpu_peers
-from retrograd.benchmarks.gpu.programs import Sizes, padded, reals_of, words_of
+from retrograd.benchmarks.gpu.programs import SCALE, Sizes, padded, reals_of, words_of
 from retrograd.benchmarks.gpu.timings import CHECKED, checked, peer_rows, row_of, timed_run
 from retrograd.benchmarks.ours import only
 from retrograd.benchmarks.references import planets
@@ -77,10 +77,10 @@ def planets_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     made = gradient_program(compiled, False)
     width = max(a.address + a.type.size + made.cotangents for a in compiled.arguments)
     rows = padded(made.compiled, rows, width)
-    rows[:, of_q.address + made.cotangents + 3 * bodies.EARTH] = 1 << (32 + bodies.SCALE)
+    rows[:, of_q.address + made.cotangents + 3 * bodies.EARTH] = 1 << (32 + SCALE)
     after, times = timed_run(made.compiled.program, rows, total, sizes.repeats)
     first = of_v.address + made.cotangents
-    found = leapfrog.LARGER * reals_of(after[:CHECKED, first : first + of_v.type.size]) / 2.0**bodies.SCALE
+    found = leapfrog.LARGER * reals_of(after[:CHECKED, first : first + of_v.type.size]) / 2.0**SCALE
     name = f"leapfrog, nine bodies, {steps} steps, gradient, {total} systems"
     yield row_of(name, "retrograd", total, times, checked(name, found, by_v, 1e-6))
     yield from peer_rows(name, total, of_peers[1], sizes)

@@ -17,9 +17,11 @@ from retrograd.benchmarks.workloads.bundle_adjustment import measurements as aro
 from retrograd.compiler.compiled import Compiled
 from retrograd.examples import bessel, bundle_adjustment
 from retrograd.isa.program import Program
+from retrograd.isa.words import Format
 
 from retrograd.batch.arguments import Batch
 from retrograd.differentiation.programs import loss_gradient_program
+from retrograd.differentiation.scales import automatic
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Reversible
 
@@ -28,8 +30,8 @@ Words = NDArray[np.uint64]
 
 #: measurements of ADBench's largest file
 MEASUREMENTS = 9_125_125
-#: the scale of cotangents in the gradient of the Bessel series: see the example
-BESSEL_SCALE = 14
+#: the scale of cotangents
+SCALE = automatic(Format())[0]
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def bessel_gradient(count: int) -> tuple[Compiled, Program, Words, tuple[int, in
     count = min(count, CHUNK)
     compiled, rows = words_of(bessel.bessel, (np.zeros(count), np.linspace(0.5, 1.5, count)))
     out, z = (next(a for a in compiled.arguments if a.name == name) for name in ("out", "z"))
-    made = loss_gradient_program(compiled, False, [z], out, BESSEL_SCALE)
+    made = loss_gradient_program(compiled, False, [z], out, SCALE)
     slope = z.address + made.cotangents
     return (
         compiled,

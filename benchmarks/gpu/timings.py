@@ -10,7 +10,7 @@ import numpy as np
 from retrograd.benchmarks.gpu import peers as gpu_peers
 from retrograd.benchmarks.gpu.peers import CHUNK
 from retrograd.benchmarks.gpu.programs import (
-    BESSEL_SCALE,
+    SCALE,
     Sizes,
     Words,
     bessel_gradient,
@@ -109,7 +109,7 @@ def bessel_rows(count: int, sizes: Sizes) -> Iterator[dict[str, Any]]:
     yield from peer_rows(name, count, tasks, sizes)
     after, times = timed_run(program, rows, count, sizes.repeats)
     name = f"Bessel J₂ and its slope, {count} numbers"
-    found = np.stack([reals_of(after[:CHECKED, value]), reals_of(after[:CHECKED, slope]) / 2.0**BESSEL_SCALE], axis=1)
+    found = np.stack([reals_of(after[:CHECKED, value]), reals_of(after[:CHECKED, slope]) / 2.0**SCALE], axis=1)
     both = np.stack([exact, slopes], axis=1)
     yield row_of(name, "retrograd", count, times, checked(name, found, both, 1e-8))
     yield from peer_rows(name, count, gpu_peers.bessel_gradient(count, both), sizes)

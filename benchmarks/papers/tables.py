@@ -200,12 +200,12 @@ def _parts(numbers: NDArray[np.complex128]) -> Reals:
 
 
 def _bessel(data: Path | None) -> Sequence[Row]:
-    def row(function: rg.Reversible, scale: int, peers: Sequence[Peer]) -> Cells:
-        return timings(bessel.problem(function, scale, np.ones(10_000), hessian=False), peers)
+    def row(function: rg.Reversible, peers: Sequence[Peer]) -> Cells:
+        return timings(bessel.problem(function, np.ones(10_000), hessian=False), peers)
 
     return [
-        Row("J₂(1), dirty product", published.bessel(), functools.partial(row, example.bessel, bessel.SCALE)),
-        Row("J₂(1), lognums", {}, functools.partial(row, example.bessel_log, 0)),
+        Row("J₂(1), dirty product", published.bessel(), functools.partial(row, example.bessel)),
+        Row("J₂(1), lognums", {}, functools.partial(row, example.bessel_log)),
     ]
 
 

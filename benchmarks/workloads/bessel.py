@@ -19,8 +19,6 @@ from retrograd.examples import bessel
 import retrograd as rg
 from retrograd.functions.reversible import Reversible
 
-#: scale of the loss, for the guard digits of `bessel`
-SCALE = 14
 #: z of the curve: the number of passes grows with z
 ARGUMENTS = (0.1, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0)
 
@@ -50,52 +48,50 @@ def passes(z: float, atol: float = 1e-8) -> int:
     return k
 
 
-def _goldens(function: Reversible, scale: int) -> Sequence[Golden]:
+def _goldens(function: Reversible) -> Sequence[Golden]:
     def once(of: Any) -> float:
         return float(of(0.0, 1.0))
 
     # For lognums the second derivative reaches 1e-8 in a finer format only.
-    finer = function if scale else function.with_options(format=rg.Format(64, 40))
+    finer = function if function is bessel.bessel else function.with_options(format=rg.Format(64, 40))
     return [
         Golden("J₂(1)", 0.1149034849298, 1e-8, lambda: float(function(0.0, 1.0).out)),
-        Golden("J₂′(1)", 0.2102436158518, 1e-8, lambda: once(rg.grad(function, "z", scale=scale))),
-        Golden("J₂″(1)", 0.13446683853, 1e-8, lambda: once(rg.hessian(finer, "z", scale=scale))),
+        Golden("J₂′(1)", 0.2102436158518, 1e-8, lambda: once(rg.grad(function, "z"))),
+        Golden("J₂″(1)", 0.13446683853, 1e-8, lambda: once(rg.hessian(finer, "z"))),
     ]
 
 
-def problem(function: Reversible, scale: int, z: Reals, hessian: bool = True) -> Problem:
+def problem(function: Reversible, z: Reals, hessian: bool = True) -> Problem:
     call = ours.Call(function, (np.zeros(len(z)), z), {"nu": None, "atol": None})
     value, slope, bend = reference(z)
     data = Numbers(z)
     tasks = [
         Task("value", data, value, 1e-9, lambda: ours.value(call, "out"), absolute=True),
-        Task("gradient", data, slope, 1e-8, lambda: ours.gradient(call, ["z"], scale=scale), absolute=True),
+        Task("gradient", data, slope, 1e-8, lambda: ours.gradient(call, ["z"]), absolute=True),
     ]
     if hessian:
         # Lognums with 32 binary places reach 1e-8 at z = 1, and slightly less at smaller z.
-        tasks.append(
-            Task("hessian", data, bend, 1e-7, lambda: ours.hessian(call, "z", scale=scale, each=True), absolute=True)
-        )
+        tasks.append(Task("hessian", data, bend, 1e-7, lambda: ours.hessian(call, "z", each=True), absolute=True))
     return Problem(f"{len(z)} numbers between {z.min():.1f} and {z.max():.1f}", len(z), tuple(tasks))
 
 
-def _workload(name: str, how: str, function: Reversible, scale: int) -> Workload:
+def _workload(name: str, how: str, function: Reversible) -> Workload:
     def problems(sizes: Sizes) -> Sequence[Problem]:
         z = np.random.default_rng(1).uniform(0.5, 1.5, 3000 if sizes.quick else 100_000)
-        return [problem(function, scale, z)]
+        return [problem(function, z)]
 
     def curve(sizes: Sizes) -> Sequence[Problem]:
         count = 300 if sizes.quick else 3000
         return [
-            with_extent(problem(function, scale, np.full(count, z), hessian=False), passes(z))
+            with_extent(problem(function, np.full(count, z), hessian=False), passes(z))
             for z in (ARGUMENTS[::3] if sizes.quick else ARGUMENTS)
         ]
 
     return Workload(
-        name, f"Bessel J₂, {how}", lambda: _goldens(function, scale), lambda: (function, (0.0, 1.0)),
+        name, f"Bessel J₂, {how}", lambda: _goldens(function), lambda: (function, (0.0, 1.0)),
         problems, "passes of the loop", curve,
     )  # fmt: skip
 
 
-DIRTY = _workload("bessel", "dirty product", bessel.bessel, SCALE)
-LOGNUM = _workload("bessel-lognum", "lognum", bessel.bessel_log, 0)
+DIRTY = _workload("bessel", "dirty product", bessel.bessel)
+LOGNUM = _workload("bessel-lognum", "lognum", bessel.bessel_log)

@@ -13,8 +13,6 @@ from retrograd.examples import leapfrog as example
 
 import retrograd as rg
 
-#: see the example's docstring
-SCALE = 20
 EARTH = 3
 
 
@@ -33,7 +31,7 @@ def _problem(steps: int, gradient: bool = True) -> Problem:
         tasks.append(
             Task(
                 "gradient", data, by_v, 3e-8 * max(30, steps),
-                lambda: ours.rows(call, ["v"], "q", [3 * EARTH], scale=SCALE, unit=example.LARGER),
+                lambda: ours.rows(call, ["v"], "q", [3 * EARTH], unit=example.LARGER),
             )
         )  # fmt: skip
     return Problem(f"{steps} steps of a hundredth of a year, nine bodies", steps, tuple(tasks), steps)
@@ -64,7 +62,7 @@ def _goldens() -> Sequence[Golden]:
         _, (_, by_v, _) = planets.gradients(*natural, 30, 1 / example.RATE, EARTH, 0)
         seed = np.zeros((len(gm), 3))
         seed[EARTH, 0] = 1
-        _, back = rg.vjp(example.leapfrog, q, v, gm, 30, scale=SCALE)
+        _, back = rg.vjp(example.leapfrog, q, v, gm, 30)
         found: Reals = example.LARGER * back({"q": seed}).v
         return float(np.abs(found - by_v).max() / np.abs(by_v).max())
 
