@@ -170,3 +170,46 @@ def test_planted_faults_are_found(planted: Callable[[str, str, str], type], unit
     planted(unit, old, new)
     with pytest.raises(AssertionError):
         test_each_lane_has_a_row_an_end_and_a_status()
+
+
+@rg.reversible
+def with_a_constant(y: rg.fixed, x: rg.fixed, z: rg.fixed):
+    """The cotangent of 0.01 is that of y times x; cotangents of z are z times as large."""
+    y += x * 0.01
+    y += z * z
+
+
+#: cotangents that hold at the first scale of Q16.16, 8; only at 4; at 8, but for the constant's, which holds at 0
+ROWS = np.array([[1.0, 0.5], [1.0, 100.0], [3000.0, 0.5], [0.5, 0.25]])
+
+
+@pytest.mark.share(0)
+def test_gradients_begin_at_the_scale_of_each_element_and_of_its_constants() -> None:
+    plain = [rg.gradient_report(with_a_constant, format=Q32)(0.0, *row).scale for row in ROWS]
+    assert plain == [8, 4, 8, 8], "the case shows nothing"
+    x, z = ROWS.T
+    own, one_by_one = np.array([8, 4, 0, 8]), []
+    for row, k in zip(ROWS, own, strict=True):
+        found = run_on_hardware(with_a_constant, 0.0, *row, loss="y", format=Q32)
+        assert found.scale == k
+        assert found.gradients == rg.grad(with_a_constant, scale=int(k), format=Q32)(0.0, *row)
+        one_by_one.append(tuple(found.gradients))
+    for over in (None, device(2, Q32)):
+        batch = run_batch_on_hardware(
+            with_a_constant, 0.0, x, z, in_axes=(None, 0, 0), loss="y", format=Q32, device=over
+        )
+        assert (batch.scales == own).all()
+        assert np.array_equal(np.column_stack(batch.gradients), one_by_one)
+        assert np.array_equal(
+            batch.values.y, rg.run_batch(with_a_constant, 0.0, x, z, in_axes=(None, 0, 0), format=Q32).values.y
+        )
+        assert (batch.steps == batch.steps[0]).all()
+        assert batch.backward_cycles > batch.cycles
+
+
+@pytest.mark.share(0)
+def test_an_overflow_at_every_scale_names_its_element() -> None:
+    x, z = np.array([[1.0, 0.5], [1.0, 200.0]]).T
+    with pytest.raises(UnfinishedRun, match="element 1 ended") as raised:
+        run_batch_on_hardware(with_a_constant, 0.0, x, z, in_axes=(None, 0, 0), loss="y", format=Q32)
+    assert raised.value.trap == "RG0404"
