@@ -10,7 +10,7 @@ machines here, one by one; elements that executed the same instructions equally 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -21,7 +21,6 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.differentiation.batches import BatchGradient
 from retrograd.differentiation.gradient_requests import GradientRequest, choose
 from retrograd.differentiation.gradients import LossFunction
-from retrograd.differentiation.pullbacks import pullback_program
 from retrograd.differentiation.reports import explained
 from retrograd.functions.execution import ProgramTrap, execute, load
 from retrograd.functions.requests import Request, RunSettings
@@ -101,7 +100,7 @@ def _gradient(
         stop = machine.run(left, observe=back).stop
     except Trap as trap:
         # A machine has cotangents of constants, too, and they may outgrow the word. The gradient program has none.
-        other = _by_program(run, values, {way_back.loss.address: way_back.one}) if trap.code == "RG0404" else None
+        other = _by_program(requested, run, values) if trap.code == "RG0404" else None
         if other is None:
             raise ProgramTrap(explained(compiled, machine, trap), machine, trap) from None
         machine, there, back = other, None, None
@@ -118,12 +117,12 @@ def _gradient(
     return EnergyReport(name, how.context(compiled.format), counts, machine.engine, None, there, back)
 
 
-def _by_program(run: Request, values: list[Any], seeds: Mapping[int, int]) -> Machine | None:
+def _by_program(requested: GradientRequest, run: Request, values: list[Any]) -> Machine | None:
     """The gradient program, which has cotangents of active variables only; None if it traps, too."""
-    program = pullback_program(run.compiled(values), run.backward)
+    program = requested.plan(run.compiled(values)).program
     machine = load(program.compiled, values, engine=run.engine)
-    for address, word in seeds.items():
-        machine.load(address + program.cotangents, [word])
+    for address, word in program.seed(0 if requested.scale == "auto" else requested.scale).items():
+        machine.load(address, [word])
     try:
         execute(program.compiled, machine, run.max_steps)
     except ProgramTrap as trap:
