@@ -29,7 +29,7 @@ from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, Prec
 from retrograd.isa.program import Program
 from retrograd.isa.words import Q32_32, Format
 
-#: what is done with numbers that lose their bits
+#: the ways to treat numbers that lose their bits
 Precision = Literal["warn", "error", "ignore"]
 #: the registry of the warnings that were shown
 _shown: dict[str | tuple[str, type[Warning], int], int] = {}

@@ -46,7 +46,7 @@ def root(y: fixed, x: fixed):
     y += rg.sqrt(x)
 
 
-#: numbers about the smallest of a format are what is converted
+#: numbers about the smallest of a format are converted
 pytestmark = pytest.mark.filterwarnings("ignore::retrograd.isa.diagnostics.PrecisionWarning")
 
 

@@ -90,14 +90,14 @@ def test_a_format_is_that_of_the_run(name: str) -> None:
     assert caught.value.code == "RG0604"
 
 
-#: a number that keeps 13 bits in NARROW, and one that becomes 0
+#: a number that keeps 13 bits in NARROW, and a number that becomes 0
 SMALL = {0.001: "is 0.00100708", 1e-6: "is 0 in Q16.16"}
 
 
 @pytest.mark.share(5)
 @pytest.mark.parametrize("name", ALL)
 def test_numbers_that_lose_their_bits_are_reported_once_a_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `precision` says, which is that of the run; an array in a batch is read as a whole."""
+    """As `precision` of the run states; an array in a batch is read as a whole."""
     call = ALL[name]
     for small, said in SMALL.items():
         monkeypatch.setitem(globals(), "X", small)
@@ -196,7 +196,7 @@ def test_a_warm_call_compiles_nothing_and_makes_no_message(monkeypatch: pytest.M
     assert report == []
 
 
-# ---------------------------------------------------------------------- what is kept for later
+# ---------------------------------------------------------------------- arguments that are kept for later
 
 
 @reversible

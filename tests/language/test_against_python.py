@@ -1,7 +1,7 @@
 """The front end against Python: an expression has the value that Python gives for the same text, or is refused.
 
 The operators and functions come from the tables of the compiler, so that a new one is among the cases. Operands are variables and
-constants of each type; positions are the places where an expression may stand. What Python refuses, the compiler or the machine
+constants of each type; positions are the places where an expression may stand. An expression that Python refuses, the compiler or the machine
 refuses, too. The differences that docs/language.md states are in `STATED`.
 """
 
@@ -32,7 +32,7 @@ from retrograd.library import elementary
 W = 64
 _numbers = itertools.count()
 
-# ---------------------------------------------------------------------- what Python has in place of `rg`
+# ---------------------------------------------------------------------- Python's functions in place of `rg`
 
 
 def _real_or_complex(name: str) -> Callable[..., Any]:

@@ -143,14 +143,14 @@ def difference(lines: str, out: Any, names: tuple[str, ...]) -> str | None:
 
 # ---------------------------------------------------------------------- names
 
-#: two things of one type, their parts that can be changed, and what is added
+#: two values of one type, their parts that can be changed, and the number that is added
 SOURCES = [
     ("x", "y", (), "1"), ("a[0]", "a[1]", (), "1"), ("p.x", "p.y", (), "1"),
     ("z", "w", (), "1j"), ("c[0]", "c[1]", (), "1j"), ("b.u", "b.w", (), "1j"),
     ("p", "q", (".x",), "g"), ("ps[0]", "ps[1]", (".x",), "g"), ("b.first", "b.second", (".x",), "g"),
     ("a", "d", ("[0]",), "1"), ("m[0]", "m[1]", ("[0]",), "1"),
 ]  # fmt: skip
-#: what makes a name, and the name
+#: the statement that makes a name, and the name
 MADE = [
     ("v = {0}", "v"), ("v, u = {0}, {1}", "v"), ("pair = ({0}, {1})", "pair[0]"), ("pair = ({0}, {1})\nv, u = pair", "v"),
     ("v = {0} if k > 0 else {1}", "v"), ("v = {0} if True else {1}", "v"), ("v = +{0}", "v"), ("v = rg.copy({0})", "v"),
@@ -201,7 +201,7 @@ def test_all_names_keep_what_they_keep_in_python(
 
 # ---------------------------------------------------------------------- loops
 
-#: the head of a loop, the name of its number or object, another name of which that changes, what is added, and whether a change by the name is stated
+#: the head of a loop, the name of its number or object, another name of which that changes, the number that is added, and whether a change by the name is stated
 LOOPS = [
     ("for v in a:", "v", "a", "1", False), ("for i, v in enumerate(a):", "v", "a", "1", False), ("for v, u in zip(a, d):", "v", "a", "1", False),
     ("for v in reversed(a):", "v", "a", "1", False), ("for v in a[:1]:", "v", "a", "1", False), ("for v in c:", "v", "c", "1j", False),

@@ -1,4 +1,4 @@
-"""Numbers that lose more than half of their bits as words: found in every place, reported once a call, as `precision` says."""
+"""Numbers that lose more than half of their bits as words: found in every place, reported once a call, as `precision` states."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class _Reader:
             names[word[0]] = len(names)
 
     def check_sizes(self) -> None:
-        """The lines of the header agree, in whatever order they stand."""
+        """The lines of the header agree, in any order."""
         if self.size is None:
             return
         if self.names and len(self.names) != self.size:

@@ -6,12 +6,19 @@ A breakpoint that cannot be set is answered as not verified, with the reason; th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from retrograd.debug_adapter.messages import Arguments, bad_request
 from retrograd.debug_adapter.sources import Sources
 from retrograd.debugger.session import Session
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, nearest
+
+
+class _Tests(TypedDict):
+    """When a breakpoint stops, as an editor states it."""
+
+    condition: str | None
+    hit: str | None
 
 
 class Stops:
@@ -41,7 +48,7 @@ class Stops:
         return out
 
     @staticmethod
-    def _tests(item: Arguments) -> dict[str, str | None]:
+    def _tests(item: Arguments) -> _Tests:
         return {"condition": item.maybe_text("condition"), "hit": item.maybe_text("hitCondition")}
 
     # ------------------------------------------------------------------ lines

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 Scale = int | Literal["auto"]
 
-#: the codes of a cotangent that outgrows its word, and of one that is given and has no word
+#: the codes of a cotangent that outgrows its word, and of a given cotangent that has no word
 OVERFLOW = ("RG0404", "RG0601")
 
 

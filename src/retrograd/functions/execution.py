@@ -85,7 +85,7 @@ def load(
 def argument_words(compiled: Compiled, values: list[Any], losses: Losses | None = None) -> list[int]:
     """The words of all arguments, one argument after the other. Raises InputError at the parameter.
 
-    Numbers that lose most of their bits are reported, as `Options.precision` says; with `losses` they are noted there.
+    Numbers that lose most of their bits are reported as `Options.precision` states; with `losses` they are noted there.
     """
     words = _argument_words(compiled, values, losses)
     return [*words] if isinstance(words, list) else words.tolist()

@@ -2,7 +2,7 @@
 
     |word/2^F − number| > |number| · 2^(−W/4)        more than half of the bits are lost: see `Format.keeps`
 
-`Options.precision` says what a report is: a PrecisionWarning, an error (RG0607), or nothing. Numbers with a word of their own, integers
+`Options.precision` chooses the kind of report: a PrecisionWarning, an error (RG0607), or nothing. Numbers with a word of their own, integers
 and lognums lose nothing: a lognum has the same relative error for every number, which is a property of the format.
 
 Cost: for a number of Python's one comparison; for a long array of positive numbers or zeros its least element, for others a second pass.
@@ -90,7 +90,7 @@ class Losses(list[Loss]):
                 self.append(Loss(name, tuple(index), float(values[first]), len(lost), zeros))
 
     def report(self, compiled: Compiled, what: str = "") -> None:
-        """Warn of the numbers, if there are any, or raise InputError RG0607. `what`: what the numbers are, for messages."""
+        """Warn of the numbers, if there are any, or raise InputError RG0607. `what`: the kind of numbers, for messages."""
         precision = compiled.options.precision
         if not self or precision == "ignore":
             return

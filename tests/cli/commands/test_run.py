@@ -610,7 +610,7 @@ def test_json_of_what_did_not_run(cli: Cli) -> None:
 
 
 def test_precision_is_of_functions(cli: Cli) -> None:
-    """What it does to numbers is in tests/values/test_precision.py."""
+    """Its effect on numbers is in tests/values/test_precision.py."""
     code, _, err = cli("run", "square.rga", "--precision", "error")
     assert (code, "RG0512]: --precision is for functions" in err) == (BAD_INPUT, True)
     code, _, err = cli("run", "square.rga", "--precision", "loud")

@@ -61,7 +61,7 @@ def test_the_order_of_a_header_means_nothing() -> None:
 
 
 def test_inverse_peres() -> None:
-    """With and without its number of lines; the inverse of `p3`, whatever its first control is."""
+    """With and without its number of lines; the inverse of `p3`, for each first control."""
     head = ".numvars 3\n.variables a b c\n.begin\n"
     for control in ("a", "-a"):
         for name in ("pi3", "pi", "PI3"):

@@ -138,7 +138,7 @@ class Foreign:
             return None
         # `a.sum(0)` is `a.sum(axis=0)`.
         axis = [ast.copy_location(ast.keyword("axis", a), a) for a in node.args]
-        function = ast.copy_location(ast.Constant(intrinsics.INTRINSICS[name]), node.func)
+        function = held(Constant(intrinsics.INTRINSICS[name]), node.func)
         return self.expressions.value(ast.copy_location(ast.Call(function, [array], [*axis, *node.keywords]), node))
 
     def reduced(self, name: str, items: Sequence[Value], node: ast.AST) -> Value:
@@ -257,7 +257,7 @@ def _filled(template: ast.expr, given: dict[str, Held], at: ast.AST) -> ast.expr
 
     def made(node: ast.AST) -> ast.AST:
         if isinstance(node, ast.Name):
-            return given[node.id] if node.id in given else ast.copy_location(ast.Constant(_NAMES[node.id]), at)
+            return given[node.id] if node.id in given else held(Constant(_NAMES[node.id]), at)
         if isinstance(node, Held):
             return held(node.held, at)
         new = copy(node)

@@ -65,7 +65,7 @@ def recorded_steps(*arguments: str) -> tuple[int, list[int]]:
 def test_a_run_that_goes_on_is_told_with_the_way_to_the_rest(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The options that the line names record the rest. A number of steps that the command names is what was asked for."""
+    """The options that the line names record the rest. A recording of a number of steps that the command names is whole."""
     _, whole = recorded_steps()
     monkeypatch.setattr(recording, "STEPS", 12)
     capsys.readouterr()

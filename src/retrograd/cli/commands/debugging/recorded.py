@@ -68,7 +68,7 @@ def recorded(options: argparse.Namespace) -> Exploration:
 def concluded(found: Exploration, options: argparse.Namespace, line: str) -> int:
     """Print the line about a recording, and how to get the rest of a run that goes on. Returns the exit code.
 
-    A recording that ends at a number of steps that the command names is what was asked for.
+    A recording that ends at a number of steps that the command names is whole.
     """
     recording = found.recording
     if recording.end == "halted":
