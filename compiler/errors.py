@@ -72,8 +72,8 @@ register(
     ("RG0730", "constant becomes 0", "The smallest number of a format is 2^-F, and a number up to half of it has the word 0. The program would "
      "compute without the constant.",
      "Choose a format with more bits behind the point, or scale the numbers of the program."),
-    ("RG0731", "another name of what changes", "In Python another name keeps the old number or object; here both names stand for the same words.",
-     "Copy what shall stay as it is, `t = x` of a number, `t = rg.copy(x)` of anything else; or change fields and elements."),
+    ("RG0731", "another name of a value that changes", "In Python another name keeps the old number or object; here both names stand for the same words.",
+     "Copy the value that shall stay, `t = x` of a number, `t = rg.copy(x)` of anything else; or change fields and elements."),
     ("RG0801", "index out of range", "The array has no such element.",
      "Test the index or the length with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold its initial value, or the value that the freeing statement gives. Any other value would be erased.",
