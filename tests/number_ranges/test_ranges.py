@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -262,3 +263,17 @@ def test_a_run_that_overflows_where_a_constant_holds() -> None:
         InputError, match="a run overflows in finer formats, and in Q40\\.24 a constant of the source is 0"
     ):
         rg.ranges(times, 0.0, 1e11, 1e-9)
+
+
+def test_a_notebook_shows_tables() -> None:
+    """Each row of the text, escaped, and the advice."""
+    found = rg.ranges(rg.grad(weighted, loss="y"), 0.0, [1.0, 2.0], 0.5)
+    shown = found._repr_html_()
+    assert shown.count("<table>") == 2
+    assert shown.count("<tr>") == 2 + len(found.values) + len(found.cotangents)
+    for r in (*found.values, *found.cotangents):
+        assert f"<td>{r.name or 'terms'}</td><td>{r.line or ''}</td><td>{r.least:.3g}</td>" in shown
+    assert "is the greatest scale of the gradient" in shown
+    hostile = replace(found, function="<b>f", values=(replace(found.values[0], name="<i>x&"),))
+    assert "<b>" not in hostile._repr_html_()
+    assert "&lt;i&gt;x&amp;" in hostile._repr_html_()

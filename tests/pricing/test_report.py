@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 import math
 import re
 from functools import partial
@@ -19,7 +20,9 @@ from retrograd.simulator.energy.units import BOLTZMANN
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
+from retrograd.presentation.tables import shortened_text
 from retrograd.pricing.report import EnergyReport, program_text, total_text
+from retrograd.testing import check_gradient
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)
@@ -296,3 +299,39 @@ def test_a_model_by_its_file(tmp_path: Path) -> None:
     found = rg.energy(forgetful, 0.0, [1.0], tech=path)
     assert modelled(found.price.program).nominal == approx(2 * 64 * KT_LN2)
     assert found.price.technology.id == "mine"
+
+
+@pytest.mark.parametrize("lines", [1, 39, 40, 41, 500])
+def test_a_prompt_shows_40_lines(lines: int) -> None:
+    """The whole text where it is not longer; else its begin, and how many lines are left."""
+    text = "\n".join(f"line {n}" for n in range(lines))
+    shown = shortened_text(text).split("\n")
+    if lines <= 40:
+        assert shown == text.split("\n")
+    else:
+        assert len(shown) == 40
+        assert shown[:39] == text.split("\n")[:39]
+        assert shown[39] == f"… {lines - 39} more lines: print() shows them"
+
+
+LONG = "@rg.reversible\ndef long(y: fixed, x: fixed):\n" + "".join(f"    y += x * {n}\n" for n in range(60))
+
+
+def test_representations_of_reports_are_their_texts() -> None:
+    """Of every kind of report, and no longer than 40 lines; the text of this function's is longer."""
+    linecache.cache["long.py"] = (len(LONG), None, LONG.splitlines(keepends=True), "long.py")
+    names = {"rg": rg, "fixed": rg.fixed}
+    exec(compile(LONG, "long.py", "exec"), names)
+    f: Any = names["long"]
+    reports: list[Any] = [
+        rg.energy(f, 0.0, 0.01),
+        rg.ranges(f, 0.0, 0.01),
+        rg.error_bound(f, 0.0, 0.01),
+        rg.energy(rg.netlist(f, format="Q8.8")),
+        f.lower(),
+        check_gradient(f, 0.0, 0.01),
+    ]
+    for report in reports:
+        assert repr(report) == shortened_text(str(report)), type(report)
+    assert any(str(report).count("\n") >= 40 for report in reports)
+    assert all(repr(report).count("\n") < 40 for report in reports)

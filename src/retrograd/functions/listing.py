@@ -9,6 +9,7 @@ from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.ir.printer import as_text
 from retrograd.functions.compilation import Compilable
 from retrograd.isa.diagnostics import RetrogradError, markup
+from retrograd.presentation.tables import shortened_text
 
 #: lines of IR up to which a notebook shows it unfolded
 _SHOWN = 60
@@ -30,7 +31,8 @@ class Listing:
     def __str__(self) -> str:
         return self.as_text()
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return shortened_text(self.as_text())
 
 
 def assembly(compiled: Compiled) -> str:

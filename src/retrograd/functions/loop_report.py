@@ -11,7 +11,7 @@ from retrograd.compiler.stored_results import Storage
 from retrograd.functions.storage_report import storage_dict, storage_text
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.program import Program
-from retrograd.presentation.tables import columns
+from retrograd.presentation.tables import columns, shortened_text
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import ghosts_of
@@ -74,6 +74,9 @@ class LoopReport:
             for transformation, loop, reason in self.remarks
             if loop == place
         ]
+
+    def __repr__(self) -> str:
+        return shortened_text(str(self))
 
     def __str__(self) -> str:
         program = self.program

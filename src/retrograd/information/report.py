@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from retrograd.information.erasures import Site
 from retrograd.information.estimators import Estimate
 from retrograd.isa.words import Format
-from retrograd.presentation.tables import columns
+from retrograd.presentation.tables import columns, shortened_text
 from retrograd.simulator.energy.attribution import SourceLine
 from retrograd.simulator.energy.units import thermal_energy, with_prefix
 
@@ -61,6 +61,9 @@ class EntropyReport:
     def joules(self) -> float:
         """kT ln 2: the least energy of losing a bit."""
         return thermal_energy(self.temperature)
+
+    def __repr__(self) -> str:
+        return shortened_text(str(self))
 
     def __str__(self) -> str:
         how = "inputs, exact" if self.exact else "samples, estimated"

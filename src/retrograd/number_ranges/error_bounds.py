@@ -36,6 +36,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, Span, api_boundary
 from retrograd.isa.entries import Function, Opcode
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
+from retrograd.presentation.tables import shortened_text
 from retrograd.simulator.machine import Machine
 from retrograd.values.exact import real_of
 from retrograd.values.numbers import lognum
@@ -121,6 +122,9 @@ class ErrorBound:
         """For JSON."""
         own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         return own | {"format": str(self.format), "lines": [vars(line) for line in self.lines]}
+
+    def __repr__(self) -> str:
+        return shortened_text(str(self))
 
     def __str__(self) -> str:
         head = f"{self.loss} = {self.value:.10g} in {self.format}, rounding error at most {self.bound:.3g}, likely {self.likely:.3g}"

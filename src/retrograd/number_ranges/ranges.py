@@ -23,9 +23,10 @@ from retrograd.differentiation.gradients import LossFunction
 from retrograd.functions.execution import ProgramTrap, execute
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
-from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, api_boundary
+from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, api_boundary, markup
 from retrograd.isa.words import WIDTHS, Format, format_of
 from retrograd.number_ranges.meter import Extent, Measured, Meter
+from retrograd.presentation.tables import columns, html_table, shortened_text
 from retrograd.values.precision import Losses
 
 #: fractions of 64 bits that are tried where a run overflows, the finest first
@@ -126,20 +127,28 @@ class Ranges:
             out["fits"] = None
         return out | ({"scale": self.scale()} if self.cotangents else {})
 
+    def __repr__(self) -> str:
+        return shortened_text(str(self))
+
     def __str__(self) -> str:
-        lines = [f"{self.function}: {self.runs} run{'s' * (self.runs != 1)} in {self.format}", ""]
+        lines = [self._heading(), ""]
+        for rows in self._tables():
+            lines += [columns(rows, right=range(1, 5)), ""]
+        return "\n".join([*lines, *self._advice()])
+
+    def _repr_html_(self) -> str:
+        advice = "<br>".join(map(markup, self._advice()))
+        tables = "".join(map(html_table, self._tables()))
+        return f"<div><p>{markup(self._heading())}</p>{tables}<p>{advice}</p></div>"
+
+    def _heading(self) -> str:
+        return f"{self.function}: {self.runs} run{'s' * (self.runs != 1)} in {self.format}"
+
+    def _tables(self) -> Iterator[list[tuple[str, ...]]]:
+        """The tables of values and of cotangents, each with its head."""
         for title, ranges in (("values", self.values), ("cotangents", self.cotangents)):
             if ranges:
-                rows = [(title, "line", "least", "greatest", "bits"), *map(_row, ranges)]
-                widths = [max(len(row[k]) for row in rows) for k in range(5)]
-                for row in rows:
-                    cells = [
-                        row[0].ljust(widths[0]),
-                        *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True)),
-                    ]
-                    lines.append("  ".join(cells))
-                lines.append("")
-        return "\n".join([*lines, *self._advice()])
+                yield [(title, "line", "least", "greatest", "bits"), *map(_row, ranges)]
 
     def _advice(self) -> Iterator[str]:
         if self.greatest_logarithm:

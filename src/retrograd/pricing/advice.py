@@ -21,7 +21,7 @@ from retrograd.functions.execution import execute, load
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.functions.storage_report import storage_dict, storage_text
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.presentation.tables import columns
+from retrograd.presentation.tables import columns, shortened_text
 from retrograd.pricing.forgetting_advice import ForgettingAdvice, advise_forgetting
 from retrograd.pricing.report import EnergyReport, energy_text, program_text, report_of
 from retrograd.simulator.energy.context import PricingContext, pricing_context
@@ -75,6 +75,9 @@ class Advice:
     def advised(self) -> Reversible:
         """The function, compiled as advised."""
         return self.function.with_options(erase=self.options.erase, temporaries=self.options.temporaries)
+
+    def __repr__(self) -> str:
+        return shortened_text(str(self))
 
     def __str__(self) -> str:
         t = self.before.price.technology

@@ -17,7 +17,7 @@ from retrograd.compiler.frontends.functional.function import FunctionalSource
 from retrograd.functions.execution import argument_words, execute
 from retrograd.functions.reversible import Reversible
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError
-from retrograd.presentation.tables import columns
+from retrograd.presentation.tables import columns, shortened_text
 from retrograd.simulator.machine import Machine
 from retrograd.simulator.stores import limit_of
 from retrograd.values.binding import bind, types_of
@@ -99,6 +99,9 @@ class ForgettingAdvice:
     def advised(self) -> Reversible:
         """The function, compiled as advised."""
         return self.function.with_options(forget=self.chosen.names)
+
+    def __repr__(self) -> str:
+        return shortened_text(str(self))
 
     def __str__(self) -> str:
         rows = [["forgotten calls of", "heap", "stack", "words", "instructions", "advice"]]

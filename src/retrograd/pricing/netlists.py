@@ -12,7 +12,7 @@ from retrograd.hdl.irreversible.network import Network
 from retrograd.hdl.reversible.circuit import Circuit
 from retrograd.isa.diagnostics import Diagnostic, InputError, printable
 from retrograd.netlists.function_netlists import FunctionNetlist
-from retrograd.presentation.tables import columns
+from retrograd.presentation.tables import columns, shortened_text
 from retrograd.pricing.report import bits_text, energy_text, program_text, total_text
 from retrograd.simulator.energy.context import PricingContext, pricing_context
 from retrograd.simulator.energy.figures import Range
@@ -70,6 +70,9 @@ class NetlistEnergy:
     def priced_by(self, tech: str | Path | Technology, **how: Any) -> NetlistEnergy:
         """The same netlist priced by another model. `how`: temperature, frequency, figures as for `energy`."""
         return replace(self, by=pricing_context(tech, None, **how))
+
+    def __repr__(self) -> str:
+        return shortened_text(str(self))
 
     def __str__(self) -> str:
         p, t = self.price, self.price.technology

@@ -12,7 +12,7 @@ from typing import Any
 from retrograd.figures.nesting import undone
 from retrograd.isa.diagnostics import markup, printable
 from retrograd.isa.encoding import write
-from retrograd.presentation.tables import columns
+from retrograd.presentation.tables import columns, html_table, shortened_text
 from retrograd.simulator.energy.attribution import ADDRESS, FRAME, SourceLine, by_function, by_line
 from retrograd.simulator.energy.context import PricingContext, pricing_context
 from retrograd.simulator.energy.counting import Counts, HostTraffic, counts_of
@@ -119,6 +119,9 @@ class EnergyReport:
         return replace(self, by=pricing_context(tech, self.counts.format, **how))
 
     # ------------------------------------------------------------------ to be read
+
+    def __repr__(self) -> str:
+        return shortened_text(str(self))
 
     def __str__(self) -> str:
         return "\n\n".join([self._counted(), self._table(), *self._notes()])
@@ -249,14 +252,8 @@ class EnergyReport:
         return columns([row for row in rows if row], right=range(5))
 
     def _repr_html_(self) -> str:
-        cells = self._rows()
-        head = "".join(f"<th>{markup(c)}</th>" for c in cells[0])
-        body = "".join("<tr>" + "".join(f"<td>{markup(c)}</td>" for c in row) + "</tr>" for row in cells[1:])
         counted = markup(self._counted(), lines=True)
-        return (
-            f"<div><pre>{counted}</pre><p>{markup(self._heading())}</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        return f"<div><pre>{counted}</pre><p>{markup(self._heading())}</p>{html_table(self._rows())}</div>"
 
     # ------------------------------------------------------------------ to be processed
 

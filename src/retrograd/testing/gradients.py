@@ -22,6 +22,7 @@ from retrograd.functions.execution import Unexplained
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
+from retrograd.presentation.tables import shortened_text
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Cell, Subject, cells, differences, explained, nonzero, subject
 from retrograd.testing.nearby import Nearby, finer, signed
@@ -63,6 +64,9 @@ class GradientComparison:
     def notes(self) -> tuple[str, ...]:
         """`name`: the note, for each element that has a note."""
         return tuple(f"`{e.name}`: {e.note}" for e in self.elements if e.note)
+
+    def __repr__(self) -> str:
+        return shortened_text(str(self))
 
     def __str__(self) -> str:
         rows = [f"L = {self.value}, differences in {self.format}"]
