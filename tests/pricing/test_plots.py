@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from matplotlib.container import BarContainer, ErrorbarContainer
 from retrograd.simulator.energy.figures import Range, exactly
 from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.laws import optimum
@@ -45,11 +46,56 @@ def test_each_kind_can_be_read(kind: str) -> None:
     assert faults(energy_plots.KINDS[kind](two_models())) == []
 
 
+def bars(ax: Any) -> list[BarContainer]:
+    return [c for c in ax.containers if isinstance(c, BarContainer)]
+
+
+def whiskers(ax: Any) -> dict[float, tuple[float, float]]:
+    """place -> (low, high) of each error bar"""
+    segments = [
+        s for c in ax.containers if isinstance(c, ErrorbarContainer) for lines in c[2] for s in lines.get_segments()
+    ]
+    return {float(a[0]): (float(a[1]), float(b[1])) for a, b in segments}
+
+
+def test_error_bars_span_the_ranges() -> None:
+    """Of the sum where the causes are stacked; of each cause where they stand side by side; none for exact figures."""
+    one = rg.energy(library.norm, 0.0, [3.0, 4.0], tech="cmos7")
+    bound = rg.energy(forget, 0.0, 2.0)
+    ax = energy_plots.by_cause([one, one]).axes[0]
+    found = [e for e in (one.price.of(c.get_label()) for c in bars(ax)) if isinstance(e, Range)]
+    assert ax.get_yscale() == "linear"
+    low, high = sum(e.lo for e in found), sum(e.hi for e in found)
+    assert low < high
+    assert whiskers(ax) == {0.0: (approx(low), approx(high)), 1.0: (approx(low), approx(high))}
+    ax = energy_plots.by_cause([one, bound]).axes[0]
+    assert ax.get_yscale() == "log"
+    spans = whiskers(ax)
+    for c in bars(ax):
+        for p in c.patches:
+            at = p.get_x() + p.get_width() / 2
+            energy = (one, bound)[round(at)].price.of(str(c.get_label()))
+            assert isinstance(energy, Range)
+            span = next((s for x, s in spans.items() if abs(x - at) < 1e-9), None)
+            assert span == (None if energy.lo == energy.hi else (approx(energy.lo), approx(energy.hi)))
+            assert energy.hi < ax.get_ylim()[1]
+
+
+def test_a_cause_beside_one_that_dominates_can_be_seen() -> None:
+    """In one report, too: the axis is then logarithmic, and has a bar for each."""
+    found = rg.energy(library.norm, 0.0, [3.0, 4.0], tech="aqfp", gates=GATES, frequency="1 kHz")
+    ax = energy_plots.by_cause([found]).axes[0]
+    energies = [e.nominal for c in bars(ax) if isinstance(e := found.price.of(str(c.get_label())), Range)]
+    assert (max(energies) > 1000 * min(energies)) == (ax.get_yscale() == "log")
+    assert all(p.get_height() > 0 for c in bars(ax) for p in c.patches)
+    assert faults(ax.figure) == []
+
+
 def test_reports_of_one_scale_are_stacked() -> None:
     figure = energy_plots.by_cause(two_models()[:1] * 2)
     ax = figure.axes[0]
     assert ax.get_yscale() == "linear"
-    tops = [p.get_y() + p.get_height() for c in ax.containers for p in c.patches]
+    tops = [p.get_y() + p.get_height() for c in bars(ax) for p in c.patches]
     program = two_models()[0].price.program
     assert isinstance(program, Range)
     assert max(tops) == approx(program.nominal)
@@ -120,7 +166,7 @@ def test_each_temperature_has_its_line() -> None:
 def test_bars() -> None:
     report = rg.energy(forget, 0.0, 2.0, tech="cmos45")
     ax = energy_plots.by_cause([report]).axes[0]
-    heights = {c.get_label(): c.patches[0].get_height() for c in ax.containers}
+    heights = {c.get_label(): c.patches[0].get_height() for c in bars(ax)}
     logic, memory = report.price.of("logic"), report.price.of("memory")
     assert isinstance(logic, Range)
     assert isinstance(memory, Range)
@@ -132,7 +178,7 @@ def test_bars_of_reports_of_one_name() -> None:
     """Each has its own, with what it comes to: a small one beside a large one cannot be seen."""
     reports = [rg.energy(forget, 0.0, 2.0, tech=tech) for tech in ("landauer", "cmos45", "landauer")]
     ax = energy_plots.by_cause(reports).axes[0]
-    places = {round(p.get_x() + p.get_width() / 2) for c in ax.containers for p in c.patches}
+    places = {round(p.get_x() + p.get_width() / 2) for c in bars(ax) for p in c.patches}
     assert places == {0, 1, 2}
     assert [t.get_text() for t in ax.get_xticklabels()] == [
         "forget\nlandauer\n300 K", "forget\ncmos45\n300 K", "forget\nlandauer\n300 K",
@@ -142,7 +188,7 @@ def test_bars_of_reports_of_one_name() -> None:
     ]
     # A bound of 1e-18 J beside 1e-9 J: each cause has its bar, up to its energy on a logarithmic axis.
     assert ax.get_yscale() == "log"
-    for c in ax.containers:
+    for c in bars(ax):
         for p in c.patches:
             energy = reports[round(p.get_x() + p.get_width() / 2)].price.of(str(c.get_label()))
             assert isinstance(energy, Range)

@@ -30,15 +30,17 @@ _LINE = 95
 def by_cause(reports: Sequence[EnergyReport], ax: Axes | None = None) -> Figure:
     """Bars, one for each report, stacked by cause; the sum is above, and the parts that are not modelled are below the axes.
 
-    Where sums differ by more than a linear axis can show, the causes stand side by side, on a logarithmic axis.
+    Where one bar is so large that a linear axis hides another, the causes stand side by side, on a logarithmic axis. An error bar
+    spans the range of the figures: of the sum, or of each cause.
     """
     from matplotlib.ticker import EngFormatter
 
     figure, ax = axes_of(ax, max(7.0, 1.4 * len(reports) + 2))
-    found = {cause: [_joules(r, cause) for r in reports] for cause in (*CAUSES, *HOST_CAUSES)}
+    ranges = {cause: [_joules(r, cause) for r in reports] for cause in (*CAUSES, *HOST_CAUSES)}
+    found = {cause: [e.nominal for e in column] for cause, column in ranges.items()}
     sums = [sum(column) for column in zip(*found.values(), strict=True)]
     positive = [e for column in found.values() for e in column if e > 0]
-    far_apart = bool(positive) and max(sums) > HIDDEN * min(s for s in sums if s > 0)
+    far_apart = bool(positive) and max(sums) > HIDDEN * min(positive)
     shown = {cause: colour for cause, colour in zip(found, COLOURS, strict=True) if any(found[cause])}
     tops = [0.0] * len(reports)
     least = 10.0 ** math.floor(math.log10(min(positive) / 2)) if positive else 0.0
@@ -50,10 +52,15 @@ def by_cause(reports: Sequence[EnergyReport], ax: Axes | None = None) -> Figure:
             width = 0.8 / len(shown)
             at = [i + (k - (len(shown) - 1) / 2) * width for i in places]
             ax.bar(at, [h - least for h in heights], width, bottom=least, label=cause, color=colour)
-            tops = [max(top, height) for top, height in zip(tops, found[cause], strict=True)]
+            _whiskers(ax, at, [ranges[cause][i] for i in places], least)
+            tops = [max(top, e.hi) for top, e in zip(tops, ranges[cause], strict=True)]
         else:
             ax.bar(places, heights, bottom=[tops[i] for i in places], label=cause, color=colour)
             tops = [top + height for top, height in zip(tops, found[cause], strict=True)]
+    if not far_apart:
+        whole = [sum(column, Range(0.0, 0.0, 0.0)) for column in zip(*ranges.values(), strict=True)]
+        _whiskers(ax, range(len(reports)), whole)
+        tops = [e.hi for e in whole]
     for i, r in enumerate(reports):
         ax.annotate(
             total_text(r.price).partition(" (")[0], (i, tops[i] or least), ha="center", va="bottom", fontsize="small",
@@ -74,9 +81,17 @@ def by_cause(reports: Sequence[EnergyReport], ax: Axes | None = None) -> Figure:
     return figure
 
 
-def _joules(report: EnergyReport, cause: str) -> float:
+def _whiskers(ax: Axes, at: Sequence[float], ranges: Sequence[Range], least: float = 0.0) -> None:
+    """An error bar for each range, from `least` where it begins below; none for exact figures."""
+    wide = [(x, e) for x, e in zip(at, ranges, strict=True) if e.lo < e.hi]
+    if wide:
+        spans = [[e.nominal - max(e.lo, least) for _, e in wide], [e.hi - e.nominal for _, e in wide]]
+        ax.errorbar([x for x, _ in wide], [e.nominal for _, e in wide], spans, fmt="none", ecolor="0.2", capsize=3)
+
+
+def _joules(report: EnergyReport, cause: str) -> Range:
     energy = report.price.of(cause)
-    return energy.nominal if isinstance(energy, Range) else 0.0
+    return energy if isinstance(energy, Range) else Range(0.0, 0.0, 0.0)
 
 
 def _place(report: EnergyReport) -> str:
