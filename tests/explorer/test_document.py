@@ -112,6 +112,24 @@ def test_variables_and_arrays_have_places() -> None:
     assert [state[n] / 2**32 for n in x["places"]] == [1, 2]
 
 
+def test_places_have_the_names_of_their_variables() -> None:
+    """Each variable of the source stands beside the place that holds it, up to three, in the order of the code."""
+    document = rg.explore(rg.grad(bessel, loss="out"), 0.0, 2.5).as_dict()
+    held: dict[int, dict[str, None]] = {}
+    for v in sorted(document["variables"], key=lambda v: v["first"]):
+        held.setdefault(v["place"], {})[v["name"]] = None
+    shown = 0
+    for place, names in held.items():
+        if place >= 0:
+            name = document["places"][place]["name"]
+            words = [word for word in names if word != name.split()[0]]
+            more = ", …" if len(words) > 3 else ""
+            assert name.partition(" ")[2] == ", ".join(words[:3]) + more
+            shown += bool(words)
+    assert shown > 3
+    assert any(p["name"].startswith("∂r") and " " in p["name"] for p in document["places"])
+
+
 def test_large_programs_and_memories_are_shortened() -> None:
     # A jump over all instructions but a few.
     body = " add r2, 1\n" * WHOLE_CODE

@@ -29,6 +29,8 @@ UNCHANGED = 256
 ELEMENTS = 64
 #: programs up to this length are listed whole
 WHOLE_CODE = 4000
+#: variables named beside a place
+_NAMED = 3
 #: integers up to this are numbers in JavaScript; larger ones are written as text
 _EXACT = 1 << 53
 
@@ -54,6 +56,7 @@ def exploration(recording: Recording, prices: PricingContext) -> dict[str, Any]:
     arrays = _arrays(program)
     listed, unlisted = _listed(recording, arrays)
     number = {place: n for n, place in enumerate(listed)}
+    named = names(listed, program, recording.memory_words, variables=True)
     files = [f for f, _ in enumerate(program.source.texts) if program.source.texts[f]]
     word = _word(w.signed)
     end = recording.message or {"halted": "the run has ended", "limit": "the recording ends here; the run goes on"}.get(
@@ -71,7 +74,7 @@ def exploration(recording: Recording, prices: PricingContext) -> dict[str, Any]:
         "files": [{"name": program.source.files[f], "lines": list(program.source.texts[f])} for f in files],
         "places": [
             {"bank": bank.value, "name": name, "start": word(recording.start.get((bank, n), 0))}
-            for (bank, n), name in zip(listed, names(listed, program, recording.memory_words), strict=True)
+            for (bank, n), name in zip(listed, named, strict=True)
         ],
         "variables": [
             {
@@ -151,14 +154,22 @@ def _listed(recording: Recording, arrays: Iterable[_Array]) -> tuple[list[Place]
     return sorted(wanted, key=lambda place: (order.index(place[0]), place[1])), len(values)
 
 
-def names(places: Iterable[Place], program: Program, memory_words: int) -> list[str]:
-    registers = {number: name for name, number in program.register_names.items()}
+def names(places: Iterable[Place], program: Program, memory_words: int, *, variables: bool = False) -> list[str]:
+    """The name of each place; with `variables`, also those of the source that it holds in some part of the run."""
+    held: dict[tuple[bool, int], dict[str, None]] = {}
+    for v in sorted(program.variables, key=lambda v: v.first):
+        if variables and v.layout is None:
+            held.setdefault((v.memory, v.number), {})[v.name] = None
+    for name, number in program.register_names.items():
+        held[False, number] = {name: None}
     memory = memory_names(program, memory_words)
     out = []
     for bank, n in places:
-        base = memory(n) if bank in (Bank.MEMORY, Bank.MEMORY_COTANGENT) else f"r{n}"
-        if bank in (Bank.REGISTER, Bank.REGISTER_COTANGENT) and n in registers:
-            base = f"{base} {registers[n]}"
+        in_memory = bank in (Bank.MEMORY, Bank.MEMORY_COTANGENT)
+        base = memory(n) if in_memory else f"r{n}"
+        own = [name for name in held.get((in_memory, n), ()) if name != base]
+        if own:
+            base = f"{base} {', '.join([*own[:_NAMED], *(['…'] if own[_NAMED:] else [])])}"
         out.append(f"∂{base}" if bank in (Bank.REGISTER_COTANGENT, Bank.MEMORY_COTANGENT) else base)
     return out
 

@@ -130,6 +130,14 @@ function explorer(root, data, { step = data.first, moved = () => {} } = {}) {
     choice.addEventListener("change", () => showFile(Number(choice.value)));
     showFile(0);
   }
+  // The source begins at the first line that the run reaches, such as the head of the function.
+  function openSource() {
+    const c = code[steps.pc.find((pc) => code[pc] && code[pc].line && files[code[pc].file])];
+    if (!c) return;
+    showFile(c.file);
+    const row = sourceRows.get(c.line);
+    if (row) element("source-box").scrollTop = row.offsetTop - element("source-box").clientHeight / 3;
+  }
   function showFile(f) {
     if (f === shownFile) return;
     shownFile = f;
@@ -306,12 +314,13 @@ function explorer(root, data, { step = data.first, moved = () => {} } = {}) {
   const TITLES = ["live words", "bits erased", "energy"];
   const TRACKS = [["live", live], ["erased", erased], ["energy", joules]];
   function drawTimeLine() {
-    const track = 34, [context, width] = sized(element("timeline"), TRACKS.length * track + 4);
+    // The label of a track stands above its curve.
+    const track = 46, label = 18, [context, width] = sized(element("timeline"), TRACKS.length * track + 4);
     TRACKS.forEach(([name, values], t) => {
       let most = 0;
       for (const v of values) if (v > most) most = v;
       context.strokeStyle = colour(name); context.lineWidth = 1.5; context.beginPath();
-      const bottom = (t + 1) * track, height = track - 8;
+      const bottom = (t + 1) * track, height = track - label;
       const each = Math.max(1, Math.floor(N / (2 * width)));
       for (let n = 0; n <= N; n += each) {
         const y = bottom - (most ? (height * values[n]) / most : 0), x = across(n, width);
@@ -319,7 +328,7 @@ function explorer(root, data, { step = data.first, moved = () => {} } = {}) {
       }
       context.stroke();
       context.fillStyle = colour("faint"); context.font = "10px system-ui, sans-serif";
-      context.fillText(`${TITLES[t]}, 0 to ${t === 2 ? energyText(most) : most}`, 6, bottom - height + 3);
+      context.fillText(`${TITLES[t]}, 0 to ${t === 2 ? energyText(most) : most}`, 6, bottom - height - 6);
     });
     return [context, width, TRACKS.length * track + 4];
   }
@@ -453,6 +462,7 @@ function explorer(root, data, { step = data.first, moved = () => {} } = {}) {
   resized.observe(element("timeline"));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw, { signal: ended.signal });
   draw();
+  openSource();
   go(step - data.first);
   return {
     words,
