@@ -290,6 +290,8 @@ def test_expressions() -> None:
         "pc == 0",
     ):
         assert session.evaluate(text), text
+    for text, value in ("0 or 3", 3), ("2 and 5", 5), ("0 and 5", 0), ("4 or 3", 4), ("1 and 0 or 7", 7):
+        assert session.evaluate(text) == value, text
 
 
 def test_writers_are_complete() -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import isfinite
 from typing import Any
@@ -191,9 +191,19 @@ class Expression:
                 return lambda machine: all(holds(machine) for holds in pairs)
             case ast.BoolOp(op=op, values=values):
                 parts, every = [self._compiled(x) for x in values], isinstance(op, ast.And)
-                return lambda machine: (all if every else any)(bool(part(machine)) for part in parts)
+                return lambda machine: _operand(parts, every, machine)
             case _:
                 raise self._fault(f"`{self.text[:60]}`: `{ast.unparse(node)[:40]}` has no meaning here")
+
+
+def _operand(parts: Sequence[_Value], conjunction: bool, machine: Any) -> Any:
+    """The value of the first operand that decides, else that of the last one, as Python gives it."""
+    found: Any = conjunction
+    for part in parts:
+        found = part(machine)
+        if bool(found) is not conjunction:
+            break
+    return found
 
 
 def _both(apply: Callable[[Any, Any], Any], left: _Value, right: _Value) -> _Value:
