@@ -295,14 +295,17 @@ class Lifting:
     def _smooth(self, op: ir.Op) -> list[ir.Node]:
         """The conditions under which the steps of the shadows have derivatives of their own.
 
-        They are on the derivatives of the operands, and of all shadows that the steps read and change.
+        They are on the derivatives of the operands, and of the shadows that the steps read.
         """
         out: list[ir.Node] = []
-        for tree in kinks_of(op.opcode, self.w):
+        if not (found := kinks_of(op.opcode, self.w)):
+            return out
+        words = [x for x in (op.a, op.b) if isinstance(x, ir.Var)]
+        sources = [op.d] if self.mode is Mode.COTANGENT else words
+        of = (*words, *(c for x in sources for c in self._shadows(x)))
+        for tree in found:
             name = _NAMES.get(op.opcode.entry.name, op.opcode.entry.name)
             message = f"{name} has no second derivative at {{a}}"
-            words = {x for x in (op.d, op.a, op.b) if isinstance(x, ir.Var)}
-            of = (*words, *(c for x in words for c in self._shadows(x)))
             places: dict[str, Location] = {p: x for p in ("d", "a", "b") if (x := operand(op, p)) is not None}
             places["imm"] = ir.Const(self.w.wrap(op.imm))
             made: ir.Block = ()
