@@ -102,7 +102,9 @@ class Text:
             case 9:
                 return f"rg.sqrt(abs({e}) + {self.rng.uniform(0.5, 2)!r})"
             case 10:
-                return f"rg.{self.rng.choice(['sin', 'cos'])}({e} * {self.rng.uniform(0.01, 1)!r})"
+                # Of a great angle the error would be great, and its square, too.
+                angle = f"{e} / (abs({e}) + 1.0) * {self.rng.uniform(0.01, 3)!r}"
+                return f"rg.{self.rng.choice(['sin', 'cos'])}({angle})"
         return f"rg.exp(-abs({e}) * {self.rng.uniform(0.01, 1)!r})"
 
     def body(self) -> list[str]:
