@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.testing import check_gradient, check_inverse
+from retrograd.testing import check_gradient, check_inverse, fixed_numbers
 
 
 @reversible
@@ -65,7 +65,7 @@ def expected(x: float, limit: int) -> tuple[float, int]:
             return y, n
 
 
-@given(st.floats(-2, 2), st.integers(-3, 40))
+@given(fixed_numbers(low=-2, high=2), st.integers(-3, 40))
 def test_conditions_with_temporaries(x: float, limit: int) -> None:
     found = rg.run(sums, 0.0, 0, x, limit)
     y, n = expected(x, limit)

@@ -62,17 +62,19 @@ def _literal(text: str, whole: str, annotation: Any, number: Callable[[int], flo
     if isinstance(value, list | tuple):
         from retrograd.compiler.language.forms import Structure
         from retrograd.compiler.language.types import StackAnnotation
-        from retrograd.values.arrays import as_array
+        from retrograd.isa.diagnostics import InputError
+        from retrograd.values.arrays import Ragged, as_array
 
         if isinstance(annotation, StackAnnotation | Structure):
             return value
 
         try:
             array = as_array(value)
-        except ValueError:
+        except Ragged:
             raise fail("RG0510", f"`{whole[:60]}`: its rows have different lengths") from None
-        if array.dtype.kind == "f":
-            _refuse_rounding(value, whole)
+        except InputError as error:
+            d = error.diagnostics[0]
+            raise fail("RG0510", f"`{whole[:60]}`: {d.message}", d.hint) from None
         return array if array.dtype.kind in "iufb" else value
     return value
 
@@ -103,21 +105,6 @@ def _number_of(function: Reversible | None, annotation: Any, word: int) -> float
     if word > w.mask:
         raise fail("RG0510", f"word({word}) does not fit in {w.width} bits")
     return real_of(word, "fixed" if t.kind.value == "fixed" else "lognum", w)
-
-
-def _refuse_rounding(values: Any, whole: str) -> None:
-    """An integer beside real numbers becomes a float64. Raises InputError RG0510 where that is another number."""
-    if isinstance(values, list | tuple):
-        for value in values:
-            _refuse_rounding(value, whole)
-    elif isinstance(values, int) and abs(values) > 1 << 53:
-        try:
-            exact = int(float(values)) == values
-        except OverflowError:
-            exact = False
-        if not exact:
-            hint = "beside real numbers an integer has 53 bits: write integers alone, or pass @FILE.npy"
-            raise fail("RG0510", f"`{whole[:60]}`: {str(values)[:40]} would be rounded", hint)
 
 
 def plain(value: Any) -> Any:

@@ -353,7 +353,7 @@ def _refuse_rounded(values: Sequence[Any], array: NDArray[Any], types: set[type]
         return
     # A longdouble holds all words.
     if parts[0].dtype.itemsize > 8 or (
-        not is_complex and not (array.size and (array.max() > WHOLE or array.min() < -WHOLE))
+        not is_complex and not (array.size and (array.max() >= WHOLE or array.min() <= -WHOLE))
     ):
         return
     for index, number in _numbers(values):

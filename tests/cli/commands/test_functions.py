@@ -162,7 +162,7 @@ def test_an_integer_beside_real_numbers_is_exact_or_refused(shape: str, power: i
             (array,), _ = parse_arguments([text])
             assert float(value) in array.ravel().tolist()
         else:
-            with pytest.raises(InputError, match=r"RG0510.*would be rounded"):
+            with pytest.raises(InputError, match=r"RG0510.*NumPy rounds"):
                 parse_arguments([text])
         (alone,), _ = parse_arguments([f"[{value}]"])
         assert [int(x) for x in alone] == [value]
