@@ -15,6 +15,7 @@ import pytest
 from retrograd.compiler.frontends.janus.dialects import read as read_janus
 
 import retrograd as rg
+from retrograd import fixed, reversible
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.janus import JanusFunction
 
@@ -234,3 +235,26 @@ def test_no_value_where_the_run_cannot_be_repeated(tmp_path: Path) -> None:
     f = program(tmp_path / "m.py", HEAD.format(T="fixed", u="+") + body).f
     with pytest.raises(ProgramTrap, match=r"`t` is left with 0.75, which must be 0.0, when it is freed"):
         f.with_options(erase=True)(1.0, 2.5, 0.75, 1.0, [1.0], 0)
+
+
+@reversible
+def sine(y: fixed, x: fixed) -> None:
+    y += rg.sin(x)
+
+
+@reversible
+def power(y: fixed, x: fixed) -> None:
+    y += rg.exp(-x)
+
+
+@reversible
+def turned(y: fixed, x: fixed) -> None:
+    rg.rot(y, x, 0.25)
+
+
+@pytest.mark.parametrize("format", ["Q1.15", "Q1.31", "Q15.1"])
+@pytest.mark.parametrize("f", [sine, power, turned], ids=lambda f: f.__name__)
+def test_a_function_without_values_in_a_format_names_the_format(f: rg.Reversible, format: str) -> None:
+    with pytest.raises(rg.ProgramTrap, match=rf"RG0403.* has no values in {format}"):
+        rg.run(f, 0.0, 0.5, format=format)
+    assert rg.run(f, 0.0, 0.5, format="Q2.14")

@@ -37,6 +37,7 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.compiler.language.conditions import Condition
 from retrograd.isa.diagnostics import CalledSpan, Diagnostic, InputError, Span
+from retrograd.isa.expr import ZERO as ZERO_WORD
 from retrograd.isa.folds.overflows import format_that_holds
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.choice import machine_for
@@ -485,6 +486,9 @@ class _TrapContext:
         match code:
             case "RG0402":
                 message = "division by zero"
+            case "RG0403" if any(g.predicate is ZERO_WORD for g in i.opcode.guards(self.w)):
+                name = _FUNCTIONS.get(i.opcode.entry.name, f"rg.{i.opcode.entry.name}")
+                return f"{name} has no values in {self.w}: its formats have two bits or more before the point, and behind it"
             case "RG0403":
                 message = f"{_FUNCTIONS.get(i.opcode.entry.name, 'the function')} has no value at {value}"
             case "RG0404":
