@@ -127,18 +127,21 @@ def same(x: Any, y: Any) -> bool:
     return bool(np.all(abs(np.asarray(x) - np.asarray(y)) < 1e-8))
 
 
-def difference(lines: str, out: Any, names: tuple[str, ...]) -> str | None:
-    """How the two differ, or None; a refusal is no difference."""
+REFUSED = "refused"
+
+
+def difference(lines: str, out: Any, names: tuple[str, ...]) -> str:
+    """How the two differ: the empty text where they do not, REFUSED where the lines do not compile, or trap."""
     theirs = by_python(lines, out)
     ours = by_the_compiler(lines, out)
     if ours is None:
-        return None
+        return REFUSED
     if isinstance(theirs, TypeError) and "item assignment" in str(theirs):
-        return None  # a tuple names its variables, which may be changed
+        return ""  # a tuple names its variables, which may be changed
     if isinstance(theirs, Exception):
         return f"{lines}\nis accepted, and Python raises {theirs!r}"
     wrong = next((n for n in names if not same(ours[n], theirs[n])), None)
-    return None if wrong is None else f"{lines}\n{wrong} is {ours[wrong]!r}, and in Python {theirs[wrong]!r}"
+    return "" if wrong is None else f"{lines}\n{wrong} is {ours[wrong]!r}, and in Python {theirs[wrong]!r}"
 
 
 # ---------------------------------------------------------------------- names
@@ -186,7 +189,9 @@ def test_a_name_keeps_what_it_keeps_in_python(
     source: tuple[str, str, tuple[str, ...], str], made: tuple[str, str]
 ) -> None:
     found = [difference(lines, out, ("out",)) for lines, out in bodies(source, made, 6)]
-    assert [d for d in found if d is not None] == []
+    assert {*found} <= {"", REFUSED}
+    # A choice of two objects has no name: all else compiles, at least where one of the two changes.
+    assert "" in found or (source[2] and "k > 0" in made[0])
 
 
 @pytest.mark.slow
@@ -196,7 +201,7 @@ def test_all_names_keep_what_they_keep_in_python(
     source: tuple[str, str, tuple[str, ...], str], made: tuple[str, str]
 ) -> None:
     found = [difference(lines, out, ("out",)) for lines, out in bodies(source, made, None)]
-    assert [d for d in found if d is not None] == []
+    assert {*found} <= {"", REFUSED}
 
 
 # ---------------------------------------------------------------------- loops
@@ -238,4 +243,4 @@ def test_a_loop_names_what_it_names_in_python(loop: tuple[str, str, str, str, bo
     out: Any = 0j if "j" in loop[3] else 0.0
     compared = ("out", "x", "y", "z", "w", "a", "c", "m", "ps")
     found = [difference(lines, out, compared) for lines in loop_bodies(loop)]
-    assert [d for d in found if d is not None] == []
+    assert {*found} <= {"", REFUSED}
