@@ -218,3 +218,30 @@ def test_first_derivatives_are_not_tested_for_kinks(f: Any, at: tuple[float, flo
 
     assert not tests(program)
     assert tests(second)
+
+
+def test_a_report_is_refused_for_the_derivatives_that_it_is_asked_for_alone() -> None:
+    slope = rg.reversible_gradient(size_times, "x")
+
+    @reversible
+    def f(y: fixed, z: fixed, x: fixed):
+        with rg.routine() as r:
+            g, u = fixed(0), fixed(0)
+            slope(u, x, z * 0 + 1, g)
+        y += g + z * z
+        ~r
+
+    assert rg.grad(f, "z")(0.0, 3.0, 0.5) == rg.gradient_report(f, "z")(0.0, 3.0, 0.5).gradients == 6.0
+    for derive in (rg.grad, rg.gradient_report):
+        with pytest.raises(rg.ProgramTrap, match="abs has no second derivative at 0"):
+            derive(f, "x")(0.0, 3.0, 0.0)
+
+    @reversible
+    def apart(y: fixed, z: fixed, x: fixed):
+        with rg.routine() as r:
+            g, u = fixed(0), fixed(0)
+            slope(u, x, 1, g)
+        y += g + z * z
+        ~r
+
+    assert rg.grad(apart, "z")(0.0, 3.0, 0.0) == rg.gradient_report(apart, "z")(0.0, 3.0, 0.0).gradients == 6.0

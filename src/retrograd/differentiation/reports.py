@@ -126,10 +126,11 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
             cotangents, restored = back.memory_cotangents[:size], back.memory[:size] == initial
             return _Returned(scale, cotangents, restored, back.retired, back.dropped_bits, reached())
         except Trap as trap:
-            # A machine has cotangents of constants, too, and in a long loop they may outgrow the word. The gradient program has none.
+            # A machine has cotangents of constants and of all arguments, too. In a long loop they may outgrow the word, and at a kink
+            # there may be none. The gradient program has the requested cotangents alone.
             program = plan.program
             try:
-                if trap.code != "RG0404":
+                if trap.code not in ("RG0404", "RG0413"):
                     raise trap
                 ran, _ = program.run_scaled((scale,), values, program.seed, engine)
             except (Trap, ProgramTrap):
