@@ -155,7 +155,7 @@ def options_of(given: Arguments) -> argparse.Namespace:
     numbers = {name: str(given.integer(name)) if name in given.values else None for name in _NUMBERS}
     return argparse.Namespace(
         program=texts["program"], cwd=texts["cwd"], engine=texts["engine"] or "auto", format=texts["format"],
-        loss=texts["loss"], resume=texts["resume"], tech=texts["tech"] or "landauer",
+        precision=None, loss=texts["loss"], resume=texts["resume"], tech=texts["tech"] or "landauer",
         args=given.texts("args"), sets=_pairs(given, "set"), mem=given.texts("mem"), include=given.texts("include"),
         memory=numbers["memory"], memory_limit=numbers["memoryLimit"], expression=numbers["expression"],
         backward=truths["backward"], inverse=truths["inverse"], no_overflow=truths["noOverflow"],
