@@ -1,9 +1,10 @@
-"""Netlists in OpenQASM 3: its classical subset, registers of qubits and x under any number of controls."""
+"""Netlists in OpenQASM: its classical subset, registers of qubits and x under any number of controls."""
 
 from __future__ import annotations
 
 import re
 from itertools import groupby
+from typing import NamedTuple
 
 from retrograd.hdl.reversible.circuit import Gate
 from retrograd.hdl.reversible.formats.netlists import MOST_LINES, Netlist, malformed
@@ -11,6 +12,8 @@ from retrograd.isa.diagnostics import InputError
 
 #: gate of stdgates.inc -> (controls, targets)
 _GATES = {"x": (0, 1), "cx": (1, 1), "ccx": (2, 1), "swap": (0, 2), "cswap": (1, 2)}
+#: gates that the words of a text stand for at most: definitions that use others may double each time
+_MOST_GATES = 1 << 22
 _NAMES = {counts: name for name, counts in _GATES.items()}
 
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|\s+|"[^"\n]*"|[A-Za-z_]\w*|[0-9]+(?:\.[0-9]+)?|[\[\](),;@]|.', re.DOTALL)
@@ -56,6 +59,13 @@ def _number(name: str) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
+class _Body(NamedTuple):
+    """The gates of one word, on lines that are numbered from 0."""
+
+    lines: int
+    gates: tuple[Gate, ...]
+
+
 class _Reader:
     def __init__(self, text: str, file: str) -> None:
         self.file, self.rows, self.text = file, text.split("\n"), text
@@ -68,6 +78,11 @@ class _Reader:
         self.constants: dict[int, int] = {}
         self.gates: list[Gate] = []
         self.used: set[int] = set()
+        self.definitions: dict[str, _Body] = {}
+        #: whether the position is in a definition, whose operands are single bits
+        self.inside = False
+        #: gates that the words so far stand for
+        self.expanded = 0
 
     def fault(self, message: str) -> InputError:
         position = self.tokens[self.at].start() if self.at < len(self.tokens) else len(self.text)
@@ -100,17 +115,23 @@ class _Reader:
 
     def read(self) -> Netlist:
         self.take("OPENQASM", "`OPENQASM 3.0;`")
-        if self.token not in ("3", "3.0", "3.1"):
-            raise self.fault("the version is 3.0")
+        if self.token not in ("2.0", "3", "3.0", "3.1"):
+            raise self.fault("the version is 2.0 or 3.0")
+        library = "qelib1" if self.token == "2.0" else "stdgates"
         self.at += 1
         self.take(";", "`;`")
         while self.token:
             match self.token:
                 case "include":
                     self.at += 1
-                    self.take(r'"stdgates\.inc"', '`"stdgates.inc"`, the only file that is read,')
+                    self.take(rf'"{library}\.inc"', f'`"{library}.inc"`, the only file that is read,')
                 case "qubit":
                     self.declaration()
+                case "qreg":
+                    self.register()
+                case "gate":
+                    self.define()
+                    continue
                 case "reset":
                     self.reset()
                 case _:
@@ -129,9 +150,24 @@ class _Reader:
                 self.at -= 1
                 raise self.fault(f"a netlist has from 1 to {MOST_LINES} lines")
             self.take(r"\]", "`]`")
-        name = self.take(r"[A-Za-z_]\w*", "the name of a register")
-        if name in self.registers:
+        self.name_lines(self.take(r"[A-Za-z_]\w*", "the name of a register"), size, self.at - 1)
+
+    def register(self) -> None:
+        """`qreg q[3]`, as OpenQASM 2 writes it."""
+        self.at += 1
+        at, name = self.at, self.take(r"[A-Za-z_]\w*", "the name of a register")
+        self.take(r"\[", "`[`")
+        size = self.number()
+        if not 0 < size <= MOST_LINES - len(self.names):
             self.at -= 1
+            raise self.fault(f"a netlist has from 1 to {MOST_LINES} lines")
+        self.take(r"\]", "`]`")
+        self.name_lines(name, size, at)
+
+    def name_lines(self, name: str, size: int, at: int) -> None:
+        """Add the lines of a register whose name stands at a token."""
+        if name in self.registers:
+            self.at = at
             raise self.fault(f"the register `{name[:40]}` is declared twice")
         first = len(self.names)
         self.registers[name] = list(range(first, first + size))
@@ -143,7 +179,7 @@ class _Reader:
             raise self.fault(f"`{self.token[:40]}` is no register")
         found = self.registers[self.token]
         self.at += 1
-        if not self.accept("["):
+        if self.inside or not self.accept("["):
             return found
         if not self.token.isdecimal() or len(self.token) > 7 or int(self.token) >= len(found):
             raise self.fault(f"the register has the bits 0 to {len(found) - 1}")
@@ -169,37 +205,90 @@ class _Reader:
             if self.accept("("):
                 many = self.number()
                 self.take(r"\)", "`)`")
-            if many > len(self.names):
-                raise self.fault(f"{many} controls are more than the netlist has lines")
+            if many > (len(self.registers) if self.inside else len(self.names)):
+                raise self.fault(f"{many} controls are more than there are lines")
             polarity += [positive] * many
             self.take("@", "`@`")
-        if self.token not in _GATES:
-            raise self.fault(
-                f"`{self.token[:40]}` is no gate of the classical subset: {', '.join(_GATES)}, ctrl @, negctrl @"
-            )
-        controls, targets = _GATES[self.token]
-        self.at += 1
-        polarity += [True] * controls
-        found: list[int] = []
-        while True:
-            here = self.at
-            operand = self.lines()
-            if len(operand) != 1 or operand[0] in found:
-                self.at = here
-                raise self.fault("a gate has single bits, and each of them once")
-            found += operand
-            if not self.accept(","):
-                break
-        if len(found) != len(polarity) + targets:
+        body = self.body()
+        found: list[list[int]] = []
+        while not found or self.accept(","):
+            found.append(self.lines())
+        count = len(polarity) + body.lines
+        if len(found) != count:
             self.at = start
-            raise self.fault(f"the gate has {len(found)} lines in place of {len(polarity) + targets}")
-        self.used.update(found)
-        flips = [Gate((), (line,)) for line, positive in zip(found, polarity, strict=False) if not positive]
-        self.gates += [*flips, Gate(tuple(found[: len(polarity)]), tuple(found[len(polarity) :])), *flips]
+            raise self.fault(f"the gate has {len(found)} lines in place of {count}")
+        sizes = {len(operand) for operand in found} - {1}
+        if len(sizes) > 1:
+            self.at = start
+            raise self.fault("the registers of a gate have one size")
+        self.expanded += len(body.gates) * max(sizes, default=1)
+        if self.expanded > _MOST_GATES:
+            self.at = start
+            raise self.fault(f"the gates stand for more than {_MOST_GATES} gates")
+        for k in range(max(sizes, default=1)):
+            lines = [operand[k] if len(operand) > 1 else operand[0] for operand in found]
+            if len(set(lines)) < len(lines):
+                self.at = start
+                raise self.fault("a gate has each of its bits once")
+            self.place(body, polarity, lines)
+
+    def body(self) -> _Body:
+        """The gates of the next word, on lines that are numbered from 0."""
+        own, known = self.definitions.get(self.token), _GATES.get(self.token)
+        if own is None and known is None:
+            defined = f", {', '.join(self.definitions)}" if self.definitions else ""
+            raise self.fault(
+                f"`{self.token[:40]}` is no gate of the classical subset: {', '.join(_GATES)}{defined[:200]}, ctrl @, negctrl @"
+            )
+        self.at += 1
+        if own is not None:
+            return own
+        assert known is not None
+        lines = tuple(range(sum(known)))
+        return _Body(len(lines), (Gate(lines[: known[0]], lines[known[0] :]),))
+
+    def place(self, body: _Body, polarity: list[bool], lines: list[int]) -> None:
+        """Add the gates of a body on these lines, of which the first are further controls."""
+        controls, operands = tuple(lines[: len(polarity)]), lines[len(polarity) :]
+        self.used.update(lines)
+        flips = [Gate((), (line,)) for line, positive in zip(controls, polarity, strict=True) if not positive]
+        self.gates += flips
+        self.gates += [
+            Gate(controls + tuple(operands[q] for q in inner), tuple(operands[q] for q in targets))
+            for inner, targets in body.gates
+        ]
+        self.gates += flips
+
+    def define(self) -> None:
+        """`gate NAME a, b { … }`: gates on the lines of its operands."""
+        self.at += 1
+        name = self.take(r"[A-Za-z_]\w*", "the name of a gate")
+        if name in self.definitions or name in _GATES or name in _RESERVED:
+            self.at -= 1
+            raise self.fault(f"there is a gate `{name[:40]}` already")
+        if self.accept("(") and not self.accept(")"):
+            raise self.fault("a gate of the classical subset has no parameters")
+        operands: dict[str, list[int]] = {}
+        while not operands or self.accept(","):
+            operand = self.take(r"[A-Za-z_]\w*", "the name of an operand")
+            if operand in operands:
+                self.at -= 1
+                raise self.fault(f"the operand `{operand[:40]}` is named twice")
+            operands[operand] = [len(operands)]
+        self.take(r"\{", "`{`")
+        outside = self.registers, self.gates, self.used
+        self.registers, self.gates, self.used, self.inside = operands, [], set(), True
+        while not self.accept("}"):
+            self.gate()
+            self.take(";", "`;`")
+        self.definitions[name] = _Body(len(operands), tuple(self.gates))
+        self.registers, self.gates, self.used = outside
+        self.inside = False
 
 
 def read_qasm(text: str, file: str = "<netlist>") -> Netlist:
-    """Read OpenQASM 3: x, cx, ccx, swap, cswap and their forms under ctrl and negctrl; `reset` before the first gate of a line.
+    """Read OpenQASM 2 and 3: x, cx, ccx, swap, cswap, gates defined by them, and their forms under ctrl and negctrl; `reset` before
+    the first gate of a line. A register as an operand stands for each of its bits.
 
     Raises InputError RG1401 with the place.
     """

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from retrograd.hdl.reversible.circuit import Circuit, Gate, permutation
 from retrograd.hdl.reversible.counts import count
 from retrograd.hdl.reversible.equivalence import difference
-from retrograd.hdl.reversible.formats import real
+from retrograd.hdl.reversible.formats import qasm, real
 from retrograd.hdl.reversible.formats.netlists import Netlist, netlist
 from retrograd.hdl.reversible.formats.qasm import read_qasm, write_qasm
 from retrograd.hdl.reversible.formats.real import read_real, write_real
@@ -116,6 +116,66 @@ def test_a_word_is_not_suggested_for_itself(key: str) -> None:
     assert f"did you mean `{key}`" not in str(refused.value)
 
 
+def test_openqasm_2() -> None:
+    """The same gates on the same lines as the text of OpenQASM 3."""
+    gates = "x q[2]; ccx q[0], q[1], q[2]; cx r[1], q[0]; swap q[1], r[0]; cswap q[0], q[1], q[2];"
+    old = f'OPENQASM 2.0; include "qelib1.inc"; qreg q[3]; qreg r[2]; {gates}'
+    assert read_qasm(old) == read_qasm(f'OPENQASM 3.0; include "stdgates.inc"; qubit[3] q; qubit[2] r; {gates}')
+
+
+def test_a_register_stands_for_each_of_its_bits() -> None:
+    """Beside a register of its size, and beside a bit, which all its bits share."""
+    head = "OPENQASM 3.0; qubit[3] q; qubit[3] r; qubit c; gate g a, b { cx a, b; x a; } "
+    for gate in (
+        "x {}",
+        "cx {}, {}",
+        "ctrl @ x {}, {}",
+        "negctrl @ cx {}, {}, {}",
+        "g {}, {}",
+        "ctrl @ g {}, {}, {}",
+        "ccx {}, {}, {}",
+    ):
+        operands = ("q", "r", "c")[: gate.count("{}")]
+        each = " ".join(f"{gate.format(*(o if o == 'c' else f'{o}[{k}]' for o in operands))};" for k in range(3))
+        assert read_qasm(f"{head}{gate.format(*operands)};") == read_qasm(head + each), gate
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["x", "cx", "ccx", "swap", "cswap", "negctrl @ x"]), st.permutations(range(3))),
+        min_size=1,
+        max_size=6,
+    ),
+    st.permutations(range(4)),
+    st.booleans(),
+)
+def test_gates_that_a_text_defines(pieces: list[tuple[str, list[int]]], order: list[int], negative: bool) -> None:
+    """A gate of gates is the gates that it stands for, and under a control each of them is controlled."""
+    sizes = {"x": 1, "cx": 2, "ccx": 3, "swap": 2, "cswap": 3, "negctrl @ x": 2}
+    body = " ".join(f"{name} {', '.join('abc'[i] for i in wires[: sizes[name]])};" for name, wires in pieces)
+    lines = ", ".join(f"q[{i}]" for i in order)
+    control = "negctrl @" if negative else "ctrl @"
+    defined = f"gate one a, b, c {{ {body} }} gate two a, b, c {{ one c, a, b; x a; }} {control} two {lines};"
+    a, b, c = (f"q[{order[i]}]" for i in (3, 1, 2))
+    plain = [
+        *((name, [(a, b, c)[i] for i in wires[: sizes[name]]]) for name, wires in pieces),
+        ("x", [f"q[{order[1]}]"]),
+    ]
+    flip = f"x q[{order[0]}];" if negative else ""
+    written = " ".join(f"ctrl @ {name} q[{order[0]}], {', '.join(wires)};" for name, wires in plain)
+    found, expected = (read_qasm(f"OPENQASM 3.0; qubit[4] q; {text}") for text in (defined, f"{flip} {written} {flip}"))
+    assert permutation(found.circuit()) == permutation(expected.circuit())
+
+
+def test_defined_gates_that_grow_without_bound_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stands for twice the gates of the one before; and a register for a gate of each bit."""
+    monkeypatch.setattr(qasm, "_MOST_GATES", 1000)
+    text = "gate g0 a { x a; } " + " ".join(f"gate g{k} a {{ g{k - 1} a; g{k - 1} a; }}" for k in range(1, 60))
+    for rest in (text + " qubit q; g59 q;", "qubit[600] q; x q; x q;"):
+        with pytest.raises(InputError, match=r"RG1401.*more than"):
+            read_qasm(f"OPENQASM 3.0; {rest}")
+
+
 HEAD = ".version 2.0\n.numvars 2\n.variables a b\n"
 MALFORMED_REAL = [
     "", ".version 3.0\n", ".numvars 99999999\n", ".numvars 3\n.variables a b\n", HEAD + "t2 a b\n", HEAD + ".begin\nt2 a b\n",
@@ -129,7 +189,11 @@ MALFORMED_REAL = [
 ]  # fmt: skip
 QASM = "OPENQASM 3.0; qubit[2] q; "
 MALFORMED_QASM = [
-    "", "OPENQASM 2.0;", "OPENQASM 3.0;", QASM + "h q[0];", QASM + "cx q[0], q[0];", QASM + "x q[2];", QASM + "x r[0];", QASM + "x q;",
+    "", "OPENQASM 2.0;", "OPENQASM 3.0;", QASM + "h q[0];", QASM + "cx q[0], q[0];", QASM + "x q[2];", QASM + "x r[0];", QASM + "cx q, q;", QASM + "qubit[3] r; cx q, r;", QASM + "cx q, q[0];",
+    QASM + "gate g a, a { x a; }", QASM + "gate g { }", QASM + "gate x a { }", QASM + "gate g(t) a { x a; }", QASM + "gate g a { x b; }",
+    QASM + "gate g a { x a }", QASM + "gate g a { x a;", QASM + "gate g a { reset a; }", QASM + "gate g a { x a[0]; }", QASM + "gate g a { g a; }",
+    QASM + "gate g a { x a; } gate g a { x a; }", QASM + "gate g a, b { cx a, b; } g q[0];", QASM + "gate g a { x q[0]; }", QASM + "gate g a { ctrl(2) @ x a; }",
+    "OPENQASM 2.0; qreg q;", "OPENQASM 2.0; qreg q[0];", 'OPENQASM 2.0; include "stdgates.inc"; qreg q[1];', "OPENQASM 2.0; qreg q[1]; h q[0];",
     QASM + "cx q[0];", QASM + "x q[0]", QASM + "ctrl(9999999) @ x q[0];", QASM + "qubit q;", QASM + "x q[0]; reset q[0];",
     'OPENQASM 3.0; include "/etc/passwd";', "OPENQASM 3.0; qubit[0] q;", "OPENQASM 3.0; qubit[99999999] q;", QASM + "x q[99999999999];", QASM + "x q[٣];",
 ]  # fmt: skip
