@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Callable
 from functools import partial
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arrays import read_array
@@ -52,6 +53,9 @@ def _literal(text: str, whole: str, annotation: Any, number: Callable[[int], flo
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         hint = "write numbers such as 1.5, lists such as [1.0, 2.0], or @FILE.npy"
         raise fail("RG0510", f"`{whole[:60]}` is no value", hint) from None
+    if annotation is Parameter.empty and _has_dict(value):
+        # The types of an open parameter are those of its value, as in a call.
+        return value
     if isinstance(value, dict):
         fields = getattr(annotation, "__dataclass_fields__", None)
         if not isinstance(annotation, type) or fields is None:
@@ -79,13 +83,22 @@ def _literal(text: str, whole: str, annotation: Any, number: Callable[[int], flo
     return value
 
 
+def _has_dict(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list | tuple) and any(map(_has_dict, value)))
+
+
 def _evaluated(node: ast.expr, number: Callable[[int], float]) -> Any:
-    """The value of a literal in which words may stand for numbers. Raises ValueError."""
+    """The value of a literal in which words may stand for numbers, and bools may be written as in JSON. Raises ValueError."""
     match node:
         case ast.List(elts=elements):
             return [_evaluated(e, number) for e in elements]
         case ast.Tuple(elts=elements):
             return tuple(_evaluated(e, number) for e in elements)
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            names = [ast.literal_eval(key) for key in keys if key is not None]
+            return {key: _evaluated(e, number) for key, e in zip(names, values, strict=True)}
+        case ast.Name(id="true" | "false" as word):
+            return word == "true"
         case ast.Call(func=ast.Name(id="word"), args=[ast.Constant(value=int(word))], keywords=[]):
             return number(word)
     return ast.literal_eval(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -166,6 +167,37 @@ def test_an_integer_beside_real_numbers_is_exact_or_refused(shape: str, power: i
                 parse_arguments([text])
         (alone,), _ = parse_arguments([f"[{value}]"])
         assert [int(x) for x in alone] == [value]
+
+
+OPEN = """\
+from retrograd import fixed, reversible
+
+@reversible
+def layers(y: fixed, p, on: bool):
+    if on:
+        y += p["a"][0] * p["b"]["c"][1]
+
+@reversible
+def rows(y: fixed, p):
+    y += p[0]["w"][0] * p[1]["w"][1]
+"""
+
+
+@pytest.mark.parametrize("on", ["True", "true", "on=true", "on=True", "False", "false", "on=false"])
+def test_a_dict_for_a_parameter_without_annotation(cli: Cli, on: str) -> None:
+    """Its type is that of its value, as in a call; bools may be written as in JSON."""
+    Path("open.py").write_text(OPEN)
+    p = '{"a": [2.0], "b": {"c": [1.0, 5.0]}}'
+    code, out, err = cli("run", "open.py:layers", "0.0", p, on)
+    assert (code, err) == (OK, "")
+    out = re.sub(r" +=", " =", out)
+    assert out.startswith("y = 10.0" if "rue" in on else "y = 0.0")
+    assert f"on = {'rue' in on}" in out
+    code, out, _ = cli("run", "open.py:rows", "0.0", '[{"w": [2.0, 3.0]}, {"w": [1.0, 4.0]}]')
+    assert (code, out.split("\n")[0]) == (OK, "y = 8.0")
+    code, _, err = cli("run", "norm.py:divide", "0", '{"a": 1}')
+    assert code == BAD_INPUT
+    assert "RG0510" in err
 
 
 def test_images_run_like_the_function(cli: Cli) -> None:
