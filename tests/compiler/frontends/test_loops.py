@@ -104,7 +104,8 @@ def f(s: Array[int, 20], p: int, n: int, a: Array[int, 4], b: Array[int, 4]):
         ("WEIGHTS", True), ("WEIGHTS.tolist()", True), ("reversed(WEIGHTS.tolist())", True), ("enumerate(WEIGHTS.tolist())", True),
         ("zip(range(4), WEIGHTS.tolist())", True), ("zip(WEIGHTS.tolist(), WEIGHTS.tolist())", True),
         ("enumerate(zip(range(4), WEIGHTS.tolist()))", True),
-        ("range(4)", False), ("reversed(range(4))", False), ("enumerate(range(4))", False), ("zip(range(4), range(1, 5))", False),
+        ("zip(WEIGHTS.tolist(), a)", True), ("zip(a, WEIGHTS.tolist())", True),
+        ("zip(reversed(WEIGHTS.tolist()), b)", True), ("enumerate(zip(a, WEIGHTS.tolist()))", True), ("range(4)", False), ("reversed(range(4))", False), ("enumerate(range(4))", False), ("zip(range(4), range(1, 5))", False),
         ("enumerate(zip(range(4), range(4)))", False), ("zip(a, b)", False),
     ],
 )  # fmt: skip

@@ -55,6 +55,7 @@ class Loops:
             self._over_constants(node, found)
             return
         if found.copied:
+            self._limit_copies(found.count.param, node)
             self._copies(node, [found.at(const(i, INT), self.builder.w) for i in range(found.count.param)])
             return
         target = node.target
@@ -68,11 +69,15 @@ class Loops:
             items = list(islice(found.value, MOST_COPIES + 1))
         except TypeError:
             self.errors.fail("RG0703", f"{describe(found)} cannot be iterated over", node.iter)
-        if len(items) > MOST_COPIES:
+        self._limit_copies(len(items), node)
+        self._copies(node, [self.expressions.wrap(item) for item in items])
+
+    def _limit_copies(self, count: int, node: ast.For) -> None:
+        """Refuse a body that would be compiled too often."""
+        if count > MOST_COPIES:
             hint = "Go through a range with `range(…)`, or make an array of the values: an argument, or a NumPy array at an index."
             message = f"the body of this loop would be compiled more than {MOST_COPIES} times, for each constant once"
             self.errors.fail("RG0720", message, node.iter, hint)
-        self._copies(node, [self.expressions.wrap(item) for item in items])
 
     def _copies(self, node: ast.For, items: Sequence[Item]) -> None:
         # All items are those of the beginning.
