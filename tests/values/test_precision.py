@@ -162,6 +162,31 @@ def test_a_mapped_file_is_reported_by_its_first_part(tmp_path: Path) -> None:
         rg.run_chunked(shift, np.zeros(100), xs, out=tmp_path / "out", chunk=10, precision="error")
 
 
+@reversible
+def square(y: fixed, x: Array[fixed, 2]):
+    y += x[0] * x[0]
+
+
+def test_given_derivatives_are_looked_at() -> None:
+    """At the scale of the run, which keeps more places: cotangents, tangents and vectors."""
+    x = [0.5, 0.25]
+    _, pull = rg.vjp(square, 0.0, x)
+    coarse = rg.vjp(square, 0.0, x, scale=0)[1]
+    assert pull({"y": 1e-7}).x[0] == pytest.approx(1e-7, rel=1e-4)
+    for call, said in (
+        (lambda: coarse({"y": 1e-7}), "the cotangent of `y` = 1e-07 is 9.98843e-08 in Q32.32"),
+        (lambda: pull({"x": [0.5, 1e-20]}), r"the cotangent of `x\[1\]` = 1e-20 is 0 in Q16.48"),
+        (lambda: rg.jvp(square, (0.0, x), {"x": [1e-20, 0.0]}), r"the tangent of `x\[0\]` = 1e-20 is 0 in Q16.48"),
+        (lambda: rg.hvp(square, "x")((0.0, x), [0.0, 1e-11]), r"the vector of `x\[1\]` = 1e-11 is 0 in Q32.32"),
+    ):
+        with pytest.warns(rg.PrecisionWarning, match=said) as found:
+            call()
+        assert len(found) == 1
+    with pytest.raises(rg.InputError, match="RG0607"):
+        rg.vjp(square, 0.0, x, scale=0, precision="error")[1]({"y": 1e-7})
+    assert rg.vjp(square, 0.0, x, scale=0, precision="ignore")[1]({"y": 1e-12}).x[0] == 0.0
+
+
 def test_each_function_has_its_own() -> None:
     quiet = shift.with_options(precision="ignore")
     assert quiet(0.0, 1e-11).y == rg.grad(quiet, "x", "y")(0.0, 1e-11) - 1.0 == 0.0

@@ -8,13 +8,13 @@ programs compute ∂L/∂ln|x|, and users see ∂L/∂x = ∂L/∂ln|x| / x.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.compiler.compiled import Precision
+from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import (
@@ -28,6 +28,7 @@ from retrograd.compiler.language.types import (
     is_complex,
     part_name,
 )
+from retrograd.compiler.lower import Argument
 from retrograd.functions.derived import NotDifferentiable
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, oriented
@@ -36,6 +37,7 @@ from retrograd.isa.words import Format
 from retrograd.values.arrays import Ragged, as_array, plain, refuse_masked
 from retrograd.values.conversions import nearest_reals, signed
 from retrograd.values.numbers import fixed
+from retrograd.values.precision import Losses
 from retrograd.values.trees import fields_of
 
 Which = int | str | Sequence[int | str] | None
@@ -227,6 +229,25 @@ def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, wh
     except InputError as error:
         d = error.diagnostics[0]
         raise InputError(Diagnostic(d.code, f"{what} of `{name}`: {d.message}", hint=d.hint)) from None
+
+
+def report_losses(compiled: Compiled, given: Iterable[tuple[Argument, Reals]], scale: int, what: str) -> None:
+    """Report given derivatives, flat, that lose most of their bits at this scale, as in the format with so many more places. Raises InputError RG0607.
+
+    `what`: their name in messages. Looked at are fixed numbers, arrays of these, and complex numbers.
+    """
+    if compiled.options.precision == "ignore":
+        return
+    losses, w = Losses(), Format(compiled.format.width, compiled.format.frac + scale)
+    for a, flat in given:
+        match a.type:
+            case ScalarType(Kind.FIXED):
+                losses.number(a.name, float(flat[0]), w)
+            case ArrayType(ScalarType(Kind.FIXED), shape):
+                losses.array(a.name, flat.reshape(shape), w)
+            case _ if is_complex(a.type):
+                losses.array(a.name, flat, w)
+    losses.report(compiled, f"the {what} of ", w)
 
 
 def from_words(

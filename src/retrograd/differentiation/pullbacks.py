@@ -19,6 +19,7 @@ from retrograd.differentiation.arguments import (
     from_words,
     need_derivative,
     refuse,
+    report_losses,
     shaped,
     sizes,
     to_words,
@@ -105,6 +106,7 @@ class Pullback:
         with derivative_traps(compiled, self._values, backward, *_overflow(w)):
             ran, scale = program.run_scaled(scales_of(self._scale, w), self._values, seeds, self._request.engine)
         memory = ran.memory[:]
+        report_losses(compiled, ((a, flattened(a.type, value, a.name)) for a, value in pairs), scale, "cotangent")
 
         def gradient(a: Argument) -> Any:
             at = a.address + program.cotangents

@@ -33,6 +33,7 @@ from retrograd.differentiation.arguments import (
     need_derivative,
     position,
     refuse,
+    report_losses,
     shaped,
     sizes,
     to_words,
@@ -96,6 +97,7 @@ def jvp(
     execute_externals(request, compiled, values)
     with _derivative_traps(request, compiled, values):
         machine, k = program.run_scaled(scales_of(scale, compiled.format), values, seeds, request.engine)
+    report_losses(compiled, ((a, flattened(a.type, v, a.name, "tangent")) for a, v in pairs), k, "tangent")
     out = {}
     for a in choose(f, compiled.arguments, None, None):
         size = sizes(a.type, _at(machine, a), compiled.format)
@@ -146,6 +148,7 @@ class _Product:
         execute_externals(self._requested.run, at.compiled, at.values)
         with at.traps():
             at.run(vectors)
+        report_losses(at.compiled, ((a, vectors[a.name]) for a in at.wanted if a.name in vectors), 0, "vector")
         found = {a.name: shaped(a.type, at.product(a)) for a in at.wanted}
         return by_choice(self._requested.argnums, restored_by_name(at.compiled.arguments, at.values, found))
 

@@ -89,12 +89,15 @@ class Losses(list[Loss]):
                 zeros = int((words[lost] == 0).sum())
                 self.append(Loss(name, tuple(index), float(values[first]), len(lost), zeros))
 
-    def report(self, compiled: Compiled, what: str = "") -> None:
-        """Warn of the numbers, if there are any, or raise InputError RG0607. `what`: the kind of numbers, for messages."""
-        precision = compiled.options.precision
+    def report(self, compiled: Compiled, what: str = "", format: Format | None = None) -> None:
+        """Warn of the numbers, if there are any, or raise InputError RG0607.
+
+        `what`: the kind of numbers, for messages; `format`: that of their words, if it is another one than the program's.
+        """
+        precision, w = compiled.options.precision, format or compiled.format
         if not self or precision == "ignore":
             return
-        message, remedy = self._message(compiled.format, what), _remedy(compiled.format, math.frexp(self[0].value)[1])
+        message, remedy = self._message(w, what), _remedy(w, math.frexp(self[0].value)[1])
         if precision == "error":
             parameter = re.split(r"[.\[]", self[0].name, maxsplit=1)[0]
             raise InputError(located(Diagnostic("RG0607", message, hint=remedy), compiled.function, parameter))
