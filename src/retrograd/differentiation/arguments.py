@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -231,6 +232,12 @@ def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, wh
         raise InputError(Diagnostic(d.code, f"{what} of `{name}`: {d.message}", hint=d.hint)) from None
 
 
+@cache
+def _finer(w: Format, scale: int) -> Format:
+    """The format with `scale` more places."""
+    return Format(w.width, w.frac + scale)
+
+
 def report_losses(compiled: Compiled, given: Iterable[tuple[Argument, Reals]], scale: int, what: str) -> None:
     """Report given derivatives, flat, that lose most of their bits at this scale, as in the format with so many more places. Raises InputError RG0607.
 
@@ -238,7 +245,7 @@ def report_losses(compiled: Compiled, given: Iterable[tuple[Argument, Reals]], s
     """
     if compiled.options.precision == "ignore":
         return
-    losses, w = Losses(), Format(compiled.format.width, compiled.format.frac + scale)
+    losses, w = Losses(), _finer(compiled.format, scale)
     for a, flat in given:
         match a.type:
             case ScalarType(Kind.FIXED):

@@ -13,6 +13,7 @@ from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
+    Reals,
     differentiable,
     direction_of,
     flattened,
@@ -92,21 +93,20 @@ class Pullback:
         # A function of ints has values, and is refused here only: the functions of `adapters` call it.
         wanted = choose(self._f, self._arguments, None, None)
         program, w = pullback_program(compiled, backward), compiled.format
-        pairs = by_argument(self._f, self._arguments, cotangents)
+        pairs = [(a, self._flat(a, value)) for a, value in by_argument(self._f, self._arguments, cotangents)]
 
         def seeds(scale: int) -> dict[int, int]:
             given: dict[int, int] = {}
-            for a, value in pairs:
-                need_derivative(self._f, a.name, a.type)
+            for a, flat in pairs:
                 size = sizes(a.type, self._final[a.address : a.address + a.type.size], w)
-                words = to_words(flattened(a.type, value, a.name), size, scale, w, a.name)
+                words = to_words(flat, size, scale, w, a.name)
                 given |= {a.address + program.cotangents + i: word for i, word in enumerate(words) if word}
             return given
 
         with derivative_traps(compiled, self._values, backward, *_overflow(w)):
             ran, scale = program.run_scaled(scales_of(self._scale, w), self._values, seeds, self._request.engine)
         memory = ran.memory[:]
-        report_losses(compiled, ((a, flattened(a.type, value, a.name)) for a, value in pairs), scale, "cotangent")
+        report_losses(compiled, pairs, scale, "cotangent")
 
         def gradient(a: Argument) -> Any:
             at = a.address + program.cotangents
@@ -115,6 +115,11 @@ class Pullback:
 
         gradients = {a.name: gradient(a) for a in wanted}
         return by_choice(None, restored_by_name(compiled.arguments, self._forms, gradients))
+
+    def _flat(self, a: Argument, value: Any) -> Reals:
+        """A given cotangent, flat. Raises NotDifferentiable."""
+        need_derivative(self._f, a.name, a.type)
+        return flattened(a.type, value, a.name)
 
     def __repr__(self) -> str:
         return f"<pullback of {self._f.__name__}>"
