@@ -107,6 +107,10 @@ class Temporaries:
         parts = [(e, k) for e, k in at.terms]
         if at.base is not None:
             parts.append((E("read", ir.Kind.ADDRESS, (), at.base), 1))
+        if parts and not ir.fits_immediate(offset):
+            # An index such as n + 2⁶², which is tested to lie in the array before the word is read.
+            parts.append((E("const", ir.Kind.INT, (), self.w.signed(offset)), 1))
+            offset = 0
         if not parts:
             return ir.ZERO, offset
         if len(parts) == 1 and parts[0][1] == 1:
