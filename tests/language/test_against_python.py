@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from retrograd.compiler.frontends.python.expressions import foreign
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
 from retrograd.compiler.language import purity
 from retrograd.compiler.language.intrinsics import EXPRESSION, INTRINSICS
@@ -124,14 +125,15 @@ def by_python(text: str, row: tuple[Any, ...]) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return eval(text, known | {"I0": 0, "I3": 3, "HALF": 0.5, "TRUE": True, "UNIT": 1j} | values)
+            found = eval(text, known | {"I0": 0, "I3": 3, "HALF": 0.5, "TRUE": True, "UNIT": 1j} | values)
+            return found.item() if isinstance(found, np.generic) else found
     except Exception as error:
         return error
 
 
 def kind_of(values: list[Any]) -> type | None:
     """The type of a word for all of these values, or None."""
-    kinds = {type(v.item() if isinstance(v, np.generic) else v) for v in values if not isinstance(v, Exception)}
+    kinds = {type(v) for v in values if not isinstance(v, Exception)}
     found = [k for k in (complex, float, int, bool) if k in kinds]
     return found[0] if found and kinds <= set(TYPES) else None
 
@@ -149,7 +151,7 @@ def stated(text: str, position: str, row: tuple[Any, ...]) -> bool:
     if isinstance(op, ast.LShift | ast.RShift) and isinstance(node, ast.BinOp):
         count = by_python(ast.unparse(node.right), row)
         return isinstance(count, int) and not 0 <= count < W
-    return isinstance(op, ast.FloorDiv) and position == "index"
+    return position == "index" and (isinstance(op, ast.FloorDiv) or text.startswith("np.floor_divide"))
 
 
 REFUSED = "refused"
@@ -167,11 +169,12 @@ def difference(text: str, position: str) -> str:
         args: dict[str, Any] = dict(zip(NAMES, row, strict=True))
         args |= {"a": np.array(args["a"]), "ks": np.array(args["ks"]), "p": names["Pair"](*args["p"])}
         own: type = {"condition": int, "choice": int, "index": float}.get(position, kind or int)
+        given = [*args.values()][: REALS.count(":")] if position == "functional" else [own(0), *args.values()]
         try:
-            if position == "functional":
-                got = f(*list(args.values())[: REALS.count(":")])
-            else:
-                got = f(own(0), *args.values())[0]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # NumPy's integers overflow, as in Python
+                got = f(*given)
+            got = got if position == "functional" else got[0]
         except CompileError as error:
             return f"`{text}` as {position}: {error}" if error.code == "RG0720" else REFUSED
         except RetrogradError:
@@ -197,8 +200,16 @@ _SIGNS = {**OPERATORS, ast.And: "and", ast.Or: "or"}
 BINARY = [s for t, s in _SIGNS.items() if issubclass(t, ast.operator | ast.boolop | ast.cmpop)]
 UNARY = [f"{s} " for t, s in _SIGNS.items() if issubclass(t, ast.unaryop)]
 _MATH = [f"math.{n}" for n, f in vars(math).items() if callable(f) and not n.startswith("_")]
+#: those of NumPy that the language has under that name
+_NUMPY = [f"np.{f.__name__}" for f in foreign._WRITTEN if isinstance(f, np.ufunc)]
 _NUMERIC = [f.__name__ for f in purity._BUILTINS if f.__name__ not in ("range", "zip", "enumerate")]
-FUNCTIONS = [*(f"rg.{n}" for n in (*VALUES, *elementary.__all__) if n != "top"), *_MATH, *sorted(_NUMERIC), "fixed"]
+FUNCTIONS = [
+    *(f"rg.{n}" for n in (*VALUES, *elementary.__all__) if n != "top"),
+    *_MATH,
+    *_NUMPY,
+    *sorted(_NUMERIC),
+    "fixed",
+]
 #: functions that take Python without end for some of the constants
 _LONG = ("math.comb", "math.factorial", "math.perm", "pow", "bytes", "math.ldexp")
 #: constants that vanish in a word, and products of them that do not
@@ -234,6 +245,10 @@ def drawn(form: str, position: str, count: int | None) -> Iterator[str]:
     found = expressions(form)
     if position == "functional":
         found = [e for e in found if not any(v in e.replace("zip", "") for v in ("z", "1+2j", "UNIT", "p."))]
+    if form.startswith("np."):
+        found = [
+            e for e in found if not any(v in e for v in ("(b", "(c", " b", " c", "True", "TRUE", "False"))
+        ]  # NumPy's bools have no sums
     few = [e for e in found if "1e-12" in e]
     rng = random.Random(f"{form} {position}")
     yield from found if count is None or len(found) <= count else [*rng.sample(found, count), *few[:2]]

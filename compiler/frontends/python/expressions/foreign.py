@@ -24,7 +24,7 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
-from retrograd.compiler.language import intrinsics
+from retrograd.compiler.language import complex_numbers, intrinsics
 from retrograd.compiler.language.sizes import check_size
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -38,6 +38,7 @@ from retrograd.compiler.language.values import (
     tuple_value,
 )
 
+COMPLEX_FUNCTIONS = "Operators and functions such as `rg.exp` take complex numbers."
 #: the names of templates, besides their arguments x, y, z
 _NAMES: dict[str, Any] = {
     "fixed": float, "abs": abs, "round": round, "min": min, "max": max,
@@ -95,6 +96,8 @@ class Foreign:
     def call(self, callee: Any, args: Sequence[Value], node: ast.Call) -> Value | None:
         """The value of a call with values of the run; None where the language has no such function."""
         arithmetic = self.expressions.arithmetic
+        if getattr(callee, "__module__", None) == "math" and complex_numbers.among(args):
+            self.errors.fail("RG0703", f"`{shortened(node.func)}` takes real numbers", node, COMPLEX_FUNCTIONS)
         if callee is all or callee is any:
             if len(args) != 1:
                 return None
