@@ -200,6 +200,18 @@ def test_a_shared_sum_of_several_scales_is_exact(
         assert each(0.0, 0.5, x) == (float(value), float(expected))
 
 
+def test_gradients_by_lognums_have_scales_of_their_own() -> None:
+    @reversible
+    def f(y: fixed, a: fixed, x: Array[lognum, 2]):
+        y += a * fixed(x[0]) * fixed(x[1])
+
+    x = np.array([[0.5, 1.0], [150.0, 2.0], [-3.0, 0.25], [3.0, 40.0]])
+    one_by_one = [alone(f, "x", 0.0, 0.5, row) for row in x]
+    assert len({k for _, k in one_by_one}) > 1, "one scale: the case shows nothing"
+    found = rg.vmap(rg.grad(f, "x", format=FORMAT), (None, None, 0))(0.0, 0.5, x)
+    assert np.array_equal(found, [g for g, _ in one_by_one])
+
+
 def test_elements_that_trap_at_every_scale() -> None:
     each = rg.vmap(rg.grad(product, "x", format=FORMAT), (None, None, 0))
     x = np.array([[1.0, 2.0], [150.0, 1.0], [300.0, 1.0], [1.0, 2.0]])
@@ -222,6 +234,20 @@ def test_bessel_without_an_option() -> None:
         rg.gradient_report(bessel.bessel, "z")(0.0, 1.0).gradients,
     ):
         assert math.isclose(float(found), 0.2102436158518, rel_tol=0, abs_tol=1e-8)
+
+
+def test_a_cotangent_that_never_decays_is_small() -> None:
+    @rg.functional
+    def limit(x: fixed, n: int) -> fixed:
+        def go(v, k):
+            return v if k == 0 else go(v * 0.5 + x, k - 1)
+
+        return go(0.0, n)
+
+    n = 1000
+    # Each pass adds a last place of cotangents, 2^-48; at scale 0 it is 2^-32.
+    assert 0 < rg.grad(limit, "x")(1.0, n) - 2 < n * 2.0**-48
+    assert rg.grad(limit, "x", scale=0)(1.0, n) - 2 > n * 2.0**-33
 
 
 def test_scales_below_0_divide() -> None:
