@@ -10,6 +10,7 @@ branches and loops, and in functional functions.
 from __future__ import annotations
 
 import linecache
+import math
 import random
 import warnings
 from collections import Counter
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import mpmath as mp
@@ -158,10 +160,13 @@ class _Index(int):
         return mp.mpf(int(other)) / int(self)
 
 
-class _Precise:
-    """`rg` with numbers of many bits."""
+def _folded(name: str) -> Any:
+    """A function that is computed in float64 for constants, as when a program is compiled, and with many bits for other numbers."""
+    return lambda x: getattr(math, name)(x) if isinstance(x, float) else getattr(mp, name)(x)
 
-    sqrt, sin, cos, exp = mp.sqrt, mp.sin, mp.cos, mp.exp
+
+#: `rg` with numbers of many bits
+_PRECISE = SimpleNamespace(**{name: _folded(name) for name in ("sqrt", "sin", "cos", "exp")})
 
 
 @contextmanager
@@ -179,7 +184,7 @@ def defined(text: str, names: dict[str, Any]) -> Iterator[Any]:
 def error_of(text: Text, result: Fraction) -> float:
     """How far a result is from that of Python with numbers of many bits in place of fixed ones."""
     x, a = text.arguments
-    names = {"rg": _Precise, "Array": dict, "fixed": float, "Any": Any, "own": lambda f: f, **text.arrays}
+    names = {"rg": _PRECISE, "Array": dict, "fixed": float, "Any": Any, "own": lambda f: f, **text.arrays}
     names |= {"number": mp.mpf, "range": lambda n: map(_Index, range(n))}
     with mp.workprec(BITS), defined(text.source("own", "pass" if text.functional else "return y"), names) as f:
         given = list(map(mp.mpf, x))
