@@ -2,7 +2,7 @@
 
 The operators and functions come from the tables of the compiler, so that a new one is among the cases. Operands are variables and
 constants of each type; positions are the places where an expression may stand. An expression that Python refuses, the compiler or the machine
-refuses, too. The differences that docs/language.md states are in `STATED`.
+refuses, too. The differences that docs/language.md states are in `stated`.
 """
 
 from __future__ import annotations
