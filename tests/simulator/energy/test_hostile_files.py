@@ -47,7 +47,7 @@ SHAPES = (
 
 NUMBERS = (
     "0", "-0.0", "-1", "0.5", "1", "2", "1e6", "1e15", "1e30", "1e100", "1e200", "1e308", "1e400", "1e-30", "1e-300", "5e-324", "nan",
-    "inf", "-inf", "9" * 300, "9" * 5000, "0x7fffffffffffffff", "0x" + "f" * 5000,
+    "inf", "-inf", "9" * 300, "9" * 5000, "0x7fffffffffffffff", "0x" + "f" * 3000,
 )  # fmt: skip
 VALUES = (
     *NUMBERS, "true", '"x"', '""', "[]", "{}", "[1, 2]", f"[0x{'f' * 5000}]", "{ value = 1 }", "1979-05-27", "07:32:00", "[[1], [2]]", '["a"]', "'''a\nb'''",
@@ -216,7 +216,7 @@ def test_bytes(tmp_path: Path, given: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["bits", "capacity", "value", "schema", "covered", "id", "unit"])
-@pytest.mark.parametrize("given", ["0x" + "f" * 5000, f"[0b{'1' * 65}]", "-9223372036854775809"])
+@pytest.mark.parametrize("given", ["0x" + "f" * 3000, f"[0b{'1' * 65}]", "-9223372036854775809"])
 def test_integers_that_are_no_toml(name: str, given: str) -> None:
     text = next(t for t in TEXTS if "capacity" in t)
     lines = text.splitlines()
