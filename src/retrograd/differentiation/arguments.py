@@ -239,7 +239,7 @@ def _finer(w: Format, scale: int) -> Format:
 
 
 def report_losses(compiled: Compiled, given: Iterable[tuple[Argument, Reals]], scale: int, what: str) -> None:
-    """Report given derivatives, flat, that lose most of their bits at this scale, as in the format with so many more places. Raises InputError RG0607.
+    """Report given derivatives, flat, that lose most of their bits at this scale, as in the format with that many more places. Raises InputError RG0607.
 
     `what`: their name in messages. Looked at are fixed numbers, arrays of these, and complex numbers.
     """
