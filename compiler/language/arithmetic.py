@@ -167,6 +167,8 @@ class Arithmetic:
                     number = number.item()
                 if isinstance(number, float) and math.isnan(number):
                     raise ValueError("NaN is not a number")
+                if isinstance(number, float) and math.isinf(number):
+                    raise OverflowError(f"{number} is outside the range of {self.w}, as of every format")
                 if wanted is INT and not -self.w.sign <= number <= self.w.mask:
                     way = f"write `(x) % 2**{self.w.width}` for its lower {self.w.width} bits"
                     raise OverflowError(f"{brief(number)} does not fit in {self.w.width} bits; {way}")

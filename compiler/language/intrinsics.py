@@ -117,7 +117,7 @@ select = _expression(
     "select", "select(c, x, y): x if c else y; only the one chosen is computed.", lambda c, x, y: x if c else y
 )
 top = _expression("top", "top(stack): the last word of a stack, which stays there.", None)
-floor = _expression("floor", "⌊x⌋ of a fixed, as an int.", math.floor)
+floor = _expression("floor", "⌊x⌋ of a fixed, as an int.", host_of("floor"))
 sum = _expression("sum", "Σ of an array's elements; axis=k sums along one axis.", _sum)
 mean = _expression("mean", "Σ of an array's elements over their number; axis=k along one axis.", _mean)
 min = _expression(

@@ -14,6 +14,9 @@ from types import ModuleType
 import pytest
 from retrograd.simulator.semantics import Fault
 
+#: formats are narrow here, and numbers lose their bits on purpose
+pytestmark = pytest.mark.filterwarnings("ignore::retrograd.PrecisionWarning")
+
 #: programs in the default tier, in which every construct stands
 QUICK = 160
 #: programs in the slow tier, in pieces that can run side by side

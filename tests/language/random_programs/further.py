@@ -161,8 +161,8 @@ class Further(Locals):
         if changes:
             body = self.pick((
                 ["for i in range(len(a)):", "    a[i] += x"],
-                ["for i in range(1, len(a)):", "    a[i] += a[i - 1]", "for v in a:", "    v -= x * 2"],
-                ["if len(a) > 1:", "    a[0], a[1] = a[1], a[0]", f"    {name}(a[1:], x)", "for v in reversed(a):", "    v += x"],
+                ["for i in range(1, len(a)):", "    a[i] += a[i - 1]", "for i in range(len(a)):", "    a[i] -= x * 2"],
+                ["if len(a) > 1:", "    a[0], a[1] = a[1], a[0]", f"    {name}(a[1:], x)", "for i in reversed(range(len(a))):", "    a[i] += x"],
                 ["a += x", "rg.neg(a)"],
             ))  # fmt: skip
             return ["@reversible", f'def {name}(a: Array[{kind}, "n"], x: {kind}):', *indent(body)]

@@ -16,6 +16,9 @@ from retrograd import Array, Stack, fixed, reversible
 from retrograd.functions.execution import ProgramTrap
 from tests.simulator.engines.conftest import PARTS, TOLD
 
+#: formats are narrow here, and numbers lose their bits on purpose
+pytestmark = pytest.mark.filterwarnings("ignore::retrograd.PrecisionWarning")
+
 FORMATS = ["Q2.2", "Q4.4", "Q8.8", "Q4.12", "Q16.16", "Q8.24", "Q32.32", "Q16.48", "Q48.16"]
 
 

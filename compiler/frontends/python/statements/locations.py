@@ -204,6 +204,8 @@ def _is_other_name(other: Value, value: Value, is_bound: bool) -> bool:
         return any(_is_other_name(item, value, is_bound) for item in other.fields.values())
     if is_number(other) or not isinstance(other, StructValue | ArrayView | StackValue):
         return False
+    if not is_bound and is_number(value):
+        return False  # a number in an array or an object: its other names have the new number in Python, too
     if isinstance(value, StructValue) and not is_bound and not _holds(value, other):
         return False  # a whole, which has the new values of its parts
     return overlap(value, other)
