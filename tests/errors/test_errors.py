@@ -791,7 +791,8 @@ def test_message_of_a_program(item: str) -> None:
     """And where a function trapped, the way back is open."""
     error = run_language(HERE / f"{item}.py")
     assert told_of_language(error) == expected_file(item).read_bytes().decode()
-    if isinstance(error, ProgramTrap) and error.trap is not None:
+    # A program of second derivatives runs forward only: it has erased words before it traps.
+    if isinstance(error, ProgramTrap) and error.trap is not None and error.code != "RG0815":
         leaves_the_way_back_open(error, error.trap)
 
 

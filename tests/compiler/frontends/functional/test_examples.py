@@ -24,6 +24,7 @@ def undone(f: Any, *args: Any, format: str | None = None) -> Any:
 
 
 @pytest.mark.share(0)
+@pytest.mark.filterwarnings("ignore::retrograd.PrecisionWarning")  # the step of the search is 1e-9
 @pytest.mark.parametrize(("format", "error"), [pytest.param("Q32.32", 1e-6, marks=pytest.mark.slow), ("Q24.40", 1e-9)])
 def test_saddle(format: str, error: float) -> None:
     """Both searches end where those of the paper end, and nothing is erased. Q32.32 rounds the golden ratio by 1e-10, and lines are 400 long."""
@@ -46,6 +47,7 @@ def both_forward(x: rg.fixed, y: rg.fixed) -> tuple[rg.fixed, rg.fixed, rg.fixed
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::retrograd.PrecisionWarning")
 @pytest.mark.parametrize("f", [inner_forward, outer_forward, both_forward])
 def test_saddle_in_other_modes(f: Any) -> None:
     assert undone(f, 1.0, 1.0, format="Q24.40") == pytest.approx((SADDLE,) * 4, abs=1e-9)

@@ -13,9 +13,7 @@ from numba import cuda
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda.interpreter import machine_source
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:overflow encountered:RuntimeWarning", "ignore::retrograd.PrecisionWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
 #: programs in the default tier; in the slow tier, in pieces that can run side by side
 PROGRAMS, SLOW, SLOW_CHUNK = 6, 200, 50
