@@ -21,7 +21,7 @@ COMMANDS = {
     "run square.rga": 0, "run square.rga --json": 0, "run wrong.rga": 2, "run none.rga": 2, "run -": 2, "run endless.rga --max-steps 9": 4,
     "run ends.rga": 3, "run square.rga --trace": 0, "asm square.rga -o out.rgx": 0, "asm square.rga -o square.rga": 2, "dis square.rga": 0,
     "verify square.rga": 0, "verify wrong.rga --json": 2, "isa mul": 0, "isa nothing": 2, "explain RG0101": 0, "demo": 0, "devices": 0,
-    "--help": 0, "run --help": 0, "--version": 0, "": 0, "no-command": 2, "run f.py:f 1.0": 0, "run f.py:none": 2, "grad f.py:f 1.0": 0,
+    "--help": 0, "run --help": 0, "--version": 0, "": 0, "no-command": 2, "run f.py:f 1.0": 0, "run f.py:none": 2, "grad f.py:g 0.0 1.0": 0,
     "compile f.py:f": 0, "compile f.py:f -o f.rgx": 0, "energy f.py:f 1.0": 0, "energy --models": 0, "sweep f.py:f --args 1.0": 0,
     "bench no-such": 2, "hdl stat --format 8": 2,
     "completion bash": 0, "man": 0, "gates mov.add --width 4": 0, "gates nothing": 2, "invert p.ja": 0, "ranges f.py:f 1.0": 0,
@@ -38,7 +38,8 @@ STREAMS = {
 def ready(folder: Path) -> Path:
     (folder / "ends.rga").write_text("start\nadd r1, 1\nassertz r1\nfinish\n")
     (folder / "f.py").write_text(
-        "from retrograd import fixed, reversible\n\n\n@reversible\ndef f(x: fixed):\n    x += 1.0\n"
+        "from retrograd import fixed, reversible\n\n\n@reversible\ndef f(x: fixed):\n    x += 1.0\n\n\n"
+        "@reversible\ndef g(y: fixed, x: fixed):\n    y += x\n"
     )
     (folder / "p.ja").write_text("procedure main()\n    int x\n    x += 1\n")
     (folder / "s.vlad").write_text("(+ 1 2)  ===> 3\n")
