@@ -158,7 +158,8 @@ def _over_curves(ax: Axes, boxes: Sequence[tuple[str, BboxBase]]) -> Iterator[st
     """Texts and legends that lie on curves, points or bars."""
     for name, box in boxes:
         inner = box.padded(-_TOUCH)
-        for line in ax.lines:
+        # The ends of error bars are markers without a line.
+        for line in (line for line in ax.lines if line.get_linestyle() != "None"):
             path = line.get_transform().transform_path(line.get_path())
             if line.get_visible() and np.size(path.vertices) and path.intersects_bbox(inner, filled=False):
                 yield f"{name!r} over the curve {line.get_label()!r}"
