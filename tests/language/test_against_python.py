@@ -144,6 +144,11 @@ def same(got: Any, wanted: Any, kind: type) -> bool:
     return bool(abs(got - wanted) <= 1e-8 * max(1, abs(wanted)))
 
 
+def truth(value: Any) -> bool:
+    """The truth of a value; an int is a word, modulo 2^W."""
+    return bool(value % (1 << W)) if type(value) is int else bool(value)
+
+
 def stated(text: str, position: str, row: tuple[Any, ...]) -> bool:
     """Whether docs/language.md states another value: `//` of fixed numbers is an int, and the count of a shift is taken modulo the width."""
     node = ast.parse(text, mode="eval").body
@@ -185,7 +190,7 @@ def difference(text: str, position: str) -> str:
             if isinstance(value, Exception):
                 raise value
             expected = {
-                "condition": lambda v: 1 if v else 2, "choice": lambda v: 1 if v else 2, "index": lambda v, row=row: row[NAMES.index("a")][v],
+                "condition": lambda v: 1 if truth(v) else 2, "choice": lambda v: 1 if truth(v) else 2, "index": lambda v, row=row: row[NAMES.index("a")][v],
             }.get(position, lambda v: v)(value)  # fmt: skip
         except Exception as error:
             return f"`{text}` as {position} is {got!r}, and Python raises {error!r}"
