@@ -50,14 +50,14 @@ _WHOLE = "(floor(x) if x >= 0 else -floor(-x))"
 _WRITTEN: dict[Callable[..., Any], str] = {
     math.ceil: "-floor(-x)", math.trunc: _WHOLE, math.fabs: "abs(fixed(x))", math.pow: "fixed(x) ** y",
     math.copysign: "abs(fixed(x)) if y >= 0 else -abs(fixed(x))", math.fmod: f"{_REMAINDER} if x >= 0 else -{_REMAINDER}",
-    math.degrees: f"x * {180 / math.pi!r}", math.radians: f"x * {math.pi / 180!r}", builtins.pow: "x ** y",
+    math.degrees: f"fixed(x) * {180 / math.pi!r}", math.radians: f"fixed(x) * {math.pi / 180!r}", builtins.pow: "x ** y",
     np.abs: "abs(x)", np.fabs: "abs(fixed(x))", np.negative: "-x", np.square: "x * x", np.sign: "(x > 0) - (x < 0)",
     np.floor: "fixed(floor(x))", np.ceil: "fixed(-floor(-x))", np.trunc: f"fixed({_WHOLE})", np.rint: "fixed(round(x))",
     np.maximum: "max(x, y)", np.minimum: "min(x, y)", np.clip: "min(max(x, y), z)", np.where: "select(x, y, z)",
     np.add: "x + y", np.subtract: "x - y", np.multiply: "x * y", np.divide: "x / y", np.power: "x ** y", np.mod: "x % y", np.floor_divide: "x // y",
     np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x @ y",
     np.sqrt: "sqrt(x)", np.exp: "exp(x)", np.log: "log(x)", np.sin: "sin(x)", np.cos: "cos(x)", np.tan: "tan(x)", np.arctan: "atan(x)",
-    np.arctan2: "atan2(x, y)", np.degrees: f"x * {180 / math.pi!r}", np.radians: f"x * {math.pi / 180!r}",
+    np.arctan2: "atan2(x, y)", np.degrees: f"fixed(x) * {180 / math.pi!r}", np.radians: f"fixed(x) * {math.pi / 180!r}",
 }  # fmt: skip
 #: name of a function of NumPy → the function of `math` with its value
 _OF_NUMPY = {"arcsin": "asin", "arccos": "acos"}
