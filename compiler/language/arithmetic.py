@@ -306,9 +306,10 @@ class Arithmetic:
         raise TypeError(f"{op} is not defined for {describe(x)} and {describe(y)}; {how}")
 
     def _product(self, a: E, b: E, kind: Kind) -> E:
-        one = constant(1, kind, self.w)
-        if one in (a, b):
-            return b if a == one else a
+        if kind is INT or self.w.frac < self.w.width - 1:  # else 1 does not fit
+            one = constant(1, kind, self.w)
+            if one in (a, b):
+                return b if a == one else a
         if kind is INT and a.op == "const" and b.op == "const":
             return const(self.w.signed(a.param * b.param), INT)
         return apply("mul" if kind is INT else "fmul", kind, a, b)
@@ -360,6 +361,9 @@ class Arithmetic:
             return Scalar(e if n > 0 else apply("fdiv", FIXED, constant(1, FIXED, self.w), e))
         if isinstance(y, Constant) and y.value == 0.5:
             return Scalar(apply("fsqrt", FIXED, self.expression(x, FIXED)))
+        before = self.w.width - self.w.frac
+        if real and isinstance(y, Constant) and 2 <= before <= 4 and math.isfinite(y.value):
+            return Scalar(self._narrow_power(self.expression(x, FIXED), Fraction(y.value)))
         exponent = self.expression(y)
         if exponent.kind in (INT, BOOL):
             exponent = self.converted(exponent, INT)
@@ -372,6 +376,41 @@ class Arithmetic:
         # x^y = e^(y ln x)
         logarithm = apply("flog", FIXED, self.expression(x, FIXED))
         return Scalar(apply("fexp", FIXED, apply("fmul", FIXED, self.expression(y, FIXED), logarithm)))
+
+    def _narrow_power(self, x: E, p: Fraction) -> E:
+        """x^p in a format with few bits before the point, in which x^p fits, but p or p ln x may not.
+
+        x^p = x^⌊p⌋ · x^r for p > 0, where x^½ is a root, and any other x^r = (x 2^k)^r · 2^(−kr) is e^(r ln(x 2^k)), of which ln x may not
+        fit. For p < 0 it is (1/x)^−p, or 1/x^−p where x < 1.
+        """
+        if p < 0:
+            one = constant(1, FIXED, self.w)
+            small = apply("slt", BOOL, x, one)
+            power = self._narrow_power(choose(small, x, apply("fdiv", FIXED, one, x)), -p)
+            return choose(small, apply("fdiv", FIXED, one, power), power)
+        n, r = int(p), p - int(p)
+        two = self.w.width - self.w.frac == 2
+        if r == Fraction(1, 2):
+            root = apply("fsqrt", FIXED, x)
+            if two:  # the derivative divides by twice the root, which has to fit
+                below = apply("fsqrt", FIXED, self._product(x, constant(0.25, FIXED, self.w), FIXED))
+                near = apply("slt", BOOL, x, constant(Fraction(15, 16), FIXED, self.w))
+                root = choose(near, root, add(below, below, self.w))
+        else:
+            factor, scaled, one = None, x, constant(1, FIXED, self.w)
+            for k in (32, 16, 8, 4, 2):
+                if k > self.w.frac or k * r > self.w.frac:
+                    continue
+                least = constant(Fraction(1, 1 << k), FIXED, self.w)
+                test = apply("slt", BOOL, scaled, least)
+                step = constant(2.0 ** (-k * float(r)), FIXED, self.w)
+                factor = choose(test, step if factor is None else self._product(factor, step, FIXED), factor or one)
+                scaled = choose(test, apply("fdiv", FIXED, scaled, least), scaled)
+            exponent = self._product(constant(r, FIXED, self.w), apply("flog", FIXED, scaled), FIXED)
+            root = apply("fexp", FIXED, exponent)
+            if factor is not None:
+                root = self._product(root, factor, FIXED)
+        return self._product(self._repeated(x, n, FIXED), root, FIXED) if n else root
 
     def _repeated(self, e: E, n: int, kind: Kind) -> E:
         """e^n by squaring."""

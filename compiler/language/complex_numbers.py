@@ -15,6 +15,7 @@ from retrograd.compiler.ir.expressions import NOISE, E, Role
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import COMPLEX, StructType, is_complex
 from retrograd.compiler.language.values import Constant, Scalar, StructValue, Value, describe
+from retrograd.isa.words import Format
 
 #: the real and the imaginary part
 Parts = tuple[Value, Value]
@@ -25,6 +26,7 @@ class RealArithmetic(Protocol):
     """The operators on real numbers."""
 
     fixed: Kind
+    w: Format
 
     def folded(self, op: str, x: Constant, y: Constant) -> Constant: ...
     def expression(self, value: Value, kind: Kind | None = None, role: Role = Role.VALUE) -> E: ...
@@ -246,8 +248,14 @@ class ComplexArithmetic:
         wide = real.binary(">", real.function("abs", [re]), real.function("abs", [im]))
         m, n = (real.function("select", [wide, x, y]) for x, y in ((re, im), (im, re)))
         q = real.binary("/", n, m)
-        root = real.function("sqrt", [real.binary("+", Constant(1.0), real.binary("*", q, q))])
-        size = real.binary("*", real.function("abs", [m]), root)
+        if real.w.width - real.w.frac == 2:
+            # 11/16 of the root, as 1 + 1 does not fit, nor twice a root above 1, by which its derivative divides.
+            q = real.binary("*", q, Constant(0.6875))
+            root = real.function("sqrt", [real.binary("+", real.binary("*", q, q), Constant(0.6875**2))])
+            size = real.binary("/", real.binary("*", real.function("abs", [m]), root), Constant(0.6875))
+        else:
+            root = real.function("sqrt", [real.binary("+", Constant(1.0), real.binary("*", q, q))])
+            size = real.binary("*", real.function("abs", [m]), root)
         return real.function("select", [real.binary("==", m, _ZERO), real.function("sqrt", [m]), size])
 
 

@@ -126,7 +126,10 @@ class Lowering:
     def _power(self, operands: list[Word_], e: core.Operation) -> list[Word_]:
         """The operands of a power. A fixed exponent that is a constant stays one: x to a whole power is a product, for any x."""
         base, exponent = operands
-        number = _number_of(exponent.e, self.arithmetic.w) if isinstance(exponent, Scalar) else None
+        if isinstance(exponent, Constant):
+            number = exponent.value
+        else:
+            number = _number_of(exponent.e, self.arithmetic.w) if isinstance(exponent, Scalar) else None
         if number is None:
             return operands
         x = guarded(e.at, lambda: Scalar(self.arithmetic.expression(base, Kind.FIXED)))
@@ -147,8 +150,14 @@ class Lowering:
 
     def _operands(self, e: core.Operation, env: Env) -> list[Word_]:
         literals = e.op in COMPARISONS and not all(isinstance(a, core.Number) for a in e.args)
+        # An exponent need not fit in the format.
+        most = 2 ** (self.arithmetic.w.width - self.arithmetic.w.frac - 1)
         found = [
-            Constant(a.value) if literals and isinstance(a, core.Number) else scalar(self.value(a, env)) for a in e.args
+            Constant(a.value)
+            if isinstance(a, core.Number)
+            and (literals or (e.op == "**" and a is e.args[1] and isinstance(a.value, float) and abs(a.value) >= most))
+            else scalar(self.value(a, env))
+            for a in e.args
         ]
         return self._power(found, e) if e.op == "**" else found
 
