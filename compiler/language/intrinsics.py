@@ -10,10 +10,12 @@ import builtins
 import cmath
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from retrograd.isa.diagnostics import CompileError, Diagnostic, api_boundary
+from retrograd.isa.words import Format
 
 #: roles: a value, a statement, a new variable, or a block
 EXPRESSION, STATEMENT, CONSTRUCTOR, CONTEXT = "expression", "statement", "constructor", "context"
@@ -50,11 +52,26 @@ class Intrinsic:
     def __exit__(self, *_: object) -> None: ...
 
 
-def hosted(name: str) -> Callable[[F], F]:
+class NoForm(ValueError):
+    """A function of the library has no values in a format."""
+
+    hint = "Choose a format with two bits or more before the point, such as {}."
+
+    def __init__(self, name: str, w: Format) -> None:
+        super().__init__(f"rg.{name} has no values in {w}, where 1 does not fit")
+        self.hint = self.hint.format(Format(w.width, w.width - 2))
+
+
+#: (name of a function of the library, format) → the function that computes it in the format, None for the function itself. Raises NoForm.
+Form = Callable[[str, Format], Any]
+
+
+def hosted(name: str, form: Form) -> Callable[[F], F]:
     """A mark for a function of the library: its host is the function of this name of `math` and `cmath`."""
 
     def mark(function: F) -> F:
         function.__retrograd_host__ = host_of(name)  # type: ignore[attr-defined]
+        function.__retrograd_form__ = partial(form, name)  # type: ignore[attr-defined]
         return function
 
     return mark

@@ -38,6 +38,7 @@ from retrograd.compiler.frontends.specialisation import Declare, Specialisation,
 from retrograd.compiler.ir.expressions import Address
 from retrograd.compiler.ir.statements import Kind, Procedure, Var
 from retrograd.compiler.language.forms import FormType
+from retrograd.compiler.language.intrinsics import NoForm
 from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, StaticShape, StructShape
 from retrograd.compiler.language.values import ArrayView, FunctionValue, Scalar, StructValue
 from retrograd.compiler.language.values import Value as Argument
@@ -141,6 +142,10 @@ class FunctionalSource(SourceFunction):
         self, made: Specialisation, module: ModuleBuilder, captures: Captures, shared: Declare
     ) -> Procedure:
         """The procedure for the shapes of its arguments. Raises CompileError."""
+        try:
+            self.in_format(module.w)
+        except NoForm as error:
+            made.refuse("RG0714", str(error), error.hint)
         program = shared.functional
         if not isinstance(program, Program):
             calls = Calls(lambda f: _defined(f, captures))

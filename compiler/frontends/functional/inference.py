@@ -49,6 +49,7 @@ from retrograd.compiler.frontends.functional.types import (
 from retrograd.compiler.ir.expressions import read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import Arithmetic
+from retrograd.compiler.language.intrinsics import NoForm
 from retrograd.compiler.language.types import ScalarType
 from retrograd.compiler.language.values import Scalar
 from retrograd.isa.diagnostics import Span, nearest
@@ -104,11 +105,15 @@ class Inference:
         """Raise a CompileError that points at a place."""
         fail(code, message, at, hint)
 
-    def definition(self, function: Any) -> core.Lambda:
-        """The definition of a functional function, read once. Raises CompileError."""
+    def definition(self, function: Any, at: core.Place | None = None) -> core.Lambda:
+        """The definition of a functional function in the format, read once. `at`: the place that names it. Raises CompileError."""
         found = self._definitions.get(id(function))
         if found is None:
-            found = self._definitions[id(function)] = self._define(function)
+            try:
+                form = function.in_format(self.w) if hasattr(function, "in_format") else function
+            except NoForm as error:
+                self.fail("RG0714", str(error), at or self._define(function).at, error.hint)
+            found = self._definitions[id(function)] = self._define(form)
         return found
 
     def solve(self, key: Key) -> Type:
@@ -214,8 +219,8 @@ class Inference:
                 return env[binding]
             case core.Lambda():
                 return self.closure(e, env)
-            case core.Global(function):
-                return Function((Closure(self.definition(function)),))
+            case core.Global(function, at):
+                return Function((Closure(self.definition(function, at)),))
             case core.Operator():
                 return Function((Closure(e),))
             case core.Apply(f, args, at):

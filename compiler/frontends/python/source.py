@@ -20,6 +20,7 @@ from retrograd.compiler.frontends.annotations import annotations_of, signature_o
 from retrograd.compiler.frontends.python.captures import Captures, steady
 from retrograd.compiler.frontends.specialisation import GradientOf
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest, shown
+from retrograd.isa.words import Format
 
 #: a parameter without default or annotation
 NOTHING = inspect.Parameter.empty
@@ -128,6 +129,11 @@ class SourceFunction:
     def host(self) -> Callable[..., Any] | None:
         """The function of Python that gives its value for constants; of the library's elementary functions."""
         return getattr(getattr(self, "fn", None), "__retrograd_host__", None)
+
+    def in_format(self, w: Format) -> Any:
+        """The function that is compiled in its place in a format: of the library's elementary functions. Raises NoForm."""
+        form = getattr(getattr(self, "fn", None), "__retrograd_form__", None)
+        return self if form is None else form(w) or self
 
     #: code of a trap, or `loop` for one by the conditions of a loop -> its fix, where the language has one of its own
     trap_fixes: Mapping[str, str] = types.MappingProxyType({
