@@ -2,7 +2,7 @@
 
 Each is a functional function, so `y += tanh(x)` stands in reversible and in functional programs, and has derivatives of all
 orders. *Units* are those of the last place of the format, for Q32.32 and values that fit: docs/language.md. The error of a function is
-tested in tests/library/test_elementary.py.
+tested in tests/library/test_elementary.py. Formats with few bits before the point have forms of their own: `narrow_formats`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def tanh(x: fixed) -> fixed:
     """The hyperbolic tangent, (1 − t)/(1 + t) with t = (e^−|x|)², which never overflows. Error: at most 2 units."""
     root = rg.exp(x) if x < 0 else rg.exp(-x)  # a choice, and not −|x|, which has no second derivative at 0
     t = root * root
-    value = (t - 1) / (-1 - t)  # the signs since 1 + t may be 2, which does not fit in Q2.14, where -2 does
+    value = (1 - t) / (1 + t)
     return -value if x < 0 else value
 
 

@@ -43,6 +43,8 @@ def form(name: str, w: Format) -> Any:
     # Whether the logarithm of the least number may not fit.
     short = before <= 4 or w.frac * LN2 >= 2 ** (before - 1)
     match name:
+        case "tanh" if before == 2:
+            return tanh
         case "sinh" | "cosh" | "expm1" if before <= 4:
             return _exponentials(before, w.frac)[name]
         case "log1p" | "log2" if before <= 4:
@@ -103,6 +105,15 @@ def _logarithm(before: int, frac: int, name: str) -> Any:
 
 
 # ------------------------------------------------------------------ exponentials
+
+
+@rg.functional
+def tanh(x: fixed) -> fixed:
+    """(t − 1)/(−1 − t), t = (e^−|x|)²: −2 fits, which 1 + t does not where it is 2."""
+    root = rg.exp(x) if x < 0 else rg.exp(-x)
+    t = root * root
+    value = (t - 1) / (-1 - t)
+    return -value if x < 0 else value
 
 
 @cache
