@@ -30,11 +30,11 @@ CASES: dict[str, tuple[Real, Real, float]] = {
     "cosh": (mpmath.cosh, mpmath.sinh, 3),
     "asin": (lambda x: mpmath.asin(x) if abs(x) <= 1 else None, lambda x: _slope(1 - x * x), 8),
     "acos": (lambda x: mpmath.acos(x) if abs(x) <= 1 else None, lambda x: -_slope(1 - x * x), 8),
-    "log2": (lambda x: mpmath.log(x, 2) if x > 0 else None, lambda x: 1 / (x * mpmath.log(2)), 4),
+    "log2": (lambda x: mpmath.log(x, 2) if x > 0 else None, lambda x: 1 / (x * mpmath.log(2)), 5),
     "log10": (lambda x: mpmath.log10(x) if x > 0 else None, lambda x: 1 / (x * mpmath.log(10)), 3),
     "exp2": (lambda x: mpmath.power(2, x), lambda x: mpmath.power(2, x) * mpmath.log(2), 1),
     "expm1": (mpmath.expm1, mpmath.exp, 2.5),
-    "log1p": (lambda x: mpmath.log(1 + x) if x > -1 else None, lambda x: 1 / (1 + x), 3.5),
+    "log1p": (lambda x: mpmath.log(1 + x) if x > -1 else None, lambda x: 1 / (1 + x), 4),
     "cbrt": (lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), lambda x: _slope(mpmath.cbrt(abs(x)) ** 4) / 3, 1.5),
     "erf": (mpmath.erf, lambda x: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x), 8),
 }
