@@ -26,7 +26,9 @@ from retrograd.isa.expr import (
     ZERO,
     Expr,
     const,
+    high_word,
     look_up,
+    mul_round,
     mul_shift,
     place,
     select,
@@ -303,6 +305,27 @@ def fixed_to_lognum(x: Expr, w: Format) -> tuple[Expr, Expr]:
     v = normalise(select(x.lt(0), -x, x), w)
     log2, fits = rescale(_log2(_Normalised(v.word, v.exponent - w.frac), w), _log_places(w), w)
     return _lognum(x, log2, w), fits & log_part(log2).eq(log2)
+
+
+@elementary(ZERO)
+def lognum_to_log(x: Expr, w: Format) -> Expr:
+    """ln|x| = ln 2 · log2|x|. As log2|x| − (1 − ln 2)·log2|x|, whose constant has one place more than ln 2 in a word: within 0.63 units."""
+    log2 = log_part(x)
+    return log2 - mul_round(log2, (1 << w.width) - to_places(exact.LN_2, w.width), w.width)
+
+
+@elementary((ZERO, ZERO))
+def log_to_lognum(x: Expr, w: Format) -> tuple[Expr, Expr]:
+    """(the lognum e^x, 1 if it fits): log2 = x + (log2 e − 1)·x, within 0.59 units for each x whose exponential fits."""
+    log2 = x + mul_round(x, to_places(exact.LOG2_E, w.width) - (1 << w.width), w.width)
+    return _lognum(ZERO, log2, w), log_part(x).eq(x) & log_part(log2).eq(log2)
+
+
+@elementary((ZERO, ZERO))
+def lognum_power(x: Expr, y: Expr, w: Format) -> tuple[Expr, Expr]:
+    """(x^y as a lognum, 1 if it fits), for a lognum x > 0 and a fixed y: log2 = y · log2 x, to nearest."""
+    log2 = mul_round(log_part(x), y, w.frac)
+    return _lognum(ZERO, log2, w), high_word(log2, w).eq(log2.sar(w.width - 1)) & log_part(log2).eq(log2)
 
 
 @elementary((ZERO, ZERO, ZERO))

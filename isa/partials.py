@@ -79,6 +79,21 @@ def fixed_to_lognum(w: Format, c: Expr) -> Partials:
     return {"a": div_round(c, a, w.frac)}
 
 
+def lognum_to_log(w: Format, c: Expr) -> Partials:
+    """∂ln x/∂ln x = 1"""
+    return {"a": c}
+
+
+def log_to_lognum(w: Format, c: Expr) -> Partials:
+    """∂ln e^a/∂a = 1"""
+    return {"a": c}
+
+
+def lognum_power(w: Format, c: Expr) -> Partials:
+    """∂(b·ln a)/∂ln a = b, and ln a"""
+    return {"a": mul_round(c, b, w.frac), "b": mul_round(c, functions.lognum_to_log(a, w), w.frac)}
+
+
 def _shares(second: Expr, w: Format, c: Expr) -> Partials:
     total = functions.lognum_sum(a, second, w)[0]
     quotient = UPDATE_OPERATORS["div"].combine

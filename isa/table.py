@@ -106,6 +106,14 @@ def _some_lognum(w: Format) -> tuple[Guard, ...]:
     return (Guard(a.ne(0), "RG0411", culprit=a), *_fits_word(functions.fixed_to_lognum(a, w)[1], w))
 
 
+def _positive_lognum(w: Format) -> tuple[Guard, ...]:
+    return (*_available(w), *_not_negative(w))
+
+
+def _power_fits(w: Format) -> tuple[Guard, ...]:
+    return (*_positive_lognum(w), Guard(functions.lognum_power(a, b, w)[1], "RG0404", mode="overflow", culprit=a))
+
+
 def _sum_guards(second: Expr, w: Format) -> tuple[Guard, ...]:
     _, fits, some = functions.lognum_sum(a, second, w)
     return (*_available(w), Guard(some, "RG0411", culprit=a), Guard(fits, "RG0404", mode="overflow", culprit=a))
@@ -257,7 +265,15 @@ ENTRIES: tuple[Entry, ...] = (
     Function("ltof", 0x98, "conversions", lambda w: functions.lognum_to_fixed(a, w)[0], "Lognum to fixed, to nearest.",
              checked=True, guards=lambda w: _fits_word(functions.lognum_to_fixed(a, w)[1], w),
              partials=partials.lognum_to_fixed),
+    Function("llog", 0xA6, "conversions", lambda w: functions.lognum_to_log(a, w), "Natural logarithm of a lognum, as a fixed, to nearest.",
+             updates=("add", "sub"), checked=True, guards=_positive_lognum, partials=partials.lognum_to_log),
     # lognum
+    Function("lexp", 0x9E, LOG, lambda w: functions.log_to_lognum(a, w)[0], "Product or quotient with e^ra, ra a fixed, to nearest.",
+             updates=("mul", "div"), guards=lambda w: _fits_word(functions.log_to_lognum(a, w)[1], w),
+             partials=partials.log_to_lognum),
+    Function("lpow", 0xA2, LOG, lambda w: functions.lognum_power(a, b, w)[0],
+             "Product or quotient with ra^rb, ra a lognum and rb a fixed, to nearest.",
+             updates=("mul", "div"), guards=_power_fits, partials=partials.lognum_power),
     Function("ftol", 0x9C, LOG, lambda w: functions.fixed_to_lognum(a, w)[0], "Product or quotient with a fixed-point number.",
              updates=("mul", "div"), guards=_some_lognum, partials=partials.fixed_to_lognum),
     Function("ladd", 0xA4, LOG, lambda w: functions.lognum_sum(a, b, w)[0], "Product or quotient with a sum of lognums.",

@@ -17,7 +17,9 @@ from retrograd.simulator.machine import Machine
 #: conversions whose result is no fixed-point word
 _OTHER_RESULTS = ("ftoi", "ftol")
 #: instruction -> its operands that are lognums
-_LOGNUMS = {"ftol": "d", "ltof": "a", "lmov": "da", "ladd": "dab", "lsub": "dab"}
+_LOGNUMS = {
+    "ftol": "d", "lexp": "d", "ltof": "a", "llog": "a", "lmov": "da", "lpow": "da", "ladd": "dab", "lsub": "dab",
+}  # fmt: skip
 
 
 class Measured(NamedTuple):

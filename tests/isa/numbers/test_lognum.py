@@ -232,6 +232,96 @@ def test_updates_multiply_and_divide(w: Format, name: str) -> None:
         assert div(d, x, y) == lognum(w, sd ^ sv, ld - lv)
 
 
+# ------------------------------------------------------------------ logarithms, exponentials, powers
+
+#: formats at the ends of what is available
+WIDE = [*FORMATS, Format(8, 4), Format(16, 2), Format(16, 14), Format(64, 48)]
+
+
+def fitting(name: str, w: Format) -> Callable[[int, int], bool]:
+    """(a, b) -> whether the overflow guards of the value hold, with 1 in the target."""
+    opcode = TABLE[name]
+    guards = [opcode.guard_predicate(g, w) for g in opcode.guards(w) if g.mode == "overflow"]
+    statements, out = emit(guards, w, {"a": "a", "b": "b", "d": "0"})
+    scope: dict[str, Any] = {}
+    exec("def f(a, b):\n" + "".join(f"    {s}\n" for s in [*statements, f"return bool({' and '.join(out)})"]), scope)
+    found: Callable[[int, int], bool] = scope["f"]
+    return found
+
+
+def words(w: Format, half: int, count: int = 1500) -> Iterator[int]:
+    """Signed words below `half` in size, of every length, and both ends."""
+    rng = random.Random(half)
+    yield from (0, 1, -1, half - 1, -half, half // 2, -half // 2)
+    for _ in range(count):
+        yield rng.randrange(-half, half) >> rng.randrange(half.bit_length())
+
+
+@pytest.mark.parametrize("w", WIDE, ids=str)
+def test_the_logarithm_of_a_lognum(w: Format) -> None:
+    """ln x = ln 2 · log2 x of each positive lognum, within 0.63 units; of a negative one it traps."""
+    log = compiled("llog.add", w)
+    worst = mp.mpf(0)
+    for log2 in words(w, w.sign >> 1):
+        found = log(0, lognum(w, 0, log2))
+        assert isinstance(found, int)
+        worst = max(worst, abs(w.signed(found) - log2 * mp.log(2)))
+        assert log(0, lognum(w, 1, log2)) == "RG0403"
+    assert 0.4 < worst <= 0.626
+
+
+@pytest.mark.parametrize("w", WIDE, ids=str)
+def test_the_exponential_as_a_lognum(w: Format) -> None:
+    """log2 e^t = t · log2 e within 0.59 units, wherever it fits; elsewhere it traps."""
+    exp, fits = compiled("lexp.mul", w), fitting("lexp.mul", w)
+    half, worst = w.sign >> 1, mp.mpf(0)
+    for t in words(w, w.sign):
+        found, truth = exp(0, t & w.mask), t / mp.log(2)
+        if not fits(t & w.mask, 0):
+            assert abs(truth) > half - 2
+            continue
+        assert isinstance(found, int)
+        assert parts(w, found)[0] == 0
+        assert abs(truth) < half + 1
+        worst = max(worst, abs(parts(w, found)[1] - truth))
+    assert 0.4 < worst <= 0.588
+
+
+@pytest.mark.parametrize("w", WIDE, ids=str)
+def test_powers_of_a_lognum(w: Format) -> None:
+    """log2 x^y = y · log2 x to nearest, ties up, wherever it fits; a root is a halving. Of a negative number it traps."""
+    power, fits = compiled("lpow.mul", w), fitting("lpow.mul", w)
+    rng, half, count = random.Random(3), w.sign >> 1, 0
+    for log2 in words(w, half):
+        y = rng.randrange(-w.sign, w.sign) >> rng.randrange(w.width)
+        truth = (2 * y * log2 + (1 << w.frac)) >> (w.frac + 1)
+        assert fits(lognum(w, 0, log2), y & w.mask) == (-half <= truth < half)
+        if -half <= truth < half:
+            count += 1
+            assert power(0, lognum(w, 0, log2), y & w.mask) == lognum(w, 0, truth)
+        assert power(0, lognum(w, 1, log2), y & w.mask) == "RG0403"
+        assert power(0, lognum(w, 0, log2), 1 << (w.frac - 1)) == lognum(w, 0, (log2 + 1) >> 1)
+    assert count > 100
+
+
+@formats
+@pytest.mark.parametrize("name", ["lexp", "lpow"])
+def test_exponentials_and_powers_are_undone(w: Format, name: str) -> None:
+    """d ×= v, then d ÷= v, with the v of a fresh target."""
+    mul, div = compiled(f"{name}.mul", w), compiled(f"{name}.div", w)
+    rng = random.Random(8)
+    for x, y in pairs(w, 300):
+        a, b, d = x & (w.sign - 1), y >> 8, rng.getrandbits(w.width)
+        value, after = mul(0, a, b), mul(d, a, b)
+        if isinstance(value, str):
+            assert after == div(d, a, b) == value
+            continue
+        (sd, ld), (sv, lv) = parts(w, d), parts(w, value)
+        assert after == lognum(w, sd ^ sv, ld + lv)
+        assert isinstance(after, int)
+        assert div(after, a, b) == d
+
+
 # ------------------------------------------------------------------ to fixed point and back
 
 
