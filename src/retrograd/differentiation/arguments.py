@@ -213,6 +213,18 @@ def logarithms(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) ->
     return signs, logs
 
 
+def by_sizes(inside: Reals, of: Sequence[Any], by: Sequence[Reals]) -> Reals:
+    """∂y/∂x = (y/x)·∂ln y/∂ln x for lognums; `of`, `by`: signs and logarithms of y and of each x, (1, 0) for fixed.
+
+    The quotient is that of logarithms: it may have a float where y and x have none. Zero stays zero.
+    """
+    (sign, log), (signs, logs) = of, by
+    with np.errstate(over="ignore", under="ignore"):
+        quotient = sign * signs * np.exp2(log - logs)
+        row: Reals = np.multiply(inside, quotient, out=np.zeros_like(inside), where=inside != 0)
+    return row
+
+
 def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, what: str = "cotangent") -> list[int]:
     """Cotangents ∂L/∂x as the machine's words, 2^scale times as large. Raises InputError RG0601, RG0602 naming the argument.
 

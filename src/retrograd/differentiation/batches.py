@@ -17,9 +17,19 @@ from retrograd.batch.arguments import Axes, Batch, Loaded, is_tuple, many, stack
 from retrograd.batch.batches import Shared
 from retrograd.batch.runs import ElementTrap, Numbers, run_rows
 from retrograd.compiler.language.forms import FormType
-from retrograd.compiler.language.types import FIXED, StructType, Type
+from retrograd.compiler.language.types import LOGNUM, StructType, Type
 from retrograd.compiler.lower import Argument
-from retrograd.differentiation.arguments import Reals, all_fixed, from_integers, from_words, shaped, sizes
+from retrograd.differentiation.arguments import (
+    Reals,
+    all_fixed,
+    by_sizes,
+    from_integers,
+    from_words,
+    logarithms,
+    refuse,
+    shaped,
+    sizes,
+)
 from retrograd.differentiation.gradient_requests import GradientPlan, GradientRequest, by_choice
 from retrograd.distribution.tasks import Distribution
 from retrograd.functions.execution import ProgramTrap
@@ -50,12 +60,12 @@ def batch_gradient(
         run_rows(b.plan.compiled, b.loaded, [], (), requested.run)
     batch, plan, loaded, w = b.batch, b.plan, b.loaded, b.plan.compiled.format
     settings = RunSettings(engine=requested.run.engine)
-    loss = [(plan.program.value, 1)] if requested.value else []
+    loss = [(plan.program.value, 1)] if requested.value or plan.is_logarithmic else []
     value, total = ([], loss) if shared == "sum" else (loss, [])
 
     def numbers(scale: int) -> dict[Range, Numbers]:
         found = {r: Numbers(scale, words=False) for a, r in zip(b.each, b.cotangents, strict=True) if all_fixed(a.type)}
-        return found | dict.fromkeys(value, Numbers())
+        return found if plan.is_logarithmic else found | dict.fromkeys(value, Numbers())
 
     ran = plan.program.run_rows_scaled(
         plan.scales, loaded, plan.program.seed, numbers, [*value, *b.cotangents], total, b.summed,
@@ -70,14 +80,21 @@ def batch_gradient(
             raise ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i) from None
         raise rows.traps[i]
     found: dict[str, Any] = {}
+    logarithmic = rows.results[0].words if plan.is_logarithmic else None
     for a, result in zip(b.each, rows.results[len(value) :], strict=True):
-        if result.reals is not None:
+        if result.reals is not None and logarithmic is None:
             found[a.name] = _stacked(a.type, result.reals.reshape(batch.length, a.type.size))
             continue
         held = np.tile(_words(loaded, a), (batch.length, 1)) if batch.shares(a) else _rows(loaded, a)
-        assert result.words is not None
         of_all = many(a.type, batch.length)
         scales = np.repeat(ran.scales, a.type.size)
+        if logarithmic is not None:
+            of = [np.repeat(x, a.type.size) for x in logarithms(many(LOGNUM, batch.length), logarithmic.ravel(), w)]
+            inside = from_words(result.words.ravel(), None, scales, w) if result.reals is None else result.reals.ravel()
+            reals = by_sizes(inside, of, logarithms(of_all, held.ravel(), w))
+            found[a.name] = _stacked(a.type, reals.reshape(batch.length, a.type.size))
+            continue
+        assert result.words is not None
         reals = from_words(result.words.ravel(), sizes(of_all, held.ravel(), w), scales, w)
         found[a.name] = _stacked(a.type, reals.reshape(batch.length, a.type.size))
     column = len(total)
@@ -93,7 +110,7 @@ def batch_gradient(
         return gradients
     if total:
         return rows.sums[0] / (1 << w.frac), gradients
-    return stacked_values(FIXED, rows.results[0], w), gradients
+    return stacked_values(plan.loss.type, rows.results[0], w), gradients
 
 
 @dataclass(frozen=True)
@@ -120,6 +137,11 @@ class BatchGradient:
         """The gradients of a batch, run as requested or as `run`. Raises CompileError, InputError, NotDifferentiable."""
         batch = Batch(run or requested.run, args, keywords, in_axes)
         plan = requested.plan(batch.compiled())
+        if summed and plan.is_logarithmic:
+            message = (
+                f"the losses `{plan.loss.name}` of the batch are lognums, whose gradients are not added on the way"
+            )
+            refuse(message, "leave out `shared`, and add the gradients of the elements with `.sum(axis=0)`")
         added = [a for a in plan.wanted if summed and batch.shares(a)]
         each = [a for a in plan.wanted if a not in added]
         return cls(batch, plan, batch.words(plan.compiled), each, added)

@@ -1,6 +1,6 @@
 """Requests for gradients of one number, and the gradient programs that answer them.
 
-    P; L̄ := 2^scale; lift(P⁻¹)          runs on x, and leaves ∂L/∂x beside x
+    P; L̄ := 2^scale; lift(P⁻¹)          runs on x, and leaves ∂L/∂x beside x; of a lognum L it leaves ∂ln|L|/∂x = ∂L/∂x / L
 
 Nothing is stored for the way back: P⁻¹ computes every operand again. The memory of a gradient is twice that of the program,
 however long it runs.
@@ -14,14 +14,16 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from retrograd.compiler.compiled import Compiled, Precision
-from retrograd.compiler.language.types import FIXED
+from retrograd.compiler.language.types import FIXED, LOGNUM
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
     Which,
     all_fixed,
+    by_sizes,
     differentiable,
     from_words,
     is_one,
+    logarithms,
     need_derivative,
     not_inputs,
     refuse,
@@ -44,6 +46,7 @@ from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
+from retrograd.values.conversions import RealKind
 from retrograd.values.exact import real_of
 from retrograd.values.named import named_tuple
 from retrograd.values.trees import has_trees, restored
@@ -85,15 +88,15 @@ class GradientRequest:
         return kept(compiled, self._key, lambda: self._plan(compiled))
 
     def _plan(self, compiled: Compiled) -> GradientPlan:
-        loss = self.loss_of(compiled)
+        loss = self.loss_of(compiled, logarithmic=True)
         wanted = choose(self.f, compiled.arguments, self.chosen, self.loss)
         scales = scales_of(self.scale, compiled.format)
         program = loss_gradient_program(compiled, self.run.backward, wanted, loss, scales[0])
         return GradientPlan(compiled, program, loss, scales, wanted)
 
-    def loss_of(self, compiled: Compiled) -> Argument:
-        """The loss as an argument of its own, at its address. Raises NotDifferentiable."""
-        return need_loss(self.f, self.part, compiled.arguments)
+    def loss_of(self, compiled: Compiled, logarithmic: bool = False) -> Argument:
+        """The loss as an argument of its own, at its address. `logarithmic`: it may be a lognum. Raises NotDifferentiable."""
+        return need_loss(self.f, self.part, compiled.arguments, logarithmic)
 
     def way_back(self, run: Request, values: Sequence[Any]) -> WayBack:
         """The way back of a machine in differentiation mode, without a gradient program; the scale `"auto"` is 0. Raises NotDifferentiable."""
@@ -120,7 +123,8 @@ class GradientRequest:
         gradients = by_choice(self.argnums, restored_by_name(compiled.arguments, values, found))
         if not self.value:
             return gradients
-        return real_of(machine.memory[plan.program.value], "fixed", compiled.format), gradients
+        kind: RealKind = "lognum" if plan.is_logarithmic else "fixed"
+        return real_of(machine.memory[plan.program.value], kind, compiled.format), gradients
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,11 @@ class GradientPlan:
     #: the scales to try; the first is that of the program
     scales: tuple[int, ...]
     wanted: list[Argument]
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether the loss is a lognum."""
+        return self.loss.type == LOGNUM
 
     def scale_at(self, values: list[Any], engine: str = "auto") -> int:
         """The scale of the gradient at these arguments; the last of the scales where it overflows at all of them."""
@@ -147,6 +156,12 @@ class GradientPlan:
         """∂L/∂(the argument) after a run at this scale, of the argument's form."""
         w = self.compiled.format
         address = a.address + self.program.cotangents
+        if self.is_logarithmic:
+            memory = words_of(run)
+            inside = from_words(memory[address : address + a.type.size], None, scale, w)
+            value = logarithms(LOGNUM, [memory[self.program.value]], w)
+            inputs = logarithms(a.type, memory[a.address : a.address + a.type.size], w)
+            return shaped(a.type, by_sizes(inside, value, inputs))
         if a.type == FIXED:
             return w.signed(run.memory[address]) / (1 << (w.frac + scale))
         memory = words_of(run)
@@ -179,11 +194,16 @@ def need_automatic(compiled: Compiled) -> None:
         refuse(message, "rg.grad runs it, in a gradient program")
 
 
-def need_loss(f: Reversible | Inverse, part: ArgumentPart, arguments: Sequence[Argument]) -> Argument:
-    """The part of an argument. Raises NotDifferentiable unless it is one fixed number."""
+def need_loss(
+    f: Reversible | Inverse, part: ArgumentPart, arguments: Sequence[Argument], logarithmic: bool = False
+) -> Argument:
+    """The part of an argument. Raises NotDifferentiable unless it is one fixed number, or one lognum where that is allowed."""
     a = part.of(f, arguments)
-    if a.type == FIXED:
+    if a.type == FIXED or (logarithmic and a.type == LOGNUM):
         return a
+    if a.type == LOGNUM:
+        message = f"the loss `{a.name}` of `{f.__name__}` is lognum, of which rg.grad, rg.value_and_grad and rg.jacobian are taken"
+        refuse(message, f"add it to a fixed, `loss += fixed({a.name})`, or its logarithm, `loss += rg.log({a.name})`")
     hint = "a loss is one fixed number"
     example = first_number(a)
     if example is not None:

@@ -26,6 +26,7 @@ from retrograd.differentiation.arguments import (
     REAL,
     Reals,
     Which,
+    by_sizes,
     differentiable,
     from_words,
     is_one,
@@ -243,7 +244,7 @@ class _Rows:
         ends = np.cumsum([a.type.size for a in self.wanted])[:-1]
         for i, row in enumerate(self.back([[i] for i in range(y.type.size)])):
             for a, inside in zip(self.wanted, np.split(row, ends), strict=True):
-                found[a.name][i] = _by_sizes(inside, [x[i] for x in self.outputs], inputs[a.name])
+                found[a.name][i] = by_sizes(inside, [x[i] for x in self.outputs], inputs[a.name])
         shapes = {a.name: (*_shape(y.type), *_shape(a.type)) for a in self.wanted}
         return {
             name: rows.reshape(shapes[name]) if shapes[name] else float(rows.reshape(()))
@@ -262,7 +263,7 @@ class _Rows:
         for group, inside in zip(groups, self.back(groups), strict=True):
             for i in group:
                 own = rows[i]
-                data[indptr[i] : indptr[i + 1]] = _by_sizes(
+                data[indptr[i] : indptr[i + 1]] = by_sizes(
                     inside[own], [x[i] for x in self.outputs], [x[own] for x in inputs]
                 )
                 inside[own] = 0.0
@@ -282,18 +283,6 @@ def _shape(t: Type) -> tuple[int, ...]:
         case StructType():
             return (t.size,)
     return ()
-
-
-def _by_sizes(inside: Reals, of: Sequence[Any], by: Sequence[Reals]) -> Reals:
-    """∂y/∂x = (y/x)·∂ln y/∂ln x for lognums; `of`, `by`: signs and logarithms of y and of each x, (1, 0) for fixed.
-
-    The quotient is that of logarithms: it may have a float where y and x have none. Zero stays zero.
-    """
-    (sign, log), (signs, logs) = of, by
-    with np.errstate(over="ignore", under="ignore"):
-        quotient = sign * signs * np.exp2(log - logs)
-        row: Reals = np.multiply(inside, quotient, out=np.zeros_like(inside), where=inside != 0)
-    return row
 
 
 # ---------------------------------------------------------------------- sparse
