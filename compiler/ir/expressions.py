@@ -35,7 +35,7 @@ class E:
     | view | those of the address | the address and the number of words: an array passed to a call |
     | choose | condition, x, y | |
     | total | body, those of the lengths | the index variables and the lengths of their axes: Σ body over all of them |
-    | extreme | body | min or max, the index variables, their ranges, memory for the extremes of the first k values |
+    | running | body | min, max or sum (of lognums), the index variables, their ranges, memory for the result of the first k values |
     """
 
     __slots__ = ("_hash", "args", "kind", "op", "param")
@@ -227,6 +227,33 @@ def negated(x: E) -> E:
     return x.args[0] if x.op == "not" else E("not", Kind.BOOL, (x,))
 
 
+def less(x: E, y: E, w: Format) -> E:
+    """x < y, of two numbers of one kind.
+
+    A lognum's word is a sign above l = log2|x|. With l's highest bit complemented it is l + 2^(W−2), so a positive number is greater the
+    greater its word is, and a negative number the smaller: where y ≥ 0 as signed words x < y, where y < 0 as unsigned ones y < x.
+    """
+    if x.kind is not Kind.LOGNUM:
+        return apply("slt", Kind.BOOL, x, y)
+    u, v = (_from_least(e, w) for e in (x, y))
+    known = next((e for e in (y, x) if e.op == "const"), None)
+    negative = (
+        apply("slt", Kind.BOOL, y, const(0, Kind.INT))
+        if known is None
+        else const(known.param >> (w.width - 1), Kind.BOOL)
+    )
+    return choose(negative, apply("sltu", Kind.BOOL, v, u), apply("slt", Kind.BOOL, u, v))
+
+
+def _from_least(x: E, w: Format) -> E:
+    """The word of a lognum with the highest bit of its logarithm complemented: x ⊕ q = (x ∨ q) − (x ∧ q)."""
+    q = w.sign >> 1
+    if x.op == "const":
+        return const(w.signed(w.wrap(x.param) ^ q), Kind.INT)
+    bit = const(q, Kind.INT)
+    return E("sub", Kind.INT, (apply("or", Kind.INT, x, bit), apply("and", Kind.INT, x, bit)))
+
+
 def choose(c: E, x: E, y: E) -> E:
     """x if c else y, only one of them computed."""
     if c.op == "const":
@@ -302,11 +329,17 @@ def loads(e: E) -> list[tuple[Address, int]]:
     return [(node.param, 1) if node.op == "load" else node.param for node in walk(e) if node.op in ("load", "view")]
 
 
+def indices_of(e: E) -> tuple[Var, ...]:
+    """The index variables of a node that goes through an array; none for any other node."""
+    found: tuple[Var, ...] = e.param[0] if e.op == "total" else e.param[1] if e.op == "running" else ()
+    return found
+
+
 def lazy(e: E) -> bool:
     """Whether computing it may trap or is expensive, so that it must not be computed where its value is not used."""
     return any(
         (node.op == "load" and node.param.checks)
-        or node.op in ("total", "extreme", "choose", "power", "call")
+        or node.op in ("total", "running", "choose", "power", "call")
         or (node.op == "apply" and node.param not in ("slt", "sltu", "seq", "and", "or", "min", "max", "abs", "mul"))
         for node in walk(e)
     )

@@ -9,6 +9,7 @@ Cost: twice the number of temporaries, not twice to the power of their depth.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 
 from retrograd.compiler.ir import statements as ir
@@ -23,6 +24,7 @@ from retrograd.compiler.ir.expressions import (
     apply,
     choose,
     const,
+    less,
     load,
     read,
     sub,
@@ -86,8 +88,8 @@ class Temporaries:
         found = self._find(e)
         if found is None and e.op == "call":
             found = self._results(e)
-        elif found is None and e.op == "extreme":
-            found = self._known[e] = self.operand(self._extreme(e))
+        elif found is None and e.op == "running":
+            found = self._known[e] = self.operand(self._running(e))
         if found is None:
             t = self.fresh(_name(e), e.kind)
             self.into(self.compute, t, _set(e.kind), e, fresh=True)
@@ -311,10 +313,11 @@ class Temporaries:
         self.require(length.checks)
         return self.operand(length.e)
 
-    def _extreme(self, e: E) -> E:
-        """The smallest or largest value of the body, as a word in memory.
+    def _running(self, e: E) -> E:
+        """The smallest or largest value of the body, or the sum of lognums, as a word in memory.
 
-            m[0] = ±∞;  for k: m[k + 1] = min(m[k], body(k))        the value is the last m
+            min, max   m[0] = ±∞;  for k: m[k + 1] = min(m[k], body(k))                              the value is the last m
+            sum        for k: m[k + 1] = body(0) if k = 0 else m[k] + body(k), since 0 is no lognum
 
         The words m[k] are computed before the statement and uncomputed after it, as any temporary is.
         """
@@ -340,17 +343,23 @@ class Temporaries:
         place = start
         for axis, var in enumerate(indices):
             place = place.shifted(read(var), prod(n for n in shape[axis + 1 :] if isinstance(n, int)))
-        worst = self.w.sign - 1 if which == "min" else self.w.sign
-        self.compute.append(self.memory("st.add", ir.Const(worst), start))
+        if which != "sum":
+            self.compute.append(self.memory("st.add", ir.Const(_farthest(which, e.kind, self.w)), start))
         within = self.inner()
         before = load(place, e.kind)
-        first = (before, body) if which == "min" else (body, before)
-        # Of two equal values the later one is chosen, which receives the derivative.
-        chosen = choose(apply("slt", ir.Kind.BOOL, *first), before, body)
+        if which == "sum":
+            term = E("read", e.kind, (), within.operand(body))
+            at_first = (apply("seq", ir.Kind.BOOL, read(var), const(0, ir.Kind.INT)) for var in indices)
+            first = reduce(lambda x, y: apply("and", ir.Kind.BOOL, x, y), at_first)
+            chosen = choose(first, term, apply("ladd", e.kind, before, term))
+        else:
+            # Of two equal values the later one is chosen, which receives the derivative.
+            pair = (before, body) if which == "min" else (body, before)
+            chosen = choose(less(*pair, self.w), before, body)
         d = ir.Var(which, e.kind, self.span)
         exchange = within.memory("exch", d, place.moved(1))
         found: list[ir.Node] = []
-        within.into(found, d, "add", chosen, fresh=True)
+        within.into(found, d, _set(e.kind), chosen, fresh=True)
         block = within.wrap(
             (ir.Local(d, False, self.span), exchange, *found, exchange, ir.Delocal(d, False, self.span))
         )
@@ -366,7 +375,7 @@ class Temporaries:
         """Whether e is independent of the indices; if it is not, its independent parts are computed."""
         if e.op in ("const", "read"):
             return e.param not in indices
-        if e.op in ("total", "extreme"):
+        if e.op in ("total", "running"):
             return variables(e).isdisjoint(indices)
         if e.op == "choose":
             # Only one side of a choice is computed; the condition always is.
@@ -401,6 +410,14 @@ class Temporaries:
                 self._choose(out, d, update, e, fresh)
             case _:
                 out.append(self.op("lmov", update, d, self.operand(e)))
+
+
+def _farthest(which: str, kind: ir.Kind, w: Format) -> int:
+    """The word that no number is less far from: the greatest for `min`, the least for `max`."""
+    if kind is not ir.Kind.LOGNUM:
+        return w.sign - 1 if which == "min" else w.sign
+    largest = (w.sign >> 1) - 1
+    return largest if which == "min" else largest | w.sign
 
 
 def _set(kind: ir.Kind) -> str:

@@ -2,7 +2,7 @@
 
     int   + - * // % & | ^ << >>  comparisons          wrapping; / makes fixed
     fixed + - * / // % **  comparisons                 checked; an int beside a fixed becomes one
-    lognum * / **  + -  == !=                          + and − are functions, not updates
+    lognum * / **  + -  comparisons                    + and − are functions, not updates: see `lognums.py`
 
 Raises TypeError with a message for the user where an operation has no meaning; the caller adds the place.
 """
@@ -27,6 +27,7 @@ from retrograd.compiler.ir.expressions import (
     const,
     constant,
     lazy,
+    less,
     neg,
     negated,
     sub,
@@ -36,6 +37,7 @@ from retrograd.compiler.language import complex_numbers, intrinsics
 from retrograd.compiler.language.complex_numbers import ComplexArithmetic
 from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.lengths import bound, merged
+from retrograd.compiler.language.lognums import LognumArithmetic, is_exponential, is_lognum
 from retrograd.compiler.language.purity import need_operators, need_plain
 from retrograd.compiler.language.sizes import check_operator, check_result, check_size
 from retrograd.compiler.language.types import is_complex
@@ -62,8 +64,6 @@ _PYTHON: dict[str, Callable[[Any, Any], Any]] = {
 _PYTHON_UNARY: dict[str, Callable[[Any], Any]] = {
     "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
 }  # fmt: skip
-#: factors that a power of a lognum is made of
-_MOST_FACTORS = 1000
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
@@ -145,6 +145,7 @@ class Arithmetic:
         self.w = w
         self._number = number or (lambda value, kind, _: constant(value, kind, w))
         self.complex = ComplexArithmetic(self)
+        self.lognum = LognumArithmetic(self)
 
     def folded(self, op: str, x: Constant, y: Constant) -> Constant:
         """The operator on constants."""
@@ -187,6 +188,8 @@ class Arithmetic:
                 return e
             case (Kind.BOOL, Kind.INT):
                 return const(e.param, INT) if e.op == "const" else apply("mov", INT, e)
+            case (Kind.FIXED, Kind.LOGNUM) if is_exponential(Scalar(e)):
+                return apply("lexp", LOGNUM, *e.args)
             case (Kind.INT | Kind.BOOL, Kind.FIXED):
                 if e.op == "const":
                     return constant(e.param, FIXED, self.w)
@@ -242,7 +245,7 @@ class Arithmetic:
         if op in COMPARISONS:
             return self._compare(op, x, y, kinds)
         if LOGNUM in kinds:
-            return self._logarithmic(op, x, y)
+            return Scalar(self.lognum.binary(op, x, y))
         if op == "**":
             return self._power(x, y)
         if op in ("&", "|", "^", "<<", ">>"):
@@ -420,33 +423,9 @@ class Arithmetic:
         square = self._product(half, half, kind)
         return self._product(square, e, kind) if n % 2 else square
 
-    def _logarithmic(self, op: str, x: Value, y: Value) -> Value:
-        if op == "**":
-            if not isinstance(y, Constant) or int(y.value) != y.value:
-                raise TypeError("the exponent of a lognum is a constant integer")
-            base, n = self.expression(x, LOGNUM), int(y.value)
-            if abs(n) > _MOST_FACTORS:
-                raise OverflowError(f"the exponent {n} of a lognum is outside −{_MOST_FACTORS} … {_MOST_FACTORS}")
-            one = const(0, LOGNUM)
-            e = one
-            for _ in range(abs(n)):
-                e = base if e is one else E("product", LOGNUM, (e, base))
-            return Scalar(E("quotient", LOGNUM, (one, e)) if n < 0 else e)
-        a, b = self.expression(x, LOGNUM), self.expression(y, LOGNUM)
-        match op:
-            case "*":
-                return Scalar(E("product", LOGNUM, (a, b)))
-            case "/":
-                return Scalar(E("quotient", LOGNUM, (a, b)))
-            case "+":
-                return Scalar(apply("ladd", LOGNUM, a, b))
-            case "-":
-                return Scalar(apply("lsub", LOGNUM, a, b))
-        raise TypeError(f"{op} is not defined for lognum")
-
     def _compare(self, op: str, x: Value, y: Value, kinds: set[Kind]) -> Value:
-        if LOGNUM in kinds and op not in ("==", "!="):
-            raise TypeError(f"{op} is not defined for lognum; compare their values, which fixed() gives")
+        if LOGNUM in kinds and (found := self.lognum.compared(op, x, y)) is not None:
+            return Scalar(found)
         kind = LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else INT
         try:
             a, b = self._signed(x, kind, Role.COMPARED), self._signed(y, kind, Role.COMPARED)
@@ -455,9 +434,9 @@ class Arithmetic:
             raise Vanishing(f"{error}", error.value, hint) from None
         match op:
             case "<" | ">=":
-                e = apply("slt", BOOL, a, b)
+                e = less(a, b, self.w)
             case ">" | "<=":
-                e = apply("slt", BOOL, b, a)
+                e = less(b, a, self.w)
             case _:
                 e = apply("seq", BOOL, a, b)
         return Scalar(negated(e) if op in (">=", "<=", "!=") else e)
@@ -482,8 +461,7 @@ class Arithmetic:
             case "-" if e.kind in (INT, BOOL, FIXED):
                 return Scalar(neg(self.converted(e, INT) if e.kind is BOOL else e))
             case "-":
-                minus_one = const(self.w.sign, LOGNUM)
-                return Scalar(E("product", LOGNUM, (e, minus_one)))
+                return Scalar(self.lognum.opposite(e))
             case "~" if e.kind is INT:
                 return Scalar(sub(neg(e), const(1, INT), self.w))
         raise TypeError(f"{op} is not defined for {e.kind.value}")
@@ -541,6 +519,8 @@ class Arithmetic:
             v = [Scalar(self.truth(v[0])), *v[1:]]
         if complex_numbers.among(v):
             return self.complex.function(name, v)
+        if is_lognum(v[0]) and (found := self.lognum.function(name, v[0])) is not None:
+            return Scalar(found)
         simple = {"sqrt": "fsqrt", "exp": "fexp", "log": "flog", "sin": "fsin", "cos": "fcos", "atan2": "fatan2"}
         if name in simple:
             return Scalar(apply(simple[name], FIXED, *(self.expression(x, FIXED) for x in v)))
@@ -562,8 +542,6 @@ class Arithmetic:
                 return self._rounded(v[0])
             case "abs":
                 x = self.expression(v[0])
-                if x.kind is LOGNUM:
-                    raise TypeError("abs is not defined for lognum; lognum(abs(fixed(x))) is the size of one")
                 return Scalar(apply("fabs" if x.kind is FIXED else "abs", x.kind, x))
             case "min" | "max":
                 return self._extreme(name, v)
@@ -588,7 +566,7 @@ class Arithmetic:
     def _extreme(self, name: str, v: Sequence[Value]) -> Value:
         kind = self.common(v)
         if kind is LOGNUM:
-            raise TypeError(f"{name} is not defined for lognum; compare their values, which fixed() gives")
+            return Scalar(self.lognum.extreme(name, [self.expression(x, LOGNUM) for x in v]))
         e = self._signed(v[0], kind)
         for x in v[1:]:
             other = self._signed(x, kind)
@@ -622,7 +600,7 @@ class Arithmetic:
         match e.kind, kind:
             case (Kind.LOGNUM, Kind.FIXED):
                 return Scalar(apply("ltof", FIXED, e))
-            case (Kind.FIXED, Kind.LOGNUM):
+            case (Kind.FIXED, Kind.LOGNUM) if not is_exponential(Scalar(e)):
                 return Scalar(apply("ftol", LOGNUM, e))
             case (Kind.INT, Kind.LOGNUM):
                 return Scalar(apply("ftol", LOGNUM, apply("itof", FIXED, e)))
@@ -646,6 +624,13 @@ def element(value: Value, index: tuple[E, ...]) -> Value:
             return compute(tuple(const(0, INT) if n == 1 else i for i, n in zip(own, shape, strict=True)))
         case _:
             return value
+
+
+def kind_of(value: Value) -> Kind | None:
+    """The kind of a number of the run, or of the elements of an array; None for any other value."""
+    if isinstance(value, ArrayView | Lazy):
+        value = element(value, tuple(const(0, INT) for _ in value.shape))
+    return value.kind if isinstance(value, Scalar) else None
 
 
 def first_axis(v: Value, index: E) -> Value:

@@ -65,7 +65,7 @@ _NEAR = 200
 #: function of the instruction table -> its name in the language
 _FUNCTIONS = {
     "fsqrt": "rg.sqrt", "flog": "rg.log", "fexp": "rg.exp", "ftol": "lognum", "fsin": "rg.sin", "fcos": "rg.cos",
-    "fatan2": "rg.atan2", "ltof": "fixed",
+    "fatan2": "rg.atan2", "ltof": "fixed", "llog": "rg.log", "lexp": "rg.exp", "lpow": "a power",
 }  # fmt: skip
 
 #: the kinds of numbers whose words depend on the fraction of the format
@@ -482,7 +482,8 @@ class _TrapContext:
     def arithmetic(self, node: Op, code: str, plain: str) -> str:
         """The message for an instruction that has no result for its operands."""
         i = self.compiled.program.instructions[self.trap.pc]
-        value = self.shown(self.trap.value, Kind.FIXED) if self.trap.value is not None else ""
+        kind = Kind.LOGNUM if i.opcode.entry.name in ("llog", "lpow") else Kind.FIXED
+        value = self.shown(self.trap.value, kind) if self.trap.value is not None else ""
         match code:
             case "RG0402":
                 message = "division by zero"

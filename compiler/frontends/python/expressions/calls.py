@@ -24,7 +24,7 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, Length, RunLength, apply, const, read, sub
 from retrograd.compiler.ir.statements import Kind, Region, Var
 from retrograd.compiler.language import complex_numbers, intrinsics, purity
-from retrograd.compiler.language.arithmetic import element, number_kind
+from retrograd.compiler.language.arithmetic import element, kind_of, number_kind
 from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.lengths import is_empty, is_known, note_range, operands, sum_over, words_of
@@ -54,7 +54,7 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.diagnostics import CompileError
 
-INT, BOOL = Kind.INT, Kind.BOOL
+INT, BOOL, LOGNUM = Kind.INT, Kind.BOOL, Kind.LOGNUM
 _REDUCTIONS = ("sum", "mean", "min", "max")
 #: functions of NumPy that are written in Python
 _OF_NUMPY = type(np.sum)
@@ -140,7 +140,9 @@ class CallValues:
             if len(node.args) != 1:
                 hint = f"write `fixed(round({shortened(node.args[0])} * 100)) / 100` for two places"
                 self.errors.fail("RG0715", f"`{shortened(node)}`: round gives an int, and takes no places", node, hint)
-            return self.errors.guarded(node, self.expressions.arithmetic.function, "round", self._arguments(node, 1))
+            args = self._arguments(node, 1)
+            self._refuse_lognums("round", args, node.args)
+            return self.errors.guarded(node, self.expressions.arithmetic.function, "round", args)
         if callee is min or callee is max:
             args = self._arguments(node, None)
             if len(args) == 1 and isinstance(args[0], StructValue) and args[0].type.is_tuple:
@@ -239,7 +241,10 @@ class CallValues:
         if real and complex_numbers.among(given):
             hint = f"write `rg.{name}`, which takes complex numbers"
             self.errors.fail("RG0703", f"`{shortened(node.func)}` takes a real number", node, hint)
-        args = self.expressions.together(given, node.args if len(node.args) == count else [node] * count)
+        nodes = node.args if len(node.args) == count else [node] * count
+        args = self.expressions.together(given, nodes, name != "select")
+        if name not in ("sqrt", "log", "select"):
+            self._refuse_lognums(f"rg.{name}", args, nodes)
         try:
             return self.errors.guarded(node, self.expressions.arithmetic.function, name, args)
         except CompileError as error:
@@ -249,6 +254,12 @@ class CallValues:
         shown = ", ".join(str(v.value) for v in args if isinstance(v, Constant))
         hint = "Choose an argument where the function has a value."
         self.errors.fail("RG0714", f"rg.{name} has no value that fits at {shown}", node, hint)
+
+    def _refuse_lognums(self, name: str, values: Sequence[Value], nodes: Sequence[ast.expr]) -> None:
+        for v, operand in zip(values, nodes, strict=True):
+            if kind_of(v) is LOGNUM:
+                message = f"{name} takes a fixed, and `{shortened(operand)}` is a lognum"
+                self.errors.fail("RG0703", message, operand, f"fixed({shortened(operand)}) makes a fixed of it")
 
     def _top(self, node: ast.Call) -> Value:
         """The last word of a stack, which stays there."""
@@ -309,20 +320,22 @@ class CallValues:
         """The sum, mean, minimum or maximum of an array over some of its axes."""
         shape = tuple(x.shape[axis] for axis in axes)
         rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
-        if name in ("min", "max") and not is_known(shape[1:]):
+        # A sum of lognums has no 0 to begin with: the sums of the first k elements are kept, as the extremes of the first k are.
+        logarithmic = kind_of(x) is LOGNUM
+        which = "sum" if logarithmic and name == "mean" else name
+        running = logarithmic or name in ("min", "max")
+        if running and not is_known(shape[1:]):
             message = f"`{shortened(node)}`: the length of an axis after the first is known only when the program runs"
             hint = "Reduce that axis alone, or give it its greatest length."
             self.errors.fail("RG0717", message, node, hint)
-        if name != "sum" and is_empty(shape):
-            message, hint = (
-                f"`{shortened(node)}`: the array is empty, and has no {name}",
-                "Give it an element at least.",
-            )
+        if (name != "sum" or logarithmic) and is_empty(shape):
+            what = "and its sum is 0, which no lognum can be" if name == "sum" else f"and has no {name}"
+            message, hint = f"`{shortened(node)}`: the array is empty, {what}", "Give it an element at least."
             self.errors.fail("RG0703", message, node, hint)
         indices = tuple(Var(f"i{axis}", INT, self.errors.span(node)) for axis in axes)
         for var, length in zip(indices, shape, strict=True):
             note_range(self.builder.ranges, var, length, self.builder.w)
-        region = self._running(name, shape, node) if name in ("min", "max") else None
+        region = self._running(which, shape, node) if running else None
         arithmetic = self.expressions.arithmetic
 
         def one(index: tuple[E, ...]) -> Value:
@@ -337,17 +350,17 @@ class CallValues:
             body = arithmetic.expression(value)
             if body.kind is BOOL:
                 body = arithmetic.converted(body, INT)
-            if body.kind is Kind.LOGNUM:
-                how = "summed" if region is None else "compared"
-                raise TypeError(f"lognums are not {how}: fixed(x) makes a fixed of one")
             if region is not None:
-                return Scalar(E("extreme", body.kind, (body, *operands(shape)), (name, indices, shape, region)))
-            total = const(0, body.kind) if is_empty(shape) else sum_over(body, indices, shape)
-            if name == "sum":
+                total = E("running", body.kind, (body, *operands(shape)), (which, indices, shape, region))
+            else:
+                total = const(0, body.kind) if is_empty(shape) else sum_over(body, indices, shape)
+            if name != "mean":
                 return Scalar(total)
             count: Value = Constant(1.0)
             for length in shape:
                 factor = Constant(float(length)) if isinstance(length, int) else Scalar(length.e)
+                if logarithmic:
+                    factor = arithmetic.conversion(LOGNUM, factor)
                 count = arithmetic.binary("*", count, factor)
             return arithmetic.binary("/", Scalar(total), count)
 
@@ -357,7 +370,7 @@ class CallValues:
         return Lazy(rest, one)
 
     def _running(self, name: str, shape: Sequence[Length], node: ast.Call) -> Region:
-        """Memory for the smallest or largest of the first k elements, k = 0 … n."""
+        """Memory for the smallest or largest of the first k elements, or the sum of these, k = 0 … n."""
         span = self.errors.span(node)
         words = words_of(shape)
         if self.recursive or isinstance(words, RunLength):

@@ -25,6 +25,7 @@ from retrograd.compiler.frontends.python.expressions.lowering import ExpressionL
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.language import complex_numbers, intrinsics
+from retrograd.compiler.language.lognums import is_lognum
 from retrograd.compiler.language.sizes import check_size
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -149,8 +150,9 @@ class Foreign:
         arithmetic = self.expressions.arithmetic
         if name in ("min", "max"):
             return items[0] if len(items) == 1 else self.errors.guarded(node, arithmetic.function, name, items)
-        zero: Value = Constant(0)
-        total = reduce(lambda x, y: self.errors.guarded(node, arithmetic.binary, "+", x, y), items, zero)
+        # No lognum is 0, so a sum of these begins with its first item.
+        start: list[Value] = [] if any(is_lognum(v) for v in items) else [Constant(0)]
+        total = reduce(lambda x, y: self.errors.guarded(node, arithmetic.binary, "+", x, y), items, *start)
         return (
             total if name == "sum" else self.errors.guarded(node, arithmetic.binary, "/", total, Constant(len(items)))
         )

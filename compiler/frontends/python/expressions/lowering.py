@@ -15,7 +15,8 @@ from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import Address, E, const
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.arithmetic import Arithmetic, first_axis, number_kind
+from retrograd.compiler.language.arithmetic import Arithmetic, first_axis, kind_of, number_kind
+from retrograd.compiler.language.lognums import is_exponential
 from retrograd.compiler.language.purity import Impure, need_iterable, need_operators, need_plain
 from retrograd.compiler.language.types import COMPLEX, ScalarType, is_struct, row_major
 from retrograd.compiler.language.values import (
@@ -29,7 +30,7 @@ from retrograd.compiler.language.values import (
     struct_type,
 )
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+INT, FIXED, BOOL, LOGNUM = Kind.INT, Kind.FIXED, Kind.BOOL, Kind.LOGNUM
 #: hints for expressions that the language does not have
 INSTEAD_OF_EXPRESSION: dict[type[ast.AST], str] = {
     ast.NamedExpr: "make the variable in a statement of its own, `t = …`",
@@ -166,11 +167,18 @@ class ExpressionLowering:
                 return self.constant_array(value.value, node)
         return value
 
-    def together(self, values: Sequence[Value], nodes: Sequence[ast.AST]) -> list[Value]:
-        """The operands of one operation; beside a value of the run, constant arrays lie in memory."""
+    def together(self, values: Sequence[Value], nodes: Sequence[ast.AST], alike: bool = True) -> list[Value]:
+        """The operands of one operation; beside a value of the run, constant arrays lie in memory. `alike`: of one kind."""
         if all(isinstance(v, Constant) for v in values):
             return [*values]
-        return [self.stored(v, n) for v, n in zip(values, nodes, strict=True)]
+        found = [self.stored(v, n) for v, n in zip(values, nodes, strict=True)]
+        kinds = [kind_of(v) for v in found]
+        if alike and LOGNUM in kinds:
+            for kind, v, n in zip(kinds, found, nodes, strict=True):
+                if kind in (INT, FIXED) and not is_exponential(v):
+                    message = f"`{shortened(n)}` is {'an' if kind is INT else 'a'} {kind.value} beside a lognum"
+                    self.errors.fail("RG0703", message, n, f"lognum({shortened(n)}) makes a lognum of it")
+        return found
 
     def constant_array(self, array: Any, node: ast.AST) -> ArrayView:
         """A constant array as read-only memory."""

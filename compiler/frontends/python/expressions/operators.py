@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from retrograd.compiler.frontends.python.expressions.lowering import ExpressionL
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, const, read
 from retrograd.compiler.ir.statements import Kind, Var
-from retrograd.compiler.language.arithmetic import COMPARISONS, element
+from retrograd.compiler.language.arithmetic import COMPARISONS, element, kind_of
 from retrograd.compiler.language.lengths import merged, note_range, sum_over
 from retrograd.compiler.language.purity import need_plain
 from retrograd.compiler.language.values import (
@@ -49,7 +50,12 @@ class Operators:
         x, y = self.expressions.value(node.left), self.expressions.value(node.right)
         if isinstance(node.op, ast.MatMult):
             return self._matrix_product(x, y, node)
-        x, y = self.expressions.together((x, y), (node.left, node.right))
+        alike = not isinstance(node.op, ast.Pow)
+        if not alike and kind_of(y) is Kind.LOGNUM:
+            shown = shortened(node.right)
+            message = f"the exponent `{shown}` is a lognum"
+            self.errors.fail("RG0703", message, node.right, f"fixed({shown}) makes a fixed of it")
+        x, y = self.expressions.together((x, y), (node.left, node.right), alike)
         return self.errors.guarded(node, self.expressions.arithmetic.binary, OPERATORS[type(node.op)], x, y)
 
     def _matrix_product(self, x: Value, y: Value, node: ast.BinOp) -> Value:
@@ -79,6 +85,12 @@ class Operators:
 
         def total(term: Value) -> Value:
             body = arithmetic.expression(term)
+            if body.kind is Kind.LOGNUM:
+                shown = " * ".join(shortened(x) for x in (node.left, node.right))
+                way = (
+                    f"write `rg.sum({shown})`" if len(left.shape) == len(right.shape) == 1 else "write a loop over rows"
+                )
+                raise TypeError(f"`@` adds fixed numbers and ints; of lognums {way}")
             return Scalar(sum_over(body, (k,), (length,)))
 
         shape = (*left.shape[:-1], *right.shape[1:])
@@ -112,7 +124,8 @@ class Operators:
         if elementwise and all(isinstance(v, Constant) for v in values):
             arrays = [self.expressions.numbers(v.value, node) for v in values if isinstance(v, Constant)]
             return Constant(self.errors.guarded(node, np.where, *arrays))
-        values = self.expressions.together(values, (test, x, y))
+        values = self.expressions.together(values, (test, x, y), alike=False)
+        values[1:] = self.expressions.together(values[1:], (x, y))
         return self.errors.guarded(node, self.expressions.arithmetic.function, "select", values)
 
     def boolean(self, node: ast.BoolOp) -> Value:
@@ -174,10 +187,11 @@ class Operators:
         ]
         operands = [self.expressions.value(v) for v in (node.left, *sides)]
         parts: list[Value] = []
-        for op, x, y in zip(node.ops, operands, operands[1:], strict=False):
+        nodes = pairwise((node.left, *sides))
+        for op, (x, y), places in zip(node.ops, pairwise(operands), nodes, strict=True):
             symbol = OPERATORS.get(type(op))
             if symbol in COMPARISONS:
-                pair = self.expressions.together((x, y), (node, node))
+                pair = self.expressions.together((x, y), places)
                 parts.append(self.errors.guarded(node, self.expressions.arithmetic.binary, symbol, *pair))
             elif isinstance(x, Constant) and isinstance(y, Constant):
                 parts.append(Constant(self._identity_or_membership(op, x.value, y.value, node)))

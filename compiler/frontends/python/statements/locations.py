@@ -24,6 +24,7 @@ from retrograd.compiler.ir.expressions import (
     are_apart,
     const,
     difference_of,
+    indices_of,
     loads,
     sub,
     variables,
@@ -157,9 +158,9 @@ class Locations:
             return
         difference = difference_of(x, y, self.builder.w)
         free = variables(difference)
-        summed = {v for n in (walk(within) if within is not None else ()) if n.op == "total" for v in n.param[0]}
+        summed = {v for n in (walk(within) if within is not None else ()) for v in indices_of(n)}
         if free & summed:
-            # The index of a sum runs over the array, and the ranges do not exclude the word itself.
+            # The index of a sum or an extreme runs over the array, and the ranges do not exclude the word itself.
             self.errors.fail(code, message, node, _new_variable(node))
         if size_x == size_y == 1:
             a, b = sides(difference)
