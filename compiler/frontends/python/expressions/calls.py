@@ -80,7 +80,7 @@ class CallValues:
         chosen = self.indexing.chosen_function(node.func)
         if chosen is not None:
             return self._chosen(*chosen, node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "conjugate" and not (node.args or node.keywords):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("conjugate", "conj") and not (node.args or node.keywords):
             x = self.expressions.value(node.func.value)
             if not isinstance(x, Constant):
                 return self.errors.guarded(node, self.expressions.arithmetic.conjugate, x)

@@ -1,10 +1,11 @@
 """Views that are bijections: expressions of a variable through which the variable can be changed.
 
-    -x    2 * x    x / 4    3 * z (of a lognum)    ~n    not b    fixed(n)    int(x)    lognum(x)    fixed(z)
+    -x    2 * x    x / 4    3 * z (of a lognum)    ~n    not b    fixed(n)    int(x)    lognum(x)    fixed(z)    z.conjugate()
 
     x seen through v:   x := v(x);  use;  x := v⁻¹(x)
 
-A view that keeps the type of the word and has an inverse for all words is one instruction on the word: −x, ~n, c · z. Any other view
+A view that keeps the type of the word and has an inverse for all words is one instruction on the word: −x, ~n, c · z, and of z̄ the
+imaginary part. Any other view
 moves the word to another variable, m = v(x), and the program tests that v⁻¹(m) is x, here and after the use:
 
     m += v(x);  x −= v⁻¹(m);  test x = 0;    use of m;    x += v⁻¹(m);  m −= v(x);  test m = 0
@@ -41,8 +42,9 @@ from retrograd.compiler.ir.statements import (
     Var,
 )
 from retrograd.compiler.language.arithmetic import element, number_kind
+from retrograd.compiler.language.complex_numbers import is_conjugation
 from retrograd.compiler.language.lengths import is_empty, note_range
-from retrograd.compiler.language.types import ScalarType, scalar_of
+from retrograd.compiler.language.types import ScalarType, is_complex, scalar_of
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -61,7 +63,7 @@ MADE_BY = {FIXED: "add", INT: "add", BOOL: "xor", LOGNUM: "mul"}
 _CONVERTED = ((INT, FIXED), (FIXED, INT), (FIXED, LOGNUM), (LOGNUM, FIXED), (INT, BOOL), (BOOL, INT))
 
 #: a hint
-VIEWS = "Views are -x, 2 * x and x / 4 (powers of two), c * z of a lognum, ~n, not b, fixed(n), int(x), lognum(x), x.T, slices, and these of each other."
+VIEWS = "Views are -x, 2 * x and x / 4 (powers of two), c * z of a lognum, ~n, not b, fixed(n), int(x), lognum(x), z.conjugate(), x.T, slices, and these of each other."
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Step:
     """A bijection of words of one kind to words of another. `text`: of the whole view, for messages.
 
     `in_place`: the instruction on a variable, where one does it; else `forward` and `back` are expressions of the word.
+    `part`: the field of a complex number that it turns; None for all words.
     """
 
     text: str
@@ -76,6 +79,7 @@ class Step:
     in_place: Callable[[Var], Op] | None = None
     forward: Callable[[E], E] | None = None
     back: Callable[[E], E] | None = None
+    part: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,17 @@ class View:
     def value(self) -> Value:
         """The view of an array or struct, whose words stay where they are."""
         return _of_kind(self.place, self.steps[-1].kind) if self.steps else self.place
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of all words of the view, or None where there are several."""
+        return self.steps[-1].kind if self.steps else _kind_of(self.place)
+
+    def of_field(self, name: str) -> View | None:
+        """The view of one field of a struct, or None where it has no such field."""
+        if not isinstance(self.place, StructValue) or name not in self.place.fields:
+            return None
+        return View(self.place.fields[name], tuple(s for s in self.steps if s.part in (None, name)))
 
 
 @dataclass(eq=False)
@@ -114,8 +129,12 @@ class Views:
                 by = factor
                 inner = self._operand(operand)
                 return inner and self._extended(inner, node, lambda kind: self._scaled(op, by, kind, node))
+            case ast.Call(ast.Attribute(operand, "conjugate" | "conj"), [], []):
+                return self._conjugate(operand, node)
             case ast.Call(func, [operand], []) if isinstance(func, ast.Name | ast.Attribute):
                 f = self.expressions.value(func)
+                if isinstance(f, Constant) and is_conjugation(f.value):
+                    return self._conjugate(operand, node)
                 wanted = scalar_of(f.value) if isinstance(f, Constant) else None
                 if wanted is None:
                     return None
@@ -131,6 +150,15 @@ class Views:
         value = self.expressions.value(node)
         return View(value) if _writable(value) else None
 
+    def _conjugate(self, operand: ast.expr, node: ast.expr) -> View | None:
+        """z̄ of a complex number or an array of these; a real number is its own conjugate."""
+        inner = self._operand(operand)
+        if inner is None or not _is_complex(inner.place):
+            return inner
+        span = self.errors.span(node)
+        negate: Callable[[Var], Op] = lambda d: Op(TABLE["neg"], d, None, None, 0, span)  # noqa: E731
+        return View(inner.place, (*inner.steps, Step(shortened(node), FIXED, negate, part="im")))
+
     def _factor(self, node: ast.expr) -> Fraction | None:
         value = self.expressions.value(node)
         if not isinstance(value, Constant) or number_kind(value.value) not in (INT, FIXED):
@@ -142,7 +170,7 @@ class Views:
 
     def _extended(self, inner: View, node: ast.expr, made: Callable[[Kind], Step | None]) -> View | None:
         """The view with one more step, where there is such a step."""
-        kind = inner.steps[-1].kind if inner.steps else _kind_of(inner.place)
+        kind = inner.kind
         step = None if kind is None else made(kind)
         if step is None or (step.kind is not kind and not _of_scalars(inner.place)):
             return None
@@ -224,7 +252,10 @@ class Views:
             case Scalar(_, Address() as at):
                 return self._in_memory(at, place.kind, steps, node), _of_kind(place, steps[-1].kind)
             case StructValue(t, fields):
-                parts = {f: self._lent(v, steps, node, f"{name}.{f}" if name else "") for f, v in fields.items()}
+                views = {f: View(place, tuple(steps)).of_field(f) for f in fields}
+                parts = {
+                    f: self._lent(v.place, v.steps, node, f"{name}.{f}" if name else "") for f, v in views.items() if v
+                }
                 return tuple(n for block, _ in parts.values() for n in block), StructValue(
                     t, {f: v for f, (_, v) in parts.items()}
                 )
@@ -328,6 +359,12 @@ def _kind_of(value: Value) -> Kind | None:
             found = {_kind_of(v) for v in fields.values()}
             return found.pop() if len(found) == 1 else None
     return None
+
+
+def _is_complex(value: Value) -> bool:
+    """Whether a place is a complex number or an array of complex numbers."""
+    t = value.element if isinstance(value, ArrayView) else value.type if isinstance(value, StructValue) else None
+    return is_complex(t)
 
 
 def _of_scalars(value: Value) -> bool:

@@ -188,7 +188,9 @@ class Calls:
                 and isinstance(where, ast.expr)
             ):
                 view = self.views.of(where)
-                if view is not None and isinstance(view.place, Scalar) and view.steps[-1].kind is value.kind:
+                if view is not None and isinstance(view.place, StructValue):
+                    view = view.of_field(leaf.name.rpartition(".")[2])
+                if view is not None and isinstance(view.place, Scalar) and view.kind is value.kind:
                     seen[i] = view
             if i in seen:
                 assert isinstance(where, ast.expr)

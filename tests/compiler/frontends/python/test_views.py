@@ -261,3 +261,57 @@ def test_views_in_loops_branches_recursion_and_batches():
     check_gradient(f, 1.0, [1.0, -2.0, 3.0], 2, loss="x")
     batch = rg.run_batch(f, np.arange(3.0), [1.0, -2.0, 3.0], 2, in_axes=(0, None, None)).values
     assert batch.x.tolist() == [f(x, [1.0, -2.0, 3.0], 2).x for x in (0.0, 1.0, 2.0)]
+
+
+# ------------------------------------------------------------------ conjugates
+
+
+@reversible
+def add_complex(z: complex, w: complex):
+    z += w
+
+
+@reversible
+def add_to_conjugates(z: complex, w: complex, zs: Array[complex, "n"], k: int, x: fixed):
+    with rg.view(z.conjugate()) as c:
+        c += w
+        c.im += 0.5
+    with rg.view(-np.conj(zs)) as c:
+        c += w
+    with rg.view(zs[k].conjugate()) as c:
+        c.im += x
+    with rg.view(x.conjugate()) as c:
+        c += 1
+    add_complex((-z).conjugate(), w)
+    add_complex(zs[k].conj(), w * 2)
+
+
+def conjugated(z: complex, w: complex, zs: list[complex], k: int, x: float) -> tuple[complex, list[complex]]:
+    """What `add_to_conjugates` leaves in z and zs: v̄(v(z) + w)."""
+    z = (z.conjugate() + w + 0.5j).conjugate()
+    zs = [-(-(v.conjugate()) + w).conjugate() for v in zs]
+    zs[k] = ((zs[k].conjugate() + 1j * x) + w * 2).conjugate()
+    return -(-z.conjugate() + w).conjugate(), zs
+
+
+@LEVELS
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_complex_number_is_changed_through_its_conjugate(level: int, engine: str) -> None:
+    z, w, zs = 1 + 2j, 3 - 5j, [1j, 2.5 - 1j, -3.0 + 0j]
+    f = add_to_conjugates.with_options(level=level)
+    for k in range(3):
+        out = rg.run(f, z, w, zs, k, 0.75, engine=engine).values
+        wanted, all_wanted = conjugated(z, w, zs, k, 0.75)
+        assert out.z == wanted
+        assert list(out.zs) == all_wanted
+        assert out.x == 1.75
+    check_inverse(f, z, w, zs, 1, 0.75)
+
+
+def test_cotangents_go_through_a_conjugate() -> None:
+    """An update z + w̄ gives w the conjugate of z's cotangent: here w̄ − w̄ in z, and 2 w̄ − w̄ in the element of zs."""
+    _, back = rg.vjp(add_to_conjugates, 1 + 2j, 3 - 5j, [1j], 0, 0.0)
+    found = back([1 + 1j, 0j, [2 + 3j], None, 0.0])
+    assert found.z == 1 + 1j
+    assert found.zs == [2 + 3j]
+    assert found.w == 2 - 3j
