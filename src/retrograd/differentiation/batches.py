@@ -90,7 +90,11 @@ def batch_gradient(
         scales = np.repeat(ran.scales, a.type.size)
         if logarithmic is not None:
             of = [np.repeat(x, a.type.size) for x in logarithms(many(LOGNUM, batch.length), logarithmic.ravel(), w)]
-            inside = from_words(result.words.ravel(), None, scales, w) if result.reals is None else result.reals.ravel()
+            if result.reals is None:
+                assert result.words is not None
+                inside = from_words(result.words.ravel(), None, scales, w)
+            else:
+                inside = result.reals.ravel()
             reals = by_sizes(inside, of, logarithms(of_all, held.ravel(), w))
             found[a.name] = _stacked(a.type, reals.reshape(batch.length, a.type.size))
             continue

@@ -203,7 +203,7 @@ def need_loss(
         return a
     if a.type == LOGNUM:
         message = f"the loss `{a.name}` of `{f.__name__}` is lognum, of which rg.grad, rg.value_and_grad and rg.jacobian are taken"
-        refuse(message, f"add it to a fixed, `loss += fixed({a.name})`, or its logarithm, `loss += rg.log({a.name})`")
+        refuse(message, fixed_loss_hint(a.name))
     hint = "a loss is one fixed number"
     example = first_number(a)
     if example is not None:
@@ -211,6 +211,11 @@ def need_loss(
     if without_derivative(a.type) is None:
         hint += "; rg.jacobian differentiates arrays, structs and lognums, rg.vjp takes cotangents of all results"
     refuse(f"the loss `{a.name}` of `{f.__name__}` is {a.type}", hint)
+
+
+def fixed_loss_hint(name: str) -> str:
+    """The way out where a loss is a lognum and must be a fixed number."""
+    return f"add it to a fixed, `loss += fixed({name})`, or its logarithm, `loss += rg.log({name})`"
 
 
 def choose(

@@ -9,7 +9,7 @@ from typing import Any, cast
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter
 from retrograd.compiler.frontends.specialisation import GradientOf
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.types import FIXED, ArrayAnnotation, element_of, is_struct, scalar_of
+from retrograd.compiler.language.types import FIXED, LOGNUM, ArrayAnnotation, element_of, is_struct, scalar_of
 from retrograd.differentiation.arguments import (
     REAL,
     Which,
@@ -18,6 +18,7 @@ from retrograd.differentiation.arguments import (
     refuse,
     without_derivative,
 )
+from retrograd.differentiation.gradient_requests import fixed_loss_hint
 from retrograd.differentiation.parts import loss_part
 from retrograd.functions.pickling import with_options
 from retrograd.functions.reversible import Inverse, Reversible
@@ -82,7 +83,10 @@ def reversible_gradient(
     keep = _words(keep)
     lost = function.parameters[at]
     if not lost_part.steps and lost.annotation is not NOTHING and scalar_of(lost.annotation) != FIXED:
-        refuse(f"the loss `{lost.name}` of `{f.__name__}` is {_named(lost.annotation)}", "a loss is one fixed number")
+        hint = "a loss is one fixed number"
+        if scalar_of(lost.annotation) == LOGNUM:
+            hint += f"; {fixed_loss_hint(lost.name)}"
+        refuse(f"the loss `{lost.name}` of `{f.__name__}` is {_named(lost.annotation)}", hint)
     if chosen is None:
         chosen = [
             i

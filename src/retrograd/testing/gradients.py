@@ -16,6 +16,7 @@ from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, 
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation import value_and_grad
 from retrograd.differentiation.arguments import REAL, without_derivative
+from retrograd.differentiation.gradient_requests import need_loss
 from retrograd.differentiation.parts import loss_part
 from retrograd.differentiation.scales import Scale, at_scale, scales_of
 from retrograd.functions.execution import Unexplained
@@ -104,10 +105,10 @@ def check_gradient(
         _refuse(f"`{f.__name__}` is an inverse", "Write a reversible function that uncalls it, and differentiate that.")
     s = subject(f, args, keywords)
     lost = loss_part(f, loss)
+    at = need_loss(f, lost, s.compiled.arguments)
     chosen = _chosen(s, argnums, lost.position)
     names = [a.name for a in chosen]
     value, gradients = value_and_grad(f, names, loss, scale=scale)(*s.values)
-    at = lost.of(f, s.compiled.arguments)
     steps = _run_back(s, at, scale)
     found = [
         (cell, address, gradient)

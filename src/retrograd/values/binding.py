@@ -191,7 +191,8 @@ def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str
         try:
             t = complete(wanted)
         except TypeError:
-            refuse(f"{where} is annotated {wanted}, and a stack holds int, bool, fixed or lognum")
+            way = "of a struct or a complex number push the fields, one after the other, on a `Stack[fixed, …]`"
+            refuse(f"{where} is annotated {wanted}, and a stack holds int, bool, fixed or lognum", way)
         if not isinstance(value, list | tuple) or len(value) > wanted.capacity:
             given = f"a list of {len(value)}" if isinstance(value, list | tuple) else described(value)
             refuse(f"{where} is a list of up to {wanted.capacity} values, not {given}")

@@ -80,7 +80,11 @@ class CallValues:
         chosen = self.indexing.chosen_function(node.func)
         if chosen is not None:
             return self._chosen(*chosen, node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ("conjugate", "conj") and not (node.args or node.keywords):
+        if (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("conjugate", "conj")
+            and not (node.args or node.keywords)
+        ):
             x = self.expressions.value(node.func.value)
             if not isinstance(x, Constant):
                 return self.errors.guarded(node, self.expressions.arithmetic.conjugate, x)
@@ -358,7 +362,7 @@ class CallValues:
                 return Scalar(total)
             count: Value = Constant(1.0)
             for length in shape:
-                factor = Constant(float(length)) if isinstance(length, int) else Scalar(length.e)
+                factor: Value = Constant(float(length)) if isinstance(length, int) else Scalar(length.e)
                 if logarithmic:
                     factor = arithmetic.conversion(LOGNUM, factor)
                 count = arithmetic.binary("*", count, factor)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from retrograd.compiler.frontends.ir_builder import IRBuilder
@@ -79,7 +79,7 @@ class Step:
     in_place: Callable[[Var], Op] | None = None
     forward: Callable[[E], E] | None = None
     back: Callable[[E], E] | None = None
-    part: str | None = None
+    part: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -326,7 +326,11 @@ class Bijections:
                 hint = f"The stack comes first: write `rg.{name}({shortened(args[1])}, {shortened(args[0])})`."
             self.errors.fail("RG0703", f"rg.{name} on {describe(s)}, which is no stack", call, hint)
         if not isinstance(x, Scalar) or x.place is None or x.kind is not s.type.element.kind:
-            self.errors.fail("RG0703", f"rg.{name} of {describe(x)} on a stack of {s.type.element}", call)
+            way = None
+            if isinstance(x, StructValue):
+                field = f"{shortened(args[1])}.{next(iter(x.fields))}"
+                way = f"{name} its fields one after the other, `rg.{name}({shortened(args[0])}, {field})`; a pop has the opposite order"
+            self.errors.fail("RG0703", f"rg.{name} of {describe(x)} on a stack of {s.type.element}", call, way)
         span = self.errors.span(call)
         t = self.builder.temporaries()
         self.locations.independent(t, [(x.place, args[1])], [e for e, _ in s.address.terms], call)

@@ -72,7 +72,7 @@ def ordered(n: Array[int, 11], x: lognum, y: lognum):
 
 
 def truth(x: float, y: float, c: float) -> list[int]:
-    """What `ordered` adds, by Python's floats; c: the number that is nearest to 1.5."""
+    """The words that `ordered` counts, by Python's floats; c: the number that is nearest to 1.5."""
     tests = (x < y, x <= y, x > y, x >= y, x < 0, x >= 0, x < c, -c <= x, -c < y < c, x == 0, y != 0)
     return [*map(int, tests)]
 
@@ -315,6 +315,33 @@ def test_gradients_of_lognum_losses_in_a_batch(of: Callable[..., Any]) -> None:
         together, alone = together[1], [found for _, found in alone]
     for name in ("x", "t", "v"):
         assert np.array_equal(getattr(together, name), np.array([getattr(found, name) for found in alone]))
+
+
+def test_where_a_loss_must_be_a_fixed_number() -> None:
+    """Second derivatives, sums over a batch and checks are refused, and taken of the logarithm, as the message says."""
+
+    @reversible
+    def logarithm(y: fixed, x: lognum, t: fixed):
+        with rg.routine() as r:
+            z = lognum(1)
+            z *= x**3 * rg.exp(t)
+        y += rg.log(z)
+        ~r
+
+    batch = (np.array([2.0, 3.0]), 0.5)
+    v = [1.0, 2.0]
+    for f in (
+        lambda: rg.hessian(product)(1.0, 2.0, 0.5, v),
+        lambda: check_gradient(product, 1.0, 2.0, 0.5, v),
+        lambda: rg.reversible_gradient(product),
+        lambda: rg.vmap(rg.grad(product, "t"), in_axes=(None, 0, None, None), shared="sum")(1.0, *batch, v),
+    ):
+        with pytest.raises(rg.NotDifferentiable) as caught:
+            f()
+        assert "lognum" in caught.value.diagnostics[0].message
+    assert math.isclose(rg.hessian(logarithm, "x")(0.0, 2.0, 0.5), -0.75, rel_tol=1e-8)
+    check_gradient(logarithm, 0.0, 2.0, 0.5)
+    assert rg.vmap(rg.grad(logarithm, "t"), in_axes=(None, 0, None), shared="sum")(0.0, *batch) == 2.0
 
 
 def test_an_extreme_of_an_array_that_an_element_is_added_to() -> None:
