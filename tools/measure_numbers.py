@@ -631,6 +631,8 @@ Look up how exact each function on numbers is, and how its error was measured. [
 - Cotangents are rounded in the same way: each product or quotient with a derivative is one of these.
 - The other functions round once, at the end, to nearest. Their error before that is a small part of a unit, except in `fexp` and `ltof`. There it is
   relative to the power, and reaches a quarter of a unit more where the power fills the word.
+- `llog`, `lexp` and `lpow` are products of logarithms, in every format with functions: `lpow` is exact, then rounded to nearest; `llog` is within 0.63 units,
+  and `lexp` within 0.59, since their constants, 1 − ln 2 and log₂ e − 1, are rounded to W places.
 - Integers are not rounded: `div` floors, and `mod` is the remainder, as `//` and `%` do in Python; shifts to the right floor.
 - Rounding to nearest has no bias except that of ties, which are one in 2^F of random products. The floor is ½ unit too low on average,
   and a sum of n floored products n/2 units.
