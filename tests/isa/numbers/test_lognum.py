@@ -234,7 +234,7 @@ def test_updates_multiply_and_divide(w: Format, name: str) -> None:
 
 # ------------------------------------------------------------------ logarithms, exponentials, powers
 
-#: formats at the ends of what is available
+#: formats at the ends of the available range
 WIDE = [*FORMATS, Format(8, 4), Format(16, 2), Format(16, 14), Format(64, 48)]
 
 

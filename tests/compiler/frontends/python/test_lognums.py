@@ -318,7 +318,7 @@ def test_gradients_of_lognum_losses_in_a_batch(of: Callable[..., Any]) -> None:
 
 
 def test_where_a_loss_must_be_a_fixed_number() -> None:
-    """Second derivatives, sums over a batch and checks are refused, and taken of the logarithm, as the message says."""
+    """Second derivatives, sums over a batch and checks are refused, and taken of the logarithm, the way out of the message."""
 
     @reversible
     def logarithm(y: fixed, x: lognum, t: fixed):

@@ -287,7 +287,7 @@ def add_to_conjugates(z: complex, w: complex, zs: Array[complex, "n"], k: int, x
 
 
 def conjugated(z: complex, w: complex, zs: list[complex], k: int, x: float) -> tuple[complex, list[complex]]:
-    """What `add_to_conjugates` leaves in z and zs: v̄(v(z) + w)."""
+    """The words of z and zs after `add_to_conjugates`: v̄(v(z) + w)."""
     z = (z.conjugate() + w + 0.5j).conjugate()
     zs = [-(-(v.conjugate()) + w).conjugate() for v in zs]
     zs[k] = ((zs[k].conjugate() + 1j * x) + w * 2).conjugate()
