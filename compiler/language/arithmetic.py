@@ -626,11 +626,15 @@ def element(value: Value, index: tuple[E, ...]) -> Value:
             return value
 
 
+def first_of(value: Value) -> Value:
+    """The element of an array with index 0 on each axis, from which the kind of all follows; a scalar is every element."""
+    return element(value, tuple(const(0, INT) for _ in value.shape)) if isinstance(value, ArrayView | Lazy) else value
+
+
 def kind_of(value: Value) -> Kind | None:
     """The kind of a number of the run, or of the elements of an array; None for any other value."""
-    if isinstance(value, ArrayView | Lazy):
-        value = element(value, tuple(const(0, INT) for _ in value.shape))
-    return value.kind if isinstance(value, Scalar) else None
+    first = first_of(value)
+    return first.kind if isinstance(first, Scalar) else None
 
 
 def first_axis(v: Value, index: E) -> Value:

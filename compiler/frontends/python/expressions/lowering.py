@@ -15,7 +15,7 @@ from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import Address, E, const
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.arithmetic import Arithmetic, first_axis, kind_of, number_kind
+from retrograd.compiler.language.arithmetic import Arithmetic, first_axis, first_of, kind_of, number_kind
 from retrograd.compiler.language.lognums import is_exponential
 from retrograd.compiler.language.purity import Impure, need_iterable, need_operators, need_plain
 from retrograd.compiler.language.types import COMPLEX, ScalarType, is_struct, row_major
@@ -175,7 +175,7 @@ class ExpressionLowering:
         kinds = [kind_of(v) for v in found]
         if alike and LOGNUM in kinds:
             for kind, v, n in zip(kinds, found, nodes, strict=True):
-                if kind in (INT, FIXED) and not is_exponential(v):
+                if kind in (INT, FIXED) and not is_exponential(first_of(v)):
                     message = f"`{shortened(n)}` is {'an' if kind is INT else 'a'} {kind.value} beside a lognum"
                     self.errors.fail("RG0703", message, n, f"lognum({shortened(n)}) makes a lognum of it")
         return found

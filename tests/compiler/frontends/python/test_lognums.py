@@ -181,6 +181,18 @@ def test_an_exponential_may_leave_the_fixed_numbers() -> None:
     assert (~f)(*f(1.0, 2.0, -300.0)) == (1.0, 2.0, -300.0)
 
 
+def test_exponentials_of_an_array() -> None:
+    @reversible
+    def f(z: Array[lognum, "n"], x: Array[lognum, "n"], t: Array[fixed, "n"]):
+        z *= rg.exp(t)
+        z /= x * rg.exp(-t)
+
+    x, t = np.array([2.0, -4.0]), np.array([0.5, 300.0])
+    out = f(np.ones(2), x, t)
+    assert np.allclose(out.z, np.exp(2 * t) / x, rtol=1e-6 / 4)
+    assert (~f)(*out).z.tolist() == [1.0, 1.0]
+
+
 @reversible
 def sums(z: lognum, m: lognum, x: Array[lognum, "n"]):
     z *= rg.sum(x)
