@@ -37,6 +37,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.values.arrays import Ragged, as_array, plain, refuse_masked
 from retrograd.values.conversions import nearest_reals, signed
+from retrograd.values.foreign import host_array, is_foreign
 from retrograd.values.numbers import fixed
 from retrograd.values.precision import Losses
 from retrograd.values.trees import fields_of
@@ -398,6 +399,7 @@ def _of_form(t: FormType, value: Any, name: str, what: str) -> Reals:
 def _structs(element: StructType, shape: tuple[int, ...], value: Any, name: str, what: str, lenient: bool) -> Reals:
     try:
         refuse_masked(value)
+        value = host_array(value) if is_foreign(type(value)) else value
     except InputError as error:
         refuse(f"the {what} of `{name}`: {error.diagnostics[0].message}", error.diagnostics[0].hint)
     array = value if isinstance(value, np.ndarray) else None

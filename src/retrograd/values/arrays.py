@@ -24,6 +24,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.values.conversions import RealKind, Words, fixed_words, lognum_words, nearest_reals, signed
 from retrograd.values.exact import WHOLE, WordFloat, WordFloat64, real_of, word_of
+from retrograd.values.foreign import host_array, is_foreign
 
 #: np.exp2 may differ in the last places between processors, and between an array and its slice
 _ULPS = 4
@@ -280,7 +281,7 @@ class Ragged(InputError, ValueError):
 def as_array(value: Any, exact: bool = True) -> NDArray[Any]:
     """np.asarray(value) that keeps words: those of a WordArray, and of numbers and arrays in lists and tuples.
 
-    Raises InputError RG0603 for an array of which elements are masked, Ragged for rows of different lengths; with `exact` RG0606 for a
+    Raises InputError RG0603 for an array of which elements are masked or that another library does not lend, Ragged for rows of different lengths; with `exact` RG0606 for a
     list with an integer that NumPy would round, since it makes floats of integers beside floats.
     """
     if isinstance(value, np.ndarray):
@@ -288,10 +289,9 @@ def as_array(value: Any, exact: bool = True) -> NDArray[Any]:
             return value
         refuse_masked(value)
     if not isinstance(value, list | tuple):
-        array = np.asarray(value)
         if isinstance(value, WordFloat | WordFloat64):
-            return with_words(array, np.array(value.word, dtype=np.uint64), value.kind, value.format)
-        return array
+            return with_words(np.asarray(value), np.array(value.word, dtype=np.uint64), value.kind, value.format)
+        return host_array(value)
     plain_type = _one_type(value)
     # Equal to np.asarray, in less time.
     if plain_type is float:
@@ -302,6 +302,8 @@ def as_array(value: Any, exact: bool = True) -> NDArray[Any]:
     types = types_within(value)
     if any(issubclass(t, np.ma.MaskedArray) for t in types):
         refuse_masked(value)
+    if any(map(is_foreign, types)):
+        value = _on_host(value)
     try:
         array = np.asarray(value)
     except ValueError:
@@ -317,6 +319,11 @@ def as_array(value: Any, exact: bool = True) -> NDArray[Any]:
             _gather(value, words, *found)
             return with_words(array, words, *found)
     return array
+
+
+def _on_host(values: Sequence[Any]) -> list[Any]:
+    """A list in which the arrays of other libraries are NumPy's."""
+    return [_on_host(v) if isinstance(v, list | tuple) else host_array(v) if is_foreign(type(v)) else v for v in values]
 
 
 def types_within(values: Sequence[Any]) -> set[type]:

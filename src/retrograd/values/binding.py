@@ -39,6 +39,7 @@ from retrograd.compiler.language.types import (
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.values.arrays import Ragged, as_array
+from retrograd.values.foreign import is_foreign, way_out
 from retrograd.values.named import FurtherArguments
 from retrograd.values.trees import fields_of, is_tree, parts_of, struct_of_tree
 
@@ -223,7 +224,7 @@ def _annotated(
     scalar = scalar_of(wanted) if wanted is not NOTHING else None
     if scalar is not None:
         if not _number(value):
-            refuse(f"{where} is one {scalar}, not {described(value)}", None)
+            refuse(f"{where} is one {scalar}, not {described(value)}", way_out(value))
         return scalar
     cls = wanted if wanted is not NOTHING else type(value)
     if is_open(cls):
@@ -233,7 +234,8 @@ def _annotated(
         number = is_complex(struct) and (isinstance(value, complex | np.complexfloating) or _number(value))
         if not isinstance(value, struct.cls) and not number and fields_of(struct, value) is None:
             other = " of other fields" if parts_of(value) is not None else ""
-            refuse(f"{where} is one {struct}, not {described(value)}{other}", _fields_hint(struct, value))
+            hint = way_out(value) or _fields_hint(struct, value)
+            refuse(f"{where} is one {struct}, not {described(value)}{other}", hint)
         return struct
     if wanted is not NOTHING:
         annotation = str(getattr(wanted, "__name__", wanted)).replace("retrograd.values.numbers.", "")
@@ -297,11 +299,13 @@ def _type_of_value(value: Any, where: str, refuse: Callable[[str, str | None], N
         refuse(f"{where} is given {described(value)} with keys that are no texts", "Keys name the fields of a struct.")
     if is_tree(value):
         return _type_of_tree(value, where, refuse)
-    if isinstance(value, np.ndarray | list | tuple):
+    if isinstance(value, np.ndarray | list | tuple) or is_foreign(type(value)):
         array = _given(value, where, refuse)
         by_kind: dict[str, ScalarType | StructType] = {"f": FIXED, "i": INT, "u": INT, "b": BOOL, "c": COMPLEX}
         if array.dtype.kind not in by_kind:
             refuse(f"{where} is given an array of {_dtype(array)}", "Arrays hold numbers or bools.")
+        if not array.ndim and is_foreign(type(value)):
+            refuse(f"{where} is given {described(value)}", way_out(value))
         return ArrayType(by_kind[array.dtype.kind], array.shape)
     refuse(
         f"{where} is given {described(value)}", "Arguments are numbers, NumPy arrays, structs and reversible functions."
@@ -379,6 +383,8 @@ def _shape(
     if isinstance(element, StructType):
         if isinstance(value, np.ndarray) and value.dtype.kind == "c" and len(element.fields) == 2:
             return tuple(value.shape)
+        if is_foreign(type(value)):
+            return _given(value, where, refuse).shape
         try:
             return np.asarray(value, dtype=object).shape
         except (TypeError, ValueError):

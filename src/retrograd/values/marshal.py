@@ -33,6 +33,7 @@ from retrograd.values.arrays import as_array, reals_of, refuse_masked, types_wit
 from retrograd.values.binding import described, refuse_argument
 from retrograd.values.complex_arrays import complex_array, parts_of
 from retrograd.values.exact import real_of, word_of
+from retrograd.values.foreign import host_array, is_foreign
 from retrograd.values.numbers import fixed, lognum
 from retrograd.values.precision import Losses
 from retrograd.values.trees import fields_of
@@ -111,6 +112,7 @@ def _to_words(t: Type, value: Any, w: Format, name: str, losses: Losses | None) 
             return _array_words(kind, _of_shape(_numbers(kind, value), shape, name), w, name, losses)
         case ArrayType(StructType() as element, shape):
             refuse_masked(value)
+            value = host_array(value) if is_foreign(type(value)) else value
             if is_complex(element) and (parts := _complex_parts(value)) is not None:
                 columns = [_array_words(Kind.FIXED, _of_shape(part, shape, name), w, name, losses) for part in parts]
                 return np.stack(columns, axis=-1).ravel()
