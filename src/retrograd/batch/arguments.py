@@ -23,6 +23,7 @@ from retrograd.compiler.language.types import (
     StaticType,
     StructType,
     Type,
+    is_complex,
     static,
 )
 from retrograd.compiler.lower import Argument
@@ -36,6 +37,7 @@ from retrograd.values.binding import located, types_of, with_further
 from retrograd.values.marshal import from_words, word_array
 from retrograd.values.named import FurtherArguments
 from retrograd.values.precision import Losses
+from retrograd.values.trees import has_trees, restored
 
 Axis = int | None | Sequence[int | None]
 Axes = int | None | Sequence[Axis] | Mapping[str, Axis]
@@ -257,6 +259,10 @@ class Batch:
         item = a.name.removeprefix(f"{name}[").partition("]")[0]
         return item.isdigit() and int(item) in self.columns[name].shared
 
+    def given(self, name: str) -> Callable[[int], Any]:
+        """The given value of an argument, by element."""
+        return self.columns[name].element if name in self.columns else lambda _: self.values[name]
+
     def types(self) -> tuple[Type, ...]:
         """The types of the arguments, the same for every element. Raises InputError."""
         example = [self.columns[name].example() if name in self.columns else v for name, v in self.values.items()]
@@ -323,7 +329,14 @@ class Batch:
                 return ChunkedRows(self.length, self._chunk_maker(a, compiled, losses is not None))
             items = items[:]
         shape = len(items), a.type.size
-        if isinstance(a.type, StackType | FormType) or is_tuple(a.type):
+        # An array of objects has a list or a tuple for each element, where arrays of structs are given as such.
+        listed = (
+            isinstance(a.type, ArrayType)
+            and isinstance(items, np.ndarray)
+            and items.dtype == object
+            and items.ndim == 1
+        )
+        if listed or isinstance(a.type, StackType | FormType) or is_tuple(a.type):
             out = np.zeros(shape, dtype=np.uint64)
             for i, item in enumerate(items):
                 out[i] = word_array(a.type, item, w, a.name, losses)
@@ -428,6 +441,11 @@ class Loaded:
             at += count
         raise KeyError(name)
 
+    def with_rows(self, name: str, address: int, words: Words) -> Loaded:
+        """The same with further words of memory from `address` on, one row for each element, under a name of their own."""
+        ranges = self.ranges | {name: (address, words.shape[1])}
+        return Loaded(ranges, np.hstack([self.rows, words]), self.shared)
+
     def with_words(self, words: Mapping[int, int]) -> Loaded:
         """The same with further words of memory, by address, equal in all rows."""
         if not words:
@@ -492,6 +510,18 @@ def stacked_values(t: Type, found: ResultArray, w: Format) -> Any:
     all_ = many(t, len(words))
     # Numbers may lie apart, as columns of a matrix do; structs are put together word by word.
     return from_words(all_, words if isinstance(all_.element, ScalarType) else words.ravel(), w)
+
+
+def in_given_form(t: Type, given: Callable[[int], Any], stacked: Any) -> Any:
+    """Stacked values in the form in which each element was given: trees as a list of trees, the values of `*xs` part by part."""
+    if isinstance(t, StructType) and is_tuple(t):
+        return FurtherArguments(
+            in_given_form(inner, lambda i, k=k: given(i)[k], part)  # type: ignore[misc]
+            for k, ((_, inner), part) in enumerate(zip(t.fields, stacked, strict=True))
+        )
+    if not has_trees(t) or is_complex(element_type(t)):
+        return stacked
+    return [restored(t, given(i), one) for i, one in enumerate(stacked)]
 
 
 def is_tuple(t: Type) -> bool:

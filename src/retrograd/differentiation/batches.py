@@ -2,20 +2,22 @@
 
 batch_gradient(grad(f), xs)[i] == grad(f)(xs[i]),  bit for bit
 with shared="sum", for an argument x that all elements share:  Σᵢ ∂Lᵢ/∂x,  and for the loss  Σᵢ Lᵢ:  exact sums of integers
+batch_pullback(f, xs, ȳs)[i] == vjp(f, xs[i])[1](ȳs[i]),  bit for bit
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.batch.arguments import Axes, Batch, Loaded, is_tuple, many, stacked_values
-from retrograd.batch.batches import Shared
+from retrograd.batch.arguments import Axes, Batch, Loaded, in_given_form, is_tuple, many, stacked_values
+from retrograd.batch.batches import Shared, argument_ranges
 from retrograd.batch.runs import ElementTrap, Numbers, run_rows
+from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import LOGNUM, StructType, Type
 from retrograd.compiler.lower import Argument
@@ -23,19 +25,29 @@ from retrograd.differentiation.arguments import (
     Reals,
     all_fixed,
     by_sizes,
+    differentiable,
+    flattened,
     from_integers,
     from_words,
     logarithms,
+    need_derivative,
     refuse,
+    report_losses,
     shaped,
     sizes,
 )
-from retrograd.differentiation.gradient_requests import GradientPlan, GradientRequest, by_choice
+from retrograd.differentiation.gradient_requests import GradientPlan, GradientRequest, by_choice, choose
+from retrograd.differentiation.pullbacks import by_argument, pullback_program, vjp
+from retrograd.differentiation.scales import Scale, scales_of
 from retrograd.distribution.tasks import Distribution
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.requests import Request, RunSettings
+from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.isa.diagnostics import InputError
+from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.layout import Range
 from retrograd.values.named import FurtherArguments
+from retrograd.values.numbers import fixed
 from retrograd.values.trees import restored
 
 
@@ -188,3 +200,118 @@ def _words(loaded: Loaded, a: Argument) -> NDArray[np.uint64]:
 def _named(batch: Batch, i: int, keywords: dict[str, Any]) -> dict[str, Any]:
     names = [p.name for p in batch.function.parameters]
     return {name: value for name, value in zip(names, batch.element(i), strict=True) if name in keywords}
+
+
+# ---------------------------------------------------------------------- cotangents of all results
+
+
+def batch_pullback(
+    f: Reversible | Inverse,
+    args: Sequence[Any],
+    in_axes: Axes,
+    cotangents: Sequence[Any],
+    scale: Scale = "auto",
+    engine: str = "auto",
+    format: Format | str | None = None,
+    precision: Precision | None = None,
+) -> Any:
+    """Jᵢᵀȳᵢ for each element i: the cotangents of all arguments that have a derivative, by name, stacked along axis 0. See `vjp`.
+
+    `args`: all arguments, batched along `in_axes` as by `run_batch`. `cotangents`: ȳ for each argument, of all elements along axis 0; None is zero.
+    Each element has the scale that it has alone. Raises CompileError, InputError, NotDifferentiable, ElementTrap.
+    """
+    request = differentiable(f, engine, format, precision)
+    batch = Batch(request, args, {}, in_axes)
+    compiled = batch.compiled()
+    w, count = compiled.format, batch.length
+    loaded = batch.words(compiled)
+    wanted = choose(f, compiled.arguments, None, None)
+    program = pullback_program(compiled, request.backward)
+    pairs: list[tuple[Argument, Reals]] = []
+    for a, value in by_argument(f, compiled.arguments, cotangents):
+        need_derivative(f, a.name, a.type)
+        pairs.append((a, _flat_rows(a.type, a.name, value, count)))
+    held = () if all(all_fixed(a.type) for a, _ in pairs) else _after(request, compiled, loaded)
+    seeds = [flat if all_fixed(a.type) else _by_logarithms(a, flat, held, compiled) for a, flat in pairs]
+    scales = scales_of(scale, w)
+    places = [(a.address + program.cotangents, a.type.size) for a in wanted]
+    pulled = np.zeros((count, sum(n for _, n in places)), dtype=np.uint64)
+    at, left = np.zeros(count, dtype=np.int64), np.arange(count)
+    for k in scales:
+        fits = np.ones(len(left), dtype=np.bool_)
+        for flat in seeds:
+            scaled = np.rint(flat[left] * 2.0 ** (k + w.frac))
+            fits &= ((scaled >= -w.sign) & (scaled < w.sign)).all(axis=1)
+        rows, outside = left[fits], left[~fits]
+        if len(rows):
+            begin = loaded.at(rows)
+            for i, ((a, _), flat) in enumerate(zip(pairs, seeds, strict=True)):
+                words = fixed.to_words((flat[rows] * 2.0**k).ravel(), w).reshape(len(rows), a.type.size)
+                begin = begin.with_rows(f"cotangent {i}", a.address + program.cotangents, words)
+            ran = program.run_rows(begin, places, RunSettings(engine=engine), explain=False)
+            stopped = sorted({*ran.failed, *ran.traps})
+            ends = np.delete(np.arange(len(rows)), stopped)
+            pulled[rows[ends]], at[rows[ends]] = ran.after[ends], k
+            report_losses(
+                compiled,
+                [(replace(a, type=many(a.type, len(ends))), flat[rows[ends]].ravel()) for a, flat in pairs],
+                k, "cotangent",
+            )  # fmt: skip
+            outside = np.concatenate([outside, rows[stopped]])
+        left = np.sort(outside)
+        if not len(left):
+            break
+    if len(left):
+        _raise_of_element(f, batch, int(left[0]), pairs, scale, request)
+    found: dict[str, Any] = {}
+    columns = np.split(pulled, np.cumsum([n for _, n in places])[:-1], axis=1)
+    for a, words in zip(wanted, columns, strict=True):
+        size = None
+        if not all_fixed(a.type):
+            before = np.tile(_words(loaded, a), (count, 1)) if batch.shares(a) else _rows(loaded, a)
+            size = sizes(many(a.type, count), before.ravel(), w)
+        reals = from_words(words.ravel(), size, np.repeat(at, a.type.size), w)
+        stacked = _stacked(a.type, reals.reshape(count, a.type.size))
+        found[a.name] = in_given_form(a.type, batch.given(a.name), stacked)
+    return by_choice(None, found)
+
+
+def _flat_rows(t: Type, name: str, value: Any, count: int) -> Reals:
+    """The cotangents of all elements for an argument, flat, one row for each. Raises NotDifferentiable."""
+    if isinstance(t, StructType) and is_tuple(t):
+        parts = zip(t.fields, value, strict=True)
+        return np.hstack([_flat_rows(inner, f"{name}.{field}", part, count) for (field, inner), part in parts])
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return flattened(many(t, count), value, name).reshape(count, t.size)
+    return np.stack([flattened(t, one, name) for one in value])
+
+
+def _after(request: Request, compiled: Compiled, loaded: Loaded) -> Sequence[NDArray[np.uint64]]:
+    """The words of each argument after the runs, one row for each element."""
+    ranges, _ = argument_ranges(compiled)
+    ran = run_rows(compiled, loaded, ranges, (), request, explain=False)
+    return np.split(ran.after, np.cumsum([n for _, n in ranges])[:-1], axis=1)
+
+
+def _by_logarithms(a: Argument, flat: Reals, held: Sequence[NDArray[np.uint64]], compiled: Compiled) -> Reals:
+    """Cotangents by the words of an argument: those of a lognum y are y·∂L/∂y. Zero stays zero where y is beyond the range of floats."""
+    words = held[compiled.arguments.index(a)]
+    size = sizes(many(a.type, len(flat)), words.ravel(), compiled.format).reshape(flat.shape)
+    return np.multiply(flat, size, out=np.zeros_like(flat), where=flat != 0)
+
+
+def _raise_of_element(
+    f: Reversible | Inverse, batch: Batch, i: int, pairs: list[tuple[Argument, Reals]], scale: Scale, request: Request
+) -> NoReturn:
+    """Raise the error of an element's own pullback, naming the element."""
+    given = {a.name: shaped(a.type, flat[i]) for a, flat in pairs}
+    options = {"engine": request.engine, "format": request.format}
+    precision = None if request.options is None else request.options.precision
+    try:
+        vjp(f, *batch.element(i), scale=scale, precision=precision, **options)[1](given)
+    except ProgramTrap as trap:
+        raise ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i) from None
+    except InputError as error:
+        d = error.diagnostics[0]
+        raise InputError(replace(d, message=f"element {i}: {d.message}")) from None
+    raise AssertionError(f"element {i} fails in a batch, and not by itself")
