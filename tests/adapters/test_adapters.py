@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import patch
 
@@ -12,6 +12,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
+from retrograd.adapters import requests
 
 
 @reversible
@@ -219,7 +220,7 @@ def waves(y: complex, s: fixed, z: complex, ws: Array[complex, "n"]):
     s += abs(z) ** 2 * ws[0].real
 
 
-Z, WS = 1 + 2j, np.array([0.5j, 2 - 1j])
+Z, COMPLEX = 1 + 2j, np.array([0.5j, 2 - 1j])
 
 
 def test_complex_numbers_in_jax(jax: Any) -> None:
@@ -230,22 +231,22 @@ def test_complex_numbers_in_jax(jax: Any) -> None:
         return abs(z) ** 2 * ws[0].real
 
     g = rg.to_jax(waves, "s")
-    assert complex(rg.to_jax(waves)(0j, 0.0, Z, WS)) == pytest.approx(Z * (WS * WS).sum(), abs=1e-6)
-    found = jax.grad(lambda z, ws: g(0j, 0.0, z, ws), argnums=(0, 1))(Z, np_.asarray(WS))
-    wanted = jax.grad(own, argnums=(0, 1))(Z, np_.asarray(WS))
+    assert complex(rg.to_jax(waves)(0j, 0.0, Z, COMPLEX)) == pytest.approx(Z * (COMPLEX * COMPLEX).sum(), abs=1e-6)
+    found = jax.grad(lambda z, ws: g(0j, 0.0, z, ws), argnums=(0, 1))(Z, np_.asarray(COMPLEX))
+    wanted = jax.grad(own, argnums=(0, 1))(Z, np_.asarray(COMPLEX))
     assert np.allclose(found[0], wanted[0], atol=1e-5)
     assert np.allclose(found[1], wanted[1], atol=1e-5)
-    assert np.conj(complex(found[0])) == pytest.approx(rg.grad(waves, "z", loss="s")(0j, 0.0, Z, WS), abs=1e-5)
+    assert np.conj(complex(found[0])) == pytest.approx(rg.grad(waves, "z", loss="s")(0j, 0.0, Z, COMPLEX), abs=1e-5)
     # A complex result: its real part, by way of cotangents that are complex.
     h = rg.to_jax(waves)
-    found = jax.grad(lambda ws: (h(0j, 0.0, Z, ws) * (1 - 1j)).real)(np_.asarray(WS))
-    wanted = jax.grad(lambda ws: (Z * np_.sum(ws * ws) * (1 - 1j)).real)(np_.asarray(WS))
+    found = jax.grad(lambda ws: (h(0j, 0.0, Z, ws) * (1 - 1j)).real)(np_.asarray(COMPLEX))
+    wanted = jax.grad(lambda ws: (Z * np_.sum(ws * ws) * (1 - 1j)).real)(np_.asarray(COMPLEX))
     assert np.allclose(found, wanted, atol=1e-5)
 
 
 def test_complex_numbers_in_torch(torch: Any) -> None:
     z = torch.tensor(Z, dtype=torch.complex128, requires_grad=True)
-    ws = torch.tensor(WS, requires_grad=True)
+    ws = torch.tensor(COMPLEX, requires_grad=True)
     y, s = rg.to_torch(waves, ("y", "s"))(0j, 0.0, z, ws)
     ((y * (1 - 1j)).real + s).backward()
     found = z.grad.item(), ws.grad.clone()
@@ -305,3 +306,226 @@ def test_an_array_that_changes_before_the_way_back_in_jax(jax: Any) -> None:
     _, pull = jax.vjp(lambda w: rg.to_jax(weighed)(0.0, w, x), jax.numpy.array([1.0, 2.0]))
     x[0] = 100.0
     assert pull(jax.numpy.ones(()))[0].tolist() == [6.0, 16.0]
+
+
+# ---------------------------------------------------------------------- batches
+
+
+@pytest.fixture
+def calls() -> Iterator[list[str]]:
+    """The runs of functions that an adapter makes, by name."""
+    made: list[str] = []
+
+    def noted(name: str) -> Any:
+        whole = getattr(requests, name)
+
+        def call(*args: Any, **keywords: Any) -> Any:
+            made.append(name)
+            return whole(*args, **keywords)
+
+        return patch.object(requests, name, call)
+
+    with noted("vjp"), noted("run_batch"), noted("batch_pullback"):
+        yield made
+
+
+XS = np.linspace(-2.0, 2.0, 6)
+WS = np.arange(1.0, 7.0).reshape(3, 2)
+
+
+def wave_alone() -> tuple[Any, Any]:
+    """(values, gradients) at XS, by single calls."""
+    return [wave(0.0, 3, x).y for x in XS], [rg.grad(wave, "x")(0.0, 3, x) for x in XS]
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_vmap_in_jax_is_one_batch(jax: Any, calls: list[str], jit: bool) -> None:
+    jax.config.update("jax_enable_x64", True)
+    values, gradients = wave_alone()
+    g = rg.to_jax(wave)
+    one = jax.grad(lambda x: g(0.0, 3, x))
+    made = {
+        "values": jax.vmap(lambda x: g(0.0, 3, x)),
+        "gradients": jax.vmap(one),
+        "gradient of the sum": jax.grad(lambda xs: jax.vmap(lambda x: g(0.0, 3, x))(xs).sum()),
+        "vmap of jit": jax.vmap(jax.jit(one)),
+        "of integers": lambda xs: jax.vmap(jax.grad(lambda x, n: g(0.0, n, x)))(xs, np.full(6, 3)),
+        "jacobian": jax.vmap(jax.jacrev(lambda x: g(0.0, 3, x))),
+    }
+    for name, f in made.items():
+        calls.clear()
+        found = (jax.jit(f) if jit else f)(XS)
+        assert found.tolist() == (values if name == "values" else gradients), name
+        assert calls.count("vjp") == 0, name
+        assert calls.count("run_batch") <= 1, name
+        assert calls.count("batch_pullback") == (name != "values"), name
+
+
+def test_nested_vmap_in_jax(jax: Any, calls: list[str]) -> None:
+    jax.config.update("jax_enable_x64", True)
+    _, gradients = wave_alone()
+    one = jax.grad(lambda x, n: rg.to_jax(wave)(0.0, n, x))
+    found = jax.vmap(jax.vmap(one, in_axes=(0, None)))(XS.reshape(2, 3), np.full(2, 3))
+    assert found.ravel().tolist() == gradients
+    # One axis for the points, another one for the integer.
+    table = jax.jit(jax.vmap(jax.vmap(one, in_axes=(None, 0)), in_axes=(0, None)))(XS, np.arange(3))
+    assert table.tolist() == [[rg.grad(wave, "x")(0.0, n, x) for n in range(3)] for x in XS]
+    assert calls.count("vjp") == 0
+    assert calls.count("batch_pullback") == 2
+    assert jax.vmap(one, in_axes=(0, None))(np.zeros((0,)), 3).shape == (0,)
+    assert jax.vmap(one, in_axes=(0, None))(XS[:1], 3).tolist() == gradients[:1]
+
+
+def test_vmap_in_jax_over_some_arguments(jax: Any) -> None:
+    jax.config.update("jax_enable_x64", True)
+    x = np.array([3.0, 4.0])
+    one = jax.grad(lambda w, x: rg.to_jax(weighed)(0.0, w, x), argnums=(0, 1))
+    wanted = [rg.grad(weighed, ("w", "x"))(0.0, w, x) for w in WS]
+    for found in (jax.vmap(one, in_axes=(0, None))(WS, x), jax.vmap(one, in_axes=(1, None))(WS.T, x)):
+        for k in range(2):
+            assert found[k].tolist() == [w[k].tolist() for w in wanted]
+    # The cotangents of what all elements share are added up.
+    total = jax.grad(lambda x: jax.vmap(lambda w: rg.to_jax(weighed)(0.0, w, x))(WS).sum())(x)
+    assert total.tolist() == sum(w[1] for w in wanted).tolist()
+
+
+def test_vmap_of_structs_and_tuples_in_jax(jax: Any) -> None:
+    jax.config.update("jax_enable_x64", True)
+    p = {"w": WS, "b": np.array([1.0, 2.0, 3.0])}
+    found = jax.vmap(jax.grad(rg.to_jax(f), argnums=1), in_axes=(None, 0, None, None))(0.0, p, X, 3)
+    _, after, *_ = jax.vmap(rg.to_jax(f, None), in_axes=(None, {"w": 0, "b": None}, None, 0))(
+        0.0, {"w": WS, "b": 1.5}, X, np.arange(3)
+    )
+    for i in range(3):
+        wanted = rg.grad(f, "p")(0.0, {"w": WS[i], "b": p["b"][i]}, X, 3)
+        assert (found["w"][i].tolist(), float(found["b"][i])) == (wanted["w"].tolist(), wanted["b"])
+        assert (after["w"][i].tolist(), float(after["b"][i])) == (WS[i].tolist(), 1.5)
+    cs = jax.vmap(jax.grad(rg.to_jax(series), argnums=(2, 3)), in_axes=(None, None, 0, None))(0.0, 0.5, WS, X)
+    for i in range(3):
+        wanted = rg.grad(series, "cs")(0.0, 0.5, WS[i], X)
+        assert [c[i].tolist() for c in cs] == [c.tolist() for c in wanted]
+
+
+@reversible
+def listed(y: fixed, ps, x: Array[fixed, 2]):
+    for i in range(2):
+        y += ps[i].a * x[i]
+
+
+def test_vmap_of_lists_of_structs_in_jax(jax: Any) -> None:
+    jax.config.update("jax_enable_x64", True)
+    args = [{"a": WS[:, 0]}, {"a": 2.0}], X
+    found = jax.vmap(jax.grad(rg.to_jax(listed), argnums=1), in_axes=(None, [{"a": 0}, {"a": None}], None))(0.0, *args)
+    assert [one["a"].tolist() for one in found] == [[2.0] * 3, [0.5] * 3]
+
+
+def test_an_element_of_a_batch_that_traps_in_jax_is_named(jax: Any) -> None:
+    @reversible
+    def quotient(y: fixed, x: fixed):
+        y += 1 / x
+
+    g = rg.to_jax(quotient)
+    with pytest.raises(Exception, match="element 1: division by zero"):
+        jax.block_until_ready(jax.vmap(lambda x: g(0.0, x))(jax.numpy.array([1.0, 0.0, 2.0])))
+
+
+def test_numbers_of_jax_that_numpy_lacks(jax: Any) -> None:
+    low = jax.numpy.bfloat16
+    x = jax.numpy.array([1.5, 2.5], dtype=low)
+    y, back = jax.vjp(lambda x: rg.to_jax(power)(jax.numpy.zeros((), low), x, 2), x)
+    assert (y.dtype, float(y)) == (low, 8.5)
+    (found,) = back(jax.numpy.ones((), low))
+    assert (found.dtype, found.tolist()) == (low, [3.0, 5.0])
+    assert power(0.0, x, 2).y == 8.5
+    for tracing in (jax.jit, jax.grad):
+        with pytest.raises(rg.InputError, match=r"rg.to_jax"):
+            tracing(lambda x: power(0.0, x, 2).y)(jax.numpy.array([1.5, 2.5]))
+
+
+def test_equal_calls_share_the_code_that_jax_compiles(jax: Any) -> None:
+    """Static arguments and functions are told apart, 1 and True among them."""
+
+    @reversible
+    def chosen(y: fixed, x: fixed, k: rg.static):
+        if k is True:
+            y += 2 * x
+        else:
+            y += x
+
+    g = rg.to_jax(chosen)
+    assert [float(g(0.0, 1.5, k)) for k in (1, True, 1)] == [1.5, 3.0, 1.5]
+    h = rg.to_jax(power)
+    for k in (*range(1, 70), 1):
+        assert float(h(0.0, np.array([1.0, 1.0]), k)) == 2.0
+    assert [float(h(0.0, np.array([2.0]), k)) for k in (1, 2, 1, 3)] == [2.0, 4.0, 2.0, 8.0]
+
+
+def test_transforms_of_torch(torch: Any, calls: list[str]) -> None:
+    values, gradients = wave_alone()
+    g, func, xs = rg.to_torch(wave), torch.func, torch.tensor(XS)
+    one = func.grad(lambda x: g(0.0, 3, x))
+    assert one(xs[1]).item() == gradients[1]
+    calls.clear()
+    assert func.vmap(lambda x: g(0.0, 3, x))(xs).tolist() == values
+    assert func.vmap(one)(xs).tolist() == gradients
+    assert func.vmap(func.vmap(one))(xs.reshape(2, 3)).flatten().tolist() == gradients
+    assert func.grad(lambda xs: func.vmap(lambda x: g(0.0, 3, x))(xs).sum())(xs).tolist() == gradients
+    assert func.vmap(func.grad(lambda x, n: g(0.0, n, x)))(xs, torch.full((6,), 3)).tolist() == gradients
+    assert (calls.count("vjp"), calls.count("batch_pullback")) == (0, 4)
+    assert func.jacrev(rg.to_torch(f, "x"), argnums=2)(0.0, P, torch.tensor(X), 3).tolist() == (
+        rg.jacobian(f, "x", "x")(0.0, P, X, 3).tolist()
+    )
+
+
+def test_vmap_in_torch_over_some_arguments(torch: Any) -> None:
+    w, x = torch.tensor(WS), torch.tensor([3.0, 4.0], dtype=torch.float64)
+    one = torch.func.grad(lambda w, x: rg.to_torch(weighed)(0.0, w, x), argnums=(0, 1))
+    wanted = [rg.grad(weighed, ("w", "x"))(0.0, each, x.numpy()) for each in WS]
+    for found in (torch.func.vmap(one, in_dims=(0, None))(w, x), torch.func.vmap(one, in_dims=(1, None))(w.T, x)):
+        for k in range(2):
+            assert found[k].tolist() == [each[k].tolist() for each in wanted]
+    total = torch.func.grad(lambda x: torch.func.vmap(lambda w: rg.to_torch(weighed)(0.0, w, x))(w).sum())(x)
+    assert total.tolist() == sum(each[1] for each in wanted).tolist()
+    p = {"w": w, "b": torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)}
+    found = torch.func.vmap(torch.func.grad(lambda p: rg.to_torch(f)(0.0, p, X, 3)))(p)
+    for i in range(3):
+        one = rg.grad(f, "p")(0.0, {"w": WS[i], "b": i + 1.0}, X, 3)
+        assert (found["w"][i].tolist(), found["b"][i].item()) == (one["w"].tolist(), one["b"])
+
+
+def test_tensors_that_numpy_does_not_hold(torch: Any) -> None:
+    x = torch.tensor([1.5, 2.5], dtype=torch.bfloat16, requires_grad=True)
+    y = rg.to_torch(power)(torch.zeros((), dtype=torch.bfloat16), x, 2)
+    y.backward()
+    assert (y.dtype, y.item()) == (torch.bfloat16, 8.5)
+    assert (x.grad.dtype, x.grad.tolist()) == (torch.bfloat16, [3.0, 5.0])
+    assert power(0.0, x.detach(), 2).y == 8.5
+    assert power(0.0, [x.detach()[0], 2.5], 2).y == 8.5
+    ws = torch.tensor(COMPLEX).conj()
+    assert waves(0j, 0.0, 1j, ws).y == waves(0j, 0.0, 1j, np.conj(COMPLEX)).y
+    with pytest.raises(rg.InputError, match="Sparse"):
+        rg.to_torch(power)(0.0, x.detach().to_sparse(), 2)
+
+
+def test_tensors_in_calls_of_rg(torch: Any) -> None:
+    x = torch.tensor([1.5, 2.5], requires_grad=True)
+    for call in (
+        lambda x: power(0.0, x, 2).y,
+        lambda x: rg.grad(power)(0.0, x, 2),
+        torch.func.grad(lambda x: power(0.0, x, 2).y),
+    ):
+        with pytest.raises(rg.InputError, match=r"requires a gradient(.|\n)*rg.to_torch"):
+            call(x)
+    with pytest.raises(rg.InputError, match=r"rg.to_torch"):
+        torch.func.vmap(lambda x: power(0.0, x, 2).y)(torch.ones((3, 2)))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Torch's own, about parts of it
+def test_other_derivatives_in_torch_are_refused(torch: Any) -> None:
+    x = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+    g = rg.to_torch(wave)
+    (first,) = torch.autograd.grad(g(0.0, 3, x), x, create_graph=True)
+    with pytest.raises(rg.NotDifferentiable, match=r"rg.hessian"):
+        first.backward()
+    with pytest.raises(rg.NotDifferentiable, match=r"rg.jvp"):
+        torch.func.jvp(lambda x: g(0.0, 3, x), (x.detach(),), (x.detach(),))

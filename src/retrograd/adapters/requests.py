@@ -1,20 +1,29 @@
-"""The part of an adapter that is the same for every system: which results are returned, and which arguments are static.
+"""The part of an adapter that is the same for every system: which results are returned, which arguments are static, and one batch
+for all elements of the other system's vmap.
 
-Adapted(f, outputs).run(args)        (the chosen results, the pullback of all)
-Adapted(f, outputs).pulled(…)        cotangents of the chosen results → cotangents of the arguments, None where there are none
+Adapted(f, outputs).results(values, rank)     the chosen results, as arrays
+Adapted(f, outputs).pulled(values, ȳ, rank)   cotangents of the chosen results → cotangents of the arguments, None where there are none
+
+The other system's vmap, applied `rank` times, puts `rank` axes in front of each array. An axis of length 1 is shared by all elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
+from retrograd.batch.arguments import Axis, in_given_form
+from retrograd.batch.batches import run_batch
 from retrograd.compiler.compiled import Precision
 from retrograd.compiler.frontends.python.source import NOTHING
-from retrograd.compiler.language.types import ArrayAnnotation, static
+from retrograd.compiler.language.forms import Structure
+from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, static
 from retrograd.differentiation.arguments import Which, direction_of, is_one
+from retrograd.differentiation.batches import batch_pullback
 from retrograd.differentiation.parts import ArgumentPart, chosen_parts
 from retrograd.differentiation.pullbacks import Pullback, vjp
 from retrograd.differentiation.scales import Scale
@@ -37,8 +46,10 @@ class Adapted:
         scale: Scale,
         engine: str,
         format: Format | str | None,
-        precision: Precision | None = None,
+        precision: Precision | None,
+        trees: Trees,
     ) -> None:
+        self.trees = trees
         self.function, _ = direction_of(f)
         self.f, self.single = f, is_one(outputs)
         #: the parts that are returned, and the arguments that hold them
@@ -47,10 +58,12 @@ class Adapted:
         # Checked now: JAX raises errors of a call as its own.
         self.function.format_for(format)
         engine_named(engine)
-        self.settings: dict[str, Any] = {
-            "scale": scale, "engine": engine, "format": format, "precision": precision,
-        }  # fmt: skip
-        self.static = [p.annotation is static for p in self.function.parameters]
+        self._scale = scale
+        self._settings: dict[str, Any] = {"engine": engine, "format": format, "precision": precision}
+        parameters = self.function.parameters
+        self.static = [p.annotation is static for p in parameters]
+        #: values whose size may differ from element to element are no results of a batch
+        self._by_element = any(isinstance(p.annotation, Structure | StackAnnotation) for p in parameters)
 
     def values(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters. Raises InputError."""
@@ -58,19 +71,66 @@ class Adapted:
         given = zip(values, self.function.parameters, strict=True)
         return [tuple(v) if p.variadic else _array(v, p.annotation) for v, p in given]
 
-    def run(self, values: Sequence[Any]) -> tuple[list[Any], Pullback]:
-        """(the chosen results at plain values, the pullback). Raises CompileError, InputError, ProgramTrap."""
-        given = zip(values, self.function.parameters, strict=True)
-        results, pullback = vjp(self.f, *(FurtherArguments(v) if p.variadic else v for v, p in given), **self.settings)
-        return [_plain(results[i]) for i in self.chosen], pullback
+    def results(self, values: Sequence[Any], rank: int) -> list[NDArray[Any]]:
+        """The leaves of the chosen results, with the axes of all elements in front. Raises CompileError, InputError, ProgramTrap."""
+        elements = self._elements(values, rank)
+        if elements.single:
+            each = [self._called(elements.values)[0]]
+        elif self._by_element:
+            each = [self._called(elements.element(k))[0] for k in range(elements.count)]
+        else:
+            ran = run_batch(self.f, *elements.values, in_axes=self._axes(elements), **self._settings)
+            types = [a.type for a in ran.compiled.arguments]
+            found = [in_given_form(types[i], elements.given(i), ran.values[i]) for i in self.chosen]
+            return [leaf for one in found for leaf in elements.leaves(one)]
+        return [leaf for i in self.chosen for leaf in elements.leaves([one[i] for one in each])]
 
-    def pulled(self, pullback: Pullback, cotangents: Sequence[Any]) -> list[Any]:
-        """The cotangent of each argument; None for an argument without a derivative."""
+    def pulled(self, values: Sequence[Any], cotangents: Sequence[Any], rank: int) -> list[list[NDArray[Any]] | None]:
+        """The leaves of the cotangent of each argument, as `results`; None for an argument without a derivative.
+
+        `cotangents`: of the chosen results, trees of arrays with the same axes in front; None is zero.
+        """
+        known = [self.trees.flatten(c)[0] for c in cotangents if c is not None]
+        elements = self._elements(values, rank, leading([leaf for leaves in known for leaf in leaves], rank))
+        variadic = [self.function.parameters[i].variadic for i in self.chosen]
+        own = _Elements(
+            [FurtherArguments(c) if v and c is not None else c for c, v in zip(cotangents, variadic, strict=True)],
+            [c is None for c in cotangents], self.trees, rank, elements.lead,
+        )  # fmt: skip
+        if elements.single or self._by_element:
+            each = [
+                self._called(elements.element(k))[1](self._placed(own.element(k)))._asdict()
+                for k in range(elements.count)
+            ]
+            pulled = {name: [one[name] for one in each] for name in each[0]}
+        else:
+            elements.need_axis()
+            pulled = batch_pullback(
+                self.f, elements.values, self._axes(elements), self._placed([own.whole(i) for i in range(len(variadic))]),
+                self._scale, **self._settings,
+            )._asdict()  # fmt: skip
+        names = [p.name for p in self.function.parameters]
+        return [elements.leaves(pulled[name]) if name in pulled else None for name in names]
+
+    def _placed(self, cotangents: Sequence[Any]) -> list[Any]:
+        """The cotangents of the chosen results in the order of the parameters, None for all others."""
         given: list[Any] = [None] * len(self.static)
         for i, value in zip(self.chosen, cotangents, strict=True):
             given[i] = value
-        found = pullback(given)._asdict()
-        return [_plain(found.get(p.name)) for p in self.function.parameters]
+        return given
+
+    def _elements(self, values: Sequence[Any], rank: int, lead: tuple[int, ...] = ()) -> _Elements:
+        static = [fixed or is_function(v) for fixed, v in zip(self.static, values, strict=True)]
+        given = zip(values, self.function.parameters, strict=True)
+        return _Elements([FurtherArguments(v) if p.variadic else v for v, p in given], static, self.trees, rank, lead)
+
+    def _axes(self, elements: _Elements) -> dict[str, Axis]:
+        """The axes of the arguments, by name: see `run_batch`."""
+        return {p.name: axis for p, axis in zip(self.function.parameters, elements.axes, strict=True)}
+
+    def _called(self, values: Sequence[Any]) -> tuple[Any, Pullback]:
+        """(the results at plain values, the pullback)."""
+        return vjp(self.f, *values, scale=self._scale, **self._settings)
 
     def returned(self, results: Sequence[Any]) -> Any:
         """The results as `outputs` chose them: one by itself, or a tuple."""
@@ -97,11 +157,6 @@ def _part(value: Any, steps: Sequence[str | tuple[int, ...]]) -> Any:
     return value
 
 
-def _plain(value: Any) -> Any:
-    """The values of `*xs` as a tuple, which other systems take for a tree."""
-    return tuple(value) if isinstance(value, FurtherArguments) else value
-
-
 def _array(value: Any, annotation: Any) -> Any:
     """A list of numbers for an array as an array: other systems take a list for a tree."""
     if not isinstance(value, list | tuple) or hasattr(value, "_fields"):
@@ -116,9 +171,123 @@ def _array(value: Any, annotation: Any) -> Any:
     return array if array.dtype.kind in "iufbc" else value
 
 
+def is_function(value: Any) -> bool:
+    """Whether an argument is a reversible function, which is passed as it is."""
+    return isinstance(value, Reversible | Inverse)
+
+
+def leading(leaves: Iterable[Any], rank: int) -> tuple[int, ...]:
+    """The axes of all elements, in front of these arrays; leaves that are no arrays have none."""
+    return np.broadcast_shapes((1,) * rank, *(leaf.shape[:rank] for leaf in leaves if isinstance(leaf, np.ndarray)))
+
+
+class Trees(NamedTuple):
+    """Another system's trees: flatten(tree) = (leaves, form), unflatten(leaves, form) = tree."""
+
+    flatten: Callable[[Any], tuple[list[Any], Any]]
+    unflatten: Callable[[list[Any], Any], Any]
+
+
+class _Elements:
+    """Values whose arrays have `rank` axes in front, as the arguments of one batch: elements in the order of these axes, the last fastest."""
+
+    def __init__(
+        self, values: Sequence[Any], static: Sequence[bool], trees: Trees, rank: int, lead: tuple[int, ...]
+    ) -> None:
+        self.trees, self.rank, self.static = trees, rank, static
+        given = [v for v, fixed in zip(values, static, strict=True) if not fixed]
+        items = [one for v in given for one in (v if isinstance(v, FurtherArguments) else [v])]
+        leaves = [leaf for one in items for leaf in trees.flatten(one)[0]]
+        self.lead = np.broadcast_shapes(lead, leading(leaves, rank))
+        self.count = math.prod(self.lead)
+        #: whether there is one element, which is run by itself
+        self.single = self.count == 1
+        found = [(v, None) if fixed else self._split(v) for v, fixed in zip(values, static, strict=True)]
+        #: plain values, or where an argument has an axis the values of all elements; a tuple of items has an axis for each
+        self.values: list[Any] = [value for value, _ in found]
+        self.axes: list[Axis] = [axis for _, axis in found]
+
+    def _split(self, value: Any) -> tuple[Any, Axis]:
+        """(the value of an argument, or those of all elements; their axis, or None)."""
+        if isinstance(value, FurtherArguments):
+            parts = [self._split(item) for item in value]
+            axes = [axis for _, axis in parts]
+            return FurtherArguments(part for part, _ in parts), axes if any(a is not None for a in axes) else None
+        leaves, form = self.trees.flatten(value)
+        shared = [not isinstance(x, np.ndarray) or math.prod(x.shape[: self.rank]) == 1 for x in leaves]
+        if all(shared):
+            return self.trees.unflatten([self._alone(x) for x in leaves], form), None
+        if isinstance(value, np.ndarray):
+            return self._rows(value), 0
+        rows = [self._alone(x) if one else self._rows(x) for x, one in zip(leaves, shared, strict=True)]
+        each = np.empty(self.count, dtype=object)
+        for k in range(self.count):
+            own = [x if one else plain_value(x[k]) for x, one in zip(rows, shared, strict=True)]
+            each[k] = self.trees.unflatten(own, form)
+        return each, 0
+
+    def _alone(self, leaf: Any) -> Any:
+        """A leaf that all elements share."""
+        return plain_value(leaf.reshape(leaf.shape[self.rank :])) if isinstance(leaf, np.ndarray) else leaf
+
+    def _rows(self, leaf: NDArray[Any]) -> NDArray[Any]:
+        """An array of all elements, along axis 0; numbers as a batch takes them without a copy of its own."""
+        core = leaf.shape[self.rank :]
+        rows = np.broadcast_to(leaf, (*self.lead, *core)).reshape(self.count, *core)
+        return rows.astype({"f": np.float64, "c": np.complex128}.get(rows.dtype.kind, rows.dtype), copy=False)
+
+    def element(self, k: int) -> list[Any]:
+        """The values of one element."""
+        return [_at(value, axis, k) for value, axis in zip(self.values, self.axes, strict=True)]
+
+    def given(self, i: int) -> Callable[[int], Any]:
+        """The value at a position, by element."""
+        return lambda k: _at(self.values[i], self.axes[i], k)
+
+    def whole(self, i: int) -> Any:
+        """The values of all elements at a position, whether they share one or not."""
+        return self._whole(self.values[i], self.axes[i])
+
+    def _whole(self, value: Any, axis: Axis) -> Any:
+        if isinstance(value, FurtherArguments):
+            axes = axis if isinstance(axis, Sequence) else [axis] * len(value)
+            return FurtherArguments(self._whole(part, own) for part, own in zip(value, axes, strict=True))
+        if value is None or axis is not None:
+            return value
+        if isinstance(value, np.ndarray | int | float | complex):
+            return np.broadcast_to(value, (self.count, *np.shape(value)))
+        each = np.empty(self.count, dtype=object)
+        each[:] = [value] * self.count
+        return each
+
+    def need_axis(self) -> None:
+        """Give an argument an axis if none has one: only the cotangents of the elements differ then."""
+        if all(axis is None for axis in self.axes):
+            i = self.static.index(False)
+            value = self.values[i] = self.whole(i)
+            self.axes[i] = [0] * len(value) if isinstance(value, FurtherArguments) else 0
+
+    def leaves(self, found: Any) -> list[NDArray[Any]]:
+        """The leaves of stacked results: of an array, of a list with a tree for each element, of the parts of `*xs`."""
+        if isinstance(found, FurtherArguments):
+            return [leaf for part in found for leaf in self.leaves(part)]
+        if isinstance(found, np.ndarray) and found.dtype != object:
+            return [found.reshape((*self.lead, *found.shape[1:]))]
+        each = [self.trees.flatten(tuple(one) if isinstance(one, FurtherArguments) else one)[0] for one in found]
+        stacked = [np.stack([np.asarray(leaf) for leaf in column]) for column in zip(*each, strict=True)]
+        return [leaf.reshape((*self.lead, *leaf.shape[1:])) for leaf in stacked]
+
+
+def _at(value: Any, axis: Axis, k: int) -> Any:
+    """The value of one element."""
+    if isinstance(axis, Sequence):
+        return FurtherArguments(_at(part, own, k) for part, own in zip(value, axis, strict=True))
+    return value if axis is None else plain_value(value[k])
+
+
 def plain_value(value: Any) -> Any:
-    """An array without axes as a number; any other value unchanged."""
-    return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    """A number of an array, or an array without axes, as a number of Python's; any other value unchanged."""
+    return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
 
 
 def refuse_missing(adapter: str, module: str) -> NoReturn:

@@ -5,17 +5,21 @@ g = to_torch(f);  g(x).backward();  x.grad = rg.grad(f)(x),  rounded to the dtyp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from retrograd.adapters.requests import Adapted, plain_value, refuse_missing
+from retrograd.adapters.requests import Adapted, Trees, refuse_missing
 from retrograd.compiler.compiled import Precision
 from retrograd.differentiation.arguments import Which
 from retrograd.differentiation.scales import Scale
+from retrograd.functions.derived import NotDifferentiable
 from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.isa.diagnostics import Diagnostic
 from retrograd.isa.words import Format
+from retrograd.values.foreign import tensor_array
 
 #: the place of a tensor that Torch has saved
 _SAVED = object()
@@ -33,9 +37,10 @@ def to_torch(
     """g(*args) = the values that the arguments `outputs` have after f(*args), tensors with f's own derivative.
 
     `outputs`: a position, a name or a part such as `"a.x"` gives one value, a sequence a tuple, None all arguments. `backward()` runs the gradient program.
+    torch.func.grad, vjp and jacrev do so, too; torch.func.vmap runs f, and the gradient program, on all elements as one batch, each with the bits of its own call.
     Tensors, and trees of tensors for structs, are differentiated where they require it; other arguments are passed as they are.
     Results are tensors on the CPU, of the dtype of the argument, float64 for Python's floats. The gradient has no derivative in
-    Torch: second derivatives are those of rg.hessian.
+    Torch, and f no forward mode: second derivatives are those of rg.hessian, tangents those of rg.jvp.
     Raises InputError where Torch is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
     Trap: a tensor that is changed in place before `backward()` makes Torch raise a RuntimeError, as with operations of its own.
     """
@@ -44,58 +49,111 @@ def to_torch(
         from torch.utils import _pytree as pytree
     except ImportError:
         refuse_missing("to_torch", "torch")
-    adapted = Adapted(f, outputs, scale, engine, format, precision)
+    adapted = Adapted(f, outputs, scale, engine, format, precision, Trees(pytree.tree_flatten, pytree.tree_unflatten))
 
-    def host(value: Any) -> Any:
-        return plain_value(value.detach().cpu().numpy()) if isinstance(value, torch.Tensor) else value
+    def host(leaf: Any) -> Any:
+        return tensor_array(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
-    def tensor(value: Any, like: Any) -> Any:
+    def tensor(value: NDArray[Any], like: Any) -> Any:
         """A real result as a tensor of the dtype and device of `like`, an argument."""
         dtype, device = (like.dtype, like.device) if isinstance(like, torch.Tensor) else (None, None)
-        return torch.tensor(np.array(value), dtype=dtype, device=device)
+        return torch.tensor(value, dtype=dtype, device=device)
+
+    def along(dims: Sequence[int | None], leaves: Sequence[Any]) -> list[Any]:
+        """The leaves with one more axis in front: that of Torch's vmap, of length 1 where a tensor has none."""
+        return [
+            leaf[None] if isinstance(leaf, np.ndarray) else leaf if not isinstance(leaf, torch.Tensor)
+            else leaf.unsqueeze(0) if dim is None else leaf.movedim(dim, 0)
+            for leaf, dim in zip(leaves, dims, strict=True)
+        ]  # fmt: skip
+
+    def chosen_leaves(leaves: Sequence[Any], spec: Any) -> tuple[list[Any], Any]:
+        """The leaves of the chosen arguments, and their form."""
+        of = pytree.tree_unflatten([*leaves], spec)
+        found: tuple[list[Any], Any] = pytree.tree_flatten([of[i] for i in adapted.chosen])
+        return found
 
     class Run(torch.autograd.Function):  # type: ignore[misc]
-        """The leaves of the arguments → the leaves of the chosen results."""
+        """The leaves of the arguments, with `rank` axes of Torch's vmap in front → the leaves of the chosen results."""
 
         @staticmethod
-        def forward(ctx: Any, spec: Any, *leaves: Any) -> Any:
+        def forward(spec: Any, rank: int, *leaves: Any) -> Any:
             values = pytree.tree_unflatten([host(leaf) for leaf in leaves], spec)
-            results, ctx.pullback = adapted.run(values)
-            of = pytree.tree_unflatten([*leaves], spec)
-            given, ctx.results = pytree.tree_flatten([of[i] for i in adapted.chosen])
-            found = pytree.tree_leaves(results)
-            out = tuple(tensor(value, like) for value, like in zip(found, given, strict=True))
-            ctx.mark_non_differentiable(*[t for t in out if not _is_inexact(t)])
+            given, _ = chosen_leaves(leaves, spec)
+            return tuple(tensor(v, like) for v, like in zip(adapted.results(values, rank), given, strict=True))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.spec, ctx.rank, *leaves = inputs
+            ctx.mark_non_differentiable(*[t for t in output if not _is_inexact(t)])
             # Torch refuses the way back where a saved tensor has been changed in place since.
             ctx.save_for_backward(*[leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
             ctx.others = [_SAVED if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-            ctx.spec, ctx.real = spec, [_is_inexact(t) for t in out]
-            return out
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            whole = pytree.tree_unflatten([host(c) for c in cotangents], ctx.results)
-            real = pytree.tree_unflatten(ctx.real, ctx.results)
-            kept = [c if any(pytree.tree_leaves(r)) else None for c, r in zip(whole, real, strict=True)]
-            pulled = adapted.pulled(ctx.pullback, kept)
             saved = iter(ctx.saved_tensors)
-            of = pytree.tree_unflatten([next(saved) if leaf is _SAVED else leaf for leaf in ctx.others], ctx.spec)
+            leaves = [next(saved) if leaf is _SAVED else leaf for leaf in ctx.others]
+            pulled = iter(Pull.apply(ctx.spec, ctx.rank, len(leaves), *leaves, *cotangents))
+            # An axis of length 1 is shared by all elements, whose cotangents are added up.
+            found = [next(pulled).sum_to_size(leaf.shape) if _is_differentiated(leaf) else None for leaf in leaves]
+            return None, None, *found
+
+        @staticmethod
+        def jvp(ctx: Any, *_: Any) -> Any:
+            message = f"`{f.__name__}` has no forward mode in Torch"
+            hint = "rg.jvp(f, args, tangents) is the forward mode, rg.hessian(f) has second derivatives; torch.func.grad and jacrev go backward."
+            raise NotDifferentiable(Diagnostic("RG0603", message, hint=hint))
+
+        @staticmethod
+        def vmap(info: Any, dims: Any, spec: Any, rank: int, *leaves: Any) -> Any:
+            found = Run.apply(spec, rank + 1, *along(dims[2:], leaves))
+            return found, (0,) * len(found)
+
+    class Pull(torch.autograd.Function):  # type: ignore[misc]
+        """(the leaves of the arguments, the cotangents of the chosen results) → cotangents of the leaves that have a derivative."""
+
+        @staticmethod
+        def forward(spec: Any, rank: int, count: int, *both: Any) -> Any:
+            leaves, cotangents = both[:count], both[count:]
+            _, form = chosen_leaves(leaves, spec)
+            whole = pytree.tree_unflatten([host(c) for c in cotangents], form)
+            real = pytree.tree_unflatten([_is_inexact(c) for c in cotangents], form)
+            kept = [c if any(pytree.tree_leaves(r)) else None for c, r in zip(whole, real, strict=True)]
+            pulled = adapted.pulled(pytree.tree_unflatten([host(x) for x in leaves], spec), kept, rank)
             found: list[Any] = []
-            for value, argument in zip(pulled, of, strict=True):
+            for parts, argument in zip(pulled, pytree.tree_unflatten([*leaves], spec), strict=True):
                 likes = pytree.tree_leaves(argument)
-                parts = [None] * len(likes) if value is None else pytree.tree_leaves(value)
-                for part, like in zip(parts, likes, strict=True):
-                    differentiated = isinstance(like, torch.Tensor) and _is_inexact(like)
-                    found.append(tensor(part, like) if differentiated and part is not None else None)
-            return None, *found
+                for k, like in enumerate(likes):
+                    if _is_differentiated(like):
+                        found.append(torch.zeros_like(like) if parts is None else tensor(parts[k], like))
+            return tuple(found)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, *_: Any) -> Any:
+            hint = "rg.hessian(f) has the second derivatives."
+            message = f"the gradient of `{f.__name__}` has no derivative in Torch"
+            raise NotDifferentiable(Diagnostic("RG0603", message, hint=hint))
+
+        @staticmethod
+        def vmap(info: Any, dims: Any, spec: Any, rank: int, count: int, *both: Any) -> Any:
+            found = Pull.apply(spec, rank + 1, count, *along(dims[3:], both))
+            return found, (0,) * len(found)
 
     def g(*args: Any, **keywords: Any) -> Any:
         leaves, spec = pytree.tree_flatten(adapted.values(args, keywords))
-        out = Run.apply(spec, *leaves)
-        of = pytree.tree_unflatten(leaves, spec)
-        _, results = pytree.tree_flatten([of[i] for i in adapted.chosen])
+        # Copies: an array of NumPy may be changed before the way back.
+        leaves = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
+        out = Run.apply(spec, 0, *leaves)
+        _, results = chosen_leaves(leaves, spec)
         return adapted.returned(pytree.tree_unflatten([*out], results))
+
+    def _is_differentiated(leaf: Any) -> bool:
+        return isinstance(leaf, torch.Tensor) and _is_inexact(leaf)
 
     g.__name__ = f"to_torch({f.__name__})"
     g.__doc__ = f"{f.__name__} as a function of Torch."
