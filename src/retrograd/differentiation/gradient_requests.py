@@ -13,6 +13,8 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.language.types import FIXED, LOGNUM
 from retrograd.compiler.lower import Argument
@@ -125,6 +127,13 @@ class GradientRequest:
             return gradients
         kind: RealKind = "lognum" if plan.is_logarithmic else "fixed"
         return real_of(machine.memory[plan.program.value], kind, compiled.format), gradients
+
+    def filled(self, number: float, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A gradient at these arguments that holds this number everywhere."""
+        values = self.run.values(args, keywords)
+        compiled = self.run.compiled(values)
+        found = {a.name: shaped(a.type, np.full(a.type.size, number)) for a in self.plan(compiled).wanted}
+        return by_choice(self.argnums, restored_by_name(compiled.arguments, values, found))
 
 
 @dataclass(frozen=True)

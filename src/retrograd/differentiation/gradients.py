@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from typing import Any, Literal
 
 from retrograd.batch.arguments import Axes
 from retrograd.batch.batches import Mapped, Shared
@@ -18,8 +19,11 @@ from retrograd.differentiation.scales import Scale
 from retrograd.distribution.tasks import Distribution
 from retrograd.functions.derived import Derived, Made
 from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
 
+#: the codes of a number that does not exist or has no word: in a run, and among the arguments
+_NO_NUMBER = frozenset(("RG0402", "RG0403", "RG0404", "RG0411", "RG0601"))
 #: words in which a gradient within a gradient keeps cotangents
 _KEEP = 1 << 16
 
@@ -58,24 +62,44 @@ def value_and_grad(
     engine: str = "auto",
     format: Format | str | None = None,
     precision: Precision | None = None,
+    traps: Literal["raise", "inf"] = "raise",
 ) -> Callable[..., Any]:
-    """g(*args) = (L, ∂L/∂args): see `grad`."""
+    """g(*args) = (L, ∂L/∂args): see `grad`.
+
+    `traps="inf"`: (∞, NaN), the NaNs in the gradient's form, at arguments where L or its gradient has no number: a number that does not fit the format,
+    a division by zero, an argument outside the domain of a function. An optimiser's line search then shortens its step. Every other error is raised.
+    Trap: a batch of it runs element by element, and has no `shared="sum"`.
+    """
+    if traps not in ("raise", "inf"):
+        raise InputError(Diagnostic("RG0603", f"traps = {traps!r:.40}", hint='"raise" or "inf"'))
     requested = GradientRequest(f, argnums, loss, scale, engine, format, True, precision)
-    return LossFunction("value_and_grad", requested, (value_and_grad, *requested.given))
+    call, args, settings = value_and_grad, *requested.given
+    return LossFunction("value_and_grad", requested, (call, args, {**settings, "traps": traps}), traps == "inf")
 
 
 class LossFunction(Derived):
     """A Python function of the loss of a reversible function: its gradient, with or without its value."""
 
-    def __init__(self, name: str, requested: GradientRequest, made: Made) -> None:
-        super().__init__(name, requested.f, self.differentiated, made)
+    def __init__(self, name: str, requested: GradientRequest, made: Made, infinite: bool = False) -> None:
+        super().__init__(name, requested.f, self.differentiated_or_infinite if infinite else self.differentiated, made)
         self.requested = requested
+        #: whether it is infinite where the loss or its gradient has no number
+        self.infinite = infinite
         #: initial values of arguments that the caller does not give
         self.zeros: dict[str, float] = {}
 
     def differentiated(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The gradient at these arguments: see `GradientRequest.called`."""
         return self.requested.called(args, {**keywords, **self.zeros} if self.zeros else keywords)
+
+    def differentiated_or_infinite(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """The same, or (∞, NaN): see `value_and_grad`."""
+        try:
+            return self.differentiated(args, keywords)
+        except RetrogradError as error:
+            if error.code not in _NO_NUMBER:
+                raise
+            return math.inf, self.requested.filled(math.nan, args, keywords)
 
     def mapped(
         self,
@@ -88,7 +112,7 @@ class LossFunction(Derived):
         precision: Precision | None = None,
     ) -> Derived | None:
         """The gradients of a batch as one batch: see `rg.vmap`."""
-        if self.zeros:
+        if self.zeros or self.infinite:
             return None
         each = self.with_settings(engine, format, precision)
         assert isinstance(each, LossFunction)
