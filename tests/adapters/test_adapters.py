@@ -384,7 +384,7 @@ def test_vmap_in_jax_over_some_arguments(jax: Any) -> None:
     for found in (jax.vmap(one, in_axes=(0, None))(WS, x), jax.vmap(one, in_axes=(1, None))(WS.T, x)):
         for k in range(2):
             assert found[k].tolist() == [w[k].tolist() for w in wanted]
-    # The cotangents of what all elements share are added up.
+    # The cotangents of an argument that all elements share are added up.
     total = jax.grad(lambda x: jax.vmap(lambda w: rg.to_jax(weighed)(0.0, w, x))(WS).sum())(x)
     assert total.tolist() == sum(w[1] for w in wanted).tolist()
 
@@ -443,7 +443,7 @@ def test_numbers_of_jax_that_numpy_lacks(jax: Any) -> None:
 
 
 def test_equal_calls_share_the_code_that_jax_compiles(jax: Any) -> None:
-    """Static arguments and functions are told apart, 1 and True among them."""
+    """Static arguments are compared by identity, so that 1 is not True."""
 
     @reversible
     def chosen(y: fixed, x: fixed, k: rg.static):

@@ -100,3 +100,20 @@ def test_an_element_without_a_gradient_is_named() -> None:
         batch_pullback(steep, [0.0, np.zeros(3)], (None, 0), [np.array([1.0, 1.0, 1e12]), None])
     with pytest.raises(rg.InputError, match=r"element 0: .*NaN is not a number"):
         batch_pullback(steep, [0.0, np.zeros(2)], (None, 0), [np.array([np.nan, 1.0]), None])
+
+
+@pytest.mark.parametrize("f", [steep, logs])
+def test_cotangents_that_lose_their_bits_are_reported(f: Any) -> None:
+    if f is steep:
+        args, axes, small, one = [0.0, np.ones(2)], (None, 0), [np.array([1.0, 2.0**-47 * 1.3]), None], [2.0**-47 * 1.3]
+    else:
+        args, axes = [1.0, 1.0, 0j, np.ones(2, complex)], (None, None, None, 0)
+        small, one = [None, None, np.array([1j, 2.0**-47 * 1.3j]), None], [None, None, 2.0**-47 * 1.3j]
+    for call in (
+        lambda: batch_pullback(f, args, axes, small, precision="error"),
+        lambda: rg.vjp(f, *(a if isinstance(a, float | complex) else a[1] for a in args), precision="error")[1](
+            [*one, None]
+        ),
+    ):
+        with pytest.raises(rg.InputError, match="RG0607"):
+            call()

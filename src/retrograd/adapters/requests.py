@@ -211,8 +211,9 @@ class _Elements:
         """(the value of an argument, or those of all elements; their axis, or None)."""
         if isinstance(value, FurtherArguments):
             parts = [self._split(item) for item in value]
-            axes = [axis for _, axis in parts]
-            return FurtherArguments(part for part, _ in parts), axes if any(a is not None for a in axes) else None
+            axes: list[Any] = [axis for _, axis in parts]
+            whole = FurtherArguments(part for part, _ in parts)
+            return (whole, axes) if any(axis is not None for axis in axes) else (whole, None)
         leaves, form = self.trees.flatten(value)
         shared = [not isinstance(x, np.ndarray) or math.prod(x.shape[: self.rank]) == 1 for x in leaves]
         if all(shared):

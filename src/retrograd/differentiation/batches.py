@@ -19,7 +19,7 @@ from retrograd.batch.batches import Shared, argument_ranges
 from retrograd.batch.runs import ElementTrap, Numbers, run_rows
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.language.forms import FormType
-from retrograd.compiler.language.types import LOGNUM, StructType, Type
+from retrograd.compiler.language.types import FIXED, LOGNUM, ArrayType, StructType, Type, is_complex
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
     Reals,
@@ -240,11 +240,12 @@ def batch_pullback(
     for k in scales:
         fits = np.ones(len(left), dtype=np.bool_)
         for flat in seeds:
-            scaled = np.rint(flat[left] * 2.0 ** (k + w.frac))
+            with np.errstate(over="ignore"):
+                scaled = np.rint(flat[left] * 2.0 ** (k + w.frac))
             fits &= ((scaled >= -w.sign) & (scaled < w.sign)).all(axis=1)
         rows, outside = left[fits], left[~fits]
         if len(rows):
-            begin = loaded.at(rows)
+            begin = loaded.at(rows.tolist())
             for i, ((a, _), flat) in enumerate(zip(pairs, seeds, strict=True)):
                 words = fixed.to_words((flat[rows] * 2.0**k).ravel(), w).reshape(len(rows), a.type.size)
                 begin = begin.with_rows(f"cotangent {i}", a.address + program.cotangents, words)
@@ -252,11 +253,8 @@ def batch_pullback(
             stopped = sorted({*ran.failed, *ran.traps})
             ends = np.delete(np.arange(len(rows)), stopped)
             pulled[rows[ends]], at[rows[ends]] = ran.after[ends], k
-            report_losses(
-                compiled,
-                [(replace(a, type=many(a.type, len(ends))), flat[rows[ends]].ravel()) for a, flat in pairs],
-                k, "cotangent",
-            )  # fmt: skip
+            given = [(_rows_of_numbers(a, len(ends)), flat[rows[ends]].ravel()) for a, flat in pairs]
+            report_losses(compiled, given, k, "cotangent")
             outside = np.concatenate([outside, rows[stopped]])
         left = np.sort(outside)
         if not len(left):
@@ -286,6 +284,11 @@ def _flat_rows(t: Type, name: str, value: Any, count: int) -> Reals:
     return np.stack([flattened(t, one, name) for one in value])
 
 
+def _rows_of_numbers(a: Argument, count: int) -> Argument:
+    """The argument as it holds the values of all elements; a complex number has two numbers for each."""
+    return replace(a, type=ArrayType(FIXED, (count, 2)) if is_complex(a.type) else many(a.type, count))
+
+
 def _after(request: Request, compiled: Compiled, loaded: Loaded) -> Sequence[NDArray[np.uint64]]:
     """The words of each argument after the runs, one row for each element."""
     ranges, _ = argument_ranges(compiled)
@@ -305,10 +308,10 @@ def _raise_of_element(
 ) -> NoReturn:
     """Raise the error of an element's own pullback, naming the element."""
     given = {a.name: shaped(a.type, flat[i]) for a, flat in pairs}
-    options = {"engine": request.engine, "format": request.format}
     precision = None if request.options is None else request.options.precision
     try:
-        vjp(f, *batch.element(i), scale=scale, precision=precision, **options)[1](given)
+        engine, format = request.engine, request.format
+        vjp(f, *batch.element(i), scale=scale, engine=engine, format=format, precision=precision)[1](given)
     except ProgramTrap as trap:
         raise ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i) from None
     except InputError as error:

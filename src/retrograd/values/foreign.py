@@ -22,7 +22,7 @@ def is_foreign(kind: type) -> bool:
 
 
 def way_out(value: Any) -> str | None:
-    """What to pass in place of an array of another library; None for other values."""
+    """A hint: the argument to pass in place of an array of another library; None for other values."""
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if torch is not None and isinstance(value, torch.Tensor):
         if value.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(value):
@@ -56,7 +56,7 @@ def host_array(value: Any) -> NDArray[Any]:
 
 
 def tensor_array(tensor: Any) -> NDArray[Any]:
-    """The numbers of a tensor of Torch, without its gradient. Raises InputError RG0603 for one that has none on the host, sparse ones among them."""
+    """The numbers of a tensor of Torch, without its gradient. Raises InputError RG0603 for tensors without numbers on the host, such as sparse ones."""
     torch = sys.modules["torch"]
     try:
         t = tensor.detach().cpu().resolve_conj().resolve_neg()
