@@ -25,9 +25,9 @@ from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, 
 from retrograd.differentiation.arguments import Which, direction_of, is_one
 from retrograd.differentiation.batches import batch_pullback
 from retrograd.differentiation.parts import ArgumentPart, chosen_parts
-from retrograd.differentiation.pullbacks import Pullback, vjp
+from retrograd.differentiation.pullbacks import pullback_alone
 from retrograd.differentiation.scales import Scale
-from retrograd.functions.reversible import Inverse, Reversible
+from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.tiering import engine_named
@@ -59,6 +59,7 @@ class Adapted:
         self.function.format_for(format)
         engine_named(engine)
         self._scale = scale
+        self._run = request_of(f, engine=engine, format=format, precision=precision)
         self._settings: dict[str, Any] = {"engine": engine, "format": format, "precision": precision}
         parameters = self.function.parameters
         self.static = [p.annotation is static for p in parameters]
@@ -75,9 +76,9 @@ class Adapted:
         """The leaves of the chosen results, with the axes of all elements in front. Raises CompileError, InputError, ProgramTrap."""
         elements = self._elements(values, rank)
         if elements.single:
-            each = [self._called(elements.values)[0]]
+            each = [self._run.called(tuple(elements.values), {})]
         elif self._by_element:
-            each = [self._called(elements.element(k))[0] for k in range(elements.count)]
+            each = [self._run.called(tuple(elements.element(k)), {}) for k in range(elements.count)]
         else:
             ran = run_batch(self.f, *elements.values, in_axes=self._axes(elements), **self._settings)
             types = [a.type for a in ran.compiled.arguments]
@@ -99,7 +100,9 @@ class Adapted:
         )  # fmt: skip
         if elements.single or self._by_element:
             each = [
-                self._called(elements.element(k))[1](self._placed(own.element(k)))._asdict()
+                pullback_alone(self.f, elements.element(k), self._scale, **self._settings)(
+                    self._placed(own.element(k))
+                )._asdict()
                 for k in range(elements.count)
             ]
             pulled = {name: [one[name] for one in each] for name in each[0]}
@@ -127,10 +130,6 @@ class Adapted:
     def _axes(self, elements: _Elements) -> dict[str, Axis]:
         """The axes of the arguments, by name: see `run_batch`."""
         return {p.name: axis for p, axis in zip(self.function.parameters, elements.axes, strict=True)}
-
-    def _called(self, values: Sequence[Any]) -> tuple[Any, Pullback]:
-        """(the results at plain values, the pullback)."""
-        return vjp(self.f, *values, scale=self._scale, **self._settings)
 
     def returned(self, results: Sequence[Any]) -> Any:
         """The results as `outputs` chose them: one by itself, or a tuple."""

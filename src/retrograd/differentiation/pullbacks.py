@@ -14,6 +14,7 @@ from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
     Reals,
+    all_fixed,
     differentiable,
     direction_of,
     flattened,
@@ -63,6 +64,26 @@ def vjp(
     execute(compiled, machine, None)
     results = request.function.results(*read(compiled, machine, values))
     return results, Pullback(f, request, compiled, values, machine.memory[:], scale)
+
+
+def pullback_alone(
+    f: Reversible | Inverse,
+    args: Sequence[Any],
+    scale: Scale = "auto",
+    engine: str = "auto",
+    format: Format | str | None = None,
+    precision: Precision | None = None,
+) -> Pullback:
+    """The pullback of `vjp` at arguments at which f has run already. f runs again only where cotangents depend on its results, and for its `rg.external` blocks."""
+    request = differentiable(f, engine, format, precision)
+    values = request.values(tuple(args), {})
+    compiled = request.compiled(values)
+    final = [0] * compiled.argument_words
+    if compiled.externals or any(isinstance(a.type, FormType) or not all_fixed(a.type) for a in compiled.arguments):
+        machine = request.machine(compiled, values)
+        execute(compiled, machine, None)
+        final = machine.memory[:]
+    return Pullback(f, request, compiled, values, final, scale)
 
 
 class Pullback:
