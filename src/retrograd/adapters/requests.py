@@ -196,8 +196,8 @@ class _Elements:
         self.trees, self.rank, self.static = trees, rank, static
         given = [v for v, fixed in zip(values, static, strict=True) if not fixed]
         items = [one for v in given for one in (v if isinstance(v, FurtherArguments) else [v])]
-        leaves = [leaf for one in items for leaf in trees.flatten(one)[0]]
-        self.lead = np.broadcast_shapes(lead, leading(leaves, rank))
+        leaves = [leaf for one in items for leaf in trees.flatten(one)[0]] if rank else []
+        self.lead = np.broadcast_shapes(lead, leading(leaves, rank)) if rank else ()
         self.count = math.prod(self.lead)
         #: whether there is one element, which is run by itself
         self.single = self.count == 1
@@ -213,6 +213,8 @@ class _Elements:
             axes: list[Any] = [axis for _, axis in parts]
             whole = FurtherArguments(part for part, _ in parts)
             return (whole, axes) if any(axis is not None for axis in axes) else (whole, None)
+        if not self.rank and isinstance(value, np.ndarray | int | float | complex):
+            return plain_value(value), None
         leaves, form = self.trees.flatten(value)
         shared = [not isinstance(x, np.ndarray) or math.prod(x.shape[: self.rank]) == 1 for x in leaves]
         if all(shared):
