@@ -357,7 +357,7 @@ def test_vmap_in_jax_is_one_batch(jax: Any, calls: list[str], jit: bool) -> None
         found = (jax.jit(f) if jit else f)(XS)
         assert found.tolist() == (values if name == "values" else gradients), name
         assert calls.count("pullback_alone") == 0, name
-        # JAX leaves out values that nobody reads.
+        # JAX leaves out values without a use.
         assert calls.count("run_batch") <= 1, name
         assert calls, name
         assert calls.count("batch_pullback") == (name != "values"), name
