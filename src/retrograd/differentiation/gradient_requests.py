@@ -135,13 +135,6 @@ class GradientRequest:
         found = {a.name: shaped(a.type, np.full(a.type.size, number)) for a in self.plan(compiled).wanted}
         return by_choice(self.argnums, restored_by_name(compiled.arguments, values, found))
 
-    def filled(self, number: float, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """A gradient at these arguments that holds this number everywhere."""
-        values = self.run.values(args, keywords)
-        compiled = self.run.compiled(values)
-        found = {a.name: shaped(a.type, np.full(a.type.size, number)) for a in self.plan(compiled).wanted}
-        return by_choice(self.argnums, restored_by_name(compiled.arguments, values, found))
-
 
 @dataclass(frozen=True)
 class GradientPlan:
