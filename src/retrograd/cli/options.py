@@ -96,7 +96,7 @@ _RUN: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 #: options of a run that a function does not have: its arguments and its own code stand for them
 _OF_PROGRAMS = (
-    "--set", "--mem", "--out", "--break", "--memory", "--memory-limit", "--strict", "--trace", "--include",
+    "--set", "--mem", "--out", "--break", "--memory", "--memory-limit", "--strict", "--include",
     "--until", "--resume", "--turn", "--save",
 )  # fmt: skip
 OF_BATCHES = ("--shared", "-o", "--workers", "--scheduler", "--store", "--chunk", "--quiet")

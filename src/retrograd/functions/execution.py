@@ -197,16 +197,18 @@ def execute(
     machine: Machine,
     max_steps: int | None = None,
     observe: Callable[[Machine, int], None] | None = None,
+    *,
+    externals: bool = True,
 ) -> None:
     """Run until the machine halts. Raises ProgramTrap.
 
-    `observe` is called after every step, as by `Machine.run`; `rg.external` blocks are then not executed.
+    `observe` is called after every step, as by `Machine.run`. `externals`: whether `rg.external` blocks are executed.
     """
     try:
-        if compiled.externals and observe is None:
+        if compiled.externals and externals:
             from retrograd.functions.externals import run_with_externals
 
-            outcome = run_with_externals(compiled, machine, limit_of(max_steps))
+            outcome = run_with_externals(compiled, machine, limit_of(max_steps), observe)
         else:
             outcome = machine.run(max_steps, observe=observe)
     except Trap as trap:

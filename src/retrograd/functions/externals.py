@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from traceback import walk_tb
 from typing import Any
 
@@ -25,8 +25,16 @@ from retrograd.simulator.machine import REGISTERS, Machine, Outcome, Stop
 from retrograd.values.marshal import from_words
 
 
-def run_with_externals(compiled: Compiled, machine: Machine, max_steps: int | None) -> Outcome:
-    """Run to the end, and execute a block each time the machine reaches its mark, in either direction."""
+def run_with_externals(
+    compiled: Compiled,
+    machine: Machine,
+    max_steps: int | None,
+    observe: Callable[[Machine, int], None] | None = None,
+) -> Outcome:
+    """Run to the end, and execute a block each time the machine reaches its mark, in either direction.
+
+    `observe` is called after every step, as by `Machine.run`.
+    """
     marks = compiled.externals
     taken = 0
     while True:
@@ -41,7 +49,7 @@ def run_with_externals(compiled: Compiled, machine: Machine, max_steps: int | No
             except Exception as error:
                 raise RetrogradError(_failed(compiled, block.file, error)) from error
         left = None if max_steps is None else max_steps - taken
-        outcome = machine.run(left, breakpoints=marks)
+        outcome = machine.run(left, breakpoints=marks, observe=observe)
         taken += outcome.steps
         if outcome.stop is not Stop.BREAKPOINT:
             return Outcome(outcome.stop, taken)

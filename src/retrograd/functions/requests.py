@@ -9,13 +9,13 @@ arguments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 from retrograd.compiler.compiled import Compiled, Options, Precision
 from retrograd.functions.compilation import Compilable
-from retrograd.functions.execution import Finished, finished, load, machine_of, read
+from retrograd.functions.execution import Finished, execute, finished, load, machine_of, read
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 from retrograd.values.binding import bind
@@ -74,9 +74,20 @@ class Request(RunSettings):
         compiled, ran, values = self._finished(args, keywords)
         return self.function.results(*read(compiled, ran, values))
 
-    def run(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Result:
-        """Run the function on these arguments. Raises CompileError, InputError, ProgramTrap."""
-        compiled, ran, given = self._finished(args, keywords)
+    def run(
+        self,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        observer: Callable[[Machine], Callable[[Machine, int], None]] | None = None,
+    ) -> Result:
+        """Run the function on these arguments; `observer(machine)` makes the `observe` of the run. Raises CompileError, InputError, ProgramTrap."""
+        if observer is None:
+            compiled, ran, given = self._finished(args, keywords)
+        else:
+            given = self.values(args, keywords)
+            compiled = self.compiled(given)
+            ran = self.machine(compiled, given)
+            execute(compiled, ran, self.max_steps, observer(ran))
         values = self.function.results(*read(compiled, ran, given))
         return Result(values, ran.retired, ran.erased_bits, ran, compiled)
 

@@ -79,7 +79,7 @@ def of_runs(request: Request, given: WordRows, *, traps: bool) -> Observed:
         machine.load(0, row)
         recorder = _Recorder(machine)
         try:
-            execute(compiled, machine, request.max_steps, recorder)
+            execute(compiled, machine, request.max_steps, recorder, externals=False)
         except ProgramTrap as trap:
             if not traps or trap.trap is None:
                 raise

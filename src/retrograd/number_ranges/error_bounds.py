@@ -175,7 +175,7 @@ def error_bound(
         execute(compiled, machine, max_steps)
         WayBack(compiled, way_back.loss, 1 << (w.frac + scale)).begin(machine)
         found = _Roundings(compiled.program, w, scale)
-        execute(compiled, machine, max_steps, found.observer())
+        execute(compiled, machine, max_steps, found.observer(), externals=False)
         return found, machine
 
     *others, last = range(w.width - w.frac - 2, -w.frac // 2, -8)

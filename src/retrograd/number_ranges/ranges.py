@@ -240,10 +240,10 @@ def _measured(
         compiled = request.compiled(values) if way_back is None else way_back.compiled
         machine = request.machine(compiled, values, losses)
         _, meter = meters.setdefault(id(compiled), (compiled, Meter(compiled.program)))
-        execute(compiled, machine, most, meter.observer(machine))
+        execute(compiled, machine, most, meter.observer(machine), externals=False)
         if way_back is not None:
             way_back.begin(machine)
-            execute(compiled, machine, most, meter.observer(machine))
+            execute(compiled, machine, most, meter.observer(machine), externals=False)
     for compiled, _ in meters.values():
         losses.report(compiled)
         losses.clear()

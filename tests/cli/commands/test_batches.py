@@ -695,7 +695,7 @@ def test_options_that_do_not_go_together(cli: Cli, options: tuple[str, ...], cod
     ("option", "value"),
     [
         ("--set", "r1=1"), ("--mem", "in.txt"), ("--out", "out.txt"), ("--break", "0"), ("--memory", "9"),
-        ("--memory-limit", "9"), ("--strict", None), ("--trace", None), ("-I", "."),
+        ("--memory-limit", "9"), ("--strict", None), ("-I", "."),
     ],
 )  # fmt: skip
 def test_options_of_programs_are_not_for_functions(cli: Cli, option: str, value: str | None) -> None:

@@ -121,6 +121,42 @@ def test_stacks_and_structs(cli: Cli) -> None:
     assert "RG0603" in cli(*run, "[]", '{"a": [1], "b": 7}', "5")[2]
 
 
+EXTERNAL = """\
+from retrograd import external, fixed, reversible
+
+@reversible
+def told(y: fixed, x: fixed):
+    y += x * x
+    with external():
+        print("y is", y)
+    y += x
+"""
+
+
+def test_every_step_of_a_function(cli: Cli) -> None:
+    """The steps are as many as the run has; its values, blocks and traps are those of a run without --trace."""
+    Path("told.py").write_text(EXTERNAL)
+    for arguments, code in (
+        (("norm.py:norm", "0.0", "[3.0, 4.0]"), OK),
+        (("norm.py:~norm", "5.0", "[3.0, 4.0]"), OK),
+        (("told.py:told", "0.0", "3.0"), OK),
+        (("norm.py:divide", "0", "7", "0"), TRAPPED),
+        (("norm.py:norm", "0", "[1.0]", "--max-steps", "5"), LIMIT),
+    ):
+        plain, traced = cli("run", *arguments), cli("run", *arguments, "--trace")
+        assert (traced[0], traced[1]) == (code, plain[1])
+        steps, rest = [], traced[2]
+        while re.match(r" *\d+ [→←] ", rest):
+            line, _, rest = rest.partition("\n")
+            steps.append(line)
+        assert rest == plain[2]
+        assert [int(line.split()[0]) for line in steps] == [*range(1, len(steps) + 1)]
+        if code == OK:
+            assert f"{len(steps)} steps" in traced[1]
+    assert "y is 9.0" in cli("run", "told.py:told", "0.0", "3.0", "--trace")[1]
+    assert "M[0]: 0 → " in cli("run", "norm.py:norm", "0.0", "[3.0, 4.0]", "--trace")[2]
+
+
 def test_traps_and_limits_have_exit_codes(cli: Cli) -> None:
     code, _, err = cli("run", "norm.py:divide", "0", "7", "0")
     assert code == TRAPPED

@@ -66,7 +66,7 @@ def arguments(p: Parser) -> None:
     p.add_argument("--save", metavar="STATE", help="of a program: save the state after the run, for --resume")
     p.add_argument("--cycles", action="store_true", help="count the cycles of the co-processor by instruction")
     p.core_option()
-    p.add_argument("--trace", action="store_true", help="of a program: print every step and its changes, on stderr")
+    p.add_argument("--trace", action="store_true", help="print every step and its changes, on stderr")
     p.json_option("retrograd.run/1", "call/1, batch/1 or vlad/1")
     p.size_options(arrays=True)
 
@@ -101,7 +101,7 @@ def _run_vlad(options: argparse.Namespace) -> int:
     from retrograd.functions.execution import ProgramTrap
 
     refuse_options_of_programs(options)
-    option = given_option(options, ("--batch", *OF_BATCHES, "--cycles"))
+    option = given_option(options, ("--batch", *OF_BATCHES, "--cycles", "--trace"))
     if option is not None:
         raise fail("RG0512", f"{option} is not for files of VLAD")
     if options.args or options.backward or options.inverse:
@@ -140,7 +140,7 @@ def _run_vlad(options: argparse.Namespace) -> int:
 
 def _run_function(options: argparse.Namespace) -> int:
     from retrograd.functions.execution import ProgramTrap
-    from retrograd.functions.reversible import run
+    from retrograd.functions.reversible import request_of
     from retrograd.values.binding import bind
 
     function, backward = function_and_direction(options)
@@ -148,14 +148,14 @@ def _run_function(options: argparse.Namespace) -> int:
     limit = step_limit(options)
     try:
         given = bind(function, args, keywords)
-        result = run(
+        request = request_of(
             function,
-            *given,
             engine=options.engine,
             backward=backward,
             max_steps=limit,
             overflow=not options.no_overflow,
         )
+        result = request.run(tuple(given), {}, Tracer if options.trace else None)
     except ProgramTrap as trap:
         return print_trap(trap, as_json=options.json)
     values = result.values._asdict()
