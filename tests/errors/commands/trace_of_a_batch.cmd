@@ -1,0 +1,1 @@
+retrograd run functions.py:add --batch batch.npz --trace

@@ -1,1 +1,0 @@
-retrograd run functions.py:add 1.0 2.0 --trace
