@@ -1,6 +1,6 @@
 """Functions whose reversible and irreversible netlists are compared: docs/reversible-gates-compared.md.
 
-python -m retrograd.cli.main gates examples/compared.py:product --width 32 --tech aqfp
+python -m retrograd.cli.main gates examples/compared.py:product --format 32,16 --tech aqfp
 """
 
 from __future__ import annotations

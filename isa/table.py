@@ -378,6 +378,22 @@ class Table:
     def __getitem__(self, name: str) -> Opcode:
         return self.by_name[name]
 
+    def named(self, name: str) -> list[Opcode]:
+        """The opcodes of an entry, or the one of an opcode's name or its shorthand. Raises KeyError.
+
+        >>> [[o.name for o in TABLE.named(name)] for name in ("mul", "mul.add", "add")]
+        [['mul.add', 'mul.sub', 'mul.xor'], ['mul.add'], ['mov.add']]
+        """
+        for entry in self.entries:
+            if entry.name == name:
+                return [self[o.name] for o in opcodes_of(entry)]
+        return [self.shorthands[name] if name in self.shorthands else self[name]]
+
+    @property
+    def names(self) -> list[str]:
+        """All that `named` takes."""
+        return [*self.by_name, *self.shorthands, *(e.name for e in self.entries)]
+
     def inverse(self, opcode: Opcode) -> Opcode:
         """The opcode of the inverse instruction."""
         return self.by_name[opcode.inverse_name]

@@ -73,16 +73,16 @@ Compare the energy and the time of a function in reversible gates, in irreversib
 All three give the same words, and both netlists use the same algorithms: ripple-carry adders, products by shifts and additions, quotients and roots that restore. Each line of the tables follows from a command like these:
 
 ```console
-$ retrograd gates examples/compared.py:product --width 32 --irreversible | head -5
+$ retrograd gates examples/compared.py:product --format 32,16 --irreversible | head -5
 AND                   938
 MAJ3                  855
 MUX                    43
 XOR                  1882
 levels                450
-$ retrograd gates examples/compared.py:product --width 32 --irreversible --tech aqfp | head -2
+$ retrograd gates examples/compared.py:product --format 32,16 --irreversible --tech aqfp | head -2
 examples/compared.py:product: 450 levels, 22.6 ns
 aqfp 2.0, 4.2 K, 5 GHz: Adiabatic quantum-flux parametron, 4.2 K
-$ retrograd gates examples/compared.py:product --width 32 --strategy garbage --tech aqfp --frequency 10kHz | tail -2
+$ retrograd gates examples/compared.py:product --format 32,16 --strategy garbage --tech aqfp --frequency 10kHz | tail -2
 netlist, in all …
 with cooling …
 $ retrograd energy examples/compared.py:product 0.0 1.5 2.5 --format Q16.16 --tech aqfp | head -3

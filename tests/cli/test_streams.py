@@ -24,7 +24,7 @@ COMMANDS = {
     "--help": 0, "run --help": 0, "--version": 0, "": 0, "no-command": 2, "run f.py:f 1.0": 0, "run f.py:none": 2, "grad f.py:g 0.0 1.0": 0,
     "compile f.py:f": 0, "compile f.py:f -o f.rgx": 0, "energy f.py:f 1.0": 0, "energy --models": 0, "sweep f.py:f --args 1.0": 0,
     "bench no-such": 2, "hdl stat --format 8": 2,
-    "completion bash": 0, "man": 0, "gates mov.add --width 4": 0, "gates nothing": 2, "invert p.ja": 0, "ranges f.py:f 1.0": 0,
+    "completion bash": 0, "man": 0, "gates mov.add --format 4,2": 0, "gates nothing": 2, "invert p.ja": 0, "ranges f.py:f 1.0": 0,
     "test s.vlad": 0, "trace square.rga -o t.vcd": 0, "explore square.rga -o x.html": 0, "graph f.py:f 1.0 -o g.svg": 0,
     "debug none.rga": 2, "dap --port none": 2, "lsp --port": 2, "entropy f.py:f x=1.0,2.0": 0,
 }  # fmt: skip

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,6 +24,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 
 if TYPE_CHECKING:
     from retrograd.differentiation.scales import Scale
+    from retrograd.isa.entries import Opcode
 
 #: exit code -> meaning, see `exit_codes.py`
 EXIT_CODES = {
@@ -324,6 +325,23 @@ def integer(text: str, option: str, least: int | None = None, noun: str = "") ->
     if least is not None and value < least:
         raise fail("RG0507", f"{option}: {value} is {'negative' if least == 0 else f'less than {least}'}")
     return value
+
+
+def no_instruction(name: str, more: Iterable[str] = ()) -> InputError:
+    """The error for a name that no instruction has, nor one of `more`."""
+    from retrograd.isa.table import TABLE
+
+    return fail("RG0506", f"no instruction is named `{name[:40]}`", nearest(name, [*TABLE.names, *more]))
+
+
+def opcodes_named(name: str) -> list[Opcode]:
+    """The opcode of that name or shorthand; of an entry's name, as `mul`, all of its opcodes. Raises InputError RG0506."""
+    from retrograd.isa.table import TABLE
+
+    try:
+        return [TABLE[name]] if name in TABLE.by_name else TABLE.named(name)
+    except KeyError:
+        raise no_instruction(name) from None
 
 
 def scale_given(text: str) -> Scale:

@@ -10,6 +10,7 @@ import pytest
 from retrograd.isa.table import TABLE
 
 from retrograd.catalogue import catalogue
+from retrograd.cli.options import opcodes_named
 
 Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
 
@@ -58,6 +59,28 @@ def test_no_such_instruction(cli: Cli, name: str, near: str) -> None:
     assert (code, out) == (BAD_INPUT, "")
     assert err.startswith(f"error[RG0506]: no instruction is named `{name}`")
     assert f"did you mean `{near}" in err or not near
+
+
+@pytest.mark.parametrize("name", ["mov.add", *TABLE.shorthands])
+def test_one_name_for_an_instruction_in_every_command(cli: Cli, name: str) -> None:
+    """A shorthand has the page, the netlist and the proofs of its opcode."""
+    opcode = TABLE.shorthands.get(name, TABLE["mov.add"])
+    assert cli("isa", name)[1].split("\n", 1)[1] == cli("isa", opcode.name)[1].split("\n", 1)[1]
+    assert cli("gates", name, "--format", "4,2", "--strategy", "garbage") == cli(
+        "gates", opcode.name, "--format", "4,2", "--strategy", "garbage"
+    )
+    assert [o.name for o in opcodes_named(name)] == [opcode.name]
+
+
+@pytest.mark.parametrize("name", ["mul", "mull", "swapp", ""])
+def test_a_netlist_is_of_one_instruction(cli: Cli, name: str) -> None:
+    code, out, err = cli("gates", name)
+    assert (code, out) == (BAD_INPUT, "")
+    assert err.startswith("error[RG0506]")
+    if name == "mul":
+        assert "name one of them: mul.add, mul.sub, mul.xor" in err
+    else:
+        assert err == cli("isa", name)[2]
 
 
 @pytest.mark.parametrize("name", ["goto.gt", "from.le", "push", "pop", "proc", "endproc"])

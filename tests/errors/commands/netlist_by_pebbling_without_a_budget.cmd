@@ -1,1 +1,1 @@
-retrograd gates fmul.add --width 8 --strategy pebble
+retrograd gates fmul.add --format 8,4 --strategy pebble

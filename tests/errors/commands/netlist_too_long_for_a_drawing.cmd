@@ -1,1 +1,1 @@
-retrograd gates fmul.add --width 8 --draw picture.svg
+retrograd gates fmul.add --format 8,4 --draw picture.svg

@@ -1,1 +1,1 @@
-retrograd gates fmul.add --width 8 --budget 20
+retrograd gates fmul.add --format 8,4 --budget 20

@@ -10,11 +10,11 @@ from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.exit_codes import OK, WRONG
 from retrograd.cli.files import read_bytes
 from retrograd.cli.functions import is_function, load_function
-from retrograd.cli.options import Parser, fail, figures_of, integer
+from retrograd.cli.options import Parser, fail, figures_of, integer, opcodes_named
 from retrograd.cli.report import print_json
-from retrograd.isa.diagnostics import nearest, printable
+from retrograd.isa.diagnostics import printable
 from retrograd.isa.files import check_output, write_file
-from retrograd.isa.words import Format, FormatError
+from retrograd.isa.words import format_of
 from retrograd.presentation.tables import columns
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from retrograd.hdl.reversible.formats.netlists import Netlist
 
 #: options of netlists that are made here, and those of instructions only
-_MADE = ("strategy", "budget", "width", "frac", "trap", "cotangents")
+_MADE = ("strategy", "budget", "format", "trap", "cotangents")
+#: the format of netlists that are made here, where --format does not name another
+_FORMAT = "16,8"
 _OF_OPCODES = ("trap", "cotangents")
 
 
@@ -37,8 +39,9 @@ def arguments(p: Parser) -> None:
         "files", nargs="*", metavar="FILE",
         help="of check: two netlists, .real or .qasm; of a function: examples of its arguments, where annotations leave shapes open",
     )  # fmt: skip
-    p.add_argument("--width", metavar="N", help="bits of a word, 4, 8, 16, 32 or 64 (default: 16)")
-    p.add_argument("--frac", metavar="N", help="bits after the point (default: half of the width)")
+    p.add_argument(
+        "--format", metavar="W,F", help=f"word width and fraction, such as 32,16 or Q16.16 (default: {_FORMAT})"
+    )
     p.add_argument(
         "--strategy", choices=("bennett", "eager", "garbage", "pebble"),
         help="when intermediate values are undone: bennett (the default), eager, garbage (never), pebble (as --budget needs)",
@@ -191,15 +194,6 @@ def _strategy(options: argparse.Namespace) -> dict[str, Any]:
     return {"strategy": strategy, "budget": budget}
 
 
-def _format(options: argparse.Namespace) -> Format:
-    width = 16 if options.width is None else integer(options.width, "--width", 1)
-    frac = width // 2 if options.frac is None else integer(options.frac, "--frac", 0)
-    try:
-        return Format(width, frac)
-    except FormatError as error:
-        raise fail("RG0507", f"--width {width}, --frac {frac}: {error.reason}") from None
-
-
 def _of_function(options: argparse.Namespace) -> Circuit:
     from retrograd.netlists.function_netlists import netlist
 
@@ -208,20 +202,21 @@ def _of_function(options: argparse.Namespace) -> Circuit:
             raise fail("RG0512", f"--{option} is for instructions, and `{options.what[:60]}` is a function")
     args, keywords = parse_arguments(options.files)
     f = load_function(options.what)
-    return netlist(f, *args, format=_format(options), **_strategy(options), **keywords).circuit
+    return netlist(f, *args, format=options.format or _FORMAT, **_strategy(options), **keywords).circuit
 
 
 def _of_opcode(options: argparse.Namespace) -> Circuit:
     from retrograd.hdl.reversible.lowering import lower
     from retrograd.isa.derivatives.adjoint import NoDerivative
-    from retrograd.isa.table import TABLE
 
-    if options.what not in TABLE.by_name:
-        raise fail("RG0506", f"no instruction is named `{options.what[:40]}`", nearest(options.what, TABLE.by_name))
+    named = opcodes_named(options.what)
+    if len(named) > 1:
+        several = ", ".join(o.name for o in named)
+        raise fail("RG0506", f"`{options.what}` is several instructions", f"name one of them: {several}")
     try:
         return lower(
-            TABLE[options.what],
-            _format(options),
+            named[0],
+            format_of(options.format or _FORMAT),
             **_strategy(options),
             trap=options.trap,
             cotangents=options.cotangents,

@@ -13,22 +13,22 @@ OK, BAD_INPUT = 0, 2
 
 
 def test_an_instruction(cli: Cli) -> None:
-    code, out, err = cli("gates", "fmul.add", "--width", "8", "--strategy", "garbage", "--tech", "landauer")
+    code, out, err = cli("gates", "fmul.add", "--format", "8,4", "--strategy", "garbage", "--tech", "landauer")
     assert (code, err) == (OK, "")
     assert "erased bits: garbage" in out
-    told = json.loads(cli("gates", "fmul.add", "--width", "8", "--tech", "aqfp", "--frequency", "1kHz", "--json")[1])
+    told = json.loads(cli("gates", "fmul.add", "--format", "8,4", "--tech", "aqfp", "--frequency", "1kHz", "--json")[1])
     assert (told["schema"], told["reversible"], told["price"]["frequency"]) == ("retrograd.netlist-energy/1", True, 1e3)
     assert told["seconds"] == told["levels"] / 4 / 1e3
 
 
 def test_an_irreversible_netlist(cli: Cli) -> None:
-    code, out, _ = cli("gates", "mov.add", "--width", "8", "--irreversible")
+    code, out, _ = cli("gates", "mov.add", "--format", "8,4", "--irreversible")
     assert code == OK
     assert [line.split() for line in out.splitlines()[:3]] == [["AND", "1"], ["MAJ3", "6"], ["XOR", "15"]]
-    told = json.loads(cli("gates", "mov.add", "--width", "8", "--irreversible", "--json")[1])
+    told = json.loads(cli("gates", "mov.add", "--format", "8,4", "--irreversible", "--json")[1])
     assert told["counts"] == {"AND": 1, "MAJ3": 6, "XOR": 15}
     assert told["in_levels"]["levels"] == 24
-    priced = json.loads(cli("gates", "mov.add", "--width", "8", "--irreversible", "--tech", "landauer", "--json")[1])
+    priced = json.loads(cli("gates", "mov.add", "--format", "8,4", "--irreversible", "--tech", "landauer", "--json")[1])
     assert priced["reversible"] is False
     assert priced["lost_bits"] > 7
 
@@ -53,14 +53,14 @@ def test_a_file_with_constants(cli: Cli, folder: Path) -> None:
     ],
 )  # fmt: skip
 def test_wrong_options(cli: Cli, options: list[str], error: str) -> None:
-    code, out, err = cli("gates", "mov.add", "--width", "4", *options)
+    code, out, err = cli("gates", "mov.add", "--format", "4,2", *options)
     assert (code, out) == (BAD_INPUT, "")
     assert err.startswith(f"error[{error}]")
 
 
 def test_open_figures_are_named(cli: Cli) -> None:
-    code, out, _ = cli("gates", "mov.add", "--width", "4", "--tech", "landauer_finite")
+    code, out, _ = cli("gates", "mov.add", "--format", "4,2", "--tech", "landauer_finite")
     assert code == OK
     assert out.splitlines()[-1] == "erased bits: garbage: give finite_time"
-    given = cli("gates", "mov.add", "--width", "4", "--tech", "landauer_finite", "--figure", "finite_time=1zJ s")
+    given = cli("gates", "mov.add", "--format", "4,2", "--tech", "landauer_finite", "--figure", "finite_time=1zJ s")
     assert "give" not in given[1]

@@ -6,16 +6,14 @@ import argparse
 
 from retrograd.assembler.subroutines import SUGAR, sugar_page
 from retrograd.cli.exit_codes import OK
-from retrograd.cli.options import Parser, fail
+from retrograd.cli.options import Parser, no_instruction
 from retrograd.cli.report import print_json
-from retrograd.isa.diagnostics import nearest
 from retrograd.isa.manual import pages as manual
-from retrograd.isa.table import TABLE
 
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd isa`."""
-    p.add_argument("name", nargs="?", help="an instruction, such as mul, mul.add or goto.lt")
+    p.add_argument("name", metavar="OPCODE", nargs="?", help="an instruction, such as mul, mul.add or goto.lt")
     p.json_option("retrograd.isa/1")
     p.add_argument("--markdown", action="store_true", help="the manual as Markdown")
 
@@ -36,6 +34,5 @@ def execute(options: argparse.Namespace) -> int:
             if page is not None:
                 print(page)
                 return OK
-            names = [*TABLE.by_name, *TABLE.shorthands, *(e.name for e in TABLE.entries), *SUGAR]
-            raise fail("RG0506", f"no instruction is named `{options.name}`", nearest(options.name, names)) from None
+            raise no_instruction(options.name, SUGAR) from None
     return OK

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from retrograd.cli.commands.hdl.hardware import format_option
 from retrograd.cli.distribution import distribution_of
 from retrograd.cli.exit_codes import OK, WRONG
-from retrograd.cli.options import Parser, fail, integer
+from retrograd.cli.options import Parser, fail, integer, opcodes_named
 from retrograd.cli.report import print_json
-from retrograd.isa.diagnostics import nearest
+from retrograd.isa.diagnostics import InputError, nearest
 from retrograd.isa.manual.description import group_title
 from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import core_units
@@ -58,12 +58,16 @@ def execute(options: argparse.Namespace) -> int:
         core_units(core)
     every_part = parts_of(core)
     known = [*(o.name for o in TABLE), *every_part]
+    chosen: list[str] = []
     for name in options.opcodes:
-        if name not in known:
-            parts_known = (
+        try:
+            chosen += [name] if name in every_part else [o.name for o in opcodes_named(name)]
+        except InputError:
+            hint = nearest(name, [*TABLE.names, *every_part]) or (
                 f"`retrograd isa` lists the instructions; the parts of the core {core} are {', '.join(every_part)}"
             )
-            raise fail("RG0506", f"no instruction or part is named `{name[:40]}`", nearest(name, known) or parts_known)
+            raise fail("RG0506", f"no instruction or part is named `{name[:40]}`", hint) from None
+    options.opcodes = list(dict.fromkeys(chosen))
     if options.classes and options.opcodes:
         raise fail("RG0512", "--classes chooses the opcodes", "leave out the opcodes, or --classes")
     seconds = integer(options.seconds, "--seconds", 1, "number of seconds")
