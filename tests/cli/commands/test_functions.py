@@ -157,6 +157,30 @@ def test_every_step_of_a_function(cli: Cli) -> None:
     assert "M[0]: 0 → " in cli("run", "norm.py:norm", "0.0", "[3.0, 4.0]", "--trace")[2]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run",
+        "energy",
+        "compile",
+        "ranges",
+        "graph -o pile.svg",
+        "debug -x script",
+        "trace -o pile.vcd",
+        "devices --program",
+    ],
+)
+def test_every_command_takes_structs_and_stacks(cli: Cli, command: str) -> None:
+    Path("script").write_text("quit\n")
+    code, _, err = cli(*command.split(), "norm.py:pile", "[3]", '{"a": 1, "b": 7}', "5")
+    assert (code, err) == (OK, "")
+
+
+def test_a_struct_as_a_netlist(cli: Cli) -> None:
+    code, _, err = cli("gates", "norm.py:Pair.swap", '{"a": 1, "b": 7}', "--format", "4,0")
+    assert (code, err) == (OK, "")
+
+
 def test_traps_and_limits_have_exit_codes(cli: Cli) -> None:
     code, _, err = cli("run", "norm.py:divide", "0", "7", "0")
     assert code == TRAPPED

@@ -114,7 +114,7 @@ def execute(options: argparse.Namespace) -> int:
         changes["erase"] = True if options.erase == "" else frozenset(options.erase.split(","))
     if options.memory_budget is not None:
         changes["memory"] = integer(options.memory_budget, "--memory-budget", 0)
-    args, keywords = parse_arguments(options.args)
+    args, keywords = parse_arguments(options.args, function)
     if options.strategy is not None:
         changes |= _by_energy(function.with_options(**changes), inverse, args, keywords, options)
     elif options.tech is not None:

@@ -85,7 +85,7 @@ def _program(options: argparse.Namespace) -> Program:
                 raise fail("RG0512", f"{shown} is for functions, and `{options.program}` is a program")
         return load_program(options.program, options.include)
     function, inverse = function_and_inverse(options.program, options)
-    arguments, keywords = parse_arguments(options.args)
+    arguments, keywords = parse_arguments(options.args, function)
     program = function.compiled(*arguments, **keywords).program
     return ~program if inverse else program
 

@@ -195,14 +195,16 @@ def _strategy(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_function(options: argparse.Namespace) -> Circuit:
+    from retrograd.functions.reversible import oriented
     from retrograd.netlists.function_netlists import netlist
 
     for option in _OF_OPCODES:
         if getattr(options, option):
             raise fail("RG0512", f"--{option} is for instructions, and `{options.what[:60]}` is a function")
-    args, keywords = parse_arguments(options.files)
     f = load_function(options.what)
-    return netlist(f, *args, format=options.format or _FORMAT, **_strategy(options), **keywords).circuit
+    w = format_of(options.format or _FORMAT)
+    args, keywords = parse_arguments(options.files, oriented(f)[0].with_options(format=w))
+    return netlist(f, *args, format=w, **_strategy(options), **keywords).circuit
 
 
 def _of_opcode(options: argparse.Namespace) -> Circuit:

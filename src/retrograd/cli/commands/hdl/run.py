@@ -285,12 +285,13 @@ _KINDS = ("AND", "XOR", "NOT", "DFF", "memory port", "memory bits")
 
 
 def _run_function(options: argparse.Namespace) -> int:
+    from retrograd.functions.reversible import oriented
     from retrograd.hardware import run_on_hardware
     from retrograd.hdl.bus.links import UnfinishedRun
 
     refuse_options_of_programs(options, "--no-overflow")
     function = load_function(options.program, options)
-    args, keywords = parse_arguments(options.args)
+    args, keywords = parse_arguments(options.args, oriented(function)[0])
     try:
         found = run_on_hardware(
             ~function if options.backward else function,

@@ -169,7 +169,7 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
         raise fail("RG0512", f"--no-overflow is for assembly and images, and `{options.program}` is a function")
     f: Any = ~function if backward else function
     if options.batch is None:
-        args, keywords = parse_arguments(options.args)
+        args, keywords = parse_arguments(options.args, function)
         values = bind(function, args, keywords)
     else:
         from retrograd.batch.batches import vmap
@@ -225,7 +225,7 @@ def _advise(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> int:
     function, backward = function_and_direction(options)
     if backward:
         raise fail("RG0512", "--advise is for functions that run forward: what erases has no inverse")
-    args, keywords = parse_arguments(options.args)
+    args, keywords = parse_arguments(options.args, function)
     values = bind(function, args, keywords)
     try:
         found = advise(function, *values, tech=tech, max_steps=step_limit(options), **how)
