@@ -60,7 +60,7 @@ COMMANDS = [
         "run", "energy --lines", "ranges", "debug -x session", "graph -o k.svg", "compile --asm", "compile --report", "explore -o k.html",
         "energy --tech tech.toml",
     )),
-    "sweep k.py:g --args '0.0 1.0' --tech tech.toml", f"run k.py:zz{EVIL}", f"run k.py:g {EVIL} 1.0", "gates k.py:g --format 8,4",
+    "sweep k.py:g --args 0.0 1.0 --tech tech.toml", f"run k.py:zz{EVIL}", f"run k.py:g {EVIL} 1.0", "gates k.py:g --format 8,4",
     *(f"{command} {file}" for file in ("j.ja", "w.ja") for command in ("run", "invert", "compile --asm", "energy", "debug -x session")),
     "run p.pisa", "run b.pisa", "verify b.pisa", f"explain RG{EVIL}", f"isa add{EVIL}", f"run{EVIL}", f"run c.rga --engine a{EVIL}",
 ]  # fmt: skip

@@ -136,7 +136,7 @@ def f(_x: fixed, y: fixed):
 #: commands whose --json is about a function
 JSON = (
     "run p.py:f 2.0 0.0", "run p.py:f --batch b.npz", "run p.py:f --batch b.npz --workers 1", "grad p.py:f 2.0 0.0 --loss y",
-    "energy p.py:f 2.0 0.0", "entropy p.py:f _x=1.0,2.0 y=0.0", "sweep p.py:f --args '2.0 0.0'",
+    "energy p.py:f 2.0 0.0", "entropy p.py:f _x=1.0,2.0 y=0.0", "sweep p.py:f --args 2.0 0.0",
     "ranges p.py:f 2.0 0.0", "compile p.py:f --report", "hdl run p.py:f 2.0 0.0", "run p.py:none", "run s.vlad",
 )  # fmt: skip
 

@@ -214,7 +214,7 @@ def test_on_the_command_line(
         (("grad", "s.py:f", "0.0", "1e-11", "--loss", "y"), "`x` = 1e-11"),
         (("energy", "s.py:f", "0.0", "1e-11"), "`x` = 1e-11"),
         (("ranges", "s.py:f", "0.0", "1e-11"), "`x` = 1e-11"),
-        (("sweep", "s.py:f", "--args", "0.0 1e-11"), "`x` = 1e-11"),
+        (("sweep", "s.py:f", "--args", "0.0", "1e-11"), "`x` = 1e-11"),
         (("entropy", "s.py:f", "y=0.0", "x=1e-11,0.5"), "`x` = 1e-11"),
     ):
         with warnings.catch_warnings(record=True) as found:

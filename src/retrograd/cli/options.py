@@ -118,6 +118,7 @@ class Parser(argparse.ArgumentParser):
         self.color = (
             False  # Python 3.14 colours help on a terminal; `--color` decides here, and pages are made of this text
         )
+        self._negative_number_matcher = re.compile(r"-\.?[0-9]")  # of argparse, which takes no -1e-5
         self._module, self._destination = module, destination
         self._takes_arguments = False
 

@@ -40,6 +40,8 @@ from retrograd.values.precision import Losses
 from retrograd.version import __version__
 
 Function = Reversible | Inverse
+#: the arguments of a run: by position, by name, or a function of the program that gives those by position and those by name
+Given = Sequence[Any] | Mapping[str, Any] | Callable[[Reversible], tuple[Sequence[Any], dict[str, Any]]]
 #: a number of the arguments, or of the program, has no word in the format
 NO_WORD = ("RG0601", "RG0714")
 Traps = Literal["raise", "return"]
@@ -119,7 +121,7 @@ class _Job(NamedTuple):
 
 def energy_sweep(
     f: Function | Sequence[Function] | Mapping[str, Function],
-    arguments: Iterable[Sequence[Any] | Mapping[str, Any]],
+    arguments: Iterable[Given],
     *,
     formats: Sequence[Format | str | None] = (None,),
     techs: Sequence[str | Path | Technology] = ("landauer",),
@@ -137,7 +139,7 @@ def energy_sweep(
     """The rows of all runs at all points, in this order: programs, formats, arguments; models, temperatures, clocks.
 
     `f`: a function, several functions of different names, or a mapping name -> function. `arguments`: those of each run, by
-    position or, as a mapping, by name. `formats`: "Q16.16" or a Format; None in formats, temperatures and clocks is the
+    position or, as a mapping, by name; or a function of the program that gives both. `formats`: "Q16.16" or a Format; None in formats, temperatures and clocks is the
     function's or the model's own. `figures`: the figures that models leave open, each for the models that have it. `executor`: runs the
     programs, see `run_batch`; by default they run in sequence. `store`: a file of SQLite that keeps rows between sweeps. `progress`: True shows a bar,
     None only on a terminal after some time. `max_steps`: the limit of each run.
@@ -248,7 +250,7 @@ def _points(
 
 def _runs(
     programs: Mapping[str, Function],
-    arguments: Iterable[Sequence[Any] | Mapping[str, Any]],
+    arguments: Iterable[Given],
     formats: Sequence[Format | str | None],
     points: Sequence[_Point],
     precision: Precision | None,
@@ -256,7 +258,7 @@ def _runs(
     """The runs, compiled, with their initial words. Raises the errors of all runs before any of them starts."""
     if isinstance(formats, str | Format) or not isinstance(formats, Iterable):
         _refuse(f"formats = {formats!r:.40}", "a list of them")
-    given = [_of_one_run(i, one) for i, one in enumerate(arguments)]
+    runs = list(arguments)
     widths = [None if one is None else format_of(one) for one in formats]
     by_format: dict[Format, tuple[_Place, ...]] = {}
     hashes: dict[Any, str] = {}
@@ -270,6 +272,7 @@ def _runs(
 
     for name, f in programs.items():
         function, backward = (~f, True) if isinstance(f, Inverse) else (f, False)
+        given = [_of_one_run(i, one, function) for i, one in enumerate(runs)]
         for wanted in widths:
             w = function.format_for(wanted)
             if w not in by_format:
@@ -305,10 +308,13 @@ def _numbered(error: RetrogradError, number: int, count: int) -> RetrogradError:
     return InputError(replace(d, message=f"arguments {number}: {d.message}"))
 
 
-def _of_one_run(number: int, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _of_one_run(number: int, given: Any, function: Reversible) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """(arguments by position, by name)"""
     if isinstance(given, Mapping):
         return (), dict(given)
+    if callable(given):
+        args, keywords = given(function)
+        return tuple(args), keywords
     try:
         return tuple(given), {}
     except TypeError:

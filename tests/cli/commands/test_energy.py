@@ -279,11 +279,30 @@ def test_wrong_batches(cli: Cli, functions: str, folder: Path, arguments: tuple[
 
 def test_a_sweep(cli: Cli, functions: str) -> None:
     code, out, err = cli(
-        "sweep", f"{functions}:forget", f"{functions}:~norm", "--args", "0.0 3.0", "--tech", "landauer,cmos45", "--json"
+        "sweep",
+        f"{functions}:forget",
+        f"{functions}:~norm",
+        "--args",
+        "0.0",
+        "3.0",
+        "--tech",
+        "landauer,cmos45",
+        "--json",
     )
     assert code == 2  # `norm` takes three
     assert "RG0603" in err + out
-    arguments = ("--args", "0.0 3.0", "--args", "y=1.0 x=4.0", "--format", "Q32.32,Q16.16", "--tech", "landauer,cmos45")
+    arguments = (
+        "--args",
+        "0.0",
+        "3.0",
+        "--args",
+        "y=1.0",
+        "x=4.0",
+        "--format",
+        "Q32.32,Q16.16",
+        "--tech",
+        "landauer,cmos45",
+    )
     code, out, err = cli("sweep", f"{functions}:forget", f"{functions}:root", *arguments, "--json")
     assert (code, err) == (OK, "")
     told = json.loads(out)
@@ -305,8 +324,51 @@ def test_a_sweep(cli: Cli, functions: str) -> None:
     assert "183.7 zJ" in lines[1]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("0.0", "3.0"), ("0.0", "x=3.0"), ("y=0.0", "x=3.0"), ("0.0", "-1e-5"), ("-1.5e-3", "-2"), ("0.0", "word(12345)"),
+    ],
+)  # fmt: skip
+def test_a_sweep_takes_arguments_as_energy_does(cli: Cli, functions: str, arguments: tuple[str, ...]) -> None:
+    (row,) = json.loads(cli("sweep", f"{functions}:forget", "--args", *arguments, "--json")[1])["rows"]
+    report = json.loads(cli("energy", f"{functions}:forget", *arguments, "--json")[1])
+    assert row["counts"]["retired"] == report["counts"]["retired"]
+    assert row["price"]["program"] == report["price"]["program"]
+
+
+STRUCTS = """\
+from retrograd import fixed, reversible, struct
+
+@struct
+class One:
+    a: fixed
+
+@struct
+class Two:
+    a: fixed
+
+@reversible
+def by_one(y: fixed, p: One):
+    y += p.a * p.a
+
+@reversible
+def by_two(y: fixed, p: Two):
+    y += p.a
+"""
+
+
+def test_structs_in_a_sweep(cli: Cli, folder: Path) -> None:
+    """Each function gets the struct that it declares."""
+    (folder / "structs.py").write_text(STRUCTS)
+    code, out, err = cli("sweep", "structs.py:by_one", "structs.py:by_two", "--args", "0.0", '{"a": 1.5}', "--json")
+    assert (code, err) == (OK, "")
+    assert [r["program"] for r in json.loads(out)["rows"]] == ["by_one", "by_two"]
+    assert json.loads(out)["arguments"] == ["0.0 '{\"a\": 1.5}'"]
+
+
 def test_a_sweep_goes_on(cli: Cli, functions: str, folder: Path) -> None:
-    arguments = ("sweep", f"{functions}:forget", "--args", "0.0 3.0", "--store", "sweep.db", "--json")
+    arguments = ("sweep", f"{functions}:forget", "--args", "0.0", "3.0", "--store", "sweep.db", "--json")
     first = cli(*arguments)
     at = (folder / "sweep.db").stat().st_mtime_ns
     assert cli(*arguments) == first
@@ -317,13 +379,13 @@ def test_a_sweep_goes_on(cli: Cli, functions: str, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_sweep_in_processes(cli: Cli, functions: str) -> None:
-    arguments = ("sweep", f"{functions}:forget", "--args", "0.0 3.0", "--args", "0.0 4.0", "--json")
+    arguments = ("sweep", f"{functions}:forget", "--args", "0.0", "3.0", "--args", "0.0", "4.0", "--json")
     assert cli(*arguments, "--workers", "2") == cli(*arguments)
 
 
 def test_a_sweep_tells_why_there_is_no_price(cli: Cli, functions: str) -> None:
     code, out, err = cli(
-        "sweep", f"{functions}:root", "--args", "0.0 4.0", "--args=0.0 -1.0", "--tech", "landauer,aqfp",
+        "sweep", f"{functions}:root", "--args", "0.0", "4.0", "--args", "0.0", "-1.0", "--tech", "landauer,aqfp",
         "--temperature", "4.2K,300K",
     )  # fmt: skip
     assert code == TRAPPED
@@ -331,7 +393,7 @@ def test_a_sweep_tells_why_there_is_no_price(cli: Cli, functions: str) -> None:
     assert sum("RG0403" in line for line in out.splitlines()) == 3
     assert "root, Q32.32, arguments 1: RG0403" in err
     assert "RG1108" in err
-    arguments = ("sweep", f"{functions}:root", "--args", "0.0 4.0")
+    arguments = ("sweep", f"{functions}:root", "--args", "0.0", "4.0")
     assert cli(*arguments, "--tech", "landauer,aqfp", "--temperature", "4.2K,300K")[0] == OK
     assert cli(*arguments, "--max-steps", "2")[0] == LIMIT
     # kT ln 2 is 2.87 zJ at 300 K, and less at 4.2 K: one point is below the bound.
@@ -342,7 +404,7 @@ def test_a_sweep_tells_why_there_is_no_price(cli: Cli, functions: str) -> None:
 
 def test_progress_of_a_sweep(cli: Cli, functions: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where somebody looks, and only there."""
-    arguments = ["sweep", f"{functions}:forget", "--args", "0.0 3.0", "--args", "0.0 4.0"]
+    arguments = ["sweep", f"{functions}:forget", "--args", "0.0", "3.0", "--args", "0.0", "4.0"]
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     assert cli(*arguments)[2] == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

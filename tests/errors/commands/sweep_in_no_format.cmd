@@ -1,1 +1,1 @@
-retrograd sweep functions.py:add --args '1.0 2.0' --format Q32.32,Q7
+retrograd sweep functions.py:add --args 1.0 2.0 --format Q32.32,Q7

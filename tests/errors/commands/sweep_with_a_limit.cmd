@@ -1,1 +1,1 @@
-retrograd sweep functions.py:add --args '1.0 2.0' --max-steps 2
+retrograd sweep functions.py:add --args 1.0 2.0 --max-steps 2

@@ -1,1 +1,1 @@
-retrograd sweep functions.py:add --args "1.0 '2.0"
+retrograd sweep functions.py:add --args '1.0 2.0'

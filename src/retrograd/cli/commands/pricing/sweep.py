@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments
@@ -32,9 +33,8 @@ def arguments(p: Parser) -> None:
     """Options of `retrograd sweep`."""
     p.add_argument("functions", metavar="FILE.py:FUNCTION", nargs="+", help="~FUNCTION for its inverse")
     p.add_argument(
-        "--args", metavar="'ARG …'", action="append", default=[], dest="arguments",
-        help="arguments of a run, in one word of the shell, as energy takes them; may be repeated, for a run each. --args='-1.0 2' where "
-        "the first is negative",
+        "--args", metavar="ARG", nargs="*", action="append", default=[], dest="arguments",
+        help="arguments of a run, as `run` and `energy` take them; may be repeated, for a run each",
     )  # fmt: skip
     p.add_argument("--format", metavar="Q,Q", help="formats such as Q32.32,Q16.16 (default: the function's)")
     p.run_options("--precision")
@@ -56,7 +56,7 @@ def execute(options: argparse.Namespace) -> int:
 
     executor = executor_of(options)
     programs = _programs(options.functions)
-    arguments = [_arguments(text) for text in options.arguments] or [()]
+    arguments = [partial(parse_arguments, texts) for texts in options.arguments] or [()]
     rows = energy_sweep(
         programs,
         arguments,
@@ -117,18 +117,6 @@ def _programs(texts: list[str]) -> dict[str, Reversible | Inverse]:
     return out
 
 
-def _arguments(text: str) -> Any:
-    """The arguments of one run."""
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise fail("RG0510", f"--args {text[:60]}: {error}", "for example --args '0.0 3.0 4.0'") from None
-    args, keywords = parse_arguments(words)
-    if args and keywords:
-        raise fail("RG0510", f"--args {text[:60]}: either all by name or none", "for example --args 'y=0.0 x=3.0'")
-    return keywords or tuple(args)
-
-
 def _formats(text: str | None) -> list[str | None]:
     """Q32.32,Q16.16 is two formats, and 32,16 one."""
     if text is None or re.fullmatch(r"\d+,\d+", text):
@@ -148,7 +136,7 @@ def _as_dict(options: argparse.Namespace, rows: list[Row]) -> dict[str, Any]:
     models = [technology(name).as_dict() for name in options.tech.split(",")]
     figures = figures_of(options.figures)
     return {
-        "arguments": options.arguments,
+        "arguments": [shlex.join(texts) for texts in options.arguments],
         "models": models,
         "figures": figures,
         "rows": [row._asdict() for row in rows],
