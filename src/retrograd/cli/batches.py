@@ -48,7 +48,9 @@ def run_batch_command(options: argparse.Namespace) -> int:
     function, backward = function_and_direction(options)
     limit = step_limit(options)
     if options.trace:
-        raise fail("RG0512", "--trace prints the steps of one run, and a batch has many", "give one element's arguments")
+        raise fail(
+            "RG0512", "--trace prints the steps of one run, and a batch has many", "give one element's arguments"
+        )
     if options.output == "-":
         raise fail("RG0512", "-o -: arrays are written to a file; `--json` prints them")
     values, in_axes = batch_values(function, options)

@@ -103,6 +103,17 @@ _OF_PROGRAMS = (
 OF_BATCHES = ("--shared", "-o", "--workers", "--scheduler", "--store", "--chunk", "--quiet")
 _OF_FUNCTIONS = ("--batch", *OF_BATCHES)
 OF_JANUS = ("--dialect", "--entry")
+#: options of `compile_options`: a program is compiled already
+_OF_COMPILED = (
+    "--erase",
+    "--strategy",
+    "--tech",
+    "--memory-budget",
+    "--no-optimise",
+    "--format",
+    "--precision",
+    *OF_JANUS,
+)
 _DESTINATIONS = {"--set": "sets", "--break": "breaks", "-o": "output"}
 
 
@@ -225,6 +236,26 @@ class Parser(argparse.ArgumentParser):
             if action.dest in defaults:
                 action.default = defaults[action.dest]
                 action.help = f"{action.help} (default: {action.default})"
+
+    def compile_options(self) -> None:
+        """The options of a function that is compiled, see `functions.function_to_compile`."""
+        self.add_argument(
+            "--erase", metavar="ROUTINES", nargs="?", const="",
+            help="erase the results of routines instead of uncomputing them; of all routines, or of those named, with commas",
+        )  # fmt: skip
+        self.add_argument(
+            "--strategy", choices=("energy",),
+            help="erase each routine where that is cheaper than uncomputing it, for the arguments given, by --tech",
+        )  # fmt: skip
+        self.add_argument(
+            "--tech", metavar="MODEL", help="the technology model of --strategy energy (default: landauer)"
+        )
+        self.add_argument(
+            "--memory-budget", metavar="WORDS",
+            help="words that the program may use to keep results of loops that it would compute again (default: 0)",
+        )  # fmt: skip
+        self.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
+        self.run_options("--format", "--dialect", "--entry")
 
     def core_option(self, lanes: str | None = None) -> None:
         """--core; with `lanes`, also the core lanes, and --lanes, whose default is this text, unless it is empty."""
@@ -369,7 +400,9 @@ def figures_of(texts: Sequence[str]) -> dict[str, str]:
 def given_option(options: argparse.Namespace, names: Sequence[str]) -> str | None:
     """The first option of these that is given."""
     places = {name: _DESTINATIONS.get(name, name.strip("-").replace("-", "_")) for name in names}
-    return next((name for name, place in places.items() if getattr(options, place, None)), None)
+    return next(
+        (name for name, place in places.items() if getattr(options, place, None) not in (None, False, [])), None
+    )
 
 
 def refuse_options_of_programs(options: argparse.Namespace, *more: str) -> None:
@@ -380,6 +413,15 @@ def refuse_options_of_programs(options: argparse.Namespace, *more: str) -> None:
             "write the arguments after the function; `retrograd compile` makes a program of it, which takes this option"
         )
         raise fail("RG0512", f"{option} is for assembly and images, and `{options.program}` is a function", hint)
+
+
+def refuse_options_of_compiled(options: argparse.Namespace, *more: str) -> None:
+    """Raise InputError RG0510, RG0512 if a program has arguments or options of a function that is compiled."""
+    if options.args:
+        raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments")
+    option = given_option(options, (*_OF_COMPILED, *more))
+    if option is not None:
+        raise fail("RG0512", f"{option} is for functions, and `{options.program}` is a program")
 
 
 def refuse_options_of_functions(options: argparse.Namespace) -> None:

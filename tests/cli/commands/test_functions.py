@@ -176,6 +176,33 @@ def test_every_command_takes_structs_and_stacks(cli: Cli, command: str) -> None:
     assert (code, err) == (OK, "")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        (), ("--no-optimise",), ("--erase",), ("--erase", "squares"), ("--memory-budget", "100"), ("--format", "16,8"),
+        ("--strategy", "energy", "--tech", "cmos45"),
+    ],
+)  # fmt: skip
+def test_the_picture_of_a_function_is_that_of_its_image(cli: Cli, options: tuple[str, ...]) -> None:
+    """`graph` takes what `compile` takes: no arguments are needed where annotations state all types."""
+    given = ("norm.py:norm", "0.0", "[1.0, 2.0]", *options) if options else ("norm.py:divide",)
+    assert cli("compile", *given, "-o", "image")[0] == OK
+    drawn = []
+    for names in (given, ("image",)):
+        assert cli("graph", *names, "-o", "f.svg")[0] == OK
+        # An image has the numbers of the source's lines, and not their text.
+        drawn.append(re.sub(r">(\d+  )[^<]*<", r">\1<", Path("f.svg").read_text()))
+    # The first text of a picture is its name.
+    assert drawn[0].split("</text>", 1)[1] == drawn[1].split("</text>", 1)[1]
+
+
+def test_pictures_of_programs_have_no_options_of_compilation(cli: Cli) -> None:
+    for option in ("--erase", "--no-optimise", "--format=32,16", "--memory-budget=1", "--strategy=energy"):
+        for command in (("graph", "-o", "x.svg"), ("compile", "--emit", "llvm")):
+            code, _, err = cli(*command, "add.rga", option)
+            assert (code, err.partition(":")[0]) == (BAD_INPUT, "error[RG0512]")
+
+
 def test_a_struct_as_a_netlist(cli: Cli) -> None:
     code, _, err = cli("gates", "norm.py:Pair.swap", '{"a": 1, "b": 7}', "--format", "4,0")
     assert (code, err) == (OK, "")

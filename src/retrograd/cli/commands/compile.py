@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd import __version__
-from retrograd.cli.arguments import argument_named, parse_arguments
+from retrograd.cli.arguments import argument_named
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.files import read_program
-from retrograd.cli.functions import function_and_inverse, is_function
-from retrograd.cli.options import Parser, fail, integer
+from retrograd.cli.functions import function_to_compile, is_function
+from retrograd.cli.options import Parser, fail, refuse_options_of_compiled
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import write_file
@@ -25,14 +25,11 @@ if TYPE_CHECKING:
     from retrograd.compiler.stored_results import Storage
     from retrograd.functions.reversible import Inverse, Reversible
 
-#: options that only functions have
-_FOR_FUNCTIONS = ("erase", "no_optimise", "memory_budget", "format", "gradient")
-
 
 def arguments(p: Parser) -> None:
     """Options of `retrograd compile`."""
     p.add_argument(
-        "function",
+        "program",
         metavar="FILE.py:FUNCTION",
         help="~FUNCTION for its inverse; with --emit also assembly text or an image",
     )
@@ -69,26 +66,7 @@ def arguments(p: Parser) -> None:
     p.add_argument(
         "--arch", choices=("sm_80", "sm_90"), help="architecture of the PTX (default: sm_80, which newer devices run)"
     )
-    p.add_argument(
-        "--erase",
-        metavar="ROUTINES",
-        nargs="?",
-        const="",
-        help="erase the results of routines instead of uncomputing them; of all routines, or of those named, with commas",
-    )
-    p.add_argument(
-        "--strategy",
-        choices=("energy",),
-        help="erase each routine where that is cheaper than uncomputing it, for the arguments given, by --tech",
-    )
-    p.add_argument("--tech", metavar="MODEL", help="the technology model of --strategy energy (default: landauer)")
-    p.add_argument(
-        "--memory-budget",
-        metavar="WORDS",
-        help="words that the program may use to keep results of loops that it would compute again (default: 0)",
-    )
-    p.add_argument("--no-optimise", action="store_true", help="leave the IR as it was lowered")
-    p.run_options("--format", "--dialect", "--entry")
+    p.compile_options()
     p.size_options()
 
 
@@ -102,24 +80,13 @@ def execute(options: argparse.Namespace) -> int:
         raise fail("RG0512", "--gradient is for `--report`", "`retrograd grad` computes gradients")
     if options.report and options.output is not None:
         raise fail("RG0512", "--report is printed, and writes no file", "leave out -o")
-    if options.dump is not None and options.function.endswith(".vlad"):
+    if options.dump is not None and options.program.endswith(".vlad"):
         return _dump_vlad(options)
-    if (options.emit is not None or options.report) and not is_function(options.function):
+    if (options.emit is not None or options.report) and not is_function(options.program):
         return _translate_program(options)
     if options.emit == "pisa" and options.format is None:
         options.format = "32,0"
-    function, inverse = function_and_inverse(options.function, options)
-    changes: dict[str, Any] = {"level": 0 if options.no_optimise else 1}
-    if options.erase is not None:
-        changes["erase"] = True if options.erase == "" else frozenset(options.erase.split(","))
-    if options.memory_budget is not None:
-        changes["memory"] = integer(options.memory_budget, "--memory-budget", 0)
-    args, keywords = parse_arguments(options.args, function)
-    if options.strategy is not None:
-        changes |= _by_energy(function.with_options(**changes), inverse, args, keywords, options)
-    elif options.tech is not None:
-        raise fail("RG0512", "--tech is for `--strategy energy`")
-    function = function.with_options(**changes)
+    function, inverse, args, keywords = function_to_compile(options)
     if options.dump is not None:
         return _dump(function, args, keywords, options)
     if options.dump_ir is not None:
@@ -150,26 +117,12 @@ def execute(options: argparse.Namespace) -> int:
     return OK
 
 
-def _by_energy(
-    function: Reversible, inverse: bool, args: list[Any], keywords: dict[str, Any], options: argparse.Namespace
-) -> dict[str, Any]:
-    """The options that minimise the energy of the function on these arguments."""
-    from retrograd.pricing.advice import advise
-    from retrograd.values.binding import bind
-
-    if options.erase is not None or inverse:
-        what = "~FUNCTION, which cannot erase" if inverse else "--erase, which says already what is erased"
-        raise fail("RG0512", f"--strategy energy does not go with {what}")
-    found = advise(function, *bind(function, args, keywords), tech=options.tech or "landauer")
-    return {"erase": found.options.erase, "temporaries": found.options.temporaries}
-
-
 def _dump_vlad(options: argparse.Namespace) -> int:
     """Print a stage of the compilation of each expression of a VLAD file."""
     from retrograd.functional_programs.vlad import VladFunction
     from retrograd.functional_programs.vlad_files import deep_recursion, load_vlad
 
-    file = load_vlad(options.function)
+    file = load_vlad(options.program)
     with deep_recursion():
         for e in file.expressions:
             _dump(VladFunction(e, options.format or file.format), [], {}, options)
@@ -186,7 +139,7 @@ def _dump(function: Any, args: list[Any], keywords: dict[str, Any], options: arg
     if not isinstance(function, Functional):
         hint = "--dump-ir prints the reversible IR of any function"
         raise fail(
-            "RG0512", f"--dump {options.dump} is for functional functions, and `{options.function}` is none", hint
+            "RG0512", f"--dump {options.dump} is for functional functions, and `{options.program}` is none", hint
         )
     if options.dump == "first-order":
         return _dump_ir(function, args, keywords, "lower")
@@ -237,14 +190,8 @@ def _summary(compiled: Compiled) -> str:
 
 def _translate_program(options: argparse.Namespace) -> int:
     """Emit an assembly text or an image, or report its loops."""
-    if options.args:
-        raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments")
-    for option in _FOR_FUNCTIONS:
-        if getattr(options, option) not in (None, False):
-            raise fail(
-                "RG0512", f"--{option.replace('_', '-')} is for functions, and `{options.function}` is a program"
-            )
-    program, is_pisa = read_program(options.function, options.include)
+    refuse_options_of_compiled(options, "--gradient")
+    program, is_pisa = read_program(options.program, options.include)
     return _report(program, options) if options.report else _emit(program, options, is_pisa)
 
 
@@ -287,9 +234,9 @@ def _emit(program: Program, options: argparse.Namespace, is_pisa: bool = False) 
         from retrograd.simulator.engines.cuda.ptx import ptx
 
         arch = options.arch or "sm_80"
-        text = f"// {_title('PTX', program, options.function)}, for {arch}\n{ptx(program, arch)}"
+        text = f"// {_title('PTX', program, options.program)}, for {arch}\n{ptx(program, arch)}"
     else:
-        text = _llvm(program, options.function)
+        text = _llvm(program, options.program)
     if options.output is None:
         sys.stdout.write(text)
         return OK
