@@ -24,14 +24,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 
 #: file systems that cannot flush a file to disk answer with one of these
 _NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
 _CHUNK = 1 << 20
+#: entries of a folder that are compared with a name
+_LISTED = 4096
 _ANOTHER = "write to a file of another name"
 
 
@@ -85,6 +88,19 @@ def _refused(path: str, error: OSError | ValueError) -> InputError:
     return InputError(Diagnostic("RG0501", f"{path}: {reason}"))
 
 
+def missing(path: str | Path) -> InputError:
+    """The error for an input that is not there: its hint names the nearest file of the folder, or the folder that is missing too."""
+    folder = Path(path).parent
+    hint = None
+    try:
+        with os.scandir(folder) as entries:
+            near = nearest(Path(path).name, (entry.name for entry in islice(entries, _LISTED)), 0.8)
+        hint = near and near.replace("`", f"`{folder}/" if folder.name else "`", 1)
+    except OSError:
+        hint = f"there is no folder `{folder}`" if not folder.exists() else None
+    return InputError(Diagnostic("RG0501", f"{path}: {os.strerror(errno.ENOENT)}", hint=hint))
+
+
 # ---------------------------------------------------------------------- in
 
 
@@ -116,7 +132,7 @@ def read_file(path: str | Path, limit: int | None = None) -> bytes:
         with open(path, "rb", buffering=0) as file:
             return read_stream(file, str(path), limit)
     except (OSError, ValueError) as error:
-        raise _refused(str(path), error) from None
+        raise (missing(path) if isinstance(error, FileNotFoundError) else _refused(str(path), error)) from None
 
 
 def read_stream(file: io.RawIOBase | BinaryIO, name: str, limit: int | None = None) -> bytes:

@@ -22,7 +22,7 @@ from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.files import limits, read_file, read_stream, record_input, replacing, too_large
+from retrograd.isa.files import limits, missing, read_file, read_stream, record_input, replacing, too_large
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,6 +66,8 @@ def _open(path: str) -> BinaryIO:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             with file:
                 return io.BytesIO(read_stream(file, path))
+    except FileNotFoundError:
+        raise missing(path) from None
     except (OSError, ValueError) as error:
         raise InputError(
             Diagnostic("RG0501", f"{path}: {getattr(error, 'strerror', None) or _reason(error)}")

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib.resources import files
 from pathlib import Path
 
 from retrograd.assembler.constants import evaluate
@@ -27,13 +28,29 @@ _RAW = {
     "u64": (8, "little"), "u64be": (8, "big"),
 }  # fmt: skip
 TYPES = ("text", "textq", "npy", "npyq", "word", *_RAW)
+#: the folder of the examples in a checkout, and their name on the command line everywhere
+_EXAMPLES = "examples/"
 _SUFFIXES = {".npy": "npy", ".txt": "text"}
+
+
+def input_path(path: str) -> str:
+    """The path of an input: where the working folder has no `examples/NAME`, that of the example that comes with the package."""
+    if not path.startswith(_EXAMPLES) or Path(path).exists():
+        return path
+    folder = Path(str(files("retrograd.examples")))
+    own = folder / path.removeprefix(_EXAMPLES)
+    if own.is_file():
+        return str(own)
+    if Path(_EXAMPLES).is_dir():
+        return path
+    names = [f"{_EXAMPLES}{one.relative_to(folder).as_posix()}" for one in folder.rglob("*.*")]
+    raise fail("RG0501", f"{path}: neither here nor among the examples of the package", nearest(path, names))
 
 
 def read_bytes(path: str) -> bytes:
     """The bytes of a file, of standard input for "-". Raises InputError RG0501, RG0514."""
     if path != "-":
-        return read_file(path)
+        return read_file(input_path(path))
     if sys.stdin is None:
         raise fail("RG0501", "standard input is closed")
     try:
@@ -49,6 +66,7 @@ def load_program(path: str, include: Sequence[str] = (), *, check: bool = True) 
 
 def read_program(path: str, include: Sequence[str] = (), *, check: bool = True) -> tuple[Program, bool]:
     """(the program in a file, whether its reader has checked its branches by the rules of another assembly language)."""
+    path = input_path(path)
     data = read_bytes(path)
     if path == "-":
         return program_from(data, "<stdin>", None, include, check=check), is_pisa(data, path)

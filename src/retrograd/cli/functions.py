@@ -14,9 +14,10 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retrograd.cli.files import input_path
 from retrograd.cli.options import OF_JANUS, fail, given_option, integer, refuse_options_of_programs
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Span, nearest
-from retrograd.isa.files import record_input
+from retrograd.isa.files import missing, record_input
 from retrograd.isa.words import format_of
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _load_janus(file: str, name: str, options: argparse.Namespace | None) -> Rev
     entry = getattr(options, "entry", None)
     if entry and name:
         raise fail("RG0512", f"--entry {entry}: the argument names `{name}` already")
-    procedure = load_janus(file, (name or entry or "main").lstrip("~"), getattr(options, "dialect", None))
+    procedure = load_janus(input_path(file), (name or entry or "main").lstrip("~"), getattr(options, "dialect", None))
     return ~procedure if name.startswith("~") else procedure
 
 
@@ -109,8 +110,9 @@ def load_function(text: str, options: argparse.Namespace | None = None) -> Rever
 
 
 def _load_module(path: Path) -> Any:
+    path = Path(input_path(path.as_posix()))
     if not path.is_file():
-        raise fail("RG0501", f"{path}: there is no such file")
+        raise missing(path)
     record_input(path)
     spec = importlib.util.spec_from_file_location(f"_retrograd_user_{path.stem}", path)
     if spec is None or spec.loader is None:

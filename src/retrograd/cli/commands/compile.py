@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from retrograd import __version__
 from retrograd.cli.arguments import argument_named
 from retrograd.cli.exit_codes import OK
-from retrograd.cli.files import read_program
+from retrograd.cli.files import input_path, read_program
 from retrograd.cli.functions import function_to_compile, is_function
 from retrograd.cli.options import Parser, fail, refuse_options_of_compiled
 from retrograd.cli.report import print_json
@@ -122,7 +122,7 @@ def _dump_vlad(options: argparse.Namespace) -> int:
     from retrograd.functional_programs.vlad import VladFunction
     from retrograd.functional_programs.vlad_files import deep_recursion, load_vlad
 
-    file = load_vlad(options.program)
+    file = load_vlad(input_path(options.program))
     with deep_recursion():
         for e in file.expressions:
             _dump(VladFunction(e, options.format or file.format), [], {}, options)

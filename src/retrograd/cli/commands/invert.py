@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from retrograd.cli.exit_codes import OK
+from retrograd.cli.files import input_path
 from retrograd.cli.options import Parser, fail
 from retrograd.isa.diagnostics import printable
 from retrograd.isa.files import write_file
@@ -29,7 +30,7 @@ def execute(options: argparse.Namespace) -> int:
     from retrograd.compiler.frontends.janus.printer import program_text
     from retrograd.functions.janus import read_janus
 
-    text = program_text(inverted(read_janus(options.program, options.dialect), main=not options.jana))
+    text = program_text(inverted(read_janus(input_path(options.program), options.dialect), main=not options.jana))
     if options.output is None:
         sys.stdout.write(printable(text, lines=True))
     else:

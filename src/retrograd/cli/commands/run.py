@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from retrograd.cli.arguments import parse_arguments, plain, rounded_words, shown
 from retrograd.cli.cycles import cycles_dict, cycles_table
 from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
-from retrograd.cli.files import write_words
+from retrograd.cli.files import input_path, write_words
 from retrograd.cli.findings.color import print_diagnostics
 from retrograd.cli.findings.log import record
 from retrograd.cli.functions import function_and_direction, is_function
@@ -110,7 +110,7 @@ def _run_vlad(options: argparse.Namespace) -> int:
     engine_named(options.engine)
     steps = erased = 0
     rows = []
-    file = load_vlad(options.program)
+    file = load_vlad(input_path(options.program))
     found = evaluations(
         file,
         format=options.format,

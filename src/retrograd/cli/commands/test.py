@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from retrograd.cli.exit_codes import OK, WRONG
+from retrograd.cli.files import input_path
 from retrograd.cli.options import Parser, step_limit
 from retrograd.cli.report import print_json, print_trap
 from retrograd.simulator.engines.tiering import engine_named
@@ -31,7 +32,7 @@ def execute(options: argparse.Namespace) -> int:
     failures = []
     for path in options.files:
         found = evaluations(
-            load_vlad(path),
+            load_vlad(input_path(path)),
             format=options.format,
             precision=options.precision,
             engine=options.engine,

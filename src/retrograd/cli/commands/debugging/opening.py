@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from retrograd.cli.files import input_path
 from retrograd.cli.options import fail, integer, refuse_options_of_programs
 from retrograd.cli.programs import opened, opened_way_back
 from retrograd.debugger.saved_state import load_state
@@ -34,7 +35,7 @@ def _opened_vlad(options: argparse.Namespace) -> Machine:
     if options.args or options.backward or options.inverse:
         raise fail("RG0512", "a file of VLAD has no arguments and no direction", "choose an expression: --expression N")
     engine_named(options.engine)
-    file = load_vlad(options.program)
+    file = load_vlad(input_path(options.program))
     number = 1 if options.expression is None else integer(options.expression, "--expression", 1)
     if number > len(file.expressions):
         raise fail("RG0507", f"--expression {number}: the file has {len(file.expressions)} expressions")
