@@ -69,10 +69,14 @@ class Truth:
 
 @dataclass(frozen=True)
 class Item:
-    """car and cdr: of a pair, and of a list in the heap, whose cell is the item and the address of the next."""
+    """car and cdr: of a pair, and of a list in the heap, whose cell is the item and the address of the next.
+
+    `parameters`: of a function that takes its argument apart, its parameters; an argument with fewer parts is a wrong call.
+    """
 
     name: str
     index: int
+    parameters: str | None = None
 
     def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
         match types[0]:
@@ -85,6 +89,8 @@ class Item:
         hint = {"bundle": "`primal` and `tangent` are its parts.", "reverse": "`*j-inverse` gives the value."}
         found = types[0]
         form = found.form if isinstance(found, Tuple) else ""
+        if self.parameters is not None:
+            inference.fail("RG0715", f"{self.parameters}, and is called with fewer arguments", at, _ALL)
         inference.fail("RG0703", f"`{self.name}` of {named(found)}", at, hint.get(form))
 
     def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
@@ -92,6 +98,8 @@ class Item:
         t = self.type(lowering.inference, [whole.type], at)
         body = lowering.body
         message = f"`{self.name}` of the empty list"
+        if self.parameters is not None:
+            message = f"{self.parameters}, and is called with fewer arguments"
         if isinstance(whole.type, List):
             cell = body.atom(whole.words[0], "cell")
             body.emit(Check(Test("ne", body.operand(cell), Const(0)), "RG0812", message, at.span))
@@ -104,6 +112,8 @@ class Item:
         return whole.split(whole.type.items)[self.index]
 
 
+#: how a function with several parameters is called
+_ALL = "(f x y) gives both arguments; a function of x whose value is a function of y is (lambda (x) (lambda (y) …))."
 CAR, CDR = Item("car", 0), Item("cdr", 1)
 
 

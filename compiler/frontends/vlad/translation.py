@@ -12,7 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Binding, Core, Place
-from retrograd.compiler.frontends.vlad.primitives import CAR, CDR, NEGATIVE, PRIMITIVES, Callable_, Constant, Truth
+from retrograd.compiler.frontends.vlad.primitives import (
+    CAR,
+    CDR,
+    NEGATIVE,
+    PRIMITIVES,
+    Callable_,
+    Constant,
+    Item,
+    Truth,
+)
 from retrograd.compiler.frontends.vlad.reader import Datum, Items, Literal, Symbol, fail, shown
 from retrograd.compiler.frontends.vlad.structure import LIBRARY
 from retrograd.isa.diagnostics import nearest
@@ -24,6 +33,14 @@ Outside = Callable[[Symbol], Core | None]
 FORMS = (
     "lambda", "let", "let*", "letrec", "if", "cond", "and", "or", "cons", "cons*", "list", "quote", "define",
 )  # fmt: skip
+#: forms of Scheme that VLAD does not have -> what is written instead
+IN_PLACE = {
+    "set!": "Bind a new name: (let ((y e)) …). A loop passes its variables on: (let loop ((x 0)) … (loop (+ x 1))).",
+    **dict.fromkeys(("set-car!", "set-cdr!"), "Make a new pair: (cons x (cdr p))."),
+    "begin": "A body is one expression; (let* ((x e) …) e) names values one after the other.",
+    "do": "Write a loop as a function: (let loop ((x 0)) (if c x (loop (+ x 1)))).",
+    "case": "Compare by cond: (cond ((= x 1) e) (else e)).",
+}
 #: exponents below it are products
 _MOST_FACTORS = 1 << 63
 _PATTERNS = "A parameter is a name, (cons x y), (list x …), or (bundle x x')."
@@ -73,6 +90,11 @@ class Translation:
         found = self._outside(symbol) or self._as_function(symbol)
         if found is not None:
             return found
+        if symbol.name in IN_PLACE:
+            hint = IN_PLACE[symbol.name]
+            fail(
+                "RG0729", f"`{symbol.name}` is not in VLAD, whose programs are values without changes", symbol.at, hint
+            )
         if symbol.name in FORMS:
             fail("RG0729", f"`{symbol.name}` is a form, and no value", symbol.at, "Wrap it in a lambda.")
         hint = nearest(symbol.name, [*scope, *self._names(), *self._primitives, *FORMS])
@@ -257,7 +279,12 @@ class Translation:
         if len(items) == 1 and isinstance(items[0], Symbol):
             argument = taken[items[0].name] = Binding(items[0].name, items[0].at)
         elif items:
-            self._take(self._paired(items), core.Ref(argument, params.at), taken, steps)
+            has = f"`{name}` has {len(items)} parameters"
+            value: Core = core.Ref(argument, params.at)
+            for item in items[:-1]:
+                self._take(item, _part(Item("car", 0, has), "head", value, item.at, steps), taken, steps)
+                value = _part(Item("cdr", 1, has), "tail", value, item.at, steps)
+            self._take(items[-1], value, taken, steps)
         made = self.expression(body, {**scope, **taken})
         for binding, value in reversed(steps):
             made = core.Let(binding, value, made, value.at)
@@ -275,9 +302,7 @@ class Translation:
         at = pattern.at
 
         def part(rules: core.Rules, name: str) -> Core:
-            binding = Binding(name, at)
-            steps.append((binding, core.Primitive(rules, (value,), at)))
-            return core.Ref(binding, at)
+            return _part(rules, name, value, at, steps)
 
         match pattern:
             case Symbol(name):
@@ -373,3 +398,10 @@ def letrec(functions: Sequence[tuple[Binding, core.Lambda]], body: Core, at: Pla
     for _, f in group:
         f.group = group
     return core.LetRec(group, body, at) if group else body
+
+
+def _part(rules: core.Rules, name: str, value: Core, at: Place, steps: list[tuple[Binding, Core]]) -> Core:
+    """A part of a value, bound to a new name by one more step."""
+    binding = Binding(name, at)
+    steps.append((binding, core.Primitive(rules, (value,), at)))
+    return core.Ref(binding, at)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from retrograd.compiler.frontends.vlad.definitions import read_vlad
 from retrograd.compiler.frontends.vlad.reader import read
+from retrograd.compiler.frontends.vlad.translation import IN_PLACE
 from retrograd.isa.diagnostics import CompileError, RetrogradError
 
 from retrograd.cli.main import main
@@ -139,3 +140,36 @@ def test_deep_nesting_is_refused_or_read() -> None:
     assert len(read("'" * deep + "a", "deep.vlad")) == 1
     with pytest.raises(CompileError, match="RG0720"):
         list(evaluations(read_vlad("(+ 1 " * deep + "1" + ")" * deep, "deep.vlad")))
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        ("(define (f x y) (+ x y))", "(f 1)"), ("(define (f x y) (+ x y))", "(f)"), ("(define (f x y) (+ x y))", "(f #t)"),
+        ("(define (f x y z) (+ x (+ y z)))", "(f 1 2)"), ("(define (f x y z) (+ x (+ y z)))", "(map f '(1 2))"),
+        ("(define (g f) (f 1))", "(g (lambda (x y) (+ x y)))"), ("(define (g x) (let loop ((a x) (b 1)) (loop a)))", "(g 1)"),
+    ],
+)  # fmt: skip
+def test_a_call_with_fewer_arguments_names_the_function(function: str, call: str) -> None:
+    with pytest.raises(
+        RetrogradError, match=r"`(f|lambda|loop)` has [23] parameters, and is called with fewer arguments"
+    ):
+        list(evaluations(read_vlad(f"{function}\n{call}\n", "f.vlad")))
+
+
+def test_a_pair_is_all_arguments() -> None:
+    file = read_vlad("(define (f x y) (+ x y))\n(f (cons 1 2))\n(f 1 2)\n", "f.vlad")
+    assert [shown(e.value) for e in evaluations(file)] == ["3", "3"]
+
+
+@pytest.mark.parametrize("form", sorted(IN_PLACE))
+def test_forms_of_scheme_are_refused_by_name(form: str) -> None:
+    for text in (f"({form} x 3)", f"(lambda (x) ({form} x 3))", f"(let ((x 1)) {form})"):
+        with pytest.raises(CompileError, match="RG0729") as found:
+            list(evaluations(read_vlad(text, "f.vlad")))
+        d = found.value.diagnostics[0]
+        assert d.message.startswith(f"`{form}` is not in VLAD")
+        assert d.span is not None
+        assert text[d.span.column - 1 :].startswith(form)
+    file = read_vlad(f"(define (f {form}) (+ {form} 1)) (f 2)", "f.vlad")
+    assert [shown(e.value) for e in evaluations(file)] == ["3"]
