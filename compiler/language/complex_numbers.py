@@ -45,6 +45,19 @@ def among(values: Sequence[Value]) -> bool:
     )
 
 
+#: functions that take complex numbers
+FUNCTIONS = frozenset({"abs", "exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "select"})
+_PARTS = "its parts are z.real and z.imag"
+_ORDER = "they have no order: compare abs(z), or the parts z.real and z.imag"
+#: function -> what is written for complex numbers in its place
+_INSTEAD = {"min": _ORDER, "max": _ORDER, "atan2": "the angle of z is rg.atan2(z.imag, z.real)"}
+
+
+def instead_of(name: str) -> str:
+    """What is written for complex numbers in place of a function that takes real ones."""
+    return f"write `rg.{name}`, which takes complex numbers" if name in FUNCTIONS else _INSTEAD.get(name, _PARTS)
+
+
 class ComplexArithmetic:
     """Operators on values of which one is complex. Raises TypeError where an operator has no meaning."""
 
@@ -89,7 +102,10 @@ class ComplexArithmetic:
         return self._made((re, self._real.unary("-", im)), x)
 
     def function(self, name: str, values: Sequence[Value]) -> Value:
-        """abs, exp, log, sqrt, sin, cos, tan, sinh, cosh, tanh and select."""
+        """The `FUNCTIONS`. Raises TypeError for the others."""
+        if name not in FUNCTIONS:
+            shown = name if name in ("min", "max", "round") else f"rg.{name}"
+            raise TypeError(f"{shown} is not defined for complex numbers; {instead_of(name)}")
         if name == "select":
             c, x, y = values
             parts = zip(self._parts(x, name), self._parts(y, name), strict=True)
@@ -113,7 +129,7 @@ class ComplexArithmetic:
             case "tan" | "tanh":
                 names = ("sin", "cos") if name == "tan" else ("sinh", "cosh")
                 return self._made(self._quotient(*(self._circular(n, re, im) for n in names)), x)
-        raise TypeError(f"rg.{name} is not defined for complex numbers")
+        raise AssertionError(name)
 
     def of_type(self, t: StructType, x: Value) -> StructValue:
         """A number, real or complex, as a complex number of another class; variables stay variables."""

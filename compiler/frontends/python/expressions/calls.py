@@ -243,8 +243,8 @@ class CallValues:
             return self.operators.select(node)
         given = self._arguments(node, count)
         if real and complex_numbers.among(given):
-            hint = f"write `rg.{name}`, which takes complex numbers"
-            self.errors.fail("RG0703", f"`{shortened(node.func)}` takes a real number", node, hint)
+            message = f"`{shortened(node.func)}` takes a real number"
+            self.errors.fail("RG0703", message, node, complex_numbers.instead_of(name))
         nodes = node.args if len(node.args) == count else [node] * count
         args = self.expressions.together(given, nodes, name != "select")
         if name not in ("sqrt", "log", "select"):
