@@ -177,7 +177,10 @@ class FunctionalSource(SourceFunction):
         found = program.inference.solve((definition, (), types))
         if not fits(found, self.result_type):
             message = f"`{definition.name}` gives {named(found)} where {named(self.result_type)} is declared"
-            program.inference.fail("RG0703", message, definition.at, "Annotate the type of its result.")
+            hint = "Annotate the type of its result."
+            if isinstance(found, Array):
+                hint = "Arrays are arguments alone: give a list of elements, `[v[0], v[1]]` as `list[fixed]`, or write `@rg.reversible`."
+            program.inference.fail("RG0703", message, definition.at, hint)
         definition, wanted = self.marshalled(definition, types)
         key = definition, (), tuple(v.type for argument in values for v in argument)
         program.inference.solve(key)

@@ -66,6 +66,7 @@ ORDERS = "Each order of derivative is a program of its own, so the number of ord
 
 #: how operations reach the numbers inside of values
 _PARTS: dict[type[Any], str] = {
+    Array: "Its elements are numbers: `sum(v[i] * w[i] for i in range(len(v)))` goes over them. Operations of whole arrays are for `@rg.reversible`.",
     List: "A function that calls itself takes the list apart: `match items:` with the cases `[]` and `[first, *rest]`.",
     Tuple: "Write the operation for the items: `a, b = pair` gives them names.",
     Data: "`match` gives the fields of a value their names.",
@@ -381,7 +382,10 @@ class Inference:
         left: set[type] = set(t.classes) if isinstance(t, Data) else {list, type(None)}
         if not isinstance(t, Data | List):
             self.fail(
-                "RG0703", f"`match` takes apart a data class or a list, not {named(t)}", e.at, "`if` compares numbers."
+                "RG0703",
+                f"`match` takes apart a data class or a list, not {named(t)}",
+                e.at,
+                _PARTS[Array] if isinstance(t, Array) else "`if` compares numbers.",
             )
         for case in e.cases:
             if isinstance(t, List) != (case.cls in (list, type(None))):
@@ -409,7 +413,7 @@ class Inference:
     def selection(self, e: core.Field, t: Type) -> core.Match:
         """A field by the cases of the classes that its value may be of. Raises CompileError."""
         if not isinstance(t, Data):
-            self.fail("RG0703", f"`{e.name}` of {named(t)}, which has no fields", e.at)
+            self.fail("RG0703", f"`{e.name}` of {named(t)}, which has no fields", e.at, _PARTS.get(type(t)))
         cases: list[core.Case] = []
         for cls in sorted(t.classes, key=lambda c: c.__name__):
             declared = list(fields_of(cls) or ())

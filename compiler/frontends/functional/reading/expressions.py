@@ -28,11 +28,12 @@ _COMPARE: dict[type[ast.cmpop], str] = {
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Not: "not", ast.Invert: "~"}
 _VALUES = "Expressions are numbers, names, operations, calls, lambdas, tuples, lists, and `x if c else y`."
 #: fixes for expressions of Python
-_INSTEAD: dict[type[ast.expr], str] = {
+_INSTEAD: dict[type[ast.AST], str] = {
     ast.ListComp: "Write a function that calls itself and gives `[f(i), *rest]`, or `sum(… for i in range(n))`.",
     ast.GeneratorExp: "Write a function that calls itself and gives `[f(i), *rest]`, or `sum(… for i in range(n))`.",
     ast.Dict: "Declare a class with `@rg.data`, whose fields have names.",
     ast.NamedExpr: "Write `x = …` in front.",
+    ast.MatMult: "A product of vectors is `sum(v[i] * w[i] for i in range(len(v)))`.",
 }
 #: functions of Python on scalars
 _BUILTIN = {abs: "abs", min: "min", max: "max", int: "int", float: "fixed", bool: "bool"}
@@ -114,7 +115,10 @@ class ExpressionReader:
             case ast.Call():
                 return self._call(node, scope)
         self.fail(
-            "RG0729", f"`{shortened(node)}` is not in the functional language", node, _INSTEAD.get(type(node), _VALUES)
+            "RG0729",
+            f"`{shortened(node)}` is not in the functional language",
+            node,
+            _INSTEAD.get(type(getattr(node, "op", node)), _VALUES),
         )
 
     @contextmanager

@@ -1,0 +1,9 @@
+import retrograd as rg
+
+
+@rg.functional
+def f(v):
+    return v
+
+
+f([1.0, 2.0])
