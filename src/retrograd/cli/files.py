@@ -6,7 +6,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.resources import files
@@ -73,19 +73,33 @@ def read_program(path: str, include: Sequence[str] = (), *, check: bool = True) 
     return program_from(data, path, Path(path), include, check=check), is_pisa(data, path)
 
 
-def constant(text: str, w: Format, labels: Mapping[str, int], code: str, option: str, *, data: bool = False) -> int:
-    """The word that a constant of the command line denotes. `data`: it is one of many numbers, which may become 0.
+def constant(
+    text: str,
+    w: Format,
+    labels: Mapping[str, int],
+    code: str,
+    option: str,
+    lost: Callable[[str], None] | None = None,
+) -> int:
+    """The word that a constant of the command line denotes. `lost` takes the message for a literal that loses more than half of its bits.
 
-    Warns with PrecisionWarning of a literal that loses more than half of its bits. Raises InputError `code`.
+    Without it, that is a PrecisionWarning. Raises InputError `code`; RG0120 for a literal that becomes 0.
     """
 
-    def lost(fault: TextFault) -> None:
-        warnings.warn(f"{option}: {fault.message}", PrecisionWarning, stacklevel=2)
+    def told(fault: TextFault) -> None:
+        message = f"{option}: {fault.message}"
+        if lost is None:
+            warnings.warn(message, PrecisionWarning, stacklevel=2)
+        else:
+            lost(message)
 
     try:
-        value = evaluate(text, w, labels.get, None if data else lost)
+        value = evaluate(text, w, labels.get, told)
     except TextFault as error:
-        raise fail(code, f"{option}: {error.message}") from None
+        vanishes = error.code == "RG0120"
+        raise fail(
+            "RG0120" if vanishes else code, f"{option}: {error.message}", error.hint if vanishes else None
+        ) from None
     if not -w.sign <= value <= w.mask:
         raise fail(code, f"{option}: {value} does not fit in {w.width} bits")
     return value & w.mask
@@ -142,14 +156,16 @@ def read_words(region: Region, w: Format) -> list[int]:
         return _read_npy(path, kind, w)
     data = read_bytes(path)
     if kind in ("text", "textq"):
-        out = []
+        out: list[int] = []
+        lost: list[str] = []
         try:
             pieces = data.decode().split()
         except UnicodeDecodeError:
             raise fail("RG0504", f"{path} is not text", "give its type, such as ,u8") from None
         for index, piece in enumerate(pieces):
             text = piece if kind == "text" or piece.endswith("q") else piece + "q"
-            out.append(constant(text, w, {}, "RG0504", f"{path}, number {index}", data=True))
+            out.append(constant(text, w, {}, "RG0504", f"{path}, number {index}", lost.append))
+        _warn(path, lost)
         return out
     size, order = _RAW.get(kind, (max(1, w.width // 8), "little"))
     data += b"\0" * (-len(data) % size)
@@ -168,8 +184,17 @@ def cached_folder(name: str) -> Path:
     return Path(tempfile.mkdtemp(prefix="retrograd-")) / name if kept is None else kept / name
 
 
+def _warn(path: str, lost: Sequence[str]) -> None:
+    """One PrecisionWarning for all numbers of a file that lose more than half of their bits."""
+    if lost:
+        more = f" (and {len(lost) - 1} more numbers lose bits)" if len(lost) > 1 else ""
+        warnings.warn(f"{lost[0]}{more}", PrecisionWarning, stacklevel=2)
+
+
 def _read_npy(path: str, kind: str, w: Format) -> list[int]:
-    out = []
+    """The words of an array. Its numbers may be results of floats, so a number that becomes 0 is a warning, as in arguments."""
+    out: list[int] = []
+    lost: list[str] = []
     for index, value in enumerate(read_array(path, "iuf").ravel().tolist()):
         try:
             word = w.from_real(value) if isinstance(value, float) or kind == "npyq" else value
@@ -177,7 +202,12 @@ def _read_npy(path: str, kind: str, w: Format) -> list[int]:
             raise fail("RG0504", f"{path}: element {index} is {value}, which {w} cannot hold") from None
         if not -w.sign <= word <= w.mask:
             raise fail("RG0504", f"{path}: element {index} is {value}, more than {w.width} bits")
+        if isinstance(value, float) and not w.keeps(value):
+            lost.append(
+                f"{path}: element {index} = {value:.6g} is {float(w.to_real(word)):.6g} in {w}. {w.remedy(value)}"
+            )
         out.append(word & w.mask)
+    _warn(path, lost)
     return out
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import struct
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from retrograd.isa.diagnostics import PrecisionWarning
 from retrograd.isa.words import Format
 
 from retrograd.cli.main import parser
@@ -187,6 +190,34 @@ def test_textq_in_and_out(outcome: Outcome, folder: Path) -> None:
     lines = (folder / "out.txt").read_text().split()
     assert lines[:3] == ["1", "-0.75", "2.5"]
     assert q.from_real(float(lines[3])) == q.from_real(1e-3)
+
+
+@pytest.mark.parametrize("zero", ["1e-12", "-1e-12", "1e-12q", "-0.00000000001q"])
+def test_a_number_of_a_file_that_becomes_0_is_refused(cli: Cli, folder: Path, zero: str) -> None:
+    """As `.word 1e-12q` is."""
+    (folder / "in.txt").write_text(f"1 2 {zero} 4")
+    line = refused(cli("run", "add.rga", "--mem", "in.txt,textq"), "RG0120")
+    assert "in.txt, number 2: " in line
+    assert line.endswith("would be 0 in Q32.32")
+    if zero.endswith("q"):
+        refused(cli("run", "add.rga", "--mem", "in.txt"), "RG0120")
+        refused(cli("run", "add.rga", "--set", f"r1={zero}"), "RG0120")
+
+
+@pytest.mark.parametrize("kind", ["textq", "npyq"])
+def test_numbers_of_a_file_that_lose_bits_are_one_warning(outcome: Outcome, folder: Path, kind: str) -> None:
+    numbers = [0.5, 1e-9, 0.0, 3e-9]
+    (folder / "in.textq").write_text(" ".join(map(str, numbers)))
+    with (folder / "in.npyq").open("wb") as file:
+        np.save(file, np.array(numbers))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        memory = outcome("add.rga", "--mem", f"in.{kind},{kind}")["memory"]["nonzero"]
+    assert [memory.get(str(k), 0) for k in range(4)] == [Format().from_real(x) for x in numbers]
+    (warning,) = found
+    assert warning.category is PrecisionWarning
+    assert re.search(r"(number|element) 1\b.* 1e-09", str(warning.message))
+    assert "(and 1 more numbers lose bits)" in str(warning.message)
 
 
 def test_npy_of_reals_and_integers(outcome: Outcome, folder: Path) -> None:
