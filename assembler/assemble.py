@@ -41,10 +41,11 @@ def assemble(
     parser = Parser(table, format_of(format), roots)
     parser.read(name, text, None if path is None else path.resolve())
     program = parser.program()
-    for span, message in parser.sources.warnings:
-        warning = PrecisionWarning(message)
-        warning.span = span
-        warnings.warn_explicit(warning, PrecisionWarning, span.file, span.line)
+    for d in parser.sources.warnings:
+        assert d.span is not None
+        warning = PrecisionWarning(f"{d.message}. {d.hint}")
+        warning.span = d.span
+        warnings.warn_explicit(warning, PrecisionWarning, d.span.file, d.span.line)
     if check:
         verify(program)
     return program

@@ -169,5 +169,5 @@ def _real(word: str, w: Format, at: int, lost: Callable[[TextFault], None] | Non
         end, hint = at + len(word), w.remedy(number)
         if value == 0:
             raise TextFault("RG0120", f"{word} would be 0 in {w}", at, end, hint)
-        lost(TextFault("RG0120", f"{word} is {float(w.to_real(value)):.6g}q in {w}. {hint}", at, end))
+        lost(TextFault("RG0120", f"{word} is {float(w.to_real(value)):.6g}q in {w}", at, end, hint))
     return value

@@ -48,7 +48,8 @@ register(
     ("RG0119", "no counterpart in PISA", "PISA has 32 registers of 32 bits, sums, exchanges, shifts and bitwise functions. Quotients, fixed-point and "
      "lognum numbers, and their checks, are not among them.",
      "Write the function with integers, in words of 32 bits, or export another form: --emit llvm, -o for an image."),
-    ("RG0120", "literal becomes 0", "The smallest number of a format is 2^-F, and a number up to half of it has the word 0.",
+    ("RG0120", "literal becomes 0", "The smallest number of a format is 2^-F, and a number up to half of it has the word 0. A number near it "
+     "keeps few of its bits (a warning).",
      "Choose a format with more bits behind the point, or write 0."),
     ("RG0201", "unpaired branch", "A jump must land on a branch that names its source, and a comefrom must name a jump. Otherwise the direction from "
      "which control came is lost when the program runs backward.",

@@ -205,7 +205,10 @@ class Instructions:
             bits, fixup = self._immediate(part, 0)
             return bits ^ exchanged if fixup is None else None
 
-        compute = operand if constant is None else operand_or_constant
+        def compute(part: str) -> int | None:
+            with self.symbols.losses_as_faults():  # `encode` warns at each place
+                return operand(part) if constant is None else operand_or_constant(part)
+
         return self._tables.setdefault((kind, opcode.turns, exchanged), OperandTable(compute))
 
     # ------------------------------------------------------------ with fixups and faults

@@ -44,8 +44,8 @@ class Sources:
         self.roots = roots
         self.files: list[SourceFile] = []
         self.errors: list[Diagnostic] = []
-        #: literals that lose bits: the line and the text of the warning, each once
-        self.warnings: dict[tuple[Span, str], None] = {}
+        #: literals that lose bits: one warning for each text in a line
+        self._warned: dict[tuple[int, int, str], Diagnostic] = {}
         #: the file and the number of the line that is being read
         self.file: SourceFile
         self.line = 0
@@ -91,7 +91,15 @@ class Sources:
 
     def warn(self, fault: TextFault) -> None:
         """Note a fault in the line that is being read that is no error."""
-        self.warnings[Span(self.file.name, self.line), fault.message] = None
+        index, number, column, end = self.position(fault.start, fault.end)
+        span, line = Span(self.file.name, number, column, end), self.file.lines[number - 1]
+        warning = Diagnostic(fault.code, fault.message, span, fault.hint, line, severity="warning")
+        self._warned.setdefault((index, number, fault.message), warning)
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        """What `warn` has noted."""
+        return [*self._warned.values()]
 
     def report(self, position: Position, fault: TextFault, hint: str | None) -> None:
         """Add a fault to the errors. Raises AssemblyError at the last that is reported."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from retrograd.assembler.constants import evaluate
 from retrograd.assembler.lexer import TextFault
 from retrograd.assembler.sources import Sources
@@ -17,6 +20,7 @@ class SymbolTable:
 
     def __init__(self, sources: Sources, w: Format) -> None:
         self.sources = sources
+        self._strict = False
         self.format = w
         #: a value depends on the format already, so `.format` comes too late
         self.format_fixed = False
@@ -80,9 +84,23 @@ class SymbolTable:
     def value(self, text: str, at: int) -> int:
         """The value of a constant expression. Raises TextFault RG0104, RG0105, RG0120, and RG0106 for a name without a value."""
         try:
-            return evaluate(text, self.format, self._lookup, self.sources.warn)
+            return evaluate(text, self.format, self._lookup, lambda fault: self._lost(fault.moved(at)))
         except TextFault as e:
             raise e.moved(at) from None
+
+    @contextmanager
+    def losses_as_faults(self) -> Iterator[None]:
+        """Within, a literal that loses bits raises its fault, where otherwise it is a warning."""
+        self._strict = True
+        try:
+            yield
+        finally:
+            self._strict = False
+
+    def _lost(self, fault: TextFault) -> None:
+        if self._strict:
+            raise fault
+        self.sources.warn(fault)
 
     def value_if_known(self, text: str, at: int) -> int | None:
         """The value of a constant expression, or None where it contains an undefined name."""

@@ -7,6 +7,7 @@ import random
 import re
 import sys
 from collections.abc import Awaitable, Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -301,3 +302,35 @@ def test_without_pygls(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["lsp"]) == 2
     assert "retrograd[lsp]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ".data\n.word 1, -{}\n.text\n start",
+        " start\n add r1, {}",
+        ".equ c, ({} + 1)\n start",
+        " start\n ld.add r1, [r2 + {}]",
+    ],
+)
+def test_literals_that_lose_bits_are_warnings(line: str) -> None:
+    """At each literal, beside the faults of the text; a literal that keeps its bits has none."""
+    for literal, lost in (("1e-9q", True), ("1.5q", False), ("123456.789q", False)):
+        text = f"{line.format(literal)}\n sub r1, {literal}\n sub r1, {literal} ; again\n ad r1\n finish\n"
+        found = Document(text, "p.rga").findings
+        warned = [d for d in found if d.severity == "warning"]
+        assert "RG0101" in [d.code for d in found]
+        assert len(warned) == 3 * lost
+        for d in warned:
+            assert d.code == "RG0120"
+            assert d.span is not None
+            assert text.split("\n")[d.span.line - 1][d.span.column - 1 : d.span.end - 1] == literal
+            assert d.hint == Q32_32.remedy(Fraction(literal[:-1]))
+
+
+def test_lost_bits_reach_the_editor(tmp_path: Path) -> None:
+    (tmp_path / "c.rga").write_text(".equ c, 1e-9q\n")
+    document = Document('.include "c.rga"\n start\n add r1, c\n finish\n', str(tmp_path / "p.rga"), tmp_path / "p.rga")
+    assert [(d.code, d.severity, Path(d.span.file).name) for d in document.findings if d.span] == [
+        ("RG0120", "warning", "c.rga")
+    ]

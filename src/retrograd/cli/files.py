@@ -87,7 +87,7 @@ def constant(
     """
 
     def told(fault: TextFault) -> None:
-        message = f"{option}: {fault.message}"
+        message = f"{option}: {fault.message}. {fault.hint}"
         if lost is None:
             warnings.warn(message, PrecisionWarning, stacklevel=2)
         else:

@@ -1,7 +1,7 @@
 """An assembly text as an editor needs it: its faults, its names and where they are defined, and pages about words.
 
     document = Document(text, "p.rga", path)
-    document.findings              errors and warnings, as `retrograd verify` has them
+    document.findings              errors and warnings: those of `retrograd verify`, and literals that lose bits
     document.definition(7, 12)     where the name, or the partner of the jump, at a line and column is defined
     document.hover(7, 3)           the manual's page of the instruction, with the encoded instructions and their cycles
 
@@ -77,6 +77,7 @@ class Document:
             self.findings = findings(self.program)
         except RetrogradError as error:
             self.findings = list(error.diagnostics)
+        self.findings += self._parser.sources.warnings
 
     # ------------------------------------------------------------------ names
 
