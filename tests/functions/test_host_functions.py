@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.language.intrinsics import ALTERNATIVES
+from retrograd.compiler.language.intrinsics import ALTERNATIVES, WRITTEN
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
@@ -73,3 +73,15 @@ def test_the_advice_is_of_use(expression: str, named: str) -> None:
     said = advice(expression)
     assert named in said
     assert "@reversible" not in said
+
+
+def test_the_advice_follows_from_the_functions_that_are_taken() -> None:
+    """One table: each function that is taken has its advice, over its own arguments, and the advice names nothing that must be imported."""
+    for f, text in WRITTEN.items():
+        if f is not np.mod:
+            advised = ALTERNATIVES[f.__name__]
+            assert {name for name in "xyz" if f"{{{name}}}" in advised} == {
+                name for name in "xyz" if re.search(rf"\b{name}\b", text)
+            }
+            assert not re.search(r"\bfixed\b", advised)
+    assert ALTERNATIVES.get("remainder") is None  # of `math` it is another function than of NumPy

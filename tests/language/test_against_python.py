@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.expressions import foreign
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
 from retrograd.compiler.language import purity
-from retrograd.compiler.language.intrinsics import EXPRESSION, INTRINSICS
+from retrograd.compiler.language.intrinsics import EXPRESSION, INTRINSICS, WRITTEN
 from retrograd.isa.diagnostics import CompileError, RetrogradError
 
 import retrograd as rg
@@ -206,7 +205,7 @@ BINARY = [s for t, s in _SIGNS.items() if issubclass(t, ast.operator | ast.boolo
 UNARY = [f"{s} " for t, s in _SIGNS.items() if issubclass(t, ast.unaryop)]
 _MATH = [f"math.{n}" for n, f in vars(math).items() if callable(f) and not n.startswith("_")]
 #: those of NumPy that the language has under that name
-_NUMPY = [f"np.{f.__name__}" for f in foreign._WRITTEN if isinstance(f, np.ufunc)]
+_NUMPY = [f"np.{f.__name__}" for f in WRITTEN if isinstance(f, np.ufunc)]
 _NUMERIC = [f.__name__ for f in purity._BUILTINS if f.__name__ not in ("range", "zip", "enumerate")]
 FUNCTIONS = [
     *(f"rg.{n}" for n in (*VALUES, *elementary.__all__) if n != "top"),

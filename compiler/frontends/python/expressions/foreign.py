@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import builtins
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
@@ -45,23 +45,6 @@ _NAMES: dict[str, Any] = {
     "fixed": float, "abs": abs, "round": round, "min": min, "max": max,
     **{name: f for name, f in intrinsics.INTRINSICS.items() if f.role == intrinsics.EXPRESSION and name not in ("min", "max", "sum")},
 }  # fmt: skip
-_REMAINDER = "(abs(fixed(x)) % abs(fixed(y)))"
-_WHOLE = "(floor(x) if x >= 0 else -floor(-x))"
-#: function → an expression of the same value
-_WRITTEN: dict[Callable[..., Any], str] = {
-    math.ceil: "-floor(-x)", math.trunc: _WHOLE, math.fabs: "abs(fixed(x))", math.pow: "fixed(x) ** y",
-    math.copysign: "abs(fixed(x)) if y >= 0 else -abs(fixed(x))", math.fmod: f"{_REMAINDER} if x >= 0 else -{_REMAINDER}",
-    math.degrees: f"fixed(x) * {180 / math.pi!r}", math.radians: f"fixed(x) * {math.pi / 180!r}", builtins.pow: "x ** y",
-    np.abs: "abs(x)", np.fabs: "abs(fixed(x))", np.negative: "-x", np.square: "x * x", np.sign: "(x > 0) - (x < 0)",
-    np.floor: "fixed(floor(x))", np.ceil: "fixed(-floor(-x))", np.trunc: f"fixed({_WHOLE})", np.rint: "fixed(round(x))",
-    np.maximum: "max(x, y)", np.minimum: "min(x, y)", np.clip: "min(max(x, y), z)", np.where: "select(x, y, z)",
-    np.add: "x + y", np.subtract: "x - y", np.multiply: "x * y", np.divide: "x / y", np.power: "x ** y", np.mod: "x % y", np.floor_divide: "x // y",
-    np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x @ y",
-    np.sqrt: "sqrt(x)", np.exp: "exp(x)", np.log: "log(x)", np.sin: "sin(x)", np.cos: "cos(x)", np.tan: "tan(x)", np.arctan: "atan(x)",
-    np.arctan2: "atan2(x, y)", np.degrees: f"fixed(x) * {180 / math.pi!r}", np.radians: f"fixed(x) * {math.pi / 180!r}",
-}  # fmt: skip
-#: name of a function of NumPy → the function of `math` with its value
-_OF_NUMPY = {"arcsin": "asin", "arccos": "acos"}
 
 
 class Held(ast.expr):
@@ -121,7 +104,7 @@ class Foreign:
     def _template(self, callee: Any, count: int) -> ast.expr | None:
         """The expression that has the value of a function, over the names x, y, z."""
         try:
-            text = _WRITTEN.get(callee)
+            text = intrinsics.WRITTEN.get(callee)
         except TypeError:  # an object without a hash
             return None
         if text is not None:
@@ -253,7 +236,7 @@ _MOST = 64
 def _of_math(callee: Any) -> Any:
     """The function of `math` that has the value of a function of NumPy; any other object unchanged."""
     if isinstance(callee, np.ufunc):
-        return getattr(math, _OF_NUMPY.get(callee.__name__, callee.__name__), callee)
+        return getattr(math, intrinsics.OF_NUMPY.get(callee.__name__, callee.__name__), callee)
     return callee
 
 

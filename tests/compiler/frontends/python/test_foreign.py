@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.expressions.foreign import _WRITTEN
+from retrograd.compiler.language.intrinsics import WRITTEN
 
 import retrograd as rg
 
@@ -74,7 +74,7 @@ def test_the_values_and_slopes_of_python(made: ModuleType, expression: str) -> N
 
 def test_every_function_that_is_written_otherwise_is_among_the_expressions() -> None:
     texts = " ".join(EXPRESSIONS)
-    names = {f.__name__ for f in _WRITTEN}
+    names = {f.__name__ for f in WRITTEN}
     assert len(names) > 30
     left_out = {name for name in names if f"{name}(" not in texts}
     assert left_out <= {"absolute", "add", "subtract", "remainder", "vdot", "degrees", "radians"}
