@@ -32,22 +32,37 @@ def module_at(path: str) -> ModuleType:
     """
     file = _HERE.parent / path
     name = "retrograd_" + path.removesuffix(".py").removesuffix("/__init__").replace("/", "_")
-    if name not in sys.modules:
-        inside = [str(file.parent)] if file.stem == "__init__" else None
-        spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        # Dataclasses look their module up by name while it is being executed.
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+    return sys.modules[name] if name in sys.modules else _executed(name, file)
+
+
+def _executed(name: str, file: Path) -> ModuleType:
+    inside = [str(file.parent)] if file.stem == "__init__" else None
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up by name while it is being executed.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def module_written(file: Path, text: str) -> ModuleType:
+    """The module of a text: a reversible function needs its source in a file."""
+    file.write_text(text)
+    return _executed(file.stem, file)
 
 
 @pytest.fixture(scope="session")
 def module() -> Callable[[str], ModuleType]:
     """module("tools/long_runs/mutants.py"): see `module_at`."""
     return module_at
+
+
+@pytest.fixture(scope="session")
+def written() -> Callable[[Path, str], ModuleType]:
+    """written(path, text): see `module_written`."""
+    return module_written
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,8 @@ Arrays are longer than a vector, so that loops run in lanes; batches run in lane
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,16 +51,9 @@ def {name}(y: fixed, x: fixed, z: fixed):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    path: Path = tmp_path_factory.mktemp("arrays") / "array_functions_of_test.py"
-    path.write_text(MADE + "".join(FUNCTION.format(name=n, expression=e) for n, (e, _, _) in FUNCTIONS.items()))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
+def made(tmp_path_factory: pytest.TempPathFactory, written: Callable[[Path, str], ModuleType]) -> ModuleType:
+    text = MADE + "".join(FUNCTION.format(name=n, expression=e) for n, (e, _, _) in FUNCTIONS.items())
+    return written(tmp_path_factory.mktemp("arrays") / "array_functions_of_test.py", text)
 
 
 def numbers(w: Format, least: float, greatest: float, seed: str) -> np.ndarray[Any, Any]:

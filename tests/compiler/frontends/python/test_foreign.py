@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 from retrograd.compiler.language.intrinsics import WRITTEN
 
 import retrograd as rg
+
+Written = Callable[[Path, str], ModuleType]
 
 HEAD = "import math\nimport numpy as np\nimport retrograd as rg\nfrom retrograd import Array, Stack, fixed, reversible\n\nK = 3\n"
 #: expressions over x, y, n, a, whose values Python has for the same text
@@ -39,20 +40,12 @@ STEP = 1e-4
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+def made(tmp_path_factory: pytest.TempPathFactory, written: Written) -> ModuleType:
     parameters = "out: fixed, x: fixed, y: fixed, n: int, a: Array[fixed, 3]"
     text = HEAD + "\n".join(
         f"@reversible\ndef f{k}({parameters}):\n    out += {e}\n" for k, e in enumerate(EXPRESSIONS)
     )
-    path = tmp_path_factory.mktemp("foreign") / "foreign_of_test.py"
-    path.write_text(text)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
+    return written(tmp_path_factory.mktemp("foreign") / "foreign_of_test.py", text)
 
 
 def value(text: str, x: float, y: float) -> float:
@@ -93,18 +86,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("expression", REFUSED)
-def test_other_calls_are_refused(tmp_path: Any, expression: str) -> None:
-    path = tmp_path / "refused_of_test.py"
-    path.write_text(
-        HEAD
-        + f"@reversible\ndef f(out: fixed, x: fixed, n: int, a: Array[fixed, 3], y: fixed):\n    out += {expression}\n"
-    )
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+def test_other_calls_are_refused(tmp_path: Path, written: Written, expression: str) -> None:
+    parameters = "out: fixed, x: fixed, n: int, a: Array[fixed, 3], y: fixed"
+    text = f"{HEAD}@reversible\ndef f({parameters}):\n    out += {expression}\n"
+    module = written(tmp_path / "refused_of_test.py", text)
     with pytest.raises(rg.CompileError, match=REFUSED[expression]):
         module.f(0.0, X, N, A, Y)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,19 +15,9 @@ import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
 from retrograd.testing import check_gradient, check_inverse
 
+Written = Callable[[Path, str], ModuleType]
+
 HEAD = "import retrograd as rg\nfrom retrograd import Array, Stack, fixed, lognum, reversible\n\n"
-
-
-def made(path: Path, text: str) -> ModuleType:
-    """A module of this text: a reversible function needs its source in a file."""
-    path.write_text(HEAD + text)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def signed(word: int, width: int) -> int:
@@ -41,10 +30,10 @@ SHIFTS = [1, 2, 5, 7, 13, 31, 40]
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+def own(tmp_path_factory: pytest.TempPathFactory, written: Written) -> ModuleType:
     lines = [f"@reversible\ndef by_{k}(n: int):\n    n *= {c}\n" for k, c in enumerate(FACTORS)]
     lines += [f"@reversible\ndef shifted_{k}(n: int):\n    n ^= n << {k}\n" for k in SHIFTS]
-    return made(tmp_path_factory.mktemp("own") / "own_updates_of_test.py", "\n".join(lines))
+    return written(tmp_path_factory.mktemp("own") / "own_updates_of_test.py", HEAD + "\n".join(lines))
 
 
 @pytest.mark.parametrize("format", ["64,32", "32,16", "16,8", "8,4"])
@@ -107,10 +96,10 @@ def test_negatives() -> None:
     ("statement", "code"),
     [("n *= 2", "RG0703"), ("n *= 0", "RG0703"), ("n /= -1", "RG0703"), ("n ^= n << 0", "RG0704"), ("n ^= n >> 3", "RG0704"), ("x *= 3", "RG0703"), ("n *= m", "RG0703")],
 )  # fmt: skip
-def test_what_forgets_a_bit_is_refused(tmp_path: Path, statement: str, code: str) -> None:
+def test_what_forgets_a_bit_is_refused(tmp_path: Path, written: Written, statement: str, code: str) -> None:
     text = f"@reversible\ndef f(n: int, m: int, x: fixed):\n    {statement}\n"
     with pytest.raises(rg.CompileError, match=code):
-        made(tmp_path / "forgetting_of_test.py", text).f(1, 2, 3.0)
+        written(tmp_path / "forgetting_of_test.py", HEAD + text).f(1, 2, 3.0)
 
 
 #: a wrong statement, on arguments of each type
@@ -126,10 +115,10 @@ GIVEN: tuple[Any, ...] = (1.5, 2.0, 5, 3, True, False, 2.0, 4.0, 1 + 2j, [1.0, 2
 
 
 @pytest.mark.parametrize("statement", WRONG)
-def test_a_fix_that_a_message_proposes_compiles(tmp_path: Path, statement: str) -> None:
+def test_a_fix_that_a_message_proposes_compiles(tmp_path: Path, written: Written, statement: str) -> None:
     def function(lines: list[str]) -> ModuleType:
         body = "".join(f"    {line}\n" for line in lines)
-        return made(tmp_path / "fixes_of_test.py", f"@reversible\ndef f({PARAMETERS}):\n{body}")
+        return written(tmp_path / "fixes_of_test.py", f"{HEAD}@reversible\ndef f({PARAMETERS}):\n{body}")
 
     with pytest.raises(rg.CompileError) as caught:
         function([statement]).f(*GIVEN)
