@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from retrograd.hdl.reversible.strategies import Strategy
 from retrograd.isa.diagnostics import InputError
+from retrograd.isa.words import Format
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
@@ -106,6 +107,52 @@ def points(p: Point, q: Point) -> None:
         rg.neg(p.y)
 
 
+@rg.struct
+class Signal:
+    high: bool
+    count: int
+
+
+@reversible
+def logic(a: bool, b: bool, c: bool) -> None:
+    """Gates of bools, with locals that are uncomputed."""
+    c ^= a & b
+    with rg.routine() as r:
+        t = a and c
+        u = not t
+    b ^= u
+    ~r
+    rg.flip(a)
+
+
+@reversible
+def decisions(y: int, a: bool, b: bool, v: Array[bool, 3]) -> None:
+    """Bools as conditions, from comparisons, and exchanged under a condition."""
+    if a:
+        y += 3
+        rg.swap(b, v[0])
+    v[1] ^= y > 2
+    if b:
+        rg.swap(v[1], v[2])
+
+
+@reversible
+def counted(s: Signal, i: int, v: Array[bool, 2]) -> None:
+    """A bool in a struct, and one at an index that depends on data."""
+    if s.high:
+        s.count += 1
+    s.high ^= s.count == 2
+    v[i & 1] ^= s.high
+
+
+#: arguments of a call
+GIVEN = {
+    logic: (True, False, True),
+    decisions: (1, True, False, [True, False, True]),
+    counted: (Signal(high=True, count=1), 3, [False, True]),
+}
+#: function → its words that are no bools
+BOOLS = {logic: (), decisions: ("y",), counted: ("s_count", "i")}
 FUNCTIONS = (polynomial, branches, triangle, element, exchange, cube, points)
 
 
@@ -128,6 +175,24 @@ def test_functions_at_16_bits(f: rg.Reversible, strategy: Strategy) -> None:
         found = rg.netlist(g, format="Q16.0" if f is not polynomial else "Q8.8", strategy=strategy)
         assert found.disagreement(rows_of(found, 60)) is None
         assert bool(found.counts.garbage) <= (strategy == "garbage")
+
+
+@pytest.mark.parametrize("f", BOOLS, ids=lambda f: f.__name__)
+def test_a_bool_is_one_line(f: rg.Reversible) -> None:
+    """As an argument and as a result: all words, the program on a machine, ancillas at 0, and the inverse."""
+    for strategy, budget in (*((s, None) for s in STRATEGIES), ("pebble", 60)):
+        for g in (f, ~f):
+            found = rg.netlist(g, format="Q4.0", strategy=strategy, budget=budget)
+            for words in (found.circuit.inputs, found.circuit.outputs):
+                assert {name: len(lines) for name, lines in words.items()} == {
+                    name: 4 if name in BOOLS[f] else 1 for name in found.words
+                }
+            values = [range(16) if name in BOOLS[f] else (0, 1) for name in found.words]
+            assert found.disagreement([list(row) for row in itertools.product(*values)]) is None
+    if f is logic:
+        assert rg.netlist(logic, format="Q32.32", strategy="eager").circuit.lines < 10
+    ran, called = rg.netlist(f, format="Q4.0").run(*GIVEN[f]), f.with_options(format=Format(4, 0))(*GIVEN[f])
+    assert str(ran) == str(called)
 
 
 @pytest.mark.parametrize("f", [polynomial, cube, triangle], ids=lambda f: f.__name__)

@@ -5,18 +5,20 @@ rg.netlist(f, *examples, format="Q8.8").run(*args) == f(*args),  bit for bit, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.deep_recursion import with_deep_stack
-from retrograd.compiler.ir.statements import Module
+from retrograd.compiler.ir.statements import Kind, Module
 from retrograd.compiler.language.types import Type, layouts
 from retrograd.functions.execution import argument_words
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hdl.irreversible.network import Network, network_of
+from retrograd.hdl.reversible.builder import FALSE
 from retrograd.hdl.reversible.circuit import Circuit, simulate, transposed
 from retrograd.hdl.reversible.counts import Counts, count
 from retrograd.hdl.reversible.strategies import Strategy, need_strategy, within_budget
@@ -34,7 +36,7 @@ from retrograd.values.marshal import from_words
 class FunctionNetlist:
     """A function as a circuit on the words of its arguments, which it changes in place.
 
-    The words are named as in the source: `x`; `v_0`, `v_1` of an array; `p_x` of a struct. `circuit.inverse()` is the inverse of the
+    The words are named as in the source: `x`; `v_0`, `v_1` of an array; `p_x` of a struct. The word of a bool is one line. `circuit.inverse()` is the inverse of the
     function. Trap: for arguments for which the function traps, the outputs mean nothing.
     """
 
@@ -70,8 +72,10 @@ class FunctionNetlist:
         """The first fault of the circuit on these rows of argument words, or None.
 
         Checked are the words, against the program on a machine; that ancillas end as 0; and that the inverse restores every line.
-        Rows for which the program traps are left out of the first two checks.
+        Rows for which the program traps are left out of the first two checks. Of the word of a bool the lowest bit is taken.
         """
+        masks = [(1 << len(self.circuit.inputs[name])) - 1 for name in self.words]
+        rows = [[word & mask for word, mask in zip(row, masks, strict=True)] for row in rows]
         results: list[list[int] | None] = []
         for row in rows:
             machine = machine_for(self.compiled.program, "auto", backward=self.backward)
@@ -140,24 +144,39 @@ def netlist(
         types = types_from_annotations(function)
     compiled = function.compiled_for(types, request.format, request.options)
     module = ~compiled.module if request.backward else compiled.module
-    names = _word_names([(a.name, a.type) for a in compiled.arguments])
+    arguments = [(a.name, a.type) for a in compiled.arguments]
+    names = _word_names(arguments)
+    widths = dict(zip(names, _widths(arguments, compiled.format.width), strict=True))
     if budget is None:
-        circuit = with_deep_stack(lambda: _circuit(module, names, strategy, 0))
+        circuit = with_deep_stack(lambda: _circuit(module, widths, strategy, 0))
     else:
         circuit = within_budget(
-            lambda chosen, most: with_deep_stack(lambda: _circuit(module, names, chosen, most)), budget
+            lambda chosen, most: with_deep_stack(lambda: _circuit(module, widths, chosen, most)), budget
         )
     return FunctionNetlist(circuit, compiled, request.backward, tuple(names), request)
 
 
-def _circuit(module: Module, names: Sequence[str], strategy: Strategy, budget: int) -> Circuit:
-    """The module as a circuit on the words at the beginning of its memory."""
-    lowering = ProgramLowering(module, strategy, len(names) * module.format.width + budget)
-    inputs = {name: tuple(lowering.b.inputs(module.format.width)) for name in names}
+def _circuit(module: Module, widths: Mapping[str, int], strategy: Strategy, budget: int) -> Circuit:
+    """The module as a circuit on the words at the beginning of its memory: name -> the bits that may be 1, the lowest ones."""
+    lowering = ProgramLowering(module, strategy, sum(widths.values()) + budget)
+    inputs = {name: tuple(lowering.b.inputs(bits)) for name, bits in widths.items()}
     for address, lines in enumerate(inputs.values()):
-        lowering.memory[address] = Cell(Word(lines))
+        lowering.memory[address] = Cell(Word(lines + (FALSE,) * (module.format.width - len(lines))))
     lowering.block(module.entry)
-    return lowering.circuit(inputs, {name: lowering.at(address) for address, name in enumerate(names)})
+    return lowering.circuit(inputs, {name: (lowering.at(k), bits) for k, (name, bits) in enumerate(widths.items())})
+
+
+def _widths(arguments: Sequence[tuple[str, Type]], width: int) -> list[int]:
+    """The bits of each word that may be 1: one of a bool, which is 0 or 1."""
+    found: list[int] = []
+    for name, t in arguments:
+        words = [width] * t.size
+        for layout in layouts(t, name):
+            if layout.kind == Kind.BOOL.value:
+                for index in product(*map(range, layout.shape)):
+                    words[layout.offset + sum(i * s for i, s in zip(index, layout.strides, strict=True))] = 1
+        found += words
+    return found
 
 
 def _word_names(arguments: Sequence[tuple[str, Type]]) -> list[str]:

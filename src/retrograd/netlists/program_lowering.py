@@ -68,9 +68,12 @@ class ProgramLowering:
                 assert region.address is not None
                 self.memory[region.address + k] = Cell(constant(number, self.w.width))
 
-    def circuit(self, inputs: Mapping[str, tuple[int, ...]], outputs: Mapping[str, Cell]) -> Circuit:
-        """The circuit of all that has been lowered, between words on lines and the cells that hold them in the end."""
-        ends = {name: cell.word.on_lines(self.b).bits for name, cell in outputs.items()}
+    def circuit(self, inputs: Mapping[str, tuple[int, ...]], outputs: Mapping[str, tuple[Cell, int]]) -> Circuit:
+        """The circuit of all that has been lowered, between words on lines and the cells that hold them in the end.
+
+        Of each output, as many bits are kept as are given: the others are 0.
+        """
+        ends = {name: cell.word.lowest(n).on_lines(self.b).bits for name, (cell, n) in outputs.items()}
         held = {line for word in inputs.values() for line in word} | self.b.taken
         if self.strategy != "garbage":
             held &= set(self._effects.erased)
@@ -437,6 +440,12 @@ class ProgramLowering:
             case (Update(where, operator, value),) if operator in ("add", "xor", "mul") and cells[where].word.is_zero:
                 self._set_zero(where, cells, value)
                 return
+            case (Update(where, "xor", value),) if cells[where].word.owned and TRUE not in cells[where].word.bits:
+                self._flip_word(where, cells, value)
+                return
+            case (Exchange(left, right, None),):
+                self._exchange(cells[left], cells[right])
+                return
         for name in changed:
             self._set(cells[name], cells[name].word.on_lines(self.b))
         self._load(cells)
@@ -476,6 +485,34 @@ class ProgramLowering:
 
         self._effects.with_trees([value], lambda words: copy(words[0]))
         self._set(cell, cell.word._replace(bits=tuple(out), owned=True))
+
+    def _flip_word(self, where: str, cells: Mapping[str, Cell], value: Expr) -> None:
+        """d ⊕= value; bits of both that are 0, as those of bools are, get no lines."""
+        cell = cells[where]
+        word, out = cell.word, list[Bit]()
+
+        def flip(bits: list[Bit]) -> None:
+            # A schedule may try the body on another builder first.
+            b = self._effects.b
+            out.clear()
+            for own, bit in zip(word.bits, bits, strict=True):
+                line = own if bit == FALSE or own >= 0 else b.keep()[0]
+                if bit != FALSE:
+                    b.flip(line, bit, self._control)
+                out.append(line)
+
+        self._load(cells)
+        self._effects.with_trees([value], lambda words: flip(words[0]))
+        self._set(cell, word._replace(bits=tuple(out)))
+
+    def _exchange(self, x: Cell, y: Cell) -> None:
+        """x and y change places under the condition; bits of both that are 0 stay constants."""
+        zero = {k for k, bits in enumerate(zip(x.word.bits, y.word.bits, strict=True)) if bits == (FALSE, FALSE)}
+        for cell in (x, y):
+            self._set(cell, cell.word.on_lines(self.b, zero))
+        for k, (p, q) in enumerate(zip(x.word.bits, y.word.bits, strict=True)):
+            if k not in zero:
+                self.b.exchange(p, q, self._control)
 
     def _changing_lines(self, cells: Mapping[str, Cell]) -> set[Bit]:
         """The lines of these words that may change while the value that is computed now is in use."""

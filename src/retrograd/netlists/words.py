@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from retrograd.hdl.reversible.builder import FALSE, TRUE, Bit, Bits, Builder, constant_bits
@@ -38,13 +39,17 @@ class Word(NamedTuple):
             high += weight if bit == TRUE or (bit >= 0 and weight > 0) else 0
         return low, high
 
-    def on_lines(self, b: Builder) -> Word:
-        """The same word with a line of its own for each bit."""
+    def lowest(self, count: int) -> Word:
+        """The lowest bits of the word."""
+        return self._replace(bits=self.bits[:count])
+
+    def on_lines(self, b: Builder, left: Collection[int] = ()) -> Word:
+        """The same word with a line of its own for each bit; bits that are 0 may be `left`, by their places."""
         if self.owned and all(bit >= 0 for bit in self.bits):
             return self
         out = []
-        for bit in self.bits:
-            if bit >= 0 and self.owned:
+        for k, bit in enumerate(self.bits):
+            if (bit >= 0 and self.owned) or k in left:
                 out.append(bit)
             else:
                 (line,) = b.keep()
