@@ -91,10 +91,8 @@ class Translation:
         if found is not None:
             return found
         if symbol.name in IN_PLACE:
-            hint = IN_PLACE[symbol.name]
-            fail(
-                "RG0729", f"`{symbol.name}` is not in VLAD, whose programs are values without changes", symbol.at, hint
-            )
+            message = f"`{symbol.name}` is not in VLAD, whose programs are values without changes"
+            fail("RG0729", message, symbol.at, IN_PLACE[symbol.name])
         if symbol.name in FORMS:
             fail("RG0729", f"`{symbol.name}` is a form, and no value", symbol.at, "Wrap it in a lambda.")
         hint = nearest(symbol.name, [*scope, *self._names(), *self._primitives, *FORMS])

@@ -114,12 +114,8 @@ class ExpressionReader:
                 return self._subscript(value, index, scope, node)
             case ast.Call():
                 return self._call(node, scope)
-        self.fail(
-            "RG0729",
-            f"`{shortened(node)}` is not in the functional language",
-            node,
-            _INSTEAD.get(type(getattr(node, "op", node)), _VALUES),
-        )
+        instead = _INSTEAD.get(type(node.op) if isinstance(node, ast.BinOp) else type(node), _VALUES)
+        self.fail("RG0729", f"`{shortened(node)}` is not in the functional language", node, instead)
 
     @contextmanager
     def inside(self) -> Iterator[None]:

@@ -56,7 +56,7 @@ def execute(options: argparse.Namespace) -> int:
 
     executor = executor_of(options)
     programs = _programs(options.functions)
-    arguments = [partial(parse_arguments, texts) for texts in options.arguments] or [()]
+    arguments = [partial(parse_arguments, texts) for texts in options.arguments or [[]]]
     rows = energy_sweep(
         programs,
         arguments,
