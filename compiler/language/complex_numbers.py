@@ -49,12 +49,12 @@ def among(values: Sequence[Value]) -> bool:
 FUNCTIONS = frozenset({"abs", "exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "select"})
 _PARTS = "its parts are z.real and z.imag"
 _ORDER = "they have no order: compare abs(z), or the parts z.real and z.imag"
-#: function -> what is written for complex numbers in its place
+#: function -> the way to write it for complex numbers
 _INSTEAD = {"min": _ORDER, "max": _ORDER, "atan2": "the angle of z is rg.atan2(z.imag, z.real)"}
 
 
 def instead_of(name: str) -> str:
-    """What is written for complex numbers in place of a function that takes real ones."""
+    """The way to write a function of real numbers for complex ones."""
     return f"write `rg.{name}`, which takes complex numbers" if name in FUNCTIONS else _INSTEAD.get(name, _PARTS)
 
 

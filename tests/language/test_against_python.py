@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import pytest
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
+from retrograd.compiler.frontends.python.host_functions import WRITTEN
 from retrograd.compiler.language import purity
-from retrograd.compiler.language.intrinsics import EXPRESSION, INTRINSICS, WRITTEN
+from retrograd.compiler.language.intrinsics import EXPRESSION, INTRINSICS
 from retrograd.isa.diagnostics import CompileError, RetrogradError
 
 import retrograd as rg

@@ -20,6 +20,7 @@ from retrograd.compiler.frontends.python.expressions.function_values import Func
 from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import Operators
+from retrograd.compiler.frontends.python.host_functions import ALTERNATIVES
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, Length, RunLength, apply, const, read, sub
 from retrograd.compiler.ir.statements import Kind, Region, Var
@@ -412,8 +413,8 @@ def _instead_of(callee: Any, node: ast.Call) -> str:
     if any(callee is f for f in (range, enumerate, zip, reversed)):
         return f"{own} is what a loop goes through: `for … in {shortened(node)}:`"
     foreign = not isinstance(callee, FunctionType) or (callee.__module__ or "").partition(".")[0] in ("math", "numpy")
-    if foreign and own in intrinsics.ALTERNATIVES:
-        template = intrinsics.ALTERNATIVES[own]
+    if foreign and own in ALTERNATIVES:
+        template = ALTERNATIVES[own]
         given = dict(zip("xyz", (_factor(a) for a in node.args), strict=False))
         if {name for _, name, _, _ in Formatter().parse(template) if name} in ({*given}, set()):
             return f"write `{template.format(**given)}`"

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
+from retrograd.compiler.frontends.python.host_functions import OF_NUMPY, WRITTEN
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.language import complex_numbers, intrinsics
@@ -104,7 +105,7 @@ class Foreign:
     def _template(self, callee: Any, count: int) -> ast.expr | None:
         """The expression that has the value of a function, over the names x, y, z."""
         try:
-            text = intrinsics.WRITTEN.get(callee)
+            text = WRITTEN.get(callee)
         except TypeError:  # an object without a hash
             return None
         if text is not None:
@@ -236,7 +237,7 @@ _MOST = 64
 def _of_math(callee: Any) -> Any:
     """The function of `math` that has the value of a function of NumPy; any other object unchanged."""
     if isinstance(callee, np.ufunc):
-        return getattr(math, intrinsics.OF_NUMPY.get(callee.__name__, callee.__name__), callee)
+        return getattr(math, OF_NUMPY.get(callee.__name__, callee.__name__), callee)
     return callee
 
 

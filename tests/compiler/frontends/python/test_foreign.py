@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from retrograd.compiler.language.intrinsics import WRITTEN
+from retrograd.compiler.frontends.python.host_functions import WRITTEN
 
 import retrograd as rg
 
