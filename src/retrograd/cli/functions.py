@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.files import input_path
-from retrograd.cli.options import OF_JANUS, fail, given_option, integer, refuse_options_of_programs
+from retrograd.cli.options import OF_JANUS, fail, given_option, refuse_options_of_programs
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Span, nearest
 from retrograd.isa.files import missing, record_input
 from retrograd.isa.words import format_of
@@ -174,39 +174,3 @@ def function_and_direction(options: argparse.Namespace) -> tuple[Reversible, boo
     function, inverse = function_and_inverse(options.program, options)
     refuse_options_of_programs(options)
     return function, inverse != (options.backward or options.inverse)
-
-
-def function_to_compile(options: argparse.Namespace) -> tuple[Reversible, bool, list[Any], dict[str, Any]]:
-    """(the function as `compile_options` describe it, whether its inverse is named, examples of its arguments by position, and by name).
-
-    Raises InputError RG0507, RG0510, RG0512, and as `function_and_inverse`.
-    """
-    from retrograd.cli.arguments import parse_arguments
-
-    function, inverse = function_and_inverse(options.program, options)
-    changes: dict[str, Any] = {"level": 0 if options.no_optimise else 1}
-    if options.erase is not None:
-        changes["erase"] = True if options.erase == "" else frozenset(options.erase.split(","))
-    if options.memory_budget is not None:
-        changes["memory"] = integer(options.memory_budget, "--memory-budget", 0)
-    args, keywords = parse_arguments(options.args, function)
-    function = function.with_options(**changes)
-    if options.strategy is not None:
-        function = function.with_options(**_by_energy(function, inverse, args, keywords, options))
-    elif options.tech is not None:
-        raise fail("RG0512", "--tech is for `--strategy energy`")
-    return function, inverse, args, keywords
-
-
-def _by_energy(
-    function: Reversible, inverse: bool, args: list[Any], keywords: dict[str, Any], options: argparse.Namespace
-) -> dict[str, Any]:
-    """The options that minimise the energy of the function on these arguments."""
-    from retrograd.pricing.advice import advise
-    from retrograd.values.binding import bind
-
-    if options.erase is not None or inverse:
-        what = "~FUNCTION, which cannot erase" if inverse else "--erase, which says already what is erased"
-        raise fail("RG0512", f"--strategy energy does not go with {what}")
-    found = advise(function, *bind(function, args, keywords), tech=options.tech or "landauer")
-    return {"erase": found.options.erase, "temporaries": found.options.temporaries}

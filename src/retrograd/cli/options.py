@@ -238,7 +238,7 @@ class Parser(argparse.ArgumentParser):
                 action.help = f"{action.help} (default: {action.default})"
 
     def compile_options(self) -> None:
-        """The options of a function that is compiled, see `functions.function_to_compile`."""
+        """The options of a function that is compiled, see `function_to_compile` of `commands/compile.py`."""
         self.add_argument(
             "--erase", metavar="ROUTINES", nargs="?", const="",
             help="erase the results of routines instead of uncomputing them; of all routines, or of those named, with commas",

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd import __version__
-from retrograd.cli.arguments import argument_named
+from retrograd.cli.arguments import argument_named, parse_arguments
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.files import input_path, read_program
-from retrograd.cli.functions import function_to_compile, is_function
-from retrograd.cli.options import Parser, fail, refuse_options_of_compiled
+from retrograd.cli.functions import function_and_inverse, is_function
+from retrograd.cli.options import Parser, fail, integer, refuse_options_of_compiled
 from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import write_file
@@ -115,6 +115,40 @@ def execute(options: argparse.Namespace) -> int:
     write_file(options.output, image)
     print(f"{options.output}: {len(program.code)} instructions, {program.memory} words of memory, {len(image)} bytes")
     return OK
+
+
+def function_to_compile(options: argparse.Namespace) -> tuple[Reversible, bool, list[Any], dict[str, Any]]:
+    """(the function as `compile_options` describe it, whether its inverse is named, examples of its arguments by position, and by name).
+
+    Raises InputError RG0507, RG0510, RG0512, and as `function_and_inverse`.
+    """
+    function, inverse = function_and_inverse(options.program, options)
+    changes: dict[str, Any] = {"level": 0 if options.no_optimise else 1}
+    if options.erase is not None:
+        changes["erase"] = True if options.erase == "" else frozenset(options.erase.split(","))
+    if options.memory_budget is not None:
+        changes["memory"] = integer(options.memory_budget, "--memory-budget", 0)
+    args, keywords = parse_arguments(options.args, function)
+    function = function.with_options(**changes)
+    if options.strategy is not None:
+        function = function.with_options(**_by_energy(function, inverse, args, keywords, options))
+    elif options.tech is not None:
+        raise fail("RG0512", "--tech is for `--strategy energy`")
+    return function, inverse, args, keywords
+
+
+def _by_energy(
+    function: Reversible, inverse: bool, args: list[Any], keywords: dict[str, Any], options: argparse.Namespace
+) -> dict[str, Any]:
+    """The options that minimise the energy of the function on these arguments."""
+    from retrograd.pricing.advice import advise
+    from retrograd.values.binding import bind
+
+    if options.erase is not None or inverse:
+        what = "~FUNCTION, which cannot erase" if inverse else "--erase, which says already what is erased"
+        raise fail("RG0512", f"--strategy energy does not go with {what}")
+    found = advise(function, *bind(function, args, keywords), tech=options.tech or "landauer")
+    return {"erase": found.options.erase, "temporaries": found.options.temporaries}
 
 
 def _dump_vlad(options: argparse.Namespace) -> int:

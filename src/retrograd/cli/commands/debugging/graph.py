@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from retrograd.cli.commands.compile import function_to_compile
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.files import read_program
-from retrograd.cli.functions import function_to_compile, is_function
+from retrograd.cli.functions import is_function
 from retrograd.cli.options import Parser, fail, refuse_options_of_compiled
 from retrograd.isa.files import check_output, write_file
 from retrograd.isa.program import Program
