@@ -166,7 +166,7 @@ class _Index(int):
 
 
 class Number:
-    """A number x, its derivatives d by the arguments, and bounds of what the program has in place of both.
+    """A number x, its derivatives d by the arguments, and bounds of the errors that the program has in both.
 
         |word − x| ≤ e,   |δₖ − dₖ| ≤ sₖ      δₖ: derivative at the program's words, free of the roundings of cotangents
 
