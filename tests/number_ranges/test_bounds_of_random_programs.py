@@ -226,7 +226,9 @@ class Number:
     __radd__, __rmul__ = __add__, __mul__
 
     def __abs__(self) -> Number:
-        return -self if self.x < 0 else self
+        # The word of a number near 0 may have the other sign, or none.
+        sign, unsure = mp.sign(self.x), 2 if abs(self.x) <= self.e else 0
+        return self.combined(abs(self.x), self.e, (self, sign, unsure, 0))
 
     def __gt__(self, other: float) -> bool:
         return bool(self.x > other)
