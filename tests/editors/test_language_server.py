@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import random
 import re
 import sys
@@ -233,6 +235,45 @@ def test_a_document_that_is_not_open_has_no_answers() -> None:
         client.text_document_did_close(lsp.DidCloseTextDocumentParams(document))
 
     converse(script)
+
+
+def answers_to(*messages: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a server in this process writes, until the messages end."""
+    server = pytest.importorskip("retrograd.editors.language_server", reason="the language server needs pygls").server
+    sent = [json.dumps({"jsonrpc": "2.0", **message}).encode() for message in messages]
+    written = io.BytesIO()
+    written.close = lambda: None  # type: ignore[method-assign]
+    server().start_io(io.BytesIO(b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(m), m) for m in sent)), written)
+    return [json.loads(body) for body in re.split(rb"Content-Length[^{]*\r\n\r\n", written.getvalue())[1:]]
+
+
+INITIALIZE = {"method": "initialize", "id": 1, "params": {"processId": None, "rootUri": None, "capabilities": {}}}
+HOVER = {"method": "textDocument/hover", "params": {"textDocument": {"uri": "file:///p.rga"}, "position": {"line": 0, "character": 0}}}  # fmt: skip
+
+
+def test_a_request_before_the_session_is_refused() -> None:
+    opened = {"method": "textDocument/didOpen", "params": {"textDocument": {"uri": "file:///p.rga", "languageId": "rga", "version": 1, "text": ""}}}  # fmt: skip
+    first, second = answers_to({**HOVER, "id": "a"}, opened, INITIALIZE)
+    assert (first["id"], first["error"]["code"]) == ("a", -32002)  # ServerNotInitialized
+    assert "Traceback" not in json.dumps(first)
+    assert second["id"] == 1
+    assert "result" in second
+
+
+@pytest.mark.parametrize("number", [{"a": 1}, [1], 1.5])
+def test_a_message_with_a_number_of_another_type_is_ignored(number: object, caplog: pytest.LogCaptureFixture) -> None:
+    found = answers_to(INITIALIZE, {**HOVER, "id": number}, {"method": 5, "params": {}}, {**HOVER, "id": 2})
+    assert [body.get("id") for body in found] == [1, 2]
+    assert "TypeError" not in caplog.text
+
+
+def test_diagnostics_have_no_control_characters() -> None:
+    text = "start\nadd r1, \x1b[31m\u202e\nfinish\n"
+    opened = {"method": "textDocument/didOpen", "params": {"textDocument": {"uri": "file:///p.rga", "languageId": "rga", "version": 1, "text": text}}}  # fmt: skip
+    _, published = answers_to(INITIALIZE, opened)
+    messages = [d["message"] for d in published["params"]["diagnostics"]]
+    assert messages
+    assert all(line.isprintable() for message in messages for line in message.splitlines())
 
 
 @pytest.mark.share(0)

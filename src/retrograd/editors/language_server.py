@@ -11,11 +11,13 @@ from typing import Any
 
 from lsprotocol import types as lsp
 from pygls import uris
+from pygls.exceptions import JsonRpcServerNotInitialized
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 
 from retrograd.editors.analysis import Document, Place
 from retrograd.editors.vocabulary import vocabulary
-from retrograd.isa.diagnostics import Diagnostic, Span
+from retrograd.isa.diagnostics import Diagnostic, Span, printable
 from retrograd.version import __version__
 
 _KINDS = {
@@ -110,7 +112,9 @@ class AssemblyServer:
         message = f"{where}{d.message}\nwhy: {d.kind.why}\nfix: {d.hint or d.kind.fix}"
         severity = lsp.DiagnosticSeverity.Error if d.severity == "error" else lsp.DiagnosticSeverity.Warning
         place = self._range(text, span.line - 1, span.column - 1, max(span.end, span.column) - 1)
-        return lsp.Diagnostic(range=place, message=message, severity=severity, code=d.code, source="retrograd")
+        return lsp.Diagnostic(
+            range=place, message=printable(message, lines=True), severity=severity, code=d.code, source="retrograd"
+        )
 
     def _hover(self, params: Any) -> Any:
         text, document, line, column = self._at(params)
@@ -154,8 +158,25 @@ class AssemblyServer:
         return lsp.CompletionList(False, [lsp.CompletionItem(name, kind=kind) for name, kind in names.items()])
 
 
+class _Protocol(LanguageServerProtocol):
+    """The protocol, with errors of its own for messages that it does not allow. pygls answers them with tracebacks, or by none.
+
+    A request before `initialize` has the error ServerNotInitialized, and a message whose number or method has another type is ignored.
+    """
+
+    def handle_message(self, message: Any) -> None:
+        number, method = getattr(message, "id", None), getattr(message, "method", "")
+        if not isinstance(number, int | str | None) or not isinstance(method, str):
+            return
+        if self._workspace is None and method not in (lsp.INITIALIZE, lsp.EXIT):
+            if method and number is not None:
+                self._send_response(number, error=JsonRpcServerNotInitialized().to_response_error())
+            return
+        super().handle_message(message)
+
+
 def server() -> Any:
     """A language server, ready to start."""
-    made = LanguageServer("retrograd", __version__)
+    made = LanguageServer("retrograd", __version__, protocol_cls=_Protocol)
     AssemblyServer(made)
     return made
