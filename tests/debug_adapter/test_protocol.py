@@ -222,6 +222,16 @@ def long_program(tmp_path: Path) -> Path:
     return path
 
 
+def test_refusals_have_no_control_characters() -> None:
+    with adapter() as c:
+        for command in ("\x1b]0;title\x07", "\u202e"):
+            found = c.response(c.send(command))
+            assert found["message"].isprintable()
+        c.launch(SQUARES)
+        found = c.response(c.send("evaluate", {"expression": "n\x1b[31m\u202e", "context": "watch"}))
+        assert found["message"].isprintable()
+
+
 @pytest.mark.share(0)
 @pytest.mark.parametrize("engine", ["reference", "auto"])
 def test_a_long_run(engine: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 from retrograd.debug_adapter.messages import Arguments, Malformed, bad_request, framed, read
-from retrograd.isa.diagnostics import InputError, RetrogradError
+from retrograd.isa.diagnostics import InputError, RetrogradError, printable
 
 #: requests that wait; an editor that sends more is not heard until some are answered
 _WAITING = 10_000
@@ -142,7 +142,7 @@ class Connection:
         else:
             text = "\n\n".join(d.render() for d in error.diagnostics)
             number = int(error.diagnostics[0].code[2:])
-            message["message"] = error.diagnostics[0].message
+            message["message"] = printable(error.diagnostics[0].message)
             # Braces would stand for variables of the message.
             format = text.replace("{", "(").replace("}", ")")
             message["body"] = {"error": {"id": number, "format": format, "showUser": True}}
