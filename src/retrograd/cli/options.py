@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from retrograd.cli.findings.color import CHOICES, is_colored, painted
-from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+from retrograd.isa.diagnostics import Diagnostic, InputError, nearest, printable
 
 if TYPE_CHECKING:
     from retrograd.differentiation.scales import Scale
@@ -188,7 +188,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End the process with the usage of this command, the message, and exit code 2."""
         self.print_usage(sys.stderr)
-        text = f"{self.prog}: error: {message}"
+        text = f"{self.prog}: error: {printable(message, lines=True)}"
         self.exit(2, f"{painted(text) if is_colored(sys.stderr) else text}\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:

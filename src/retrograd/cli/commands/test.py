@@ -9,6 +9,7 @@ from retrograd.cli.exit_codes import OK, WRONG
 from retrograd.cli.files import input_path
 from retrograd.cli.options import Parser, step_limit
 from retrograd.cli.report import print_json, print_trap
+from retrograd.isa.diagnostics import printable
 from retrograd.simulator.engines.tiering import engine_named
 
 
@@ -54,7 +55,7 @@ def execute(options: argparse.Namespace) -> int:
                 failures += [{"where": where, "problem": text} for text in problems]
                 if not options.json:
                     for text in problems:
-                        print(f"{where}: {text}", file=sys.stderr)
+                        print(printable(f"{where}: {text}"), file=sys.stderr)
         except ProgramTrap as trap:
             return print_trap(trap, as_json=options.json)
     if options.json:
