@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from retrograd.compiler.frontends.vlad import reader
 from retrograd.compiler.frontends.vlad.primitives import PRIMITIVES
 from retrograd.compiler.frontends.vlad.translation import FORMS
 
+from retrograd.editors import vocabulary
 from retrograd.editors.janus_lexer import JanusLexer
+from retrograd.editors.pygments_lexer import AssemblyLexer
 from retrograd.editors.vlad_lexer import VladLexer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +85,22 @@ def test_vlad_examples(path: Path) -> None:
 def test_any_text_keeps_its_characters(text: str) -> None:
     for lexer in (JanusLexer(stripnl=False, ensurenl=False), VladLexer(stripnl=False, ensurenl=False)):
         assert "".join(t for _, t in lexer.get_tokens(text)) == text
+
+
+@pytest.mark.parametrize(
+    "number", ["9" * 30 + "a", "0x" + "f" * 30 + ".", "1." + "9" * 30 + "_", "1e" + "9" * 30 + "q_"]
+)
+def test_a_number_that_ends_wrong_is_one_token(number: str) -> None:
+    """Cut after each of its digits, it would be read as often as it has digits."""
+    found = list(AssemblyLexer(stripnl=False, ensurenl=False).get_tokens(f"add r1, {number} ; c"))
+    assert [text for kind, text in found if number.startswith(text.strip() or " ")] == [number]
+    assert number in [text for _, text in VladLexer().get_tokens(f"(+ 1 {number})")]
+
+
+@pytest.mark.parametrize("pattern", [vocabulary.FIXED_POINT, vocabulary.INTEGER])
+def test_digits_are_not_given_back(pattern: str) -> None:
+    """Each repetition of digits is possessive."""
+    assert not re.search(r"\][+*](?!\+)", pattern)
 
 
 def test_pygments_finds_them() -> None:

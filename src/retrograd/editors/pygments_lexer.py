@@ -65,6 +65,8 @@ class AssemblyLexer(RegexLexer):
             (v.OPERATOR, Operator),
             (v.NAME, Name),
             (r"[\[\](),]", Punctuation),
+            # A number that ends wrong, as a whole.
+            (r"[0-9.][A-Za-z0-9_.]*", Text),
             (r".", Text),
         ],
     }

@@ -40,7 +40,7 @@ class VladLexer(RegexLexer):
             (words(tuple(FORMS), suffix=_ENDS), Keyword),
             (words(tuple(PRIMITIVES), suffix=_ENDS), Name.Builtin),
             (rf"#[tf]{_ENDS}", Keyword.Constant),
-            (rf"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?{_ENDS}", Number),
+            (rf"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?{_ENDS}", Number),
             (rf"\.{_ENDS}", Punctuation),
             (r"[^\s()\[\]';]+", Name),
             (r".", Error),

@@ -16,11 +16,12 @@ from retrograd.assembler.parser import Parser
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Q32_32
 
-#: a name, and the tokens of operands; the patterns have the same meaning in Python and in TextMate grammars
+#: a name, and the tokens of operands; the patterns have the same meaning in Python and in TextMate grammars. Digits are possessive (`++`):
+#: a number that ends wrong would be tried at each of its digits else
 NAME = r"[A-Za-z_][A-Za-z0-9_.]*"
 REGISTER = r"r(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(?![A-Za-z0-9_.])"
-FIXED_POINT = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?q(?![A-Za-z0-9_])"
-INTEGER = r"(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|[0-9][0-9_]*)(?![A-Za-z0-9_.])"
+FIXED_POINT = r"(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?q(?![A-Za-z0-9_])"
+INTEGER = r"(?:0[xX][0-9a-fA-F_]++|0[bB][01_]++|0[oO][0-7_]++|[0-9][0-9_]*+)(?![A-Za-z0-9_.])"
 CHARACTER = r"'(?:\\.|[^\\'])'"
 STRING = r'"(?:\\.|[^"\\])*"'
 OPERATOR = r"<<|>>|[-+*/%&|^~]"
