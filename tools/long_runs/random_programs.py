@@ -14,11 +14,10 @@ import sys
 import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from shares import ROOT, Store, tests_module
+from shares import Store, digest, tests_module
 
 SHARE = 500
 #: folders whose files decide the outcome
@@ -44,15 +43,6 @@ def run(first: int) -> tuple[int, Counter[str], list[str]]:
     return first, went, failures
 
 
-def digest() -> str:
-    """A digest of the sources."""
-    found = sha256()
-    for folder in SOURCES:
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            found.update(file.read_bytes())
-    return found.hexdigest()[:16]
-
-
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--count", type=int, default=100_000, help="programs (default: 100000)")
@@ -62,7 +52,7 @@ def main() -> int:
     options = p.parse_args()
     if options.count < 1 or options.seed < 0 or options.jobs < 1:
         p.error("--count and --jobs are at least 1, and --seed at least 0")
-    mark, total, store = digest(), Counter[str](), Store(options.store)
+    mark, total, store = digest(SOURCES), Counter[str](), Store(options.store)
     done = store.finished(mark)
     shares = range(options.seed, options.seed + options.count, SHARE)
     for first in shares:
