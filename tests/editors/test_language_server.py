@@ -238,7 +238,7 @@ def test_a_document_that_is_not_open_has_no_answers() -> None:
 
 
 def answers_to(*messages: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a server in this process writes, until the messages end."""
+    """The messages that a server in this process writes until its input ends."""
     server = pytest.importorskip("retrograd.editors.language_server", reason="the language server needs pygls").server
     sent = [json.dumps({"jsonrpc": "2.0", **message}).encode() for message in messages]
     written = io.BytesIO()

@@ -2,12 +2,12 @@
 
     python tools/long_runs/hostile_inputs.py --count 200000 --store build/hostile-inputs.txt
 
-    either   an input is read, and what it describes is run for a while
+    either   an input is read, and its program is run for a while
     or       it is refused by a RetrogradError
 
 An input is a valid seed with a few changes, so it has two parts: the valid one before the first change, and the rest. It counts as `late`
 where the reader refuses it and the valid part is at least half of the seed. A fault is any other exception, a control character in a message
-or in what a command prints, or processor time above `allowed`. Each is printed with its reader and seed, and the command ends with 1.
+or on a stream of a command, or processor time above `allowed`. Each is printed with its reader and seed, and the command ends with 1.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ Text = str | bytes
 class Reader(NamedTuple):
     """A reader, its valid inputs, and one in how many inputs of a run is its own.
 
-    `read` returns what is printed of an input, if anything. It raises RetrogradError for an input that is refused.
+    `read` returns the text that is printed of an input, if any. It raises RetrogradError for an input that is refused.
     """
 
     weight: int
@@ -665,7 +665,7 @@ def highlight(text: str) -> None:
         list(lexer.get_tokens(text))
 
 
-#: suffix -> commands that print what is in such a file, which is FILE here
+#: suffix -> commands that print texts of such a file, whose name is FILE here
 COMMANDS: dict[str, tuple[str, ...]] = {
     ".rga": ("run FILE --max-steps 300", "verify FILE", "energy FILE --max-steps 300", "graph FILE -o g.svg", "invert FILE", "run FILE --max-steps 300 --json", "explore FILE -o e.html --steps 50", "trace FILE -o t.vcd --steps 50"),
     ".pisa": ("run FILE --max-steps 300", "verify FILE", "dis FILE", "graph FILE -o g.svg"),
@@ -797,7 +797,7 @@ def _nothing(value: object) -> None:
 
 
 class Unprintable(Exception):
-    """A control character in what is printed."""
+    """A control character in a printed text."""
 
 
 class Hangs(BaseException):
@@ -832,7 +832,7 @@ def _printable_document(value: Any) -> None:
 
 @contextlib.contextmanager
 def limited(data: object) -> Iterator[None]:
-    """Interrupt what takes more processor time than it may, and what waits for a minute."""
+    """Interrupt a reader that takes more processor time than it may, or two minutes."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Hangs(f"signal {number}")
