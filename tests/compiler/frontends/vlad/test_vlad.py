@@ -21,8 +21,7 @@ HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[3] / "examples" / "vlad"
 
 
-@pytest.mark.share(2)
-@pytest.mark.parametrize("name", ["forms", "derivatives"])
+@pytest.mark.parametrize("name", ["forms", pytest.param("derivatives", marks=pytest.mark.share(0))])
 def test_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each value is as written, each run back leaves zeros, and no bit is erased."""
     assert main(["test", str(HERE / f"{name}.vlad")]) == 0
