@@ -73,7 +73,8 @@ def _no_source(name: str) -> Diagnostic:
 
 def _characters(text: str, count: int) -> int:
     """The number of characters in the first `count` bytes."""
-    return count if text.isascii() else len(text.encode()[:count].decode(errors="ignore"))
+    # Half a surrogate pair has no encoding; Python's own sources have none.
+    return count if text.isascii() else len(text.encode(errors="replace")[:count].decode(errors="ignore"))
 
 
 def fail(code: str, message: str, source: Source, node: ast.AST, hint: str | None = None) -> NoReturn:

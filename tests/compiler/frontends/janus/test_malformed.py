@@ -116,6 +116,14 @@ def test_long_texts() -> None:
         parse("procedure main() int x x += " + "9" * 5000, "digits")
 
 
+@pytest.mark.parametrize("line", ["procedure main() // \ud800", "/* \ud800é */ procedure main()"])
+def test_half_a_surrogate_pair_beside_an_error(line: str) -> None:
+    """Lowering shows the line of the procedure, which has no encoding in UTF-8."""
+    tree = read(f"procedure bar(int a, int b)\n    a += b\n{line}\n    int x\n    call bar(x, x)\n", "text")
+    with pytest.raises(CompileError):
+        JanusFunction(tree, "main").compiled()
+
+
 def test_several_errors_in_one_run() -> None:
     text = """procedure main()
     int x
