@@ -719,7 +719,7 @@ def run_command(seed: tuple[str, ...]) -> str:
 
 
 def commanded(words: list[str]) -> str:
-    """What a command prints. Raises RetrogradError for an exit code other than 0."""
+    """The text that a command prints. Raises RetrogradError for an exit code other than 0."""
     shown = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", write_through=True)
     errors = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(errors):

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def digest(folders: Iterable[str]) -> str:
-    """A digest of the Python files in folders of the project, by which finished shares of other sources are told apart."""
+    """A digest of the Python files in folders of the project, which is the mark of their finished shares."""
     found = sha256()
     for folder in folders:
         for file in sorted((ROOT / folder).rglob("*.py")):
