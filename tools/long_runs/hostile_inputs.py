@@ -540,10 +540,14 @@ def read_arrays_of(data: bytes) -> None:
 
 
 def read_quantity(text: str) -> None:
+    """A format, or a quantity of any kind."""
     failed: RetrogradError | None = None
-    for read in (Format.named, *(lambda t, m=m: quantity(t, m, m) for m in ("temperature", "frequency", "resistance"))):
+    for measures in ("format", "temperature", "frequency", "resistance"):
         try:
-            read(text)
+            if measures == "format":
+                Format.named(text)
+            else:
+                quantity(text, measures, measures)
             return
         except RetrogradError as error:
             failed = error
