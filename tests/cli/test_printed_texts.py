@@ -65,6 +65,8 @@ COMMANDS = [
     *(f"{command} {file}" for file in ("j.ja", "w.ja") for command in ("run", "invert", "compile --asm", "energy", "debug -x session")),
     "run p.pisa", "run b.pisa", "verify b.pisa", f"explain RG{EVIL}", f"isa add{EVIL}", f"run{EVIL}", f"run c.rga --engine a{EVIL}",
     f"run c.rga --max{EVIL}-steps 3", "test e.vlad",
+    f"asm c.rga -o o{EVIL}.rgx", f"graph c.rga -o o{EVIL}.svg", f"trace c.rga -o o{EVIL}.json", f"explore c.rga -o o{EVIL}.html",
+    f"verify c.rga no{EVIL}.rga", f"compile k.py:g -o o{EVIL}.rgx",
 ]  # fmt: skip
 
 
@@ -124,3 +126,15 @@ def test_printable_and_markup() -> None:
     body = xml.dom.minidom.parseString(f"<a b='{markup(every)}'>{markup(every)}</a>").documentElement
     assert body is not None
     assert body.getAttribute("b") == printable(every)
+
+
+@pytest.mark.parametrize(
+    "words", [["run", "c.rga", "--mem", "d=NAME,u1a"], ["run", "NAME.py:f"], ["dis", "NAME"], ["verify", "NAME"]]
+)
+def test_a_name_too_long_for_the_file_system_is_refused(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.rga").write_text(".data\nd: .word 5\n.text\nstart\nfinish\n")
+    assert main([word.replace("NAME", "9" * 5000) for word in words]) == 2
+    assert "error[RG05" in capfd.readouterr().err

@@ -22,7 +22,7 @@ from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
 from retrograd.cli.functions import function_and_direction
 from retrograd.cli.options import fail, step_limit
 from retrograd.cli.report import as_dict, print_json
-from retrograd.isa.diagnostics import InputError, nearest
+from retrograd.isa.diagnostics import InputError, nearest, printable
 from retrograd.isa.files import check_output
 from retrograd.presentation.tables import columns
 
@@ -104,7 +104,9 @@ def _run_chunked(function: Reversible, values: list[Any], how: dict[str, Any], o
         traps = f"; {result.trapped} trapped" if result.trapped else ""
         way = "backward" if backward else "forward"
         text = f"{result.total_steps} steps {way}, {result.total_erased_bits} bits erased"
-        print(f"{options.output}: {count} element{'s' * (count != 1)}, {text}{traps}; engine: {result.engine}")
+        print(
+            f"{printable(str(options.output))}: {count} element{'s' * (count != 1)}, {text}{traps}; engine: {result.engine}"
+        )
     if not result.trapped:
         return OK
     return LIMIT if all(trap.trap is None for trap in result.traps.values()) else TRAPPED
@@ -341,7 +343,7 @@ def _show(result: BatchResult, backward: bool, path: str | None) -> None:
     if result.cycles is not None:
         sums += f", {result.cycles.sum()} cycles"
     traps = f"; {len(trapped)} trapped" if trapped else ""
-    where = "" if path is None else f"{path}: "
+    where = "" if path is None else f"{printable(str(path))}: "
     print(f"{where}{count} element{'s' * (count != 1)}, {sums}{traps}; engine: {result.engine}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tempfile
@@ -128,7 +129,7 @@ class Region:
         head, comma, kind = path.rpartition(",")
         if comma and kind in TYPES:
             path = head
-        elif head and re.fullmatch(r"[a-z]+\d*[a-z]*", kind) and not Path(path).exists():
+        elif head and re.fullmatch(r"[a-z]+\d*[a-z]*", kind) and not os.path.exists(path):
             raise fail("RG0503", f"{option} {text}: unknown type `{kind}`", nearest(kind, TYPES))
         else:
             kind = _SUFFIXES.get(Path(path).suffix, "word")

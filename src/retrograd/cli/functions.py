@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import linecache
+import os
 import re
 import sys
 import traceback
@@ -111,7 +112,7 @@ def load_function(text: str, options: argparse.Namespace | None = None) -> Rever
 
 def _load_module(path: Path) -> Any:
     path = Path(input_path(path.as_posix()))
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise missing(path)
     record_input(path)
     spec = importlib.util.spec_from_file_location(f"_retrograd_user_{path.stem}", path)

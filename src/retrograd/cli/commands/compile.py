@@ -15,7 +15,7 @@ from retrograd.cli.files import input_path, read_program
 from retrograd.cli.functions import function_and_inverse, is_function
 from retrograd.cli.options import Parser, fail, integer, refuse_options_of_compiled
 from retrograd.cli.report import print_json
-from retrograd.isa.diagnostics import nearest
+from retrograd.isa.diagnostics import nearest, printable
 from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
 
@@ -113,7 +113,9 @@ def execute(options: argparse.Namespace) -> int:
 
     image = to_image(program)
     write_file(options.output, image)
-    print(f"{options.output}: {len(program.code)} instructions, {program.memory} words of memory, {len(image)} bytes")
+    print(
+        f"{printable(options.output)}: {len(program.code)} instructions, {program.memory} words of memory, {len(image)} bytes"
+    )
     return OK
 
 
@@ -276,7 +278,7 @@ def _emit(program: Program, options: argparse.Namespace, is_pisa: bool = False) 
         return OK
     data = text.encode()
     write_file(options.output, data)
-    print(f"{options.output}: {len(program.code)} instructions, {len(data)} bytes")
+    print(f"{printable(options.output)}: {len(program.code)} instructions, {len(data)} bytes")
     return OK
 
 

@@ -8,6 +8,7 @@ from retrograd.assembler.image import to_image
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.files import load_program
 from retrograd.cli.options import Parser
+from retrograd.isa.diagnostics import printable
 from retrograd.isa.files import write_file
 
 
@@ -23,5 +24,7 @@ def execute(options: argparse.Namespace) -> int:
     program = load_program(options.program, options.include)
     image = to_image(program)
     write_file(options.output, image)
-    print(f"{options.output}: {len(program.code)} instructions, {len(program.data)} words of data, {len(image)} bytes")
+    print(
+        f"{printable(options.output)}: {len(program.code)} instructions, {len(program.data)} words of data, {len(image)} bytes"
+    )
     return OK

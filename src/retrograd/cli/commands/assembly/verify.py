@@ -11,7 +11,7 @@ from retrograd.cli.findings.color import print_diagnostics
 from retrograd.cli.findings.log import record
 from retrograd.cli.options import Parser, fail
 from retrograd.cli.report import print_findings
-from retrograd.isa.diagnostics import Diagnostic, RetrogradError
+from retrograd.isa.diagnostics import Diagnostic, RetrogradError, printable
 
 
 def arguments(p: Parser) -> None:
@@ -34,7 +34,7 @@ def execute(options: argparse.Namespace) -> int:
         found, verdict = _checked(file, options)
         record(found, None if file == "-" else file)
         everything += found
-        verdicts.append(f"{file}: {verdict}" if len(files) > 1 else verdict)
+        verdicts.append(f"{printable(file)}: {verdict}" if len(files) > 1 else verdict)
         wrong += any(d.severity == "error" for d in found)
     if options.json:
         print_findings(everything)

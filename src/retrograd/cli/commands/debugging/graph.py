@@ -10,6 +10,7 @@ from retrograd.cli.exit_codes import OK
 from retrograd.cli.files import read_program
 from retrograd.cli.functions import is_function
 from retrograd.cli.options import Parser, fail, refuse_options_of_compiled
+from retrograd.isa.diagnostics import printable
 from retrograd.isa.files import check_output, write_file
 from retrograd.isa.program import Program
 
@@ -34,7 +35,7 @@ def execute(options: argparse.Namespace) -> int:
     program = _program(options)
     name = options.program.rpartition(":")[2] if is_function(options.program) else Path(options.program).name
     write_file(options.picture, graph(program, name))
-    print(f"{options.picture}: {len(program.code)} instructions")
+    print(f"{printable(options.picture)}: {len(program.code)} instructions")
     return OK
 
 

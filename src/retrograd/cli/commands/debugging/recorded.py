@@ -10,6 +10,7 @@ from retrograd.cli.exit_codes import LIMIT, OK
 from retrograd.cli.functions import is_function
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.cli.programs import gradient_of, opened
+from retrograd.isa.diagnostics import printable
 
 if TYPE_CHECKING:
     from retrograd.explorer.explorations import Exploration
@@ -70,7 +71,7 @@ def concluded(found: Exploration, options: argparse.Namespace, line: str) -> int
 
     A recording that ends at a number of steps that the command names is whole.
     """
-    recording = found.recording
+    recording, line = found.recording, printable(line)
     if recording.end == "halted":
         print(line)
         return OK

@@ -17,6 +17,7 @@ from retrograd.cli.commands.hdl.hardware import (
 )
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail, integer
+from retrograd.isa.diagnostics import printable
 from retrograd.isa.files import check_output, write_file
 
 
@@ -55,6 +56,6 @@ def execute(options: argparse.Namespace) -> int:
             f"--mhz {int(built.placed.mhz)}, or another --seed",
         )
     write_file(options.output, built.bitstream)
-    print(f"{options.output}: {board.title}, {p.format}, core {core_name(p)}: {built.placed}")
+    print(f"{printable(options.output)}: {board.title}, {p.format}, core {core_name(p)}: {built.placed}")
     print(f"clock {built.mhz:.1f} MHz, seed {seed}, {version(YOSYS)}, {version(NEXTPNR)}")
     return OK

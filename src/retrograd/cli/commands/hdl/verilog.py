@@ -14,6 +14,7 @@ from retrograd.cli.commands.hdl.hardware import (
 )
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail, integer
+from retrograd.isa.diagnostics import printable
 from retrograd.isa.files import check_output, write_file
 
 
@@ -47,5 +48,7 @@ def execute(options: argparse.Namespace) -> int:
         print(text)
         return OK
     write_file(options.output, text)
-    print(f"{options.output}: the co-processor for {p.format}, core {core_name(p)}, {len(text)} bytes of Verilog")
+    print(
+        f"{printable(options.output)}: the co-processor for {p.format}, core {core_name(p)}, {len(text)} bytes of Verilog"
+    )
     return OK
