@@ -1,4 +1,7 @@
-"""Handlers: a Python function for each opcode and format, computed from the expression tree of its instruction.
+"""The meaning of instructions as Python functions, computed from their expression trees, and decoded programs.
+
+    handler(registers, memory, BR, rd, ra, rb, imm) → BR'          one for each opcode, format and set of guards
+    decode(program) = {+1: [handler and operands of i for i in code], −1: [handler and operands of i⁻¹ for i in code]}
 
 A handler reads its operands, checks all guards, and then writes. A trap has therefore changed nothing. With D = 1 the handler
 also reads and writes the cotangents of its operands.
@@ -7,15 +10,18 @@ also reads and writes the cotangents of its operands.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from math import isqrt
 from typing import Any
 
 from retrograd.isa.derivatives.cotangent_steps import NOTHING, CotangentStep, cotangent_step
+from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode, bar
 from retrograd.isa.folds.python_source import emit
+from retrograd.isa.program import Program
+from retrograd.isa.table import Table
 from retrograd.isa.words import Format
-from retrograd.simulator.cotangents import Cotangents, Fault, Store
+from retrograd.simulator.stores import Cotangents, Fault, Store
 
 #: handler(registers, memory, br, rd, ra, rb, imm as a word) -> br; br is signed
 Handler = Callable[[Store, Store, int, int, int, int, int], int]
@@ -98,3 +104,42 @@ def _compiled(source: str) -> dict[str, Any]:
     scope: dict[str, Any] = {}
     exec(source, {"__name__": __name__, "isqrt": isqrt, "Fault": Fault}, scope)
     return scope
+
+
+# ---------------------------------------------------------------- decoding
+
+#: kinds of instructions: the direction turns, the machine halts, or neither
+PLAIN, TURNS, HALTS = 0, 1, 2
+#: handler, rd, ra, rb, imm as a word, and the kind
+Decoded = tuple[Handler, int, int, int, int, int]
+
+
+def decode(p: Program, modes: frozenset[str], cotangents: Cotangents | None) -> dict[int, list[Decoded]]:
+    """direction -> the decoded instructions by address; their handlers move `cotangents` too, unless it is None.
+
+    Decoded code without cotangents holds no state of a machine, so all machines of one program share it.
+    """
+    if cotangents is None:
+        return _shared(tuple(p.code), p.format, p.table, modes)
+    return _decode(p, modes, cotangents)
+
+
+@lru_cache(maxsize=32)
+def _shared(code: tuple[int, ...], w: Format, table: Table, modes: frozenset[str]) -> dict[int, list[Decoded]]:
+    return _decode(Program(code, format=w, table=table), modes, None)
+
+
+def _decode(p: Program, modes: frozenset[str], cotangents: Cotangents | None) -> dict[int, list[Decoded]]:
+    w, code = p.format, p.instructions
+    made: dict[tuple[Opcode, bool], Handler] = {}
+
+    def decoded(i: Instruction) -> Decoded:
+        o, same = i.opcode, cotangents is not None and i.ra == i.rb
+        execute = made.get((o, same))
+        if execute is None:
+            execute = handler(o, w, modes) if cotangents is None else lifted_handler(o, w, modes, same, cotangents)
+            made[o, same] = execute
+        kind = HALTS if o.halts else TURNS if o.turns else PLAIN
+        return execute, i.rd, i.ra, i.rb, i.imm & w.mask, kind
+
+    return {+1: [decoded(i) for i in code], -1: [decoded(inverse(i, p.table)) for i in code]}

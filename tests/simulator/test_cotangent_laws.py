@@ -19,8 +19,8 @@ from retrograd.isa.encoding import Instruction, encode, inverse
 from retrograd.isa.entries import BAR, Function, Opcode, bar
 from retrograd.isa.expr import Expr, evaluate, fold, place
 from retrograd.isa.functions import available
-from retrograd.simulator.cotangents import Cotangents, Fault
 from retrograd.simulator.semantics import handler, lifted_handler
+from retrograd.simulator.stores import Cotangents, Fault
 
 import retrograd as rg
 from retrograd import fixed, reversible

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 from retrograd.isa.diagnostics import api_boundary
-from retrograd.simulator.cotangents import Store
 from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.state.words import words_with_spare
+from retrograd.simulator.stores import Store
 
 
 class ArrayMachine(TieredMachine):

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.words import Format
-from retrograd.simulator.cotangents import Cotangents, Store
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.interpreter.handlers import decode, entry, handlers_to_load
 from retrograd.simulator.engines.interpreter.threaded import ENTRY_BYTES
@@ -37,6 +36,7 @@ from retrograd.simulator.engines.translator.translations import (
     translation_is_loaded,
 )
 from retrograd.simulator.machine import Machine
+from retrograd.simulator.stores import Cotangents, Store
 
 #: steps of the interpreter after which Python looks at its signals: a fraction of a second
 SLICE = 1 << 27

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from retrograd.simulator.cotangents import Cotangents
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.state.control_block import UNLIMITED
 from retrograd.simulator.engines.state.snapshot import Snapshot, restore, snapshot
 from retrograd.simulator.engines.tiering import Decision, Ready, Reason
 from retrograd.simulator.machine import Machine, Outcome
+from retrograd.simulator.stores import Cotangents
 
 if TYPE_CHECKING:
     from retrograd.simulator.engines.machines.native import NativeEngine

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from retrograd.simulator.cotangents import Cotangents, Store
 from retrograd.simulator.engines.state.control_block import Slot
+from retrograd.simulator.stores import Cotangents, Store
 
 
 class SharedCotangents(Cotangents):

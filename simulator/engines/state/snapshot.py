@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from retrograd.simulator.cotangents import Store
 from retrograd.simulator.machine import Machine
+from retrograd.simulator.stores import Store
 
 
 class Snapshot(NamedTuple):

@@ -17,8 +17,8 @@ from retrograd.debugger.places import written_registers
 from retrograd.isa.encoding import Instruction, inverse, write
 from retrograd.isa.microarchitecture.timing import Execution
 from retrograd.isa.program import Program
-from retrograd.simulator.cotangents import Store
 from retrograd.simulator.machine import Machine, Stop, Trap
+from retrograd.simulator.stores import Store
 
 #: the steps that a recording has at most unless another number is named
 STEPS = 20_000

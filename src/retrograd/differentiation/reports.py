@@ -30,10 +30,10 @@ from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic
 from retrograd.isa.words import Format
-from retrograd.simulator.cotangents import Store
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Trap
+from retrograd.simulator.stores import Store
 from retrograd.values.exact import real_of
 
 

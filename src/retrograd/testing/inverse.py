@@ -8,8 +8,8 @@ from typing import Any
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import RetrogradError
-from retrograd.simulator.cotangents import Store
 from retrograd.simulator.machine import Machine, Trap
+from retrograd.simulator.stores import Store
 from retrograd.testing.laws import Subject, differences, explained, nonzero, subject
 
 #: the inverse may run long on arguments that f never reaches: its limit, in runs of f

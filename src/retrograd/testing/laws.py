@@ -14,8 +14,8 @@ from retrograd.functions.reversible import Inverse, Reversible, oriented, reques
 from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.words import Format
-from retrograd.simulator.cotangents import Store
 from retrograd.simulator.machine import Machine, Trap
+from retrograd.simulator.stores import Store
 from retrograd.values.marshal import from_words
 
 #: words that are named where more differ

@@ -21,8 +21,8 @@ from retrograd.isa.microarchitecture.stages import plain
 from retrograd.isa.microarchitecture.timing import Execution, cycles, total_cycles
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-from retrograd.simulator.cotangents import Cotangents, Fault
 from retrograd.simulator.semantics import handler, lifted_handler
+from retrograd.simulator.stores import Cotangents, Fault
 
 import retrograd as rg
 
