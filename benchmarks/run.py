@@ -28,8 +28,7 @@ from retrograd.benchmarks.reporting import bars
 from retrograd.benchmarks.systems import BUDGET, SLOW, Say, System, ask_peer, reason_of, run_problem
 from retrograd.benchmarks.toolchain import all_parts as toolchain
 from retrograd.benchmarks.workload import Golden, Problem, Sizes, Stream, Workload
-from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.loading import shipped
+from retrograd.simulator.energy.technology import Range, shipped
 from retrograd.simulator.engines.tiering import optimised_at_once
 
 import retrograd as rg

@@ -26,14 +26,11 @@ from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.files import replacing, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
-from retrograd.simulator.energy.context import pricing_context
-from retrograd.simulator.energy.counting import CODE_BITS
-from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.counts import CODE_BITS, Ledger
 from retrograd.simulator.energy.gates import REST, Activity
 from retrograd.simulator.energy.laws import ramp_energy
-from retrograd.simulator.energy.ledger import Ledger
-from retrograd.simulator.energy.pricing import ROOM, NotModelled
-from retrograd.simulator.energy.units import thermal_energy, with_prefix
+from retrograd.simulator.energy.pricing import ROOM, NotModelled, pricing_context
+from retrograd.simulator.energy.technology import Range, thermal_energy, with_prefix
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg

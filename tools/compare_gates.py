@@ -20,14 +20,18 @@ from typing import Any, NamedTuple
 from retrograd.examples import compared
 from retrograd.hdl.irreversible.levels import levels_of as in_levels
 from retrograd.isa.files import replacing, write_file
-from retrograd.simulator.energy.context import gates_for
-from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.gates import FLIP_FLOPS, MEMORY_BITS, Gates
-from retrograd.simulator.energy.loading import technology
-from retrograd.simulator.energy.netlists.pricing import Shape, price_netlist, seconds_of, timed_by
-from retrograd.simulator.energy.netlists.shapes import IrreversibleShape, ReversibleShape, Timed
-from retrograd.simulator.energy.technology import Technology
-from retrograd.simulator.energy.units import thermal_energy, with_prefix
+from retrograd.simulator.energy.netlists import (
+    IrreversibleShape,
+    ReversibleShape,
+    Shape,
+    Timed,
+    price_netlist,
+    seconds_of,
+    timed_by,
+)
+from retrograd.simulator.energy.pricing import gates_for
+from retrograd.simulator.energy.technology import Range, Technology, technology, thermal_energy, with_prefix
 
 import retrograd as rg
 from retrograd.presentation import charts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from retrograd.simulator.energy.units import with_prefix
+from retrograd.simulator.energy.technology import with_prefix
 
 from retrograd.presentation.tables import columns
 

@@ -21,8 +21,7 @@ from typing import Any
 from retrograd.assembler.assemble import assemble
 from retrograd.benchmarks.measure import Row, seconds
 from retrograd.isa.program import Program
-from retrograd.simulator.energy.attribution import by_line
-from retrograd.simulator.energy.counting import Counts, counts_of
+from retrograd.simulator.energy.counts import Counts, by_line, counts_of
 from retrograd.simulator.engines.interpreter import handlers
 from retrograd.simulator.engines.interpreter.threaded import COUNT
 from retrograd.simulator.engines.llvm.builder import FunctionBuilder

@@ -1,7 +1,5 @@
 """Energy: counts of a run, and their prices by a technology model.
 
-The simulator counts (`counting`, `attribution`, `ledger`); a technology model (`models`) prices (`pricing`). The two are
-separate, and a part that is not modelled is never 0.
+The simulator counts (`counts.py`); a technology model (`technology.py`, `models/`) prices by its laws (`laws.py`, `pricing.py`). The
+two are separate, and a part that is not modelled is never 0. Start with `pricing.py`. It imports `isa` and `simulator/machine.py`.
 """
-
-from retrograd.simulator.energy import errors as errors

@@ -30,7 +30,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.files import read_file
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
-from retrograd.simulator.energy.figures import Figure, Range
+from retrograd.simulator.energy.technology import Figure, Range
 
 SCHEMA = "retrograd.gates/1"
 ACTIVITY_SCHEMA = "retrograd.activity/1"

@@ -4,21 +4,140 @@
 
 A part without a figure is `NotModelled`, with the reason, and never 0; a sum that lacks a part is marked. Heat is separated by its
 place: the operating temperature, or, for cooling and the host, the ambient temperature.
+
+A `PricingContext` holds model, temperature, clock and gate counts; `pricing_context` makes it from the notation of users. Counts
+are also priced at many points: curves over the clock, the cheapest clock, sensitivities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.simulator.energy.counting import Counts
-from retrograd.simulator.energy.devices import priced_cells, switched_cells
-from retrograd.simulator.energy.figures import ZERO, Figure, Range, exactly
-from retrograd.simulator.energy.gates import Gates
-from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, OVERHEAD, PARTS, Charge, Size, Technology
-from retrograd.simulator.energy.units import thermal_energy, with_prefix
+from retrograd.isa.words import Format
+from retrograd.simulator.energy.counts import Counts
+from retrograd.simulator.energy.gates import (
+    MEMORY_BITS,
+    Activity,
+    Gates,
+    activity_from,
+    load_activity,
+    load_gates,
+    lost_bits,
+)
+from retrograd.simulator.energy.laws import ramp_energy
+from retrograd.simulator.energy.technology import (
+    CAUSES,
+    HOST_CAUSES,
+    OVERHEAD,
+    PARTS,
+    ZERO,
+    Charge,
+    Figure,
+    Range,
+    Size,
+    Technology,
+    exactly,
+    quantity,
+    technology,
+    thermal_energy,
+    with_prefix,
+)
+
+# ---------------------------------------------------------------------- devices and cells
+
+
+class PricedCells(NamedTuple):
+    """The price of all cells in one cycle of the clock."""
+
+    energy: Range
+    #: cells with a figure
+    known: int
+    #: kind -> number of cells without a figure
+    unknown: dict[str, int]
+
+
+def device_energy(charge: Charge, kelvins: float, hertz: float) -> Range:
+    """The energy of one device, node or held bit in one cycle of the clock."""
+    f = charge.figures
+    match charge.law.name:
+        case "cell" | "gate":
+            each = f["energy"].at(kelvins)
+            if "at" not in f:
+                return each
+            scale = sorted((hertz / at) ** e for at in f["at"].si for e in f["exponent"].si)
+            nominal = (hertz / f["at"].si.nominal) ** f["exponent"].si.nominal
+            return each * Range(scale[0], nominal, scale[-1])
+        case "ramp" | "gate ramp":
+
+            def ramp(r: float, c: float, v: float, ticks: float) -> float:
+                return ramp_energy(r, c, v, 1 / (hertz * ticks))
+
+            return f["resistance"].si.by(ramp, f["capacitance"].si, f["voltage"].si, f["ticks"].si) * f["ramps"].si
+        case "leakage" | "hold":
+            return f["power"].si * (1 / hertz)
+        case name:
+            raise AssertionError(name)
+
+
+def priced_cells(charge: Charge, cells: Mapping[str, int], kelvins: float, hertz: float) -> PricedCells:
+    """All cells once. However slow the clock, no gate costs less than the floor of its law for each bit that it loses: kT ln 2 or more."""
+    assert charge.cells is not None
+    each = device_energy(charge, kelvins, hertz)
+    floor = _of_a_lost_bit(charge, kelvins)
+    devices, bounded, known = ZERO, ZERO, 0
+    unknown: dict[str, int] = {}
+    for kind, n in cells.items():
+        figure = charge.cells.get(kind, None if kind == MEMORY_BITS else charge.cells.get("any"))
+        if figure is None:
+            unknown[kind] = n
+            continue
+        known += n
+        least = floor * (0.0 if charge.law.name == "leakage" else lost_bits(kind))
+        costs = figure.si * each
+        if all(cost >= bound for cost, bound in zip(costs, least, strict=True)):
+            devices += figure.si * n
+        else:
+            bounded += costs.by(max, least) * n
+    return PricedCells(devices * each + bounded, known, unknown)
+
+
+def switched_cells(charge: Charge, gates: Gates, kelvins: float, measured: bool) -> PricedCells:
+    """All cells in one cycle, by the rises of each: as `measured` for each unit and kind, or as the model assumes."""
+    assert charge.cells is not None
+    f, least = charge.figures, exactly(thermal_energy(kelvins))
+    each = f["capacitance"].si * f["voltage"].si * f["voltage"].si
+    named, energy, known = frozenset(gates.units), ZERO, 0
+    unknown: dict[str, int] = {}
+    for unit, kinds in gates.units.items():
+        for kind, n in kinds.items():
+            figure = charge.cells.get(kind, None if kind == MEMORY_BITS else charge.cells.get("any"))
+            if figure is None:
+                unknown[kind] = unknown.get(kind, 0) + n
+                continue
+            known += n
+            rises = f["activity"].si
+            if measured and gates.activity is not None:
+                rises = exactly(gates.activity.rises(unit, kind, named))
+            energy += (figure.si * rises * each).by(max, least * lost_bits(kind)) * n
+    return PricedCells(energy, known, unknown)
+
+
+def _of_a_lost_bit(charge: Charge, kelvins: float) -> Range:
+    """The least energy of a bit that a gate loses: a figure, the charge that is dropped where no ramp takes it back, or kT ln 2."""
+    f, bound = charge.figures, exactly(thermal_energy(kelvins))
+    if "floor" in f:
+        return f["floor"].at(kelvins)
+    if "dropped" in f:
+        return (f["capacitance"].si * f["voltage"].si * f["voltage"].si * f["dropped"].si).by(max, bound)
+    return bound
+
+
+# ---------------------------------------------------------------------- prices of runs
 
 #: room temperature, for a second column of multiples of kT ln 2
 ROOM = 300.0
@@ -452,3 +571,253 @@ def _nearest_width(sizes: Iterable[Size], width: int) -> Size:
     """The figure for the widest words that are no wider, or else for the narrowest."""
     ordered = sorted(sizes, key=lambda s: s.bits)
     return next((s for s in reversed(ordered) if s.bits <= width), ordered[0])
+
+
+# ---------------------------------------------------------------------- prices at many points
+
+#: relative step to either side, for the slope
+_STEP = 1e-4
+#: 1 − 1/φ: the next point of golden-section search
+_GOLDEN = (3 - math.sqrt(5)) / 2
+
+
+class FrequencyPoint(NamedTuple):
+    """The price of the program at a clock, without cooling and host."""
+
+    frequency: float
+    energy: Range | NotModelled
+
+
+def at_frequencies(
+    counts: Counts,
+    technology: Technology,
+    gates: Gates | None = None,
+    temperature: float | None = None,
+    points: int = 60,
+) -> list[FrequencyPoint]:
+    """Prices at clocks evenly spaced in the logarithm, over the model's range; none if it has no clock."""
+    if not technology.timed or technology.frequency is None:
+        return []
+    known = technology.frequency.si
+    out = []
+    for i in range(points):
+        share = i / max(points - 1, 1)
+        # The ends equal those of the model to the last place.
+        f = known.lo if i == 0 else known.hi if i == points - 1 else known.lo * (known.hi / known.lo) ** share
+        out.append(
+            FrequencyPoint(f, price(counts, technology, temperature=temperature, frequency=f, gates=gates).program)
+        )
+    return out
+
+
+def optimum_frequency(
+    counts: Counts, technology: Technology, gates: Gates | None = None, temperature: float | None = None
+) -> FrequencyPoint | None:
+    """The clock with the least energy, if one part of the price rises with the clock and another falls.
+
+    None if energy only rises or only falls with the clock, or is not modelled.
+    """
+    if not technology.timed or technology.frequency is None:
+        return None
+
+    def at(log_f: float) -> Range | NotModelled:
+        f = min(max(math.exp(log_f), known.lo), known.hi)
+        return price(counts, technology, temperature=temperature, frequency=f, gates=gates).program
+
+    def nominal(log_f: float) -> float:
+        found = at(log_f)
+        return math.inf if isinstance(found, NotModelled) else found.nominal
+
+    known = technology.frequency.si
+    lo, hi = math.log(known.lo), math.log(known.hi)
+    best = _least(nominal, lo, hi)
+    margin = 1e-6 * (hi - lo)
+    if not math.isfinite(nominal(best)) or best - lo < margin or hi - best < margin:
+        return None
+    return FrequencyPoint(math.exp(best), at(best))
+
+
+class Sensitivity(NamedTuple):
+    """The change of a price in per cent for one per cent of a quantity. None: it is not modelled, or 0 J."""
+
+    #: temperature, frequency or cooling
+    quantity: str
+    #: of the program's price
+    program: float | None
+    #: of the total, with host and cooling
+    total: float | None
+
+
+def sensitivities(
+    counts: Counts,
+    technology: Technology,
+    gates: Gates | None = None,
+    temperature: float | None = None,
+    frequency: float | None = None,
+) -> list[Sensitivity]:
+    """d ln E / d ln x for the temperature and the clock, where the model has figures nearby, and for cooling.
+
+    Trap: only modelled items contribute. A part without a figure changes no price.
+    """
+
+    def at(kelvins: float, hertz: float | None) -> tuple[Range | NotModelled, Range | NotModelled]:
+        found = price(counts, technology, temperature=kelvins, frequency=hertz, gates=gates)
+        return found.program, found.total
+
+    here = price(counts, technology, temperature=temperature, frequency=frequency, gates=gates)
+    t, f = here.temperature, here.frequency
+    out = []
+    if (ends := _beside(t, technology.temperature.si)) is not None:
+        slopes = [_slope(a, b, ends) for a, b in zip(*(at(end, f) for end in ends), strict=True)]
+        out.append(Sensitivity("temperature", *slopes))
+    if f is not None and technology.timed and technology.frequency is not None:
+        ends = _beside(f, technology.frequency.si)
+        if ends is not None:
+            slopes = [_slope(a, b, ends) for a, b in zip(*(at(t, end) for end in ends), strict=True)]
+            out.append(Sensitivity("frequency", *slopes))
+    cooling, total = here.of("cooling"), here.total
+    if isinstance(cooling, Range) and isinstance(total, Range) and total.nominal:
+        # The energy of cooling is proportional to its figure.
+        out.append(Sensitivity("cooling", 0.0, cooling.nominal / total.nominal))
+    return out
+
+
+def _beside(x: float, known: Range) -> tuple[float, float] | None:
+    """Values slightly below and above, within the range of the figures."""
+    lo, hi = max(known.lo, x * (1 - _STEP)), min(known.hi, x * (1 + _STEP))
+    return (lo, hi) if hi > lo * (1 + _STEP / 2) else None
+
+
+def _slope(low: Range | NotModelled, high: Range | NotModelled, ends: tuple[float, float]) -> float | None:
+    if isinstance(low, NotModelled) or isinstance(high, NotModelled) or not low.nominal or not high.nominal:
+        return None
+    return math.log(high.nominal / low.nominal) / math.log(ends[1] / ends[0])
+
+
+def _least(f: Callable[[float], float], lo: float, hi: float) -> float:
+    """The minimum of f, which falls and then rises, by golden-section search."""
+    a, b = lo + _GOLDEN * (hi - lo), hi - _GOLDEN * (hi - lo)
+    fa, fb = f(a), f(b)
+    while hi - lo > 1e-9 * max(1.0, abs(lo), abs(hi)):
+        if fa <= fb:
+            hi, b, fb = b, a, fa
+            a = lo + _GOLDEN * (hi - lo)
+            fa = f(a)
+        else:
+            lo, a, fa = a, b, fb
+            b = hi - _GOLDEN * (hi - lo)
+            fb = f(b)
+    return (lo + hi) / 2
+
+
+# ---------------------------------------------------------------------- contexts
+
+#: a quantity: in SI units, or as text with its unit
+Quantity = float | str
+#: figures that a model leaves open, by name: as quantities, or (lo, nominal, hi) in SI units
+Figures = Mapping[str, Quantity | tuple[float, float, float]]
+
+
+@dataclass(frozen=True)
+class PricingContext:
+    """The conditions under which counts are priced."""
+
+    technology: Technology
+    temperature: float | None = None
+    frequency: float | None = None
+    gates: Gates | None = None
+    #: the parts that are priced; None: all
+    scope: frozenset[str] | None = None
+
+    def price(self, counts: Counts) -> Price:
+        """The price of the counts. Raises InputError RG1108, RG1112."""
+        whole = price(counts, self.technology, temperature=self.temperature, frequency=self.frequency, gates=self.gates)
+        return whole if self.scope is None else whole.within(self.scope)
+
+    @property
+    def clocks(self) -> int:
+        """Cycles of the clock in a cycle of the core: several where a signal passes some levels in each."""
+        levels = None if self.gates is None else self.gates.levels
+        return (None if levels is None else self.technology.cycles(levels)) or 1
+
+
+def pricing_context(
+    tech: str | Path | Technology,
+    w: Format | None,
+    *,
+    temperature: Quantity | None = None,
+    frequency: Quantity | None = None,
+    figures: Figures | None = None,
+    gates: str | Path | Gates | None = None,
+    activity: str | Path | Activity | Mapping[str, Any] | None = None,
+) -> PricingContext:
+    """The context from the notation of users; of netlists without a format, which need no gate counts. Raises InputError RG0507, RG1101 to RG1110, RG1114."""
+    model = tech if isinstance(tech, Technology) else technology(tech)
+    if figures:
+        known = {name: figure for charge in model.charges for name, figure in charge.figures.items()}
+        given = {}
+        for name, value in figures.items():
+            measures = known[name].unit.measures if name in known else ""
+            if isinstance(value, tuple):
+                given[name] = _range(name, value)
+            else:
+                given[name] = Range(*quantity(str(value), measures, name)) if measures else Range(0, 0, 0)
+        model = model.with_figures(given)
+    if gates is None:
+        gates = None if w is None else gates_for(w)
+    elif not isinstance(gates, Gates):
+        gates = load_gates(Path(gates))
+    if activity is not None:
+        gates = _with_activity(model, w, gates, activity)
+    kelvins = None if temperature is None else quantity(str(temperature), "temperature", "temperature")[1]
+    hertz = None if frequency is None else quantity(str(frequency), "frequency", "frequency")[1]
+    return PricingContext(model, kelvins, hertz, gates)
+
+
+def _with_activity(
+    model: Technology, w: Format | None, gates: Gates | None, given: str | Path | Activity | Mapping[str, Any]
+) -> Gates | None:
+    """The gate counts with the activity that was measured. Raises InputError RG1114."""
+    if isinstance(given, str | Path):
+        given = load_activity(Path(given))
+    elif not isinstance(given, Activity):
+        given = activity_from(given, "activity")
+
+    def wrong(message: str, hint: str) -> InputError:
+        return InputError(Diagnostic("RG1114", f"{given.file or 'activity'}: {message}", hint=hint))
+
+    if not model.by_activity:
+        raise wrong(
+            f"no charge of `{model.id}` depends on activity", "a model with the law `switching`, such as cmos_switching"
+        )
+    if given.format != w:
+        raise wrong(f"it is of {given.format}, and the run of {w}", "measure it in the format of the run")
+    if given.core != (core := "small" if gates is None else gates.core):
+        raise wrong(
+            f"it is of the core {given.core}, and the gate counts of {core}",
+            "measure it on the core of the gate counts",
+        )
+    return None if gates is None else replace(gates, activity=given)
+
+
+def _range(name: str, value: tuple[Any, ...]) -> Range:
+    """A figure given as (lo, nominal, hi). Raises InputError RG0507."""
+    try:
+        lo, nominal, hi = (float(x) for x in value)
+    except (TypeError, ValueError, OverflowError):
+        hint = "three numbers in SI units: (lo, nominal, hi)"
+        raise InputError(Diagnostic("RG0507", f"`{name:.40}` is no range of a figure", hint=hint)) from None
+    return Range(lo, nominal, hi)
+
+
+def gates_for(w: Format) -> Gates | None:
+    """The gate counts that come with the hardware for this format, if there are any."""
+    from importlib.util import find_spec
+
+    hardware = find_spec("retrograd.hdl.flow")
+    for folder in (hardware.submodule_search_locations or ()) if hardware is not None else ():
+        for path in sorted(Path(folder).glob("gates_*.json")):
+            found = load_gates(path)
+            if found.format == w:
+                return found
+    return None

@@ -18,7 +18,7 @@ from retrograd.hdl.reversible.formats.qasm import read_qasm
 from retrograd.hdl.reversible.formats.real import read_real
 from retrograd.isa.diagnostics import RetrogradError, nearest
 from retrograd.isa.words import Format
-from retrograd.simulator.energy.loading import from_text
+from retrograd.simulator.energy.technology import from_text
 
 from retrograd.cli.arrays import read_array, read_folder
 

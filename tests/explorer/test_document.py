@@ -14,7 +14,7 @@ from retrograd.assembler.assemble import assemble
 from retrograd.examples.bessel import bessel
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
-from retrograd.simulator.energy.counting import counts_of
+from retrograd.simulator.energy.counts import counts_of
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg

@@ -8,11 +8,9 @@ from functools import partial
 import pytest
 from retrograd.examples.tradeoffs import forgetting_chain
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.ledger import Ledger
-from retrograd.simulator.energy.loading import from_text
+from retrograd.simulator.energy.counts import Ledger
 from retrograd.simulator.energy.pricing import price
-from retrograd.simulator.energy.technology import Technology
+from retrograd.simulator.energy.technology import Range, Technology, from_text
 from retrograd.simulator.engines.choice import machine_for
 
 import retrograd as rg

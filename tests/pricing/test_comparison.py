@@ -6,9 +6,8 @@ import json
 
 import pytest
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.pricing import NotModelled
-from retrograd.simulator.energy.technology import PARTS
+from retrograd.simulator.energy.technology import PARTS, Range
 
 import retrograd as rg
 from retrograd import fixed, reversible

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.pricing import NotModelled
-from retrograd.simulator.energy.units import BOLTZMANN
+from retrograd.simulator.energy.technology import BOLTZMANN, Range
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible

@@ -7,8 +7,7 @@ import json
 import pytest
 from retrograd.hdl.reversible.adders import cuccaro_adder
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.units import thermal_energy
+from retrograd.simulator.energy.technology import Range, thermal_energy
 
 import retrograd as rg
 from retrograd import fixed, reversible

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 from matplotlib.container import BarContainer, ErrorbarContainer
-from retrograd.simulator.energy.figures import Range, exactly
+from retrograd.simulator.energy.counts import Ledger
 from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.laws import optimum
-from retrograd.simulator.energy.ledger import Ledger
-from retrograd.simulator.energy.loading import technology
-from retrograd.simulator.energy.sweeping import at_frequencies, optimum_frequency
-from retrograd.simulator.energy.units import thermal_energy
+from retrograd.simulator.energy.pricing import at_frequencies, optimum_frequency
+from retrograd.simulator.energy.technology import Range, exactly, technology, thermal_energy
 
 import retrograd as rg
 from retrograd import fixed, library, reversible

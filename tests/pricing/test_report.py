@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.context import gates_for
-from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.loading import technology
-from retrograd.simulator.energy.pricing import NotModelled
-from retrograd.simulator.energy.units import BOLTZMANN
+from retrograd.simulator.energy.pricing import NotModelled, gates_for
+from retrograd.simulator.energy.technology import BOLTZMANN, Range, technology
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible

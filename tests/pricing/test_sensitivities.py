@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.sweeping import Sensitivity
+from retrograd.simulator.energy.pricing import Sensitivity
+from retrograd.simulator.energy.technology import Range
 
 import retrograd as rg
 from retrograd import fixed, library, reversible

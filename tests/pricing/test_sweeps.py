@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from retrograd.isa.diagnostics import CompileError, InputError
-from retrograd.simulator.energy.loading import technology
+from retrograd.simulator.energy.technology import technology
 
 import retrograd as rg
 from retrograd import fixed, library, lognum, reversible

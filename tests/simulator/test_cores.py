@@ -7,11 +7,10 @@ from retrograd.isa.microarchitecture.micro_operations import CORES
 from retrograd.isa.microarchitecture.timing import cycles
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-from retrograd.simulator.energy.counting import counts_of
-from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.counts import counts_of
 from retrograd.simulator.energy.gates import Gates, gates_from
-from retrograd.simulator.energy.loading import technology
 from retrograd.simulator.energy.pricing import price
+from retrograd.simulator.energy.technology import Range, technology
 
 import retrograd as rg
 

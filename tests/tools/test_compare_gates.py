@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.technology import Range
 
 import retrograd as rg
 

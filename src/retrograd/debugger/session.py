@@ -26,7 +26,7 @@ from retrograd.debugger.timeline import Timeline
 from retrograd.debugger.variables import Variable, Word, named, variables
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, nearest
 from retrograd.isa.microarchitecture.timing import Execution
-from retrograd.simulator.energy.counting import Counts
+from retrograd.simulator.energy.counts import Counts
 from retrograd.simulator.machine import Machine, Trap
 
 Reason = Literal["step", "breakpoint", "watch", "condition", "trap", "end", "beginning"]

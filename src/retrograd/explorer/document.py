@@ -18,9 +18,9 @@ from retrograd.debugger.recording import Bank, Recording, Step
 from retrograd.debugger.variables import is_among
 from retrograd.isa.encoding import inverse, write
 from retrograd.isa.program import Program
-from retrograd.simulator.energy.context import PricingContext
-from retrograd.simulator.energy.counting import Counts
-from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.counts import Counts
+from retrograd.simulator.energy.pricing import PricingContext
+from retrograd.simulator.energy.technology import Range
 
 SCHEMA = "retrograd.exploration/1"
 #: words listed that are not zero and never change

@@ -24,7 +24,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
-from retrograd.simulator.energy.context import PricingContext, pricing_context
+from retrograd.simulator.energy.pricing import PricingContext, pricing_context
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.machine import Machine
 

@@ -15,9 +15,9 @@ from math import isnan
 from retrograd.debugger.recording import Bank, Recording
 from retrograd.explorer.document import names
 from retrograd.isa.program import Program
-from retrograd.simulator.energy.context import PricingContext
-from retrograd.simulator.energy.counting import Counts
-from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.counts import Counts
+from retrograd.simulator.energy.pricing import PricingContext
+from retrograd.simulator.energy.technology import Range
 
 #: a field's value: an integer, text, a real number, or a message
 Value = int | str | float | bytes

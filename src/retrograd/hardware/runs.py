@@ -191,8 +191,8 @@ def _activity(program: Program, f: Reversible | Inverse, core: str, ways: Iterab
 
 def logic_loss(w: Format) -> float | None:
     """Bits that the core's combinational gates lose in a cycle, for independent uniform inputs of each; None without gate counts."""
-    from retrograd.simulator.energy.context import gates_for
     from retrograd.simulator.energy.gates import MEMORY_BITS, lost_bits
+    from retrograd.simulator.energy.pricing import gates_for
 
     gates = gates_for(w)
     if gates is None:

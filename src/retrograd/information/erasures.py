@@ -17,7 +17,7 @@ from retrograd.functions.requests import Request
 from retrograd.hdl.reversible.circuit import simulate, transposed
 from retrograd.information.distributions import WordRows
 from retrograd.netlists.function_netlists import FunctionNetlist
-from retrograd.simulator.energy.attribution import SourceLine, functions_of, lines_of
+from retrograd.simulator.energy.counts import SourceLine, functions_of, lines_of
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Machine
 

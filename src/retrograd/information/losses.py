@@ -28,7 +28,7 @@ from retrograd.information.mismatch import mismatch
 from retrograd.information.report import EntropyReport, Loss
 from retrograd.isa.words import Format
 from retrograd.netlists.function_netlists import FunctionNetlist
-from retrograd.simulator.energy.units import quantity
+from retrograd.simulator.energy.technology import quantity
 from retrograd.values.marshal import from_words
 
 _Owner = TypeVar("_Owner", bound=Hashable)

@@ -10,8 +10,8 @@ from retrograd.information.erasures import Site
 from retrograd.information.estimators import Estimate
 from retrograd.isa.words import Format
 from retrograd.presentation.tables import columns, shortened_text
-from retrograd.simulator.energy.attribution import SourceLine
-from retrograd.simulator.energy.units import thermal_energy, with_prefix
+from retrograd.simulator.energy.counts import SourceLine
+from retrograd.simulator.energy.technology import thermal_energy, with_prefix
 
 SCHEMA = "retrograd.entropy/1"
 

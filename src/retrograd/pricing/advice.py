@@ -24,12 +24,9 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.presentation.tables import columns, shortened_text
 from retrograd.pricing.forgetting_advice import ForgettingAdvice, advise_forgetting
 from retrograd.pricing.report import EnergyReport, energy_text, program_text, report_of
-from retrograd.simulator.energy.context import PricingContext, pricing_context
-from retrograd.simulator.energy.counting import NOTHING, host_traffic
-from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.pricing import NotModelled, Price
-from retrograd.simulator.energy.technology import CAUSES
-from retrograd.simulator.energy.units import with_prefix
+from retrograd.simulator.energy.counts import NOTHING, host_traffic
+from retrograd.simulator.energy.pricing import NotModelled, Price, PricingContext, pricing_context
+from retrograd.simulator.energy.technology import CAUSES, Range, with_prefix
 from retrograd.values.binding import bind, types_of
 
 #: the temporaries of expressions, which have no name

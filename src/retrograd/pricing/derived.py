@@ -33,8 +33,7 @@ from retrograd.netlists.function_netlists import FunctionNetlist
 from retrograd.pricing.netlists import Netlist, NetlistEnergy, energy_of_netlist
 from retrograd.pricing.report import EnergyReport
 from retrograd.pricing.requests import EnergyRequest
-from retrograd.simulator.energy.counting import CODE_BITS, Counts, HostTraffic, Site, counts_of, host_traffic
-from retrograd.simulator.energy.ledger import Ledger
+from retrograd.simulator.energy.counts import CODE_BITS, Counts, HostTraffic, Ledger, Site, counts_of, host_traffic
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Stop, Trap
 

@@ -14,13 +14,17 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, printable
 from retrograd.netlists.function_netlists import FunctionNetlist
 from retrograd.presentation.tables import columns, shortened_text
 from retrograd.pricing.report import bits_text, energy_text, program_text, total_text
-from retrograd.simulator.energy.context import PricingContext, pricing_context
-from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.netlists.pricing import Garbage, Shape, levels_of, price_netlist, seconds_of
-from retrograd.simulator.energy.netlists.shapes import IrreversibleShape, ReversibleShape
-from retrograd.simulator.energy.pricing import NotModelled, Price
-from retrograd.simulator.energy.technology import Technology
-from retrograd.simulator.energy.units import with_prefix
+from retrograd.simulator.energy.netlists import (
+    Garbage,
+    IrreversibleShape,
+    ReversibleShape,
+    Shape,
+    levels_of,
+    price_netlist,
+    seconds_of,
+)
+from retrograd.simulator.energy.pricing import NotModelled, Price, PricingContext, pricing_context
+from retrograd.simulator.energy.technology import Range, Technology, with_prefix
 
 Netlist = FunctionNetlist | Circuit | Network
 

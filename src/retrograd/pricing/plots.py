@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING
 
 from retrograd.presentation.charts import COLOURS, HIDDEN, axes_of, colours, legend, two_decades
 from retrograd.pricing.report import EnergyReport, program_text, total_text
-from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.ledger import Ledger
-from retrograd.simulator.energy.pricing import ROOM, NotModelled
-from retrograd.simulator.energy.sweeping import FrequencyPoint, at_frequencies
-from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES
-from retrograd.simulator.energy.units import thermal_energy, with_prefix
+from retrograd.simulator.energy.counts import Ledger
+from retrograd.simulator.energy.pricing import ROOM, FrequencyPoint, NotModelled, at_frequencies
+from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Range, thermal_energy, with_prefix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

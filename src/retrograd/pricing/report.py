@@ -13,15 +13,30 @@ from retrograd.figures.nesting import undone
 from retrograd.isa.diagnostics import markup, printable
 from retrograd.isa.encoding import write
 from retrograd.presentation.tables import columns, html_table, shortened_text
-from retrograd.simulator.energy.attribution import ADDRESS, FRAME, SourceLine, by_function, by_line
-from retrograd.simulator.energy.context import PricingContext, pricing_context
-from retrograd.simulator.energy.counting import Counts, HostTraffic, counts_of
-from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.ledger import Ledger
-from retrograd.simulator.energy.pricing import ROOM, NotModelled, Price, told
-from retrograd.simulator.energy.sweeping import FrequencyPoint, Sensitivity, optimum_frequency, sensitivities
-from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Technology
-from retrograd.simulator.energy.units import thermal_energy, with_prefix
+from retrograd.simulator.energy.counts import (
+    ADDRESS,
+    FRAME,
+    Counts,
+    HostTraffic,
+    Ledger,
+    SourceLine,
+    by_function,
+    by_line,
+    counts_of,
+)
+from retrograd.simulator.energy.pricing import (
+    ROOM,
+    FrequencyPoint,
+    NotModelled,
+    Price,
+    PricingContext,
+    Sensitivity,
+    optimum_frequency,
+    pricing_context,
+    sensitivities,
+    told,
+)
+from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Range, Technology, thermal_energy, with_prefix
 from retrograd.simulator.machine import Machine
 
 #: how many lines and functions are shown, the dearest first

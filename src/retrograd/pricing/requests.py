@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from retrograd.compiler.compiled import Options, Precision
 from retrograd.functions.requests import Request
 from retrograd.isa.words import Format
-from retrograd.simulator.energy.context import Figures, PricingContext, Quantity, pricing_context
 from retrograd.simulator.energy.gates import Activity, Gates
+from retrograd.simulator.energy.pricing import Figures, PricingContext, Quantity, pricing_context
 from retrograd.simulator.energy.technology import Technology
 
 

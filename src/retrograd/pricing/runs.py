@@ -14,16 +14,15 @@ from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.words import Format
 from retrograd.pricing.report import EnergyReport, report_of, with_way_back
 from retrograd.pricing.requests import EnergyRequest
-from retrograd.simulator.energy.context import Figures, Quantity
-from retrograd.simulator.energy.counting import counts_of, host_traffic
+from retrograd.simulator.energy.counts import Ledger, counts_of, host_traffic
 from retrograd.simulator.energy.gates import Activity, Gates
-from retrograd.simulator.energy.ledger import Ledger
+from retrograd.simulator.energy.pricing import Figures, Quantity
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.machine import Machine
 
 if TYPE_CHECKING:
     from retrograd.pricing.netlists import Netlist, NetlistEnergy
-    from retrograd.simulator.energy.netlists.pricing import Garbage
+    from retrograd.simulator.energy.netlists import Garbage
 
 
 @overload

@@ -26,12 +26,10 @@ from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
 from retrograd.presentation.progress import Bar
 from retrograd.pricing.store import SCHEMA, Kept, Store
-from retrograd.simulator.energy.context import Figures, PricingContext, Quantity, pricing_context
-from retrograd.simulator.energy.counting import Counts, counts_of, host_traffic
+from retrograd.simulator.energy.counts import Counts, counts_of, host_traffic
 from retrograd.simulator.energy.gates import Gates
-from retrograd.simulator.energy.loading import technology
-from retrograd.simulator.energy.pricing import Price
-from retrograd.simulator.energy.technology import Technology
+from retrograd.simulator.energy.pricing import Figures, Price, PricingContext, Quantity, pricing_context
+from retrograd.simulator.energy.technology import Technology, technology
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Stop, Trap
 from retrograd.simulator.stores import limit_of

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from retrograd.simulator.energy.units import BOLTZMANN
+from retrograd.simulator.energy.technology import BOLTZMANN
 
 from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, OK, TRAPPED
 from retrograd.presentation import progress

@@ -20,8 +20,8 @@ from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.runs import Place, orders_for, parameters_for, run
 from retrograd.hdl.simulation.state_erasure import BitMachine, ErasureMeter, Overwrites
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.context import gates_for
 from retrograd.simulator.energy.gates import FLIP_FLOPS, MEMORY_BITS
+from retrograd.simulator.energy.pricing import gates_for
 
 import retrograd as rg
 from retrograd import fixed, reversible

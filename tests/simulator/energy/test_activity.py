@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.context import pricing_context
-from retrograd.simulator.energy.counting import Counts, counts_of
-from retrograd.simulator.energy.figures import Range
+from retrograd.simulator.energy.counts import Counts, counts_of
 from retrograd.simulator.energy.gates import Activity, Gates, activity_from, load_activity
-from retrograd.simulator.energy.pricing import Item, NotModelled
+from retrograd.simulator.energy.pricing import Item, NotModelled, pricing_context
+from retrograd.simulator.energy.technology import Range
 
 import retrograd as rg
 

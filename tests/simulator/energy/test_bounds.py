@@ -11,16 +11,20 @@ from typing import Any
 import pytest
 from retrograd.hdl.reversible.circuit import Circuit, Gate, permutation
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.counting import Counts, counts_of
-from retrograd.simulator.energy.figures import Range, exactly
+from retrograd.simulator.energy.counts import Counts, counts_of
 from retrograd.simulator.energy.gates import Gates, load_gates, lost_bits
 from retrograd.simulator.energy.laws import REVERSIBLE
-from retrograd.simulator.energy.loading import from_text, shipped, technology
-from retrograd.simulator.energy.netlists.pricing import price_netlist
-from retrograd.simulator.energy.netlists.shapes import IrreversibleShape, ReversibleShape
+from retrograd.simulator.energy.netlists import IrreversibleShape, ReversibleShape, price_netlist
 from retrograd.simulator.energy.pricing import NotModelled, price
-from retrograd.simulator.energy.technology import Technology
-from retrograd.simulator.energy.units import thermal_energy
+from retrograd.simulator.energy.technology import (
+    Range,
+    Technology,
+    exactly,
+    from_text,
+    shipped,
+    technology,
+    thermal_energy,
+)
 
 import retrograd as rg
 from retrograd.information.logic import KINDS, Logic, LogicGate

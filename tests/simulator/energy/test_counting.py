@@ -12,8 +12,18 @@ import pytest
 from retrograd.examples import bessel
 from retrograd.isa.microarchitecture.timing import Execution
 from retrograd.isa.program import SourceMap
-from retrograd.simulator.energy.attribution import FRAME, TOP, by_function, by_line
-from retrograd.simulator.energy.counting import Access, Counts, HostTraffic, counts_of, host_traffic, operations_of
+from retrograd.simulator.energy.counts import (
+    FRAME,
+    TOP,
+    Access,
+    Counts,
+    HostTraffic,
+    by_function,
+    by_line,
+    counts_of,
+    host_traffic,
+    operations_of,
+)
 from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 
 import retrograd as rg

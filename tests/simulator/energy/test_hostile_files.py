@@ -15,17 +15,11 @@ from typing import Any, TypeVar
 
 import pytest
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.context import PricingContext
-from retrograd.simulator.energy.counting import Counts, HostTraffic, counts_of
-from retrograd.simulator.energy.figures import exactly
+from retrograd.simulator.energy.counts import Counts, HostTraffic, counts_of
 from retrograd.simulator.energy.gates import gates_from, load_gates
-from retrograd.simulator.energy.loading import from_file, from_text, shipped
-from retrograd.simulator.energy.netlists.pricing import price_netlist, seconds_of
-from retrograd.simulator.energy.netlists.shapes import IrreversibleShape, ReversibleShape
-from retrograd.simulator.energy.pricing import price
-from retrograd.simulator.energy.sweeping import at_frequencies, sensitivities
-from retrograd.simulator.energy.technology import Technology
-from retrograd.simulator.energy.units import UNITS, quantity
+from retrograd.simulator.energy.netlists import IrreversibleShape, ReversibleShape, price_netlist, seconds_of
+from retrograd.simulator.energy.pricing import PricingContext, at_frequencies, price, sensitivities
+from retrograd.simulator.energy.technology import UNITS, Technology, exactly, from_file, from_text, quantity, shipped
 
 import retrograd as rg
 from retrograd.pricing.report import EnergyReport

@@ -5,9 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 import pytest
-from retrograd.simulator.energy.attribution import by_line
-from retrograd.simulator.energy.counting import counts_of
-from retrograd.simulator.energy.ledger import Ledger, Sample
+from retrograd.simulator.energy.counts import Ledger, Sample, by_line, counts_of
 from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
 
 import retrograd as rg

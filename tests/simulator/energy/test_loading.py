@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.figures import Range
 from retrograd.simulator.energy.gates import gates_from, load_gates
-from retrograd.simulator.energy.loading import from_file, from_text, shipped, technology
-from retrograd.simulator.energy.units import UNITS, quantity
+from retrograd.simulator.energy.technology import UNITS, Range, from_file, from_text, quantity, shipped, technology
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)

@@ -9,13 +9,10 @@ from itertools import product
 
 import pytest
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.figures import Range, exactly
 from retrograd.simulator.energy.laws import ramp_energy
-from retrograd.simulator.energy.loading import shipped, technology
-from retrograd.simulator.energy.netlists.pricing import levels_of, price_netlist, seconds_of
-from retrograd.simulator.energy.netlists.shapes import IrreversibleShape, ReversibleShape
+from retrograd.simulator.energy.netlists import IrreversibleShape, ReversibleShape, levels_of, price_netlist, seconds_of
 from retrograd.simulator.energy.pricing import NotModelled, Price
-from retrograd.simulator.energy.units import thermal_energy
+from retrograd.simulator.energy.technology import Range, exactly, shipped, technology, thermal_energy
 
 approx = partial(pytest.approx, rel=1e-9, abs=0.0)
 

@@ -10,14 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.isa.diagnostics import InputError
-from retrograd.simulator.energy.counting import Counts, HostTraffic, counts_of, host_traffic
-from retrograd.simulator.energy.figures import Range, exactly
+from retrograd.simulator.energy.counts import Counts, HostTraffic, counts_of, host_traffic
 from retrograd.simulator.energy.gates import Gates, gates_from, lost_bits
 from retrograd.simulator.energy.laws import optimum, ramp_energy
-from retrograd.simulator.energy.loading import from_text, shipped, technology
 from retrograd.simulator.energy.pricing import NotModelled, Price, price
-from retrograd.simulator.energy.technology import CAUSES, Technology
-from retrograd.simulator.energy.units import BOLTZMANN, thermal_energy, with_prefix
+from retrograd.simulator.energy.technology import (
+    BOLTZMANN,
+    CAUSES,
+    Range,
+    Technology,
+    exactly,
+    from_text,
+    shipped,
+    technology,
+    thermal_energy,
+    with_prefix,
+)
 from scipy.integrate import solve_ivp
 
 import retrograd as rg

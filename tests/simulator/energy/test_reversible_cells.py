@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pytest
 from retrograd.hdl.reversible.circuit import transposed
-from retrograd.simulator.energy.loading import technology
+from retrograd.simulator.energy.technology import technology
 
 Columns = tuple[int, ...]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from retrograd.examples import bessel
-from retrograd.simulator.energy.context import pricing_context
+from retrograd.simulator.energy.pricing import pricing_context
 
 import retrograd as rg
 from retrograd.cli.commands.debugging.interpreter import Interpreter, Prompt

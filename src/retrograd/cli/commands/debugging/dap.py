@@ -27,7 +27,7 @@ from retrograd.debug_adapter.messages import Arguments, bad_request
 from retrograd.debug_adapter.programs import Launched
 from retrograd.debug_adapter.server import Connection
 from retrograd.isa.diagnostics import nearest
-from retrograd.simulator.energy.context import pricing_context
+from retrograd.simulator.energy.pricing import pricing_context
 
 _HOST = "127.0.0.1"
 #: names that editors add to the arguments of `launch`

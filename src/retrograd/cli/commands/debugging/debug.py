@@ -16,7 +16,7 @@ from retrograd.cli.files import read_bytes
 from retrograd.cli.options import Parser
 from retrograd.cli.report import show_errors
 from retrograd.isa.diagnostics import RetrogradError
-from retrograd.simulator.energy.context import pricing_context
+from retrograd.simulator.energy.pricing import pricing_context
 
 
 def arguments(p: Parser) -> None:

@@ -20,11 +20,9 @@ from retrograd.debugger.variables import UNSETTLED, UNSETTLED_NOTE, Variable, is
 from retrograd.isa.diagnostics import RetrogradError, nearest, printable
 from retrograd.isa.encoding import write as write_instruction
 from retrograd.presentation.tables import columns
-from retrograd.simulator.energy.attribution import by_line
-from retrograd.simulator.energy.context import PricingContext
-from retrograd.simulator.energy.counting import Counts
-from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.units import with_prefix
+from retrograd.simulator.energy.counts import Counts, by_line
+from retrograd.simulator.energy.pricing import PricingContext
+from retrograd.simulator.energy.technology import Range, with_prefix
 
 #: abbreviation -> command
 _SHORT = {

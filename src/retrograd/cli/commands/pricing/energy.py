@@ -15,8 +15,8 @@ from retrograd.cli.programs import extent, output_regions, prepared
 from retrograd.cli.report import print_json, print_limit, print_trap, show_errors
 from retrograd.isa.files import check_output, replacing
 from retrograd.presentation.tables import columns
-from retrograd.simulator.energy.counting import host_traffic
-from retrograd.simulator.energy.loading import shipped, technology
+from retrograd.simulator.energy.counts import host_traffic
+from retrograd.simulator.energy.technology import shipped, technology
 
 if TYPE_CHECKING:
     from retrograd.pricing.report import EnergyReport
@@ -193,8 +193,8 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
 
 def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
     from retrograd.pricing.report import report_of, with_way_back
-    from retrograd.simulator.energy.context import pricing_context
-    from retrograd.simulator.energy.ledger import Ledger
+    from retrograd.simulator.energy.counts import Ledger
+    from retrograd.simulator.energy.pricing import pricing_context
     from retrograd.simulator.machine import Stop, Trap
 
     limit = step_limit(options)

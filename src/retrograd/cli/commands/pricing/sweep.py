@@ -17,9 +17,7 @@ from retrograd.cli.functions import load_function
 from retrograd.cli.options import Parser, fail, figures_of, step_limit
 from retrograd.cli.report import print_json
 from retrograd.presentation.tables import columns
-from retrograd.simulator.energy.figures import Range
-from retrograd.simulator.energy.loading import technology
-from retrograd.simulator.energy.units import with_prefix
+from retrograd.simulator.energy.technology import Range, technology, with_prefix
 
 if TYPE_CHECKING:
     from retrograd.functions.reversible import Inverse, Reversible
