@@ -5,7 +5,7 @@
 An integer is any object that Python accepts as an index: int, bool, NumPy's integers. Other objects raise InputError RG0603.
 All engines store the same words, since all assignments of users pass through these views.
 
-Cotangents keep an account of those that were dropped when their ancillas were freed. The steps of cotangents are computed from
+`Cotangents` keeps an account of cotangents that were dropped when their ancillas were freed. The steps of cotangents are computed from
 the table of instructions, in `isa/derivatives/`.
 """
 

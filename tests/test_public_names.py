@@ -15,6 +15,7 @@ import pytest
 
 import retrograd as rg
 import retrograd.debugger
+import retrograd.hardware
 import retrograd.library
 import retrograd.testing
 
@@ -34,7 +35,7 @@ def stub_of(package: ModuleType) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("package", [rg, retrograd.testing], ids=lambda package: package.__name__)
+@pytest.mark.parametrize("package", [rg, retrograd.testing, retrograd.hardware], ids=lambda package: package.__name__)
 def test_stub_dir_and_all_agree(package: ModuleType) -> None:
     stub = stub_of(package)
     public = [name for _, name in stub if not name.startswith("_")]

@@ -34,9 +34,9 @@ from retrograd.simulator.energy.pricing import gates_for
 from retrograd.simulator.energy.technology import Range, Technology, technology, thermal_energy, with_prefix
 
 import retrograd as rg
+from retrograd.physics._derived import shape_of
 from retrograd.presentation import charts
 from retrograd.presentation.tables import markdown
-from retrograd.pricing.netlists import shape_of
 
 #: the format whose core is counted by synthesis
 FORMAT = rg.Format(32, 16)

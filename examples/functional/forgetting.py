@@ -15,7 +15,7 @@ import sys
 
 import retrograd as rg
 from retrograd import fixed
-from retrograd.pricing.forgetting_advice import Measured, measured
+from retrograd.physics.advice import Measured, measured
 
 
 @rg.functional

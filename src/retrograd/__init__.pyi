@@ -116,11 +116,11 @@ from retrograd.library.elementary import log10 as log10
 from retrograd.library.elementary import sinh as sinh
 from retrograd.library.elementary import tanh as tanh
 from retrograd.machines import Machine as Machine
-from retrograd.pricing.advice import Advice as Advice
-from retrograd.pricing.advice import advise as advise
-from retrograd.pricing.report import EnergyReport as EnergyReport
-from retrograd.pricing.runs import energy as energy
-from retrograd.pricing.sweeps import energy_sweep as energy_sweep
+from retrograd.physics.advice import Advice as Advice
+from retrograd.physics.advice import advise as advise
+from retrograd.physics.energy import energy as energy
+from retrograd.physics.report import EnergyReport as EnergyReport
+from retrograd.physics.sweeps import energy_sweep as energy_sweep
 from retrograd.simulator.machine import Outcome as Outcome
 from retrograd.simulator.machine import Stop as Stop
 from retrograd.simulator.machine import Trap as Trap
@@ -130,13 +130,13 @@ from retrograd.version import __version__ as __version__
 
 __all__: list[str]
 from retrograd.explorer.explorations import explore as explore
-from retrograd.information.losses import entropy as entropy
-from retrograd.information.report import EntropyReport as EntropyReport
-from retrograd.netlists.function_netlists import FunctionNetlist as FunctionNetlist
-from retrograd.netlists.function_netlists import netlist as netlist
+from retrograd.hardware.netlists.function_netlists import FunctionNetlist as FunctionNetlist
+from retrograd.hardware.netlists.function_netlists import netlist as netlist
 from retrograd.number_ranges.error_bounds import ErrorBound as ErrorBound
 from retrograd.number_ranges.error_bounds import LineShare as LineShare
 from retrograd.number_ranges.error_bounds import error_bound as error_bound
 from retrograd.number_ranges.ranges import Range as Range
 from retrograd.number_ranges.ranges import Ranges as Ranges
 from retrograd.number_ranges.ranges import ranges as ranges
+from retrograd.physics.entropy import EntropyReport as EntropyReport
+from retrograd.physics.entropy import entropy as entropy

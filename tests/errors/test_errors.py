@@ -77,8 +77,8 @@ from retrograd.distribution import executors
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.janus import JanusFunction
 from retrograd.functions.reversible import Reversible, reversible, run
-from retrograd.netlists.function_netlists import netlist
-from retrograd.pricing.sweeps import energy_sweep
+from retrograd.hardware.netlists.function_netlists import netlist
+from retrograd.physics.sweeps import energy_sweep
 from retrograd.values.numbers import fixed, lognum
 
 Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
@@ -369,7 +369,7 @@ def netlist_too_large() -> None:
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
         head = "from retrograd import reversible\n\n\n@reversible\ndef f(y: int, x: int):\n"
         Path("long.py").write_text(f"{head}    for i in range(100):\n        y += x * i\n")
-        with patch("retrograd.netlists.program_lowering.MOST_GATES", 10_000):
+        with patch("retrograd.hardware.netlists._program_lowering.MOST_GATES", 10_000):
             netlist(runpy.run_path("long.py")["f"])
 
 

@@ -1,9 +1,8 @@
-"""Functions of the language on the co-processor: simulated, or on a bus.
+"""Functions of the language as hardware: on the co-processor, simulated or on a bus; `netlists/`: as reversible netlists.
 
 It imports `functions`, `differentiation`, `values` and `hdl`. Start with `runs.py`.
 """
 
-from retrograd.hardware.batches import run_batch_on_hardware as run_batch_on_hardware
-from retrograd.hardware.runs import logic_loss as logic_loss
-from retrograd.hardware.runs import run_on_hardware as run_on_hardware
-from retrograd.hardware.runs import state_entropies as state_entropies
+from retrograd.lazy import attach as _attach
+
+__getattr__, __dir__ = _attach(__name__, __file__)

@@ -1,3 +1,3 @@
-from retrograd.information.logic import Logic, LogicGate
+from retrograd.physics.entropy import Logic, LogicGate
 
 Logic(("a", "b"), (LogicGate("AND", ("a", "b"), "y"), LogicGate("OR", ("a", "b"), "y")), ("y",))

@@ -27,7 +27,7 @@ from retrograd.simulator.energy.technology import (
 )
 
 import retrograd as rg
-from retrograd.information.logic import KINDS, Logic, LogicGate
+from retrograd.physics.entropy import KINDS, Logic, LogicGate
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / "hdl" / "flow").glob("gates_*.json"))

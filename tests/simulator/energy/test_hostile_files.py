@@ -22,7 +22,7 @@ from retrograd.simulator.energy.pricing import PricingContext, at_frequencies, p
 from retrograd.simulator.energy.technology import UNITS, Technology, exactly, from_file, from_text, quantity, shipped
 
 import retrograd as rg
-from retrograd.pricing.report import EnergyReport
+from retrograd.physics.report import EnergyReport
 
 T = TypeVar("T")
 MODELS = files("retrograd.simulator.energy").joinpath("models")

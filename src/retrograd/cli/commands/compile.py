@@ -143,7 +143,7 @@ def _by_energy(
     function: Reversible, inverse: bool, args: list[Any], keywords: dict[str, Any], options: argparse.Namespace
 ) -> dict[str, Any]:
     """The options that minimise the energy of the function on these arguments."""
-    from retrograd.pricing.advice import advise
+    from retrograd.physics.advice import advise
     from retrograd.values.binding import bind
 
     if options.erase is not None or inverse:

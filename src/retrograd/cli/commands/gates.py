@@ -155,7 +155,7 @@ def _priced(options: argparse.Namespace, circuit: Circuit) -> int:
     """The price of one evaluation, or the gates of the irreversible netlist."""
     from retrograd.hdl.irreversible.levels import levels_of
     from retrograd.hdl.irreversible.network import network_of
-    from retrograd.pricing.netlists import energy_of_netlist
+    from retrograd.physics._derived import energy_of_netlist
 
     for option in ("input", "real", "qasm", "draw"):
         if getattr(options, option) is not None:
@@ -196,7 +196,7 @@ def _strategy(options: argparse.Namespace) -> dict[str, Any]:
 
 def _of_function(options: argparse.Namespace) -> Circuit:
     from retrograd.functions.reversible import oriented
-    from retrograd.netlists.function_netlists import netlist
+    from retrograd.hardware.netlists.function_netlists import netlist
 
     for option in _OF_OPCODES:
         if getattr(options, option):

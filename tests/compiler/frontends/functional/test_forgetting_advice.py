@@ -12,7 +12,7 @@ from retrograd.compiler.frontends.python.captures import Captures
 
 import retrograd as rg
 from retrograd import fixed
-from retrograd.pricing.forgetting_advice import measured
+from retrograd.physics.advice import measured
 
 
 @rg.functional

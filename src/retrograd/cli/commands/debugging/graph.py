@@ -27,7 +27,7 @@ def arguments(p: Parser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Draw a program."""
-    from retrograd.figures.graph import graph
+    from retrograd.physics._graph import graph
 
     if not options.picture.lower().endswith(".svg"):
         raise fail("RG0512", f"{options.picture[-40:]}: the picture is an SVG file", "write -o FILE.svg")

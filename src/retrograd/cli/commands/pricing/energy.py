@@ -19,7 +19,7 @@ from retrograd.simulator.energy.counts import host_traffic
 from retrograd.simulator.energy.technology import shipped, technology
 
 if TYPE_CHECKING:
-    from retrograd.pricing.report import EnergyReport
+    from retrograd.physics.report import EnergyReport
 
 #: file names that matplotlib writes
 _PICTURES = (".png", ".svg", ".pdf")
@@ -83,11 +83,11 @@ def execute(options: argparse.Namespace) -> int:
         return found
     reports = [found, *(found.priced_by(tech, **one) for tech, one in zip(techs[1:], each[1:], strict=True))]
     if options.compare:
-        from retrograd.pricing.comparison import compared
+        from retrograd.physics.report import compared
 
         reports = compared(reports, options.scope)
     if options.plot is not None:
-        from retrograd.pricing.plots import KINDS
+        from retrograd.physics.plots import KINDS
 
         _save(KINDS[options.plot_kind](reports), options.plot)
     if options.json:
@@ -161,7 +161,7 @@ def _look(options: argparse.Namespace) -> bool:
 
 def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
     from retrograd.functions.execution import ProgramTrap
-    from retrograd.pricing.runs import energy
+    from retrograd.physics.energy import energy
     from retrograd.values.binding import bind
 
     function, backward = function_and_direction(options)
@@ -192,7 +192,7 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
 
 
 def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
-    from retrograd.pricing.report import report_of, with_way_back
+    from retrograd.physics.report import report_of, with_way_back
     from retrograd.simulator.energy.counts import Ledger
     from retrograd.simulator.energy.pricing import pricing_context
     from retrograd.simulator.machine import Stop, Trap
@@ -219,7 +219,7 @@ def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any])
 
 def _advise(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> int:
     from retrograd.functions.execution import ProgramTrap
-    from retrograd.pricing.advice import advise
+    from retrograd.physics.advice import advise
     from retrograd.values.binding import bind
 
     function, backward = function_and_direction(options)
@@ -254,7 +254,7 @@ def _show_models(as_json: bool) -> int:
 
 def _compared(reports: list[EnergyReport]) -> str:
     """One column for each model, one row for each cause."""
-    from retrograd.pricing.report import energy_text, program_text, total_text
+    from retrograd.physics.report import energy_text, program_text, total_text
     from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, PARTS
 
     prices = [r.price for r in reports]

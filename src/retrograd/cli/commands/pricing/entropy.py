@@ -44,7 +44,7 @@ def arguments(p: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Run the function on all inputs, or on samples, and show its entropies."""
     from retrograd.functions.execution import ProgramTrap
-    from retrograd.information.losses import entropy
+    from retrograd.physics.entropy import entropy
 
     refuse_options_of_programs(options)
     function, inverse = function_and_inverse(options.program, options)

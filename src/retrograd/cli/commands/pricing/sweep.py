@@ -21,7 +21,7 @@ from retrograd.simulator.energy.technology import Range, technology, with_prefix
 
 if TYPE_CHECKING:
     from retrograd.functions.reversible import Inverse, Reversible
-    from retrograd.pricing.sweeps import Row
+    from retrograd.physics.sweeps import Row
 
 #: reasons for missing prices that are shown
 _SHOWN = 3
@@ -50,7 +50,7 @@ def arguments(p: Parser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Run, price, show."""
-    from retrograd.pricing.sweeps import energy_sweep
+    from retrograd.physics.sweeps import energy_sweep
 
     executor = executor_of(options)
     programs = _programs(options.functions)
@@ -159,7 +159,7 @@ def _table(rows: list[Row]) -> str:
 
 def _energy(joules: Any, complete: bool) -> str:
     """An energy as in reports: an incomplete sum is a lower bound."""
-    from retrograd.pricing.report import energy_text
+    from retrograd.physics.report import energy_text
 
     if isinstance(joules, str):
         return joules

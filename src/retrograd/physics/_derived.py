@@ -1,0 +1,338 @@
+"""`rg.energy` of netlists, of gradients, and of batches of functions and of gradients.
+
+    counts(grad(f)(x))  =  counts(f forward, D = 0)  +  counts(f backward, D = 1)      one machine, one program
+    counts(vmap(f)(xs)) =  Σᵢ counts(f(xsᵢ))                                         the code is loaded once
+
+Batch engines count steps, erased bits and cycles of each element, but not the executions of each instruction. So elements run on
+machines here, one by one; elements that executed the same instructions equally often share their counts. Of a netlist, one
+evaluation of its gates is priced.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+from retrograd.batch.arguments import Batch, Loaded
+from retrograd.batch.batches import Mapped
+from retrograd.batch.runs import run_rows
+from retrograd.compiler.compiled import Compiled
+from retrograd.differentiation.batches import BatchGradient
+from retrograd.differentiation.gradient_requests import GradientRequest, choose
+from retrograd.differentiation.gradients import LossFunction
+from retrograd.differentiation.reports import explained
+from retrograd.functions.execution import ProgramTrap, execute, load
+from retrograd.functions.requests import Request, RunSettings
+from retrograd.functions.reversible import Inverse, Reversible, request_of
+from retrograd.hardware.netlists.function_netlists import FunctionNetlist
+from retrograd.hdl.irreversible.levels import levels_of as in_levels
+from retrograd.hdl.irreversible.network import Network
+from retrograd.hdl.reversible.circuit import Circuit
+from retrograd.isa.diagnostics import Diagnostic, InputError, printable
+from retrograd.isa.program import Program
+from retrograd.physics.report import EnergyReport, EnergyRequest, bits_text, energy_text, program_text, total_text
+from retrograd.presentation.tables import columns, shortened_text
+from retrograd.simulator.energy.counts import CODE_BITS, Counts, HostTraffic, Ledger, Site, counts_of, host_traffic
+from retrograd.simulator.energy.netlists import (
+    Garbage,
+    IrreversibleShape,
+    ReversibleShape,
+    Shape,
+    levels_of,
+    price_netlist,
+    seconds_of,
+)
+from retrograd.simulator.energy.pricing import NotModelled, Price, PricingContext, pricing_context
+from retrograd.simulator.energy.technology import Range, Technology, with_prefix
+from retrograd.simulator.engines.tiering import engine_named
+from retrograd.simulator.machine import Machine, Stop, Trap
+
+Netlist = FunctionNetlist | Circuit | Network
+
+
+def shape_of(netlist: Netlist) -> Shape:
+    """The parts of a netlist that its price depends on."""
+    if isinstance(netlist, FunctionNetlist):
+        netlist = netlist.circuit
+    if isinstance(netlist, Network):
+        levels = in_levels(netlist)
+        return IrreversibleShape(netlist.counts(), levels.cells, levels.levels)
+    ends = {line for word in netlist.outputs.values() for line in word} | set(netlist.garbage)
+    begins = {line for word in netlist.inputs.values() for line in word}
+    return ReversibleShape(
+        netlist.lines, netlist.gates, frozenset(begins), frozenset(ends), garbage=len(netlist.garbage)
+    )
+
+
+@dataclass(frozen=True)
+class NetlistEnergy:
+    """The price of one evaluation of a netlist."""
+
+    name: str
+    shape: Shape
+    by: PricingContext
+    #: whether garbage is erased, or left for an erasure that has no price here
+    garbage: Garbage = "erased"
+
+    @cached_property
+    def price(self) -> Price:
+        """The price of the evaluation."""
+        by = self.by
+        return price_netlist(
+            self.shape, by.technology, temperature=by.temperature, frequency=by.frequency, garbage=self.garbage
+        )
+
+    @property
+    def levels(self) -> int:
+        """Levels from the inputs to the outputs."""
+        return levels_of(self.shape, self.by.technology)
+
+    @property
+    def seconds(self) -> float | None:
+        """The time from the inputs to the outputs; None for a model without phases."""
+        return seconds_of(self.shape, self.price)
+
+    def priced_by(self, tech: str | Path | Technology, **how: Any) -> NetlistEnergy:
+        """The same netlist priced by another model. `how`: temperature, frequency, figures as for `energy`."""
+        return replace(self, by=pricing_context(tech, None, **how))
+
+    def __repr__(self) -> str:
+        return shortened_text(str(self))
+
+    def __str__(self) -> str:
+        p, t = self.price, self.price.technology
+        clock = "" if p.frequency is None else f", {with_prefix(p.frequency, 'Hz')}"
+        time = "" if self.seconds is None else f", {with_prefix(self.seconds, 's')}"
+        rows = [["cause", "of", "count", "energy", f"kT ln 2 at {p.temperature:g} K"]]
+        for item in p.items:
+            if item.count or isinstance(item.energy, Range):
+                own = item.cause != "cooling" and isinstance(item.energy, Range)
+                bits = bits_text(item.energy, p.temperature) if own else ""
+                rows.append([item.cause, item.label, f"{item.count:.6g}", energy_text(item.energy), bits])
+        rows.append(["netlist, in all", "", "", program_text(p), bits_text(p.program, p.temperature)])
+        rows.append(["with cooling", "", "", total_text(p), ""])
+        text = f"{self.name}: {self.levels} levels{time}\n{t.id} {t.version}, {p.temperature:g} K{clock}: {t.title}"
+        head = printable(text, lines=True)
+        whys = dict.fromkeys(
+            f"{item.label}: {item.energy.why}"
+            for item in p.items
+            if isinstance(item.energy, NotModelled) and item.cause != "cooling"
+        )
+        open_figures = [why for why in whys if ": give " in why]
+        return "\n".join([head, columns(rows, right=(2, 4)), *open_figures])
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: schema retrograd.netlist-energy/1."""
+        return {
+            "schema": "retrograd.netlist-energy/1",
+            "name": self.name,
+            "reversible": isinstance(self.shape, ReversibleShape),
+            "levels": self.levels,
+            "seconds": self.seconds,
+            "garbage": self.garbage,
+            "lost_bits": self.shape.lost_bits if isinstance(self.shape, IrreversibleShape) else 0.0,
+            "technology": self.price.technology.as_dict(),
+            "price": {k: v for k, v in self.price.as_dict().items() if k != "host"},
+        }
+
+
+def energy_of_netlist(
+    netlist: Netlist, name: str, garbage: str, tech: str | Path | Technology, **how: Any
+) -> NetlistEnergy:
+    """The price of one evaluation. Raises InputError RG0507 for another word than `erased` or `left`, and as `energy`."""
+    if garbage not in ("erased", "left"):
+        hint = "`erased` prices its erasure, and `left` leaves it out"
+        raise InputError(Diagnostic("RG0507", f"garbage = `{garbage!s:.40}` is not `erased` or `left`", hint=hint))
+    chosen: Garbage = "left" if garbage == "left" else "erased"
+    return NetlistEnergy(name, shape_of(netlist), pricing_context(tech, None, **how), chosen)
+
+
+# ---------------------------------------------------------------------- dispatch
+
+
+def energy_of(
+    f: Netlist | Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
+) -> EnergyReport | NetlistEnergy:
+    """The report of a netlist, a gradient or a batch: see `rg.energy`. Raises InputError RG0603 for anything else."""
+    if isinstance(f, FunctionNetlist | Circuit | Network):
+        return _netlist(f, args, keywords, how)
+    if isinstance(f, Mapped):
+        return _batch(f, args, keywords, how)
+    if not isinstance(f, LossFunction):
+        name = getattr(f, "__name__", None) or f"{f!r:.40}"
+        _refuse(
+            f"`{name}` has no energy report",
+            "reversible functions have one, and what rg.grad, rg.value_and_grad and rg.vmap make of them",
+        )
+    return _gradient(f.__name__, f.requested, args, {**keywords, **f.zeros}, how)
+
+
+def _refuse(message: str, hint: str | None = None) -> NoReturn:
+    raise InputError(Diagnostic("RG0603", message, hint=hint))
+
+
+def _netlist(f: Netlist, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest) -> NetlistEnergy:
+    garbage = keywords.pop("garbage", "erased")
+    asked = how._replace(tech="", temperature=None, frequency=None, figures=None)
+    if (
+        args
+        or keywords
+        or asked != EnergyRequest("", None, None, None, None, None, "auto", None, None, None, True, False)
+    ):
+        hint = "arguments, engine, format, options, gates, activity and timeline are for functions"
+        _refuse("a netlist takes tech, temperature, frequency, figures and garbage", hint)
+    name = f.request.function.__name__ if isinstance(f, FunctionNetlist) else "netlist"
+    at: dict[str, Any] = {"temperature": how.temperature, "frequency": how.frequency, "figures": how.figures}
+    return energy_of_netlist(f, name, garbage, how.tech, **at)
+
+
+# ---------------------------------------------------------------------- gradients
+
+
+def _gradient(
+    name: str, requested: GradientRequest, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
+) -> EnergyReport:
+    """Forward and back on one machine in differentiation mode, as on the co-processor."""
+    run = how.run_of(requested.run)
+    values = run.values(args, keywords)
+    way_back = requested.way_back(run, values)
+    compiled = way_back.compiled
+    wanted = choose(requested.f, compiled.arguments, requested.chosen, requested.loss)
+    words = compiled.argument_words
+    out = sum(a.type.size for a in wanted) + requested.value
+
+    machine = run.machine(compiled, values)
+    there = Ledger(machine, range(words)) if how.timeline else None
+    execute(compiled, machine, how.max_steps, there)
+    way_back.begin(machine)
+    back = None if there is None else there.again(machine)
+    left = None if how.max_steps is None else max(0, how.max_steps - machine.retired)
+    try:
+        stop = machine.run(left, observe=back).stop
+    except Trap as trap:
+        # A machine has cotangents of constants, too, and they may outgrow the word. The gradient program has none.
+        other = _by_program(requested, run, values) if trap.code == "RG0404" else None
+        if other is None:
+            raise ProgramTrap(explained(compiled, machine, trap), machine, trap) from None
+        machine, there, back = other, None, None
+    else:
+        if stop is not Stop.HALTED:
+            d = Diagnostic("RG0420", f"stopped by the limit of {how.max_steps} steps, on the way back")
+            raise ProgramTrap(d, machine, None)
+    # The cotangent of the loss is loaded, too.
+    counts = counts_of(machine, host_traffic(machine.program, words + 1, out))
+    if there is not None and back is not None:
+        toggled = Counter(there.toggled)
+        toggled.update(back.toggled)
+        counts = replace(counts, toggled_at=dict(toggled), dropped_at=dict(back.dropped))
+    return EnergyReport(name, how.context(compiled.format), counts, machine.engine, None, there, back)
+
+
+def _by_program(requested: GradientRequest, run: Request, values: list[Any]) -> Machine | None:
+    """The gradient program, which has cotangents of active variables only; None if it traps, too."""
+    program = requested.plan(run.compiled(values)).program
+    machine = load(program.compiled, values, engine=run.engine)
+    for address, word in program.seed(0 if requested.scale == "auto" else requested.scale).items():
+        machine.load(address, [word])
+    try:
+        execute(program.compiled, machine, run.max_steps)
+    except ProgramTrap as trap:
+        if trap.trap is None:
+            raise
+        return None
+    return machine
+
+
+# ---------------------------------------------------------------------- batches
+
+
+class _Counted:
+    """The counts of each element at its end, kept once for elements with equal executions."""
+
+    def __init__(self, host: HostTraffic) -> None:
+        self.each: dict[int, Counts] = {}
+        self.engine = "reference"
+        self._host = host
+        self._known: dict[tuple[tuple[int, ...], ...], Counts] = {}
+
+    def __call__(self, i: int, machine: Machine) -> None:
+        hits = tuple(tuple(found) for found in machine.executed.values())
+        if hits not in self._known:
+            self._known[hits] = counts_of(machine, self._host)
+        self.each[i] = self._known[hits]
+        self.engine = machine.engine
+
+    def total(self, program: Program) -> Counts:
+        """The sum over all elements, and the code, which is loaded once."""
+        times = Counter(id(counts) for counts in self.each.values())
+        executed: Counter[Site] = Counter()
+        host = HostTraffic(len(program.code) * CODE_BITS)
+        for counts in self._known.values():
+            n = times[id(counts)]
+            executed.update({site: n * once for site, once in counts.executed.items()})
+            host += HostTraffic(*(n * bits for bits in counts.host))
+        return Counts(program, dict(executed), 0, host)
+
+
+def _loss_function(f: Mapped) -> LossFunction:
+    assert isinstance(f.each, LossFunction)
+    return f.each
+
+
+def _batch(f: Mapped, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest) -> EnergyReport:
+    if how.timeline:
+        _refuse(
+            f"`{f.__name__}` is a batch: `timeline` is for single runs",
+            "look at one element: rg.energy of what is mapped",
+        )
+    if f.engine != "auto" or f.format is not None or f.precision is not None:
+        how = how._replace(
+            precision=f.precision if how.precision is None else how.precision,
+            engine=f.engine if how.engine == "auto" else how.engine,
+            format=f.format if how.format is None else how.format,
+        )
+    own = request_of(f.each) if isinstance(f.each, Reversible | Inverse) else _loss_function(f).requested.run
+    request = how.run_of(own)
+    if engine_named(request.engine) == "cuda":
+        hint = "engine = auto, native, translated, threaded or reference: counts are the same on all"
+        raise InputError(
+            Diagnostic("RG1001", "the engine `cuda` keeps no counts of what was executed where", hint=hint)
+        )
+
+    def run(compiled: Compiled, loaded: Loaded, out: int, settings: RunSettings) -> _Counted:
+        """`out`: words that are copied out of each element."""
+        carried = sum(n for _, n in loaded.ranges.values()) + shared
+        host = host_traffic(compiled.program, carried, out)._replace(code_bits=0)
+        counted = _Counted(host)
+        rows = run_rows(compiled, loaded, [], (), settings, counted=counted)
+        if rows.traps:
+            raise rows.traps[min(rows.traps)]
+        return counted
+
+    beside = None
+    if isinstance(f.each, Reversible | Inverse):
+        batch = Batch(request, args, keywords, f.in_axes)
+        compiled = batch.compiled()
+        words = compiled.argument_words
+        shared = sum(a.type.size for a in compiled.arguments if a.name not in batch.columns)
+        counted = run(compiled, batch.words(compiled), words, request)
+        if how.baseline and not request.backward and not compiled.options.erase:
+            options = replace(compiled.options, erase=True)
+            erasing = request.function.compiled_for(batch.types(), request.format, options)
+            beside = run(erasing, batch.words(erasing), words, request).total(erasing.program)
+        program = compiled.program
+    else:
+        requested = _loss_function(f).requested
+        b = BatchGradient.of(requested, args, keywords, f.in_axes, f.summed, request)
+        p = b.plan
+        shared = sum(a.type.size for a in p.compiled.arguments if a.name not in b.batch.columns)
+        out = sum(a.type.size for a in p.wanted) + requested.value
+        counted = run(p.program.compiled, b.loaded, out, replace(request, backward=False))
+        program = p.program.compiled.program
+    each = tuple(counted.each[i] for i in sorted(counted.each))
+    by = how.context(program.format)
+    return EnergyReport(f"vmap({f.each.__name__})", by, counted.total(program), counted.engine, beside, each=each)
