@@ -21,8 +21,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, reduce
+from itertools import combinations, product
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +45,25 @@ FLIP_FLOPS = "DFF"
 #: limit for the cells of a kind in a unit, far above that of any chip
 _MOST = 1 << 50
 
-#: kind of a gate that loses information -> (its inputs, the number of their values that give 1)
-_IRREVERSIBLE = {
-    **dict.fromkeys(("AND", "NOR", "ANDNOT"), (2, 1)), **dict.fromkeys(("OR", "NAND", "ORNOT"), (2, 3)),
-    **dict.fromkeys(("XOR", "XNOR"), (2, 2)), **dict.fromkeys(("MUX", "MAJ3"), (3, 4)), "MAJ5": (5, 16),
-}  # fmt: skip
+#: kind of a combinational gate, by the names of synthesis -> (number of inputs, function of bits: of integers or of arrays of booleans)
+GATES: dict[str, tuple[int, Callable[..., Any]]] = {
+    "BUF": (1, lambda a: a),
+    "NOT": (1, lambda a: ~a),
+    "AND": (2, lambda a, b: a & b),
+    "NAND": (2, lambda a, b: ~(a & b)),
+    "OR": (2, lambda a, b: a | b),
+    "NOR": (2, lambda a, b: ~(a | b)),
+    "XOR": (2, lambda a, b: a ^ b),
+    "XNOR": (2, lambda a, b: ~(a ^ b)),
+    "ANDNOT": (2, lambda a, b: a & ~b),
+    "ORNOT": (2, lambda a, b: a | ~b),
+    "MAJ3": (3, lambda a, b, c: (a & b) | (a & c) | (b & c)),
+    "MAJ5": (5, lambda *bits: reduce(or_, (a & b & c for a, b, c in combinations(bits, 3)))),
+    "MUX": (3, lambda a, b, s: (a & ~s) | (b & s)),
+}
 
 
+@cache
 def lost_bits(kind: str) -> float:
     """The bits that a gate of a kind loses, for independent uniform inputs; a flip-flop loses the bit that it held.
 
@@ -57,8 +72,10 @@ def lost_bits(kind: str) -> float:
     """
     if kind == "DFF":
         return 1.0
-    inputs, ones = _IRREVERSIBLE.get(kind, (0, 0))
-    share = ones / (1 << inputs)
+    if kind not in GATES:
+        return 0.0
+    inputs, function = GATES[kind]
+    share: float = sum(function(*bits) & 1 for bits in product((0, 1), repeat=inputs)) / (1 << inputs)
     return inputs + sum(p * math.log2(p) for p in (share, 1 - share) if p)
 
 

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 from retrograd.isa.diagnostics import InputError
+from retrograd.simulator.energy.gates import GATES
 
-from retrograd.physics.entropy import KINDS, Logic, LogicGate
+from retrograd.physics.entropy import Logic, LogicGate
 
 
 def half_adder(a: str, b: str, to: str) -> tuple[LogicGate, ...]:
@@ -67,11 +68,11 @@ def test_kinds_are_those_of_their_names() -> None:
     """The truth tables, lowest input first, as numbers of their rows with 1."""
     tables = {
         "BUF": "01", "NOT": "10", "AND": "0001", "NAND": "1110", "OR": "0111", "NOR": "1000", "XOR": "0110", "XNOR": "1001",
-        "ANDNOT": "0010", "ORNOT": "1011", "MAJ3": "00010111", "MUX": "00011011",
+        "ANDNOT": "0010", "ORNOT": "1011", "MAJ3": "00010111", "MAJ5": "00000001000101110001011101111111", "MUX": "00011011",
     }  # fmt: skip
-    assert tables.keys() == KINDS.keys()
+    assert tables.keys() == GATES.keys()
     for kind, table in tables.items():
-        n = KINDS[kind][0]
+        n = GATES[kind][0]
         for row, bit in enumerate(table):
             values = [bool(row >> (n - 1 - i) & 1) for i in range(n)]
             wires = {str(i): np.array([value]) for i, value in enumerate(values)}

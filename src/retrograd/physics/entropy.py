@@ -41,6 +41,7 @@ from retrograd.physics._observations import (
 from retrograd.physics.errors import refuse
 from retrograd.presentation.tables import columns, shortened_text
 from retrograd.simulator.energy.counts import SourceLine
+from retrograd.simulator.energy.gates import GATES
 from retrograd.simulator.energy.technology import quantity, thermal_energy, with_prefix
 from retrograd.values.marshal import from_words
 
@@ -347,25 +348,9 @@ class EntropyReport:
 
 _Bits = NDArray[np.bool_]
 
-#: kind of a gate, by the names of synthesis -> (number of inputs, function)
-KINDS: dict[str, tuple[int, Callable[..., Any]]] = {
-    "BUF": (1, lambda a: a),
-    "NOT": (1, lambda a: ~a),
-    "AND": (2, lambda a, b: a & b),
-    "NAND": (2, lambda a, b: ~(a & b)),
-    "OR": (2, lambda a, b: a | b),
-    "NOR": (2, lambda a, b: ~(a | b)),
-    "XOR": (2, lambda a, b: a ^ b),
-    "XNOR": (2, lambda a, b: ~(a ^ b)),
-    "ANDNOT": (2, lambda a, b: a & ~b),
-    "ORNOT": (2, lambda a, b: a | ~b),
-    "MAJ3": (3, lambda a, b, c: (a & b) | (a & c) | (b & c)),
-    "MUX": (3, lambda a, b, s: (a & ~s) | (b & s)),
-}
-
 
 class LogicGate(NamedTuple):
-    """A gate of a kind of `KINDS`, from wires to a wire."""
+    """A gate of a kind of `GATES`, from wires to a wire."""
 
     kind: str
     inputs: tuple[str, ...]
@@ -410,12 +395,12 @@ class Logic:
         if len(wires) < len(self.inputs):
             raise refuse("RG1603", "an input is named twice")
         for gate in self.gates:
-            if gate.kind not in KINDS:
-                raise refuse("RG1603", f"`{gate.kind}` is no kind of gate", f"Kinds are {', '.join(KINDS)}.")
-            if len(gate.inputs) != KINDS[gate.kind][0]:
+            if gate.kind not in GATES:
+                raise refuse("RG1603", f"`{gate.kind}` is no kind of gate", f"Kinds are {', '.join(GATES)}.")
+            if len(gate.inputs) != GATES[gate.kind][0]:
                 raise refuse(
                     "RG1603",
-                    f"{gate.kind} takes {KINDS[gate.kind][0]} inputs, and `{gate.output}` has {len(gate.inputs)}",
+                    f"{gate.kind} takes {GATES[gate.kind][0]} inputs, and `{gate.output}` has {len(gate.inputs)}",
                 )
             for wire in gate.inputs:
                 if wire not in wires:
@@ -431,7 +416,7 @@ class Logic:
         """All wires for arrays of input bits."""
         wires = dict(state)
         for kind, inputs, output in self.gates:
-            wires[output] = KINDS[kind][1](*(wires[wire] for wire in inputs))
+            wires[output] = GATES[kind][1](*(wires[wire] for wire in inputs))
         return wires
 
     def losses(self, distribution: Mapping[Sequence[int], float] | None = None) -> LogicLosses:

@@ -12,7 +12,7 @@ import pytest
 from retrograd.hdl.reversible.circuit import Circuit, Gate, permutation
 from retrograd.isa.diagnostics import InputError
 from retrograd.simulator.energy.counts import Counts, counts_of
-from retrograd.simulator.energy.gates import Gates, load_gates, lost_bits
+from retrograd.simulator.energy.gates import GATES, Gates, load_gates, lost_bits
 from retrograd.simulator.energy.laws import REVERSIBLE
 from retrograd.simulator.energy.netlists import IrreversibleShape, ReversibleShape, price_netlist
 from retrograd.simulator.energy.pricing import NotModelled, price
@@ -27,7 +27,7 @@ from retrograd.simulator.energy.technology import (
 )
 
 import retrograd as rg
-from retrograd.physics.entropy import KINDS, Logic, LogicGate
+from retrograd.physics.entropy import Logic, LogicGate
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / "hdl" / "flow").glob("gates_*.json"))
@@ -72,9 +72,9 @@ def places(model: Technology) -> Iterator[dict[str, Any]]:
 
 
 def test_bits_that_gates_lose() -> None:
-    """The table of the models, against simulation; kinds without inputs to lose are 0."""
-    for kind, (inputs, _) in KINDS.items():
-        names = tuple("abc"[:inputs])
+    """The number of inputs that give 1, against entropies of all values; kinds that are no gates lose 0."""
+    for kind, (inputs, _) in GATES.items():
+        names = tuple("abcde"[:inputs])
         found = Logic(names, (LogicGate(kind, names, "y"),), ("y",)).losses().whole
         assert lost_bits(kind) == pytest.approx(found, abs=1e-12), kind
     assert lost_bits("MAJ5") == 4
@@ -86,7 +86,7 @@ def test_bits_that_gates_lose() -> None:
 def test_bits_that_the_logic_of_the_coprocessor_loses(file: str, kilobits: int) -> None:
     """In a cycle, for independent uniform inputs of each gate, without its registers."""
     cells = load_gates(ROOT / "hdl" / "flow" / file).cells()
-    assert round(sum(n * lost_bits(kind) for kind, n in cells.items() if kind in KINDS) / 1000) == kilobits
+    assert round(sum(n * lost_bits(kind) for kind, n in cells.items() if kind in GATES) / 1000) == kilobits
 
 
 @pytest.mark.share(6)
@@ -94,7 +94,7 @@ def test_bits_that_the_logic_of_the_coprocessor_loses(file: str, kilobits: int) 
 def test_no_gate_is_priced_below_its_loss(model: Technology) -> None:
     gates = [load_gates(path) for path in FILES]
     w = gates[0].format
-    gates += [Gates(w, {"logic unit": {kind: 1}}, levels=1, in_levels={kind: 1}) for kind in (*KINDS, "MAJ5", "DFF")]
+    gates += [Gates(w, {"logic unit": {kind: 1}}, levels=1, in_levels={kind: 1}) for kind in (*GATES, "DFF")]
     of_cells = [c for c in model.charges if c.law.name in ("cell", "ramp", "switching")]
     for found in gates if of_cells else ():
         run = counts(found.format)
@@ -132,7 +132,7 @@ def test_no_operation_is_priced_below_its_loss(model: Technology) -> None:
 @pytest.mark.share(6)
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.id)
 def test_no_irreversible_netlist_is_priced_below_its_loss(model: Technology) -> None:
-    for kind in (*KINDS, "MAJ5"):
+    for kind in GATES:
         shape = IrreversibleShape({kind: 3}, {kind: 3}, 1)
         for place in places(model):
             logic = price_netlist(shape, model, **place)
