@@ -206,7 +206,7 @@ class Price:
         if not priced:
             whys = [item.energy.why for item in found if isinstance(item.energy, NotModelled)]
             return NotModelled("; ".join(dict.fromkeys(whys)) or f"{self.technology.id} has no figure for it")
-        return _total(priced)
+        return sum(priced, ZERO)
 
     @property
     def scope(self) -> frozenset[str]:
@@ -255,7 +255,7 @@ class Price:
         items = [item for item in self.items if item.cause in wanted]
         priced = [item.energy for item in items if isinstance(item.energy, Range)]
         lacking = [item.energy.why for item in items if isinstance(item.energy, NotModelled) and item.count]
-        total = _total(priced)
+        total = sum(priced, ZERO)
         if not priced or (lacking and not total.hi):
             return NotModelled("; ".join(dict.fromkeys(lacking)) or f"{self.technology.id} has no figure for it")
         return total
@@ -319,18 +319,11 @@ def _within(what: str, given: float | None, figure: Figure, technology: Technolo
     return given
 
 
-def _total(energies: Iterable[Range]) -> Range:
-    total = ZERO
-    for energy in energies:
-        total += energy
-    return total
-
-
 def cooling_items(technology: Technology, kelvins: float, made: Iterable[Item]) -> Iterator[Item]:
     """The energy to remove the heat of these items, which arises in the cold, as far as that heat is known."""
     charges = [charge for charge in technology.charges if charge.cause == "cooling"]
     made = list(made)
-    spent = _total(item.energy for item in made if isinstance(item.energy, Range))
+    spent = sum((item.energy for item in made if isinstance(item.energy, Range)), ZERO)
     if not charges:
         # Below room temperature, dissipated heat must be removed.
         count = spent.nominal if kelvins < ROOM else 0

@@ -177,12 +177,7 @@ def _refuse(message: str, hint: str | None = None) -> NoReturn:
 
 def _netlist(f: Netlist, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest) -> NetlistEnergy:
     garbage = keywords.pop("garbage", "erased")
-    asked = how._replace(tech="", temperature=None, frequency=None, figures=None)
-    if (
-        args
-        or keywords
-        or asked != EnergyRequest("", None, None, None, None, None, "auto", None, None, None, True, False)
-    ):
+    if args or keywords or how._replace(temperature=None, frequency=None, figures=None) != EnergyRequest(how.tech):
         hint = "arguments, engine, format, options, gates, activity and timeline are for functions"
         _refuse("a netlist takes tech, temperature, frequency, figures and garbage", hint)
     name = f.request.function.__name__ if isinstance(f, FunctionNetlist) else "netlist"

@@ -408,17 +408,17 @@ class EnergyRequest(NamedTuple):
     """The options of `rg.energy`, beside the function and its arguments."""
 
     tech: str | Path | Technology
-    temperature: Quantity | None
-    frequency: Quantity | None
-    figures: Figures | None
-    gates: str | Path | Gates | None
-    activity: str | Path | Activity | Mapping[str, Any] | None
-    engine: str
-    max_steps: int | None
-    format: Format | str | None
-    options: Options | None
-    baseline: bool
-    timeline: bool
+    temperature: Quantity | None = None
+    frequency: Quantity | None = None
+    figures: Figures | None = None
+    gates: str | Path | Gates | None = None
+    activity: str | Path | Activity | Mapping[str, Any] | None = None
+    engine: str = "auto"
+    max_steps: int | None = None
+    format: Format | str | None = None
+    options: Options | None = None
+    baseline: bool = True
+    timeline: bool = False
     precision: Precision | None = None
 
     def context(self, w: Format) -> PricingContext:
