@@ -487,7 +487,7 @@ def page(facts: Mapping[str, Any]) -> str:
     fast = {curve.way: energy_of(curve, aqfp, 5e9).nominal for curve in curves(product, aqfp)}
     timed = product["reversible"]["garbage"]["timed"]["aqfp"]
     lines_share = 2 * timed["idle"] / (fast["garbage"] / 1.4e-21)
-    return generated_page(
+    text: str = generated_page(
         TEMPLATE, "tools/compare_gates.py", format=str(FORMAT), core_gates=f"{sum(core.gates.values()):,}", core_levels=core.levels, core_clocks=clocks,
         counts=markdown(counts_table(facts)), prices=markdown(prices_table(facts)), crossings=markdown(crossings_table(facts)),
         ratios=markdown(ratios_table(facts)), adiabatic=markdown(adiabatic_table(facts)),
@@ -507,6 +507,7 @@ def page(facts: Mapping[str, Any]) -> str:
         adiabatic_low=f"{min(gains):,.0f}", adiabatic_high=f"{max(gains):,.0f}",
         device="10 kΩ, 1 fF, 0.8 V, 1 fW of leakage for each cell or held bit",
     )  # fmt: skip
+    return text
 
 
 def stale(docs: Path, facts: Mapping[str, Any]) -> str | None:

@@ -31,7 +31,7 @@ from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError
 from retrograd.physics.report import EnergyReport, energy_text, program_text, report_of
 from retrograd.presentation.tables import columns, shortened_text
 from retrograd.simulator.energy.counts import NOTHING, host_traffic
-from retrograd.simulator.energy.pricing import NotModelled, Price, PricingContext, pricing_context
+from retrograd.simulator.energy.pricing import NotModelled, Price, PricingContext, pricing_context, told
 from retrograd.simulator.energy.technology import CAUSES, Range, with_prefix
 from retrograd.simulator.machine import Machine
 from retrograd.simulator.stores import limit_of
@@ -262,7 +262,7 @@ class Advice:
                 {
                     "routine": v.routine, "advice": "erase" if v.erase else "uncompute", "why": v.why,
                     "instructions": v.instructions, "cycles": v.cycles, "erased_bits": v.bits,
-                    "joules": str(v.energy) if isinstance(v.energy, NotModelled) else v.energy.as_dict(),
+                    "joules": told(v.energy),
                     "certain": v.certain, "known": v.known,
                 }
                 for v in self.verdicts

@@ -551,10 +551,8 @@ def _mismatch(
 
 
 def _summed(states: Sequence[Any], p: NDArray[np.float64]) -> dict[Any, float]:
-    out: dict[Any, float] = {}
-    for state, x in zip(states, p.tolist(), strict=True):
-        out[state] = out.get(state, 0.0) + x
-    return out
+    """The distribution of states, of which several may be equal."""
+    return dict(zip(dict.fromkeys(states), np.bincount(numbered(states), weights=p).tolist(), strict=True))
 
 
 class _Losses:

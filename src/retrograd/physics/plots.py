@@ -14,7 +14,7 @@ from retrograd.physics.report import EnergyReport, program_text, total_text
 from retrograd.presentation.charts import COLOURS, HIDDEN, axes_of, colours, legend, two_decades
 from retrograd.simulator.energy.counts import Ledger
 from retrograd.simulator.energy.pricing import ROOM, FrequencyPoint, NotModelled, at_frequencies
-from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Range, thermal_energy, with_prefix
+from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, ZERO, Range, thermal_energy, with_prefix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def by_cause(reports: Sequence[EnergyReport], ax: Axes | None = None) -> Figure:
             ax.bar(places, heights, bottom=[tops[i] for i in places], label=cause, color=colour)
             tops = [top + height for top, height in zip(tops, found[cause], strict=True)]
     if not far_apart:
-        whole = [sum(column, Range(0.0, 0.0, 0.0)) for column in zip(*ranges.values(), strict=True)]
+        whole = [sum(column, ZERO) for column in zip(*ranges.values(), strict=True)]
         _whiskers(ax, range(len(reports)), whole)
         tops = [e.hi for e in whole]
     for i, r in enumerate(reports):
@@ -88,7 +88,7 @@ def _whiskers(ax: Axes, at: Sequence[float], ranges: Sequence[Range], least: flo
 
 def _joules(report: EnergyReport, cause: str) -> Range:
     energy = report.price.of(cause)
-    return energy if isinstance(energy, Range) else Range(0.0, 0.0, 0.0)
+    return energy if isinstance(energy, Range) else ZERO
 
 
 def _place(report: EnergyReport) -> str:
