@@ -51,7 +51,7 @@ FOLDERS = {
     **dict.fromkeys(("asm", "dis", "isa", "verify"), "assembly"),
     **dict.fromkeys(("completion", "man"), "shell"),
     **dict.fromkeys(("energy", "entropy", "sweep"), "pricing"),
-    **dict.fromkeys(("dap", "debug", "explore", "graph", "trace"), "debugging"),
+    **dict.fromkeys(("dap", "debug", "explore", "trace"), "debugging"),
 }
 
 
