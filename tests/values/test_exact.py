@@ -24,7 +24,7 @@ from retrograd.isa.words import Format
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
 from retrograd.library import Complex
-from retrograd.values.arrays import WordArray, plain, with_words
+from retrograd.values.arrays import WordArray, as_array, plain, with_words
 from retrograd.values.exact import WordFloat, WordFloat64
 from retrograd.values.lossless import join_words, split_words
 from retrograd.values.marshal import from_words, to_words
@@ -37,6 +37,14 @@ FORMATS = [
 ]  # fmt: skip
 KINDS = (Kind.FIXED, Kind.LOGNUM, Kind.INT, Kind.BOOL)
 NUMBER: dict[str, Any] = {"fixed": fixed, "lognum": lognum}
+
+
+def test_integers_of_64_bits_beside_smaller_ones_stay_integers() -> None:
+    """NumPy makes floats of them."""
+    for values in ([5, 2**63 + 1], [[1, 2**64 - 1], [2, 3]], [np.int64(5), 2**63 + 1], (True, 2**63)):
+        assert as_array(values).tolist() == np.array(values, dtype=object).tolist()
+    # A number below zero and one beyond the range of an int have no type together: none of them is another number.
+    assert as_array([np.int64(-5), 2**63 + 1]).dtype == np.float64
 
 
 @rg.struct

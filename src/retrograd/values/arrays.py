@@ -310,6 +310,10 @@ def as_array(value: Any, exact: bool = True) -> NDArray[Any]:
         raise Ragged(
             Diagnostic("RG0603", "a list has rows of different lengths", hint="Make them equally long.")
         ) from None
+    integers = all(issubclass(t, int | np.integer | list | tuple) for t in types)
+    if array.dtype.kind == "f" and array.size and integers and array.min() >= 0:
+        # NumPy makes floats of integers of 64 bits beside smaller ones. Beside a number below zero they have no common type.
+        return np.asarray(np.asarray(value, dtype=object), dtype=np.uint64)
     if exact and array.dtype.kind in "fc":
         _refuse_rounded(value, array, types)
     if array.dtype == np.float64 and not types.isdisjoint(_CARRIERS):
