@@ -27,7 +27,7 @@ _ADD, _SUB, _ASSERT = TABLE["mov.add"], TABLE["mov.sub"], TABLE["assertz"]
 
 
 #: An `assertz` would discard the cotangents of other variables.
-_WITHOUT_COTANGENT = (ir.Kind.INT, ir.Kind.BOOL, ir.Kind.ADDRESS)
+_WITHOUT_COTANGENT = (ir.Kind.INT, ir.Kind.UINT, ir.Kind.BOOL, ir.Kind.ADDRESS)
 
 
 class Branch(NamedTuple):

@@ -110,7 +110,7 @@ class OwnedLocals:
         local.unchecked = self.builder.unchecked
         self.owned.append(local)
         initial = local.initial
-        if initial is not None and initial.op == "const" and initial.kind is Kind.INT:
+        if initial is not None and initial.op == "const" and initial.kind in (Kind.INT, Kind.UINT):
             (var,) = local.parts
             assert isinstance(var, Var)
             self._constants[var] = self.builder.w.signed(initial.param)
@@ -281,10 +281,14 @@ class OwnedLocals:
         total = sum(w.signed(e.param) * (1 if update == "add" else -1) for update, e, _ in history)
 
         def number(word: int) -> str:
+            if initial.kind is Kind.UINT:
+                return str(word & w.mask)
             return f"{float(w.to_real(w.wrap(word)))}" if initial.kind is Kind.FIXED else str(word)
 
         if initial.op != "const":
-            return f"{number(total)} more than it was made with" if total else None
+            return (
+                f"{total if initial.kind is Kind.UINT else number(total)} more than it was made with" if total else None
+            )
         start = w.signed(initial.param)
         return None if total == 0 or total + start == 0 else f"{number(total + start)} and not {number(start)}"
 

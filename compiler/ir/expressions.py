@@ -30,7 +30,8 @@ class E:
     | neg, not | x | |
     | apply | one or two | the name of a function in the instruction table |
     | product, quotient | x, y | (of lognums) |
-    | power | x, n | (n an int; x an int or a fixed) |
+    | power | x, n | (n an int or a uint; x an int, a uint or a fixed) |
+    | below_half | x | the message and the code of the trap where the top bit of x is one |
     | call | arguments | (invocation, the number of the result) |
     | view | those of the address | the address and the number of words: an array passed to a call |
     | choose | condition, x, y | |
@@ -176,6 +177,20 @@ def constant(value: int | float | Fraction, kind: Kind, w: Format) -> E:
     return const(w.signed(word) if kind is Kind.INT else word, kind)
 
 
+#: kinds whose words wrap mod 2^W
+_INTEGERS = (Kind.INT, Kind.UINT)
+
+
+def integer(value: int, kind: Kind, w: Format) -> E:
+    """The constant int or uint that is congruent to a value mod 2^W."""
+    return const(w.signed(value) if kind is Kind.INT else value & w.mask, kind)
+
+
+def below_half(e: E, message: str, code: str = "RG0404") -> E:
+    """e, a uint whose top bit is zero, so that it is also the word of an int: tested when the program runs."""
+    return E("below_half", Kind.INT, (e,), (message, code))
+
+
 def read(var: Var) -> E:
     return E("read", var.kind, (), var)
 
@@ -199,8 +214,8 @@ def is_const(e: E) -> bool:
 
 def add(x: E, y: E, w: Format) -> E:
     """x + y; constants meet, zeros vanish."""
-    if x.op == "const" and y.op == "const" and x.kind is Kind.INT:
-        return const(w.signed(x.param + y.param), x.kind)
+    if x.op == "const" and y.op == "const" and x.kind in _INTEGERS:
+        return integer(x.param + y.param, x.kind, w)
     if x.op == "const" and x.param == 0:
         return y
     if y.op == "const" and y.param == 0:
@@ -209,14 +224,15 @@ def add(x: E, y: E, w: Format) -> E:
 
 
 def sub(x: E, y: E, w: Format) -> E:
-    if x.op == "const" and y.op == "const" and x.kind is Kind.INT:
-        return const(w.signed(x.param - y.param), x.kind)
+    if x.op == "const" and y.op == "const" and x.kind in _INTEGERS:
+        return integer(x.param - y.param, x.kind, w)
     if y.op == "const" and y.param == 0:
         return x
     return E("sub", x.kind, (x, y))
 
 
 def neg(x: E) -> E:
+    """−x, of which two meet."""
     return x.args[0] if x.op == "neg" else E("neg", x.kind, (x,))
 
 
@@ -234,7 +250,7 @@ def less(x: E, y: E, w: Format) -> E:
     greater its word is, and a negative number the smaller: where y ≥ 0 as signed words x < y, where y < 0 as unsigned ones y < x.
     """
     if x.kind is not Kind.LOGNUM:
-        return apply("slt", Kind.BOOL, x, y)
+        return apply("sltu" if x.kind is Kind.UINT else "slt", Kind.BOOL, x, y)
     u, v = (_from_least(e, w) for e in (x, y))
     known = next((e for e in (y, x) if e.op == "const"), None)
     negative = (
@@ -339,7 +355,7 @@ def lazy(e: E) -> bool:
     """Whether computing it may trap or is expensive, so that it must not be computed where its value is not used."""
     return any(
         (node.op == "load" and node.param.checks)
-        or node.op in ("total", "running", "choose", "power", "call")
+        or node.op in ("total", "running", "choose", "power", "call", "below_half")
         or (node.op == "apply" and node.param not in ("slt", "sltu", "seq", "and", "or", "min", "max", "abs", "mul"))
         for node in walk(e)
     )
@@ -449,6 +465,18 @@ def word_of(value: int | float | Fraction, kind: Kind, w: Format) -> int:
             return (exponent & (w.sign - 1)) | (w.sign if value < 0 else 0)
         case Kind.BOOL:
             return int(bool(value))
+        case Kind.UINT:
+            number = int(value)
+            if number != value or not 0 <= number <= w.mask:
+                of = (
+                    "is no integer of"
+                    if number != value
+                    else "is negative, and a uint has"
+                    if value < 0
+                    else "does not fit in"
+                )
+                raise OverflowError(f"{brief(value)} {of} {w.width} bits")
+            return number
         case Kind.INT | Kind.ADDRESS:
             number = int(value)
             if number != value or not -w.sign <= number <= w.mask:

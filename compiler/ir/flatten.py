@@ -88,6 +88,10 @@ class Temporaries:
         found = self._find(e)
         if found is None and e.op == "call":
             found = self._results(e)
+        elif found is None and e.op == "below_half":
+            found = self._known[e] = self.operand(e.args[0])
+            message, code = e.param
+            self.compute.append(ir.Check(ir.Test("ge", found, ir.ZERO), code, message, self.span))
         elif found is None and e.op == "running":
             found = self._known[e] = self.operand(self._running(e))
         if found is None:
@@ -247,8 +251,8 @@ class Temporaries:
 
     def _power(self, out: list[ir.Node], d: ir.Var, update: str, e: E) -> None:
         base, exponent = (self.operand(x) for x in e.args)
-        if e.kind is ir.Kind.INT:
-            message = "the exponent of an int is {a}"
+        if e.kind is not ir.Kind.FIXED and e.args[1].kind is not ir.Kind.UINT:
+            message = f"the exponent of {'an int' if e.kind is ir.Kind.INT else 'a uint'} is {{a}}"
             self.compute.append(ir.Check(ir.Test("ge", exponent, ir.ZERO), "RG0810", message, self.span))
         procedure = self.power(e.kind, self.span)
         out.append(ir.Call(procedure, (d, base, exponent), (), update == "sub", self.span))
@@ -414,6 +418,8 @@ class Temporaries:
 
 def _farthest(which: str, kind: ir.Kind, w: Format) -> int:
     """The word that no number is less far from: the greatest for `min`, the least for `max`."""
+    if kind is ir.Kind.UINT:
+        return w.mask if which == "min" else 0
     if kind is not ir.Kind.LOGNUM:
         return w.sign - 1 if which == "min" else w.sign
     largest = (w.sign >> 1) - 1

@@ -29,6 +29,8 @@ class Kind(Enum):
     """The type of the words of a variable."""
 
     INT = "int"
+    #: a word as a number of 0 … 2^W − 1
+    UINT = "uint"
     FIXED = "fixed"
     LOGNUM = "lognum"
     BOOL = "bool"

@@ -1,6 +1,7 @@
 """Operators of the language over values: which function of the instruction table each becomes, for which types.
 
     int   + - * // % & | ^ << >>  comparisons          wrapping; / makes fixed
+    uint  + - * // % & | ^ << >>  comparisons          mod 2^W, unsigned; an int beside a uint is taken mod 2^W in + - * & | ^ only
     fixed + - * / // % **  comparisons                 checked; an int beside a fixed becomes one
     lognum * / **  + -  comparisons                    + and − are functions, not updates: see `lognums.py`
 
@@ -23,9 +24,11 @@ from retrograd.compiler.ir.expressions import (
     Vanishing,
     add,
     apply,
+    below_half,
     choose,
     const,
     constant,
+    integer,
     lazy,
     less,
     neg,
@@ -54,7 +57,11 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.words import Format, brief
 
-INT, FIXED, LOGNUM, BOOL = Kind.INT, Kind.FIXED, Kind.LOGNUM, Kind.BOOL
+INT, UINT, FIXED, LOGNUM, BOOL = Kind.INT, Kind.UINT, Kind.FIXED, Kind.LOGNUM, Kind.BOOL
+#: kinds whose words are integers mod 2^W
+WRAPPING = (INT, UINT)
+#: operators whose words are the same for int and uint: a ring mod 2^W, and bits
+_BOTH = ("+", "-", "*", "&", "|", "^")
 
 _PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
@@ -162,7 +169,7 @@ class Arithmetic:
                 if own is None:
                     raise TypeError(f"{describe(value)} is no number")
                 wanted = kind or own
-                if wanted is INT and own is FIXED:
+                if wanted in WRAPPING and own is FIXED:
                     raise TypeError(f"{number} is no integer")
                 if isinstance(number, np.generic | np.ndarray):
                     number = number.item()
@@ -173,6 +180,11 @@ class Arithmetic:
                 if wanted is INT and not -self.w.sign <= number <= self.w.mask:
                     way = f"write `(x) % 2**{self.w.width}` for its lower {self.w.width} bits"
                     raise OverflowError(f"{brief(number)} does not fit in {self.w.width} bits; {way}")
+                if wanted is UINT and not 0 <= number <= self.w.mask:
+                    way = f"write `uint({brief(number)})` if its lower {self.w.width} bits are meant"
+                    raise OverflowError(
+                        f"{brief(number)} is outside of 0 … 2^{self.w.width} − 1, the range of a uint; {way}"
+                    )
                 if wanted is BOOL and number not in (0, 1):
                     raise TypeError(f"{brief(number)} is no bool; bool(x) makes a bool of a number")
                 return self._number(number, wanted, role)
@@ -186,8 +198,12 @@ class Arithmetic:
         match e.kind, kind:
             case (a, b) if a is b:
                 return e
-            case (Kind.BOOL, Kind.INT):
-                return const(e.param, INT) if e.op == "const" else apply("mov", INT, e)
+            case (Kind.BOOL, Kind.INT | Kind.UINT):
+                return const(e.param, kind) if e.op == "const" else apply("mov", kind, e)
+            case (Kind.UINT, Kind.FIXED):
+                if e.op == "const":
+                    return constant(e.param, FIXED, self.w)
+                return apply("itof", FIXED, below_half(e, f"the uint {{a}} does not fit {self.w}"))
             case (Kind.FIXED, Kind.LOGNUM) if is_exponential(Scalar(e)):
                 return apply("lexp", LOGNUM, *e.args)
             case (Kind.INT | Kind.BOOL, Kind.FIXED):
@@ -199,10 +215,33 @@ class Arithmetic:
             (LOGNUM, FIXED): "; fixed(x) makes a fixed of it",
             (FIXED, LOGNUM): "; lognum(x) makes a lognum of it",
             (INT, BOOL): "; bool(x) makes a bool of it",
+            (UINT, BOOL): "; bool(x) makes a bool of it",
+            (INT, UINT): "; uint(x) is the uint with the same word",
+            (UINT, INT): "; int(x) is the int with the same word",
+            (FIXED, UINT): "; uint(rg.floor(x)) makes a uint of it",
+            (LOGNUM, UINT): "; uint(rg.floor(fixed(x))) makes a uint of it",
+            (UINT, LOGNUM): "; lognum(x) makes a lognum of it",
             (FIXED, BOOL): "; bool(x) makes a bool of it",
         }
         own, wanted = (f"{'an' if k is INT else 'a'} {k.value}" for k in (e.kind, kind))
         raise TypeError(f"{own} where {wanted} is needed{hints.get((e.kind, kind), '')}")
+
+    def modulo(self, value: Value, kind: Kind = UINT) -> E:
+        """A value as a uint or an int where its word alone matters: the number of the kind that is congruent to it mod 2^W."""
+        if kind is INT:
+            same = isinstance(value, Scalar) and value.kind is UINT
+            return self._same_word(self.expression(value), INT) if same else self.expression(value, INT)
+        if isinstance(value, Constant) and number_kind(value.value) in (INT, BOOL):
+            number = int(value.value)
+            if -self.w.sign <= number < 0:
+                return integer(number, UINT, self.w)
+        elif isinstance(value, Scalar) and value.kind is INT:
+            return self._same_word(value.e, UINT)
+        return self.expression(value, UINT)
+
+    def _same_word(self, e: E, kind: Kind) -> E:
+        """An int as a uint, or a uint as an int: the same word."""
+        return integer(e.param, kind, self.w) if e.op == "const" else apply("mov", kind, e)
 
     # ------------------------------------------------------------------ element by element
 
@@ -244,15 +283,20 @@ class Arithmetic:
                 kinds.add(own)
         if op in COMPARISONS:
             return self._compare(op, x, y, kinds)
+        if UINT in kinds and op in ("//", "%", "/") and not kinds & {FIXED, LOGNUM}:
+            self._refuse_mixed(op, (x, y))
         if LOGNUM in kinds:
             return Scalar(self.lognum.binary(op, x, y))
         if op == "**":
             return self._power(x, y)
         if op in ("&", "|", "^", "<<", ">>"):
             return self._bitwise(op, x, y, kinds)
-        kind = FIXED if FIXED in kinds or op == "/" else INT
-        operand = self._signed if op in ("//", "%") else self.expression
-        a, b = operand(x, kind), operand(y, kind)
+        kind = FIXED if FIXED in kinds or op == "/" else UINT if UINT in kinds else INT
+        if kind is UINT and op in _BOTH:
+            a, b = self.modulo(x), self.modulo(y)
+        else:
+            operand = self._signed if op in ("//", "%") else self.expression
+            a, b = operand(x, kind), operand(y, kind)
         match op:
             case "+":
                 e = add(a, b, self.w)
@@ -262,6 +306,8 @@ class Arithmetic:
                 e = self._product(a, b, kind)
             case "/":
                 e = apply("fdiv", FIXED, a, b)
+            case "//" | "%" if kind is UINT:
+                e = self._unsigned_division(op, a, b)
             case "//":
                 e = apply("div", INT, a, b)  # of fixed numbers too: both words are in the same units
             case "%" if kind is INT:
@@ -273,6 +319,42 @@ class Arithmetic:
             case _:
                 raise TypeError(f"{op} is not defined for {kind.value}")
         return Scalar(e)
+
+    def _unsigned_division(self, op: str, a: E, b: E) -> E:
+        """⌊a/b⌋ or a − b·⌊a/b⌋ of uints. The instruction divides ints, so the dividend is halved:
+
+            p = 2·⌊⌊a/2⌋ / b⌋,  ⌊a/b⌋ = p + [a − p·b ≥ b]  for b < 2^(W−1);  [a ≥ b] for the other b
+
+        A divisor of zero traps in the first case, as 0 < 2^(W−1).
+        """
+        w = self.w
+        if b.op == "const" and b.param and b.param & b.param - 1 == 0:
+            shift = b.param.bit_length() - 1
+            if op == "%":
+                return apply("and", UINT, a, const(b.param - 1, UINT))
+            return apply("shr", UINT, a, const(shift, INT)) if shift else a
+        fits = negated(apply("sltu", BOOL, a, b))
+        large = apply("mov", UINT, fits) if op == "//" else choose(fits, sub(a, b, w), a)
+        if b.op == "const" and b.param >= w.sign:
+            return large
+        half = apply("div", UINT, apply("shr", UINT, a, const(1, INT)), b)
+        pair = apply("shl", UINT, half, const(1, INT))
+        rest = sub(a, apply("mul", UINT, pair, b), w)
+        again = negated(apply("sltu", BOOL, rest, b))
+        small = add(pair, apply("mov", UINT, again), w) if op == "//" else choose(again, sub(rest, b, w), rest)
+        return small if b.op == "const" else choose(apply("slt", BOOL, b, const(0, INT)), large, small)
+
+    def _refuse_mixed(self, op: str, values: Sequence[Value]) -> None:
+        """Refuse an int beside a uint where their order matters: a word stands for two numbers.
+
+        The range of a constant is tested where it becomes a word.
+        """
+        kinds = {v.kind for v in values if isinstance(v, Scalar)}
+        if {INT, UINT} <= kinds:
+            raise TypeError(
+                f"{op} is not defined for an int and a uint, of which one may be out of the other's range; "
+                "write uint(n), the word of an int n as a uint, where n is not below 0, or int(u)"
+            )
 
     def _remainder(self, a: E, b: E) -> E:
         """a − q·b with q = ⌊a/b⌋, exact: the quotient is an integer, and so is its product with a word.
@@ -309,27 +391,33 @@ class Arithmetic:
         raise TypeError(f"{op} is not defined for {describe(x)} and {describe(y)}; {how}")
 
     def _product(self, a: E, b: E, kind: Kind) -> E:
-        if kind is INT or self.w.frac < self.w.width - 1:  # else 1 does not fit
+        if kind in WRAPPING or self.w.frac < self.w.width - 1:  # else 1 does not fit
             one = constant(1, kind, self.w)
             if one in (a, b):
                 return b if a == one else a
-        if kind is INT and a.op == "const" and b.op == "const":
-            return const(self.w.signed(a.param * b.param), INT)
-        return apply("mul" if kind is INT else "fmul", kind, a, b)
+        if kind in WRAPPING and a.op == "const" and b.op == "const":
+            return integer(a.param * b.param, kind, self.w)
+        return apply("mul" if kind in WRAPPING else "fmul", kind, a, b)
 
     def _bitwise(self, op: str, x: Value, y: Value, kinds: set[Kind]) -> Value:
-        if not kinds <= {INT, BOOL}:
+        if not kinds <= {INT, UINT, BOOL}:
             raise TypeError(f"{op} is not defined for {' and '.join(sorted(k.value for k in kinds))}")
         if op in ("<<", ">>") and isinstance(y, Constant):
             return self._shifted(op, x, int(y.value))
-        a, b = (self._signed if op == ">>" else self.expression)(x), self.expression(y)
+        if op in ("<<", ">>") and isinstance(x, Scalar) and x.kind is UINT:
+            return Scalar(apply("shl" if op == "<<" else "shr", UINT, x.e, self.expression(y)))
+        if UINT in kinds and op in _BOTH:
+            a, b = self.modulo(x), self.modulo(y)
+        else:
+            a, b = (self._signed if op == ">>" else self.expression)(x), self.expression(y)
+        whole = UINT if UINT in kinds and op in _BOTH else INT
         if op == "^":
             # x ⊕ y = (x ∨ y) − (x ∧ y): no borrow, since the and's bits are among the or's.
             if kinds == {BOOL}:
                 return Scalar(negated(apply("seq", BOOL, a, b)))
-            return Scalar(sub(apply("or", INT, a, b), apply("and", INT, a, b), self.w))
+            return Scalar(sub(apply("or", whole, a, b), apply("and", whole, a, b), self.w))
         name = {"&": "and", "|": "or", "<<": "shl", ">>": "sar"}[op]
-        kind = BOOL if kinds == {BOOL} and op in "&|" else INT
+        kind = BOOL if kinds == {BOOL} and op in "&|" else whole
         return Scalar(apply(name, kind, a, b))
 
     def _shifted(self, op: str, x: Value, count: int) -> Value:
@@ -337,6 +425,9 @@ class Arithmetic:
         if count < 0:
             raise ValueError("the count of a shift is negative; shift in the other direction")
         last = self.w.width - 1
+        if isinstance(x, Scalar) and x.kind is UINT:
+            name = "shl" if op == "<<" else "shr"
+            return Scalar(apply(name, UINT, x.e, const(count, INT)) if count <= last else const(0, UINT))
         if op == "<<":
             return Scalar(apply("shl", INT, self.expression(x), const(count, INT)) if count <= last else const(0, INT))
         return Scalar(apply("sar", INT, self._signed(x), const(min(count, last), INT)))
@@ -353,13 +444,13 @@ class Arithmetic:
     def _power(self, x: Value, y: Value) -> Value:
         base = self.expression(x)
         real = isinstance(y, Constant) and number_kind(y.value) is FIXED
-        kind = FIXED if base.kind is FIXED or real else INT
+        kind = FIXED if base.kind is FIXED or real else UINT if base.kind is UINT else INT
         if isinstance(y, Constant) and _whole(y.value):
             n = int(y.value)
-            if n < 0 and kind is INT:
-                raise NegativePower(f"the exponent of an int is {n}")
+            if n < 0 and kind is not FIXED:
+                raise NegativePower(f"the exponent of {'an int' if kind is INT else 'a uint'} is {n}")
             if n == 0:
-                return Constant(1 if kind is INT else 1.0)
+                return Scalar(const(1, UINT)) if kind is UINT else Constant(1 if kind is INT else 1.0)
             e = self._repeated(self.expression(x, kind), abs(n), kind)
             return Scalar(e if n > 0 else apply("fdiv", FIXED, constant(1, FIXED, self.w), e))
         if isinstance(y, Constant) and y.value == 0.5:
@@ -368,10 +459,12 @@ class Arithmetic:
         if real and isinstance(y, Constant) and 2 <= before <= 4 and math.isfinite(y.value):
             return Scalar(self._narrow_power(self.expression(x, FIXED), Fraction(y.value)))
         exponent = self.expression(y)
-        if exponent.kind in (INT, BOOL):
-            exponent = self.converted(exponent, INT)
-            if kind is INT:
-                return Scalar(E("power", INT, (self.converted(base, INT), exponent)))
+        if exponent.kind in (INT, UINT, BOOL):
+            exponent = self.converted(exponent, INT) if exponent.kind is BOOL else exponent
+            if kind is not FIXED:
+                return Scalar(E("power", kind, (self.converted(base, kind), exponent)))
+            if exponent.kind is UINT:
+                return Scalar(E("power", FIXED, (base, exponent)))
             # x^n = 1 / x^(−n) where n < 0
             power, opposite = (E("power", FIXED, (base, n)) for n in (exponent, neg(exponent)))
             inverse = apply("fdiv", FIXED, constant(1, FIXED, self.w), opposite)
@@ -426,7 +519,9 @@ class Arithmetic:
     def _compare(self, op: str, x: Value, y: Value, kinds: set[Kind]) -> Value:
         if LOGNUM in kinds and (found := self.lognum.compared(op, x, y)) is not None:
             return Scalar(found)
-        kind = LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else INT
+        kind = LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else UINT if UINT in kinds else INT
+        if kind is UINT:
+            self._refuse_mixed(op, (x, y))
         try:
             a, b = self._signed(x, kind, Role.COMPARED), self._signed(y, kind, Role.COMPARED)
         except Vanishing as error:
@@ -458,12 +553,12 @@ class Arithmetic:
         match op:
             case "+":
                 return x
-            case "-" if e.kind in (INT, BOOL, FIXED):
+            case "-" if e.kind in (INT, UINT, BOOL, FIXED):
                 return Scalar(neg(self.converted(e, INT) if e.kind is BOOL else e))
             case "-":
                 return Scalar(self.lognum.opposite(e))
-            case "~" if e.kind is INT:
-                return Scalar(sub(neg(e), const(1, INT), self.w))
+            case "~" if e.kind in WRAPPING:
+                return Scalar(sub(neg(e), const(1, e.kind), self.w))
         raise TypeError(f"{op} is not defined for {e.kind.value}")
 
     def truth(self, x: Value) -> E:
@@ -534,7 +629,7 @@ class Arithmetic:
                 )
             case "floor":
                 x = self.expression(v[0])
-                if x.kind in (INT, BOOL):
+                if x.kind in (INT, UINT, BOOL):
                     return v[0]
                 # Not `ftoi`, which rounds to nearest.
                 return Scalar(apply("sar", INT, self.converted(x, FIXED), const(self.w.frac, INT)))
@@ -542,10 +637,13 @@ class Arithmetic:
                 return self._rounded(v[0])
             case "abs":
                 x = self.expression(v[0])
+                if x.kind is UINT:
+                    return v[0]
                 return Scalar(apply("fabs" if x.kind is FIXED else "abs", x.kind, x))
             case "min" | "max":
                 return self._extreme(name, v)
             case "select":
+                self._refuse_mixed("the choice", v[1:])
                 kind = self.common(v[1:])
                 return Scalar(choose(self.truth(v[0]), self.expression(v[1], kind), self.expression(v[2], kind)))
         raise TypeError(name)
@@ -553,7 +651,7 @@ class Arithmetic:
     def _rounded(self, value: Value) -> Value:
         """The nearest integer, of two the even one: ⌊x⌋ + [x − ⌊x⌋ > ½ − ulp · (⌊x⌋ mod 2)], in words of F fractional bits."""
         x = self.expression(value)
-        if x.kind in (INT, BOOL):
+        if x.kind in (INT, UINT, BOOL):
             return value
         x = self.converted(x, FIXED)
         if self.w.frac == 0:
@@ -567,6 +665,7 @@ class Arithmetic:
         kind = self.common(v)
         if kind is LOGNUM:
             return Scalar(self.lognum.extreme(name, [self.expression(x, LOGNUM) for x in v]))
+        self._refuse_mixed(name, v)
         e = self._signed(v[0], kind)
         for x in v[1:]:
             other = self._signed(x, kind)
@@ -575,7 +674,7 @@ class Arithmetic:
             else:
                 # A choice, and not the integer function: a choice carries the derivative of the chosen value.
                 first = (e, other) if name == "min" else (other, e)
-                e = choose(apply("slt", BOOL, *first), e, other)
+                e = choose(apply("sltu" if kind is UINT else "slt", BOOL, *first), e, other)
         return Scalar(e)
 
     def common(self, v: Sequence[Value]) -> Kind:
@@ -583,16 +682,20 @@ class Arithmetic:
         kinds = {
             x.kind if isinstance(x, Scalar) else number_kind(x.value) for x in v if isinstance(x, Scalar | Constant)
         }
+        if UINT in kinds and kinds <= {INT, UINT, BOOL}:
+            return UINT
         return LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else BOOL if kinds == {BOOL} else INT
 
     def conversion(self, kind: Kind, x: Value) -> Value:
-        """fixed(x), lognum(x), int(x), bool(x)."""
+        """fixed(x), lognum(x), int(x), uint(x), bool(x). uint and int keep the word: they are congruent mod 2^W."""
         if isinstance(x, Constant) and kind in _CONVERTED:
             return on_constants(_CONVERTED[kind], [x])
         return self.each(lambda v: self._conversion(kind, v), x)
 
     def _conversion(self, kind: Kind, x: Value) -> Value:
         if isinstance(x, Constant):
+            if kind is UINT and number_kind(x.value) in (INT, BOOL):
+                return Scalar(integer(int(x.value), UINT, self.w))
             return Scalar(self.expression(x, kind))
         if kind is BOOL:
             return Scalar(self.truth(x))
@@ -602,8 +705,15 @@ class Arithmetic:
                 return Scalar(apply("ltof", FIXED, e))
             case (Kind.FIXED, Kind.LOGNUM) if not is_exponential(Scalar(e)):
                 return Scalar(apply("ftol", LOGNUM, e))
+            case (Kind.INT, Kind.UINT) | (Kind.UINT, Kind.INT):
+                return Scalar(self._same_word(e, kind))
+            case (Kind.UINT, Kind.LOGNUM):
+                return Scalar(apply("ftol", LOGNUM, self.converted(e, FIXED)))
             case (Kind.INT, Kind.LOGNUM):
                 return Scalar(apply("ftol", LOGNUM, apply("itof", FIXED, e)))
+            case (Kind.FIXED | Kind.LOGNUM, Kind.UINT):
+                real = "…" if e.kind is FIXED else "fixed(…)"
+                raise TypeError(f"uint() of a {e.kind.value} would round; write uint(rg.floor({real}))")
             case (Kind.FIXED, Kind.INT):
                 raise TypeError("int() of a fixed would round toward zero; rg.floor rounds down")
             case _:

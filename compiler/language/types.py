@@ -123,7 +123,7 @@ class StaticType:
 
 Type = ScalarType | ArrayType | StructType | StackType | StaticType
 
-INT, FIXED, LOGNUM, BOOL = (ScalarType(k) for k in (Kind.INT, Kind.FIXED, Kind.LOGNUM, Kind.BOOL))
+INT, UINT, FIXED, LOGNUM, BOOL = (ScalarType(k) for k in (Kind.INT, Kind.UINT, Kind.FIXED, Kind.LOGNUM, Kind.BOOL))
 
 
 class ComplexNumber(complex):
@@ -235,7 +235,7 @@ else:
 
 
 def scalar_of(annotation: Any) -> ScalarType | None:
-    """The scalar that an annotation names: int, bool, float (as fixed), fixed, lognum; None for anything else."""
+    """The scalar that an annotation names: int, uint, bool, float (as fixed), fixed, lognum; None for anything else."""
     if annotation is bool:
         return BOOL
     if annotation is int:

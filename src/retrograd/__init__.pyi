@@ -126,6 +126,7 @@ from retrograd.simulator.machine import Stop as Stop
 from retrograd.simulator.machine import Trap as Trap
 from retrograd.values.numbers import fixed as fixed
 from retrograd.values.numbers import lognum as lognum
+from retrograd.values.numbers import uint as uint
 from retrograd.version import __version__ as __version__
 
 __all__: list[str]

@@ -227,6 +227,7 @@ def test_typed_values() -> None:
             assert word_of_text("fixed", text, w) == word
             assert word_of_text("int", str(value_of("int", word, w)), w) == word
             assert word_of_text("int", hex(word), w) == word
+            assert value_of("uint", word, w) == word == word_of_text("uint", str(word), w)
     assert word_of_text("bool", "True", Format()) == 1
     assert value_of("lognum", word_of_text("lognum", "2.0", Format()), Format()) == pytest.approx(2.0)
     for kind, text in [
@@ -236,6 +237,8 @@ def test_typed_values() -> None:
         ("fixed", "1e9"),
         ("lognum", "x"),
         ("int", "9" * 30),
+        ("uint", "-1"),
+        ("uint", "65536"),
         ("fixed", "1e999999999"),
     ]:
         with pytest.raises(InputError):

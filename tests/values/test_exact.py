@@ -35,7 +35,7 @@ FORMATS = [
     Format(8, 0), Format(8, 7), Format(16, 8), Format(32, 16), Format(64, 0), Format(64, 16), Format(64, 32), Format(64, 48),
     Format(64, 63),
 ]  # fmt: skip
-KINDS = (Kind.FIXED, Kind.LOGNUM, Kind.INT, Kind.BOOL)
+KINDS = (Kind.FIXED, Kind.LOGNUM, Kind.INT, Kind.UINT, Kind.BOOL)
 NUMBER: dict[str, Any] = {"fixed": fixed, "lognum": lognum}
 
 

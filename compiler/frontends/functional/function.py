@@ -262,6 +262,15 @@ def _type(shape: Any, inference: Inference, function: FunctionalSource) -> Type:
             return encoding.type
         case StaticShape(_, FunctionValue(f, False, None)) if isinstance(f, FunctionalSource):
             return Function((Closure(inference.definition(f)),))
+        case ScalarShape(kind):
+            message = f"`{function.__name__}` is given a {kind.value}, which functional functions do not have"
+            fail(
+                "RG0703",
+                message,
+                function.source,
+                function.tree,
+                "Declare an int, a float or a bool, or write a reversible function.",
+            )
     hint = (
         "Functional functions take numbers, arrays, functional functions, and annotated tuples, lists and data classes."
     )

@@ -200,7 +200,7 @@ def _is_truth(t: Type) -> bool:
 
 def named(t: Type) -> str:
     """The type with its article."""
-    return f"{'an' if str(t)[0] in 'aeiouA' else 'a'} {t}"
+    return f"{'an' if str(t)[0] in 'aeioA' else 'a'} {t}"
 
 
 def _functions(a: tuple[Closure, ...], b: tuple[Closure, ...]) -> Function:

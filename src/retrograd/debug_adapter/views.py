@@ -198,7 +198,7 @@ class Views:
         if node.place is None or not node.settable:
             raise bad_request(f"`{node.name[:60]}` has no word of its own that could be set")
         machine = self._session.machine
-        kind = node.kind if node.kind in ("fixed", "lognum", "bool") else "int"
+        kind = node.kind if node.kind in ("fixed", "lognum", "bool", "uint") else "int"
         self._session.set(node.place, word_of_text(kind, text, machine.format))
         node.value = _text(machine, node.place, kind)
         return node

@@ -159,6 +159,8 @@ def value_of(kind: str, word: int, w: Format) -> Value:
             return float(real_of(word, "lognum", w))
         case "bool" if word in (0, 1):
             return bool(word)
+        case "uint":
+            return word & w.mask
         case _:
             return w.signed(word)
 
@@ -185,7 +187,7 @@ def word_of_text(kind: str, text: str, w: Format) -> int:
             found = found if -w.sign <= found < w.sign else None
     elif re.fullmatch(r"[+-]?(0x[0-9a-f]{1,32}|\d{1,40})", given, re.IGNORECASE | re.ASCII):
         number = int(given, 16 if "x" in given.lower() else 10)
-        found = number if -w.sign <= number <= w.mask else None
+        found = number if (0 if kind == "uint" else -w.sign) <= number <= w.mask else None
     if found is None:
         raise InputError(Diagnostic("RG1307", f"`{given[:60]}` is no value of type {kind} in {w.width} bits"))
     return found & w.mask

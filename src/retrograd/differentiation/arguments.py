@@ -332,7 +332,10 @@ def flattened(t: Type, value: Any, name: str, what: str = "cotangent", *, lenien
         return np.zeros(t.size)
     match t:
         case (
-            StackType() | StaticType() | ScalarType(Kind.INT | Kind.BOOL) | ArrayType(ScalarType(Kind.INT | Kind.BOOL))
+            StackType()
+            | StaticType()
+            | ScalarType(Kind.INT | Kind.UINT | Kind.BOOL)
+            | ArrayType(ScalarType(Kind.INT | Kind.UINT | Kind.BOOL))
         ):
             if not lenient and not _is_zero(value):
                 refuse(

@@ -100,6 +100,7 @@ function explorer(root, data, { step = data.first, moved = () => {} } = {}) {
   const short = (x) => String(Number.isInteger(x) && Math.abs(x) < 1e15 ? x : Number(x.toPrecision(10)));
   function shown(word, kind) {
     if (kind === "fixed" || kind === "lognum") return short(real(word, kind));
+    if (kind === "uint") return String(BigInt.asUintN(format.width, BigInt(word)));
     return kind === "bool" ? String(word !== 0) : String(word);
   }
   function energyText(value) {

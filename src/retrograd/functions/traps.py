@@ -214,7 +214,7 @@ class _TrapContext:
                 return _shortest(Fraction(value), lambda x: int(lognum.to_words(float(x), self.w)) == word)
             case Kind.BOOL if word in (0, 1):
                 return str(bool(word))
-        return f"{self.w.signed(word)}"
+        return f"{word if kind is Kind.UINT else self.w.signed(word)}"
 
     def branch(self) -> Instruction:
         """The branch or assertion whose condition failed."""

@@ -198,11 +198,13 @@ def _values(t: Type, w: Format, low: float, high: float) -> Any:
             logs = fixed_numbers(w, -3.0, max(-3.0, min(math.log2(largest), 2.0 ** (w.width - w.frac - 2) - 1)))
             signs = [s for s, there in ((1.0, high > 0), (-1.0, low < 0)) if there] or [1.0]
             return st.composite(lambda draw: draw(st.sampled_from(signs)) * 2.0 ** draw(logs))()
+        case ScalarType(Kind.UINT):
+            return st.integers(max(0, math.ceil(low)), min(w.mask, max(0, math.floor(high))))
         case ScalarType():
             return st.integers(max(-w.sign, math.ceil(low)), min(w.sign - 1, math.floor(high)))
         case ArrayType(element, shape):
             count = math.prod(shape)
-            kinds = {Kind.BOOL: bool, Kind.INT: np.int64}
+            kinds = {Kind.BOOL: bool, Kind.INT: np.int64, Kind.UINT: np.uint64}
             dtype: Any = object if isinstance(element, StructType) else kinds.get(element.kind, np.float64)
 
             def array(draw: Any) -> Any:

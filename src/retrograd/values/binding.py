@@ -75,7 +75,7 @@ def located(d: Diagnostic, function: SourceFunction | None, parameter: str) -> D
     return replace(d, span=span, line=function.source.text(span.line))
 
 
-_TYPES = "Use int, bool, rg.fixed, rg.lognum, rg.Array[…], rg.Stack[…] or a class made by rg.struct."
+_TYPES = "Use int, rg.uint, bool, rg.fixed, rg.lognum, rg.Array[…], rg.Stack[…] or a class made by rg.struct."
 _RAGGED = "Make the rows equally long, or pass them one after the other in one row, with their lengths."
 
 
@@ -193,7 +193,7 @@ def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str
             t = complete(wanted)
         except TypeError:
             way = "of a struct or a complex number push the fields, one after the other, on a `Stack[fixed, …]`"
-            refuse(f"{where} is annotated {wanted}, and a stack holds int, bool, fixed or lognum", way)
+            refuse(f"{where} is annotated {wanted}, and a stack holds int, uint, bool, fixed or lognum", way)
         if not isinstance(value, list | tuple) or len(value) > wanted.capacity:
             given = f"a list of {len(value)}" if isinstance(value, list | tuple) else described(value)
             refuse(f"{where} is a list of up to {wanted.capacity} values, not {given}")

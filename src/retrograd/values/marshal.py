@@ -77,6 +77,8 @@ def _word(kind: Kind, value: Any, w: Format, name: str, losses: Losses | None) -
             integer = value << w.frac if -w.sign <= value < w.sign else w.sign
         case Kind.INT, int() if not isinstance(value, bool):
             integer = value
+        case Kind.UINT, int() if not isinstance(value, bool):
+            return value if 0 <= value <= w.mask else None
         case _:
             return None
     return integer & w.mask if -w.sign <= integer < w.sign else None
@@ -182,10 +184,10 @@ def _form_words(t: FormType, value: Any, w: Format, name: str, losses: Losses | 
 
 def _numbers(kind: Kind, value: Any) -> NDArray[Any]:
     """The value as an array, with the words that it keeps; integers are objects if NumPy would convert them to floats."""
-    array = as_array(value, exact=kind is not Kind.INT)
+    array = as_array(value, exact=kind not in (Kind.INT, Kind.UINT))
     if array.dtype.kind in "mM":
         raise InputError(Diagnostic("RG0602", f"{array.dtype} is no type of numbers"))
-    if kind is Kind.INT and array.dtype.kind == "f" and isinstance(value, list | tuple):
+    if kind in (Kind.INT, Kind.UINT) and array.dtype.kind == "f" and isinstance(value, list | tuple):
         array = np.asarray(value, dtype=object)
     return array
 
@@ -219,8 +221,10 @@ def _array_words(
         return found
     if kind is Kind.LOGNUM:
         return lognum.to_words(array, w).ravel()
-    if array.dtype.kind in "iu" and _holds(array, *((0, 1) if kind is Kind.BOOL else (-w.sign, w.sign - 1))):
-        return array.ravel().astype(np.int64).view(np.uint64) & np.uint64(w.mask)
+    least, most = {Kind.BOOL: (0, 1), Kind.UINT: (0, w.mask)}.get(kind, (-w.sign, w.sign - 1))
+    if array.dtype.kind in "iu" and _holds(array, least, most):
+        whole = np.uint64 if array.dtype.kind == "u" else np.int64
+        return array.ravel().astype(whole).view(np.uint64) & np.uint64(w.mask)
     if array.dtype.kind == "b":
         return array.ravel().astype(np.uint64)
     out: list[int] = []
@@ -238,10 +242,23 @@ def _array_words(
             continue
         if isinstance(v, float) and not v.is_integer():
             raise InputError(Diagnostic("RG0602", f"{at}{v!r} is no integer"))
-        if not -w.sign <= int(v) < w.sign:
-            raise InputError(Diagnostic("RG0601", f"{at}{brief(int(v))} does not fit in {w.width} bits"))
+        if not least <= int(v) <= most:
+            raise _outside(kind, int(v), at, w)
         out.append(int(v) & w.mask)
     return np.array(out, dtype=np.uint64)
+
+
+def _outside(kind: Kind, value: int, at: str, w: Format) -> InputError:
+    """The error about an integer beyond the range of its type, with the type that has it, if there is one."""
+    if kind is Kind.UINT:
+        why = "is negative, and a uint is not" if value < 0 else f"does not fit in {w.width} bits"
+        other = "declare the parameter an `int`" if value < 0 else "choose a format of more bits"
+        way = f"Pass x % 2**{w.width}, its word mod 2^{w.width}; or {other}."
+        return InputError(Diagnostic("RG0601", f"{at}{brief(value)} {why}", hint=way))
+    hint = None
+    if w.sign <= value <= w.mask:
+        hint = f"An int has {-w.sign} … {w.sign - 1}: declare the parameter a `uint`, which has 0 … {w.mask}."
+    return InputError(Diagnostic("RG0601", f"{at}{brief(value)} does not fit in {w.width} bits", hint=hint))
 
 
 def _holds(array: np.ndarray[Any, Any], least: int, most: int) -> bool:
@@ -286,7 +303,7 @@ def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) ->
             word = int(words[0])
             if kind is Kind.FIXED or kind is Kind.LOGNUM:
                 return real_of(word, "fixed" if kind is Kind.FIXED else "lognum", w)
-            return word != 0 if kind is Kind.BOOL else w.signed(word)
+            return word != 0 if kind is Kind.BOOL else word if kind is Kind.UINT else w.signed(word)
         case ArrayType(ScalarType(kind), shape):
             return _array_of(kind, words, w).reshape(shape)
         case ArrayType(StructType(cls) as element, shape) if cls is ComplexNumber:
@@ -336,6 +353,8 @@ def _array_of(kind: Kind, words: Sequence[int] | NDArray[np.uint64], w: Format) 
     if kind is Kind.BOOL:
         truths: NDArray[np.bool_] = array != 0
         return truths
+    if kind is Kind.UINT:
+        return array
     sign = np.uint64(w.sign)
     signed: NDArray[np.int64] = ((array ^ sign) - sign).view(np.int64)
     return signed

@@ -1,6 +1,6 @@
 """The number types of the machine, for Python and NumPy: real numbers <-> words.
 
-`fixed` and `lognum` name the types. Their functions convert whole arrays; errors name the element.
+`fixed`, `lognum` and `uint` name the types. Functions of the first two convert whole arrays; errors name the element.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ class _NumberType(type):
     def __call__(cls, value: Any = 0) -> Any:
         name = cls.__name__
         message = f"{name}(…) is part of the language: it is compiled within @reversible functions"
-        raise InputError(
-            Diagnostic("RG0602", message, hint=f"numbers of Python's own are converted by {name}.to_words")
-        )
+        hint = f"numbers of Python's own are converted by {name}.to_words"
+        if cls is uint:
+            hint = "outside, a uint is an int: write `x % 2**W` for words of W bits"
+        raise InputError(Diagnostic("RG0602", message, hint=hint))
 
 
 class _Declared:
@@ -116,6 +117,15 @@ class fixed(_Declared, metaclass=_NumberType):
     def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:
         """word / 2^F, as near as a float64 comes; an array with its words where that is not exact."""
         return reals_of(as_array(words), "fixed", format_of(format))
+
+
+class uint(_Declared, metaclass=_NumberType):
+    """value = word, an integer of 0 … 2^W − 1: arithmetic is mod 2^W, and comparisons, `>>`, `//` and `%` are unsigned.
+
+    Outside of reversible functions a uint is an int, and an array of them one of np.uint64.
+    """
+
+    retrograd_kind = "uint"
 
 
 class lognum(_Declared, metaclass=_NumberType):

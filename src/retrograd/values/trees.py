@@ -30,9 +30,9 @@ from retrograd.compiler.language.types import (
     item_name,
     static,
 )
-from retrograd.values.numbers import fixed, lognum
+from retrograd.values.numbers import fixed, lognum, uint
 
-_ANNOTATIONS = {Kind.INT: int, Kind.BOOL: bool, Kind.FIXED: fixed, Kind.LOGNUM: lognum}
+_ANNOTATIONS = {Kind.INT: int, Kind.UINT: uint, Kind.BOOL: bool, Kind.FIXED: fixed, Kind.LOGNUM: lognum}
 
 
 def parts_of(value: Any) -> dict[str, Any] | None:

@@ -49,6 +49,16 @@ def pile(s: rg.Stack[int, 4], p: Pair, x: int):
     rg.push(s, x)
     p.a += 1
 
+@reversible
+def mix(x: rg.uint, a: Array[rg.uint, "n"], s: rg.Stack[rg.uint, 4]):
+    x ^= x >> 7
+    a += x
+    rg.push(s, a[0])
+
+@reversible
+def thirds(y: rg.uint, x: rg.uint):
+    y += x // 3
+
 helper = 3
 '''
 
@@ -206,6 +216,25 @@ def test_pictures_of_programs_have_no_options_of_compilation(cli: Cli) -> None:
 def test_a_struct_as_a_netlist(cli: Cli) -> None:
     code, _, err = cli("gates", "norm.py:Pair.swap", '{"a": 1, "b": 7}', "--format", "4,0")
     assert (code, err) == (OK, "")
+
+
+def test_unsigned_words_are_read_and_written_exactly(cli: Cli) -> None:
+    big = 2**64 - 3
+    x = big ^ big >> 7
+    first = (x + 5) % 2**64
+    arguments = ("norm.py:mix", str(big), f"[5, {2**63 + 1}]", f"[{big}]")
+    code, out, _ = cli("run", *arguments)
+    assert code == OK
+    assert out.splitlines()[0] == f"x = {x}"
+    assert out.splitlines()[2] == f"s = [{big}, {first}]"
+    values = json.loads(cli("run", *arguments, "--json")[1])["values"]
+    assert values == {"x": x, "a": [0, (x + 2**63 + 1) % 2**64], "s": [big, first]}
+    np.savez("many.npz", y=np.zeros(2, np.uint64), x=np.array([big, 5], np.uint64))
+    assert cli("run", "norm.py:thirds", "--batch", "many.npz", "-o", "out.npz")[0] == OK
+    with np.load("out.npz") as found:
+        assert (found["y"].dtype, found["y"].tolist(), found["x"].tolist()) == (np.uint64, [big // 3, 1], [big, 5])
+    for wrong in ("-1", str(2**64), "1.5"):
+        assert cli("run", "norm.py:mix", f"x={wrong}", "a=[1]", "s=[]")[0] == BAD_INPUT
 
 
 def test_traps_and_limits_have_exit_codes(cli: Cli) -> None:

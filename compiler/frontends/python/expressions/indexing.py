@@ -35,7 +35,7 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.diagnostics import nearest
 
-INT = Kind.INT
+INT, UINT = Kind.INT, Kind.UINT
 
 
 class Sliced(NamedTuple):
@@ -80,7 +80,7 @@ class Indexing:
             return self._index_struct(x, node)
         if not isinstance(x, ArrayView | Lazy):
             word, hint = shortened(node.value), None
-            if isinstance(x, Scalar) and x.kind is INT:
+            if isinstance(x, Scalar) and x.kind in (INT, UINT):
                 hint = f"Bit i of `{word}` is `{word} >> i & 1`; `{word} ^= 1 << i` turns it over. Bits i to j − 1 are `{word} >> i & (1 << j - i) - 1`."
             self.errors.fail("RG0703", f"{describe(x)} cannot be indexed", node, hint)
         if any(isinstance(k, ast.Constant) and k.value is Ellipsis for k in keys):
@@ -228,7 +228,7 @@ class Indexing:
         """`s[i]`: the word i from the bottom; `s[-i]`: that from the top."""
         if isinstance(node.slice, ast.Slice | ast.Tuple):
             self.errors.fail("RG0701", f"`{shortened(node)}`: a stack has one index, and no slices", node)
-        e = self.expressions.scalar(node.slice, INT)
+        e = self.expressions.integer(node.slice)
         key, stack = shortened(node.slice), shortened(node.value)
         if e.op == "const" and e.param < 0:
             return self.word(x, add(count_of(x), e, self.builder.w), f"the stack `{stack}` has no word `{key}`", node)
@@ -244,7 +244,7 @@ class Indexing:
     def _index(self, key: ast.expr, length: Length, node: ast.AST, axis: int | None) -> tuple[E, tuple[InRange, ...]]:
         """An index, and its bounds checks unless the index is certainly in range."""
         self._require_index(key, node)
-        e = self.expressions.scalar(key, INT)
+        e = self.expressions.integer(key)
         if isinstance(length, RunLength):
             return self._index_of_run(e, length, key, node)
         atoms, constant = linear(e)
@@ -300,8 +300,10 @@ class Indexing:
         step = 1 if key.step is None else self.expressions.static_int(key.step, "the step of a slice")
         if step == 0:
             self.errors.fail("RG0713", "the step of a slice is zero", key)
-        lower = None if key.lower is None else self.expressions.scalar(key.lower, INT)
-        upper = None if key.upper is None else self.expressions.scalar(key.upper, INT)
+        lower, upper = (
+            None if end is None else self.expressions.whole(self.expressions.value(end), end)
+            for end in (key.lower, key.upper)
+        )
         if lower is upper is None and step == 1:
             return Sliced(const(0, INT), length, 1)
         if isinstance(length, int) and all(e is None or e.op == "const" for e in (lower, upper)):

@@ -13,7 +13,7 @@ from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.expressions import Address, E, const
+from retrograd.compiler.ir.expressions import Address, E, below_half, const
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, first_axis, first_of, kind_of, number_kind
 from retrograd.compiler.language.lognums import is_exponential
@@ -24,13 +24,14 @@ from retrograd.compiler.language.values import (
     Constant,
     FunctionValue,
     Lazy,
+    Scalar,
     StructValue,
     Value,
     describe,
     struct_type,
 )
 
-INT, FIXED, BOOL, LOGNUM = Kind.INT, Kind.FIXED, Kind.BOOL, Kind.LOGNUM
+INT, UINT, FIXED, BOOL, LOGNUM = Kind.INT, Kind.UINT, Kind.FIXED, Kind.BOOL, Kind.LOGNUM
 #: hints for expressions that the language does not have
 INSTEAD_OF_EXPRESSION: dict[type[ast.AST], str] = {
     ast.NamedExpr: "make the variable in a statement of its own, `t = …`",
@@ -70,6 +71,17 @@ class ExpressionLowering:
     def scalar(self, node: ast.expr, kind: Kind | None = None) -> E:
         """The expression of a scalar, converted to `kind` if one is given."""
         return self.number(self.value(node), node, kind)
+
+    def integer(self, node: ast.expr) -> E:
+        """The expression of an int or a uint whose word is an index or a count: both are tested or read as unsigned words."""
+        value = self.value(node)
+        return self.number(value, node, UINT if isinstance(value, Scalar) and value.kind is UINT else INT)
+
+    def whole(self, value: Value, node: ast.AST) -> E:
+        """The expression of an int; a uint is tested to be one, too, when the program runs."""
+        if isinstance(value, Scalar) and value.kind is UINT:
+            return below_half(value.e, f"`{shortened(node)}` is {{a}}, beyond the lengths of arrays", "RG0801")
+        return self.number(value, node, INT)
 
     def number(self, value: Value, node: ast.AST, kind: Kind | None = None) -> E:
         """The expression of a value that must be one number, converted to `kind` if one is given."""
@@ -150,6 +162,12 @@ class ExpressionLowering:
         self.errors.guarded(node, need_plain, array)
         try:
             values = np.asarray(array)
+            if values.dtype.kind in "fO" and all(type(v) is int for v in np.asarray(array, dtype=object).flat):
+                # Integers of 64 bits beside smaller ones, of which NumPy makes floats.
+                values = np.asarray(array, dtype=np.uint64)
+        except OverflowError:
+            message = f"{describe(Constant(array))} holds an integer that no word holds"
+            self.errors.fail("RG0714", message, node, "Words are of 64 bits at most.")
         except ValueError:
             hint = "Make the rows equally long."
             self.errors.fail("RG0703", f"the rows of {describe(Constant(array))} have different lengths", node, hint)
@@ -190,6 +208,8 @@ class ExpressionLowering:
                 COMPLEX, values.shape, row_major(values.shape, 2), Address(region, None), "it is a constant"
             )
         kind = {"i": INT, "u": INT, "f": FIXED, "b": BOOL}[values.dtype.kind]
+        if values.dtype.kind == "u" and values.size and int(values.max()) >= self.builder.w.sign:
+            kind = UINT  # as int, such a number would be a negative one
         region = self.errors.guarded(node, self.builder.module.constants.array, values, kind)
         shape = values.shape
         return ArrayView(ScalarType(kind), shape, row_major(shape, 1), Address(region, None), "it is a constant")

@@ -57,13 +57,16 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.table import TABLE
 
-INT, FIXED, BOOL, LOGNUM = Kind.INT, Kind.FIXED, Kind.BOOL, Kind.LOGNUM
-MADE_BY = {FIXED: "add", INT: "add", BOOL: "xor", LOGNUM: "mul"}
+INT, UINT, FIXED, BOOL, LOGNUM = Kind.INT, Kind.UINT, Kind.FIXED, Kind.BOOL, Kind.LOGNUM
+MADE_BY = {FIXED: "add", INT: "add", UINT: "add", BOOL: "xor", LOGNUM: "mul"}
 #: kinds between which there is a view, and back
-_CONVERTED = ((INT, FIXED), (FIXED, INT), (FIXED, LOGNUM), (LOGNUM, FIXED), (INT, BOOL), (BOOL, INT))
+_CONVERTED = (
+    (INT, FIXED), (FIXED, INT), (FIXED, LOGNUM), (LOGNUM, FIXED), (INT, BOOL), (BOOL, INT), (INT, UINT), (UINT, INT), (UINT, BOOL),
+    (BOOL, UINT),
+)  # fmt: skip
 
 #: a hint
-VIEWS = "Views are -x, 2 * x and x / 4 (powers of two), c * z of a lognum, ~n, not b, fixed(n), int(x), lognum(x), z.conjugate(), x.T, slices, and these of each other."
+VIEWS = "Views are -x, 2 * x and x / 4 (powers of two), c * z of a lognum, ~n, not b, fixed(n), int(x), uint(n), lognum(x), z.conjugate(), x.T, slices, and these of each other."
 
 
 @dataclass(frozen=True)
@@ -182,12 +185,12 @@ class Views:
         """−x, ~n, not b: their own inverses."""
         text, span = shortened(node), self.errors.span(node)
         match op, kind:
-            case ast.USub(), (Kind.INT | Kind.FIXED):
+            case ast.USub(), (Kind.INT | Kind.UINT | Kind.FIXED):
                 return Step(text, kind, lambda d: Op(TABLE["neg"], d, None, None, 0, span))
             case ast.USub(), Kind.LOGNUM:
                 minus = Const(self.builder.w.sign)
                 return Step(text, kind, lambda d: Op(TABLE["lmov.mul"], d, minus, None, 0, span))
-            case ast.Invert(), Kind.INT:
+            case ast.Invert(), (Kind.INT | Kind.UINT):
                 return Step(text, kind, lambda d: Op(TABLE["not"], d, None, None, 0, span))
             case ast.Not(), Kind.BOOL:
                 return Step(text, kind, lambda d: Op(TABLE["mov.xor"], d, Const(1), None, 0, span))
@@ -211,7 +214,7 @@ class Views:
         if kind is FIXED and -w.frac <= up <= w.frac and abs(up) < w.width - w.frac - 1:
             factors = constant(Fraction(2) ** up, FIXED, w), constant(Fraction(2) ** -up, FIXED, w)
             return Step(text, kind, None, *(self._by("*", by) for by in factors))
-        if kind is INT and abs(up) < w.width:
+        if kind in (INT, UINT) and abs(up) < w.width:
             ways = [self._by(symbol, const(abs(up), INT)) for symbol in ("<<", ">>")]
             forward, back_ = ways if up >= 0 else ways[::-1]
             return Step(text, kind, None, forward, back_)

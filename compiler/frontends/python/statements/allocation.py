@@ -365,7 +365,7 @@ class Allocation:
         return t, tuple(n if isinstance(n, RunLength) else int(n) for n in lengths)
 
     def _run_length(self, value: Value, node: ast.expr) -> RunLength:
-        e = self.expressions.number(value, node, INT)
+        e = self.expressions.whole(value, node)
         most = min(LARGEST, self.builder.w.sign - 1)
         message = f"the length `{shortened(node)}` is {{a}}, and must lie between 0 and {most}"
         checks = (InRange(e, most + 1, message, self.errors.span(node)),)

@@ -277,7 +277,7 @@ def _instead(target: ast.expr, held: Value, value: ast.expr) -> str:
             return f"write `rg.neg({name})`"
         case ast.UnaryOp(op=ast.Not(), operand=x) if is_x(x) and kind is Kind.BOOL:
             return f"write `rg.flip({name})`"
-        case ast.UnaryOp(op=ast.Invert(), operand=x) if is_x(x) and kind is Kind.INT:
+        case ast.UnaryOp(op=ast.Invert(), operand=x) if is_x(x) and kind in (Kind.INT, Kind.UINT):
             return f"write `rg.flip({name})`"
         case ast.BinOp(left=x, op=op, right=e) if is_x(x) and not reads(e) and is_update(op, kind):
             return f"write `{name} {OPERATORS[type(op)]}= {shortened(e)}`"

@@ -1,7 +1,7 @@
 """Bijections: exchanges, rotations, negations, stacks.
 
 swap, cswap, neg, flip: their own inverses      rot ↔ irot, rol ↔ ror, push ↔ pop
-x *= −1; n *= c of an odd c; n ^= n << k
+x *= −1; n *= c of an odd c; n ^= n << k; u ^= u >> k of a uint
 erase: x := 0, which has no inverse
 """
 
@@ -49,7 +49,7 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.table import TABLE
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+INT, UINT, FIXED, BOOL = Kind.INT, Kind.UINT, Kind.FIXED, Kind.BOOL
 
 
 @dataclass(eq=False)
@@ -69,6 +69,7 @@ class Bijections:
         x *= −1, x /= −1       the negative
         n *= c, c odd          the product mod 2^W, undone by the inverse of c mod 2^W
         n ^= n << k, k ≥ 1     undone by n ^= n << k ^ n << 2k ^ …
+        u ^= u >> k, k ≥ 1     undone by u ^= u >> k ^ u >> 2k ^ …, of a uint: `>>` of an int copies the sign
         """
         match node.op, node.value:
             case ast.Mult() | ast.Div(), _:
@@ -80,12 +81,12 @@ class Bijections:
                 if (
                     found.value == -1
                     and kinds
-                    and kinds <= {INT, FIXED}
-                    and (kinds != {INT} or isinstance(node.op, ast.Mult))
+                    and kinds <= {INT, UINT, FIXED}
+                    and (kinds not in ({INT}, {UINT}) or isinstance(node.op, ast.Mult))
                 ):
                     self._elementwise("neg", place, node, node.target)
                     return True
-                if isinstance(node.op, ast.Div) or kinds != {INT} or number_kind(found.value) is not INT:
+                if isinstance(node.op, ast.Div) or kinds not in ({INT}, {UINT}) or number_kind(found.value) is not INT:
                     return False
                 factor = int(found.value)
                 if factor % 2 == 0:
@@ -94,17 +95,23 @@ class Bijections:
                     self.errors.fail("RG0703", message, node, hint)
                 self._words(place, node, lambda t, d: self._multiplied(t, d, factor))
                 return True
-            case ast.BitXor(), ast.BinOp(left=ast.expr() as left, op=ast.LShift(), right=right) if ast.unparse(
-                left
-            ) == ast.unparse(node.target):
+            case ast.BitXor(), ast.BinOp(
+                left=ast.expr() as left, op=ast.LShift() | ast.RShift() as shift, right=right
+            ) if ast.unparse(left) == ast.unparse(node.target):
                 places = self.expressions.value(right)
                 if not isinstance(places, Constant) or number_kind(places.value) is not INT or places.value < 1:
                     return False
                 place = self.locations.location(node.target)
-                if {x.kind for x in _numbers(place)} != {INT}:
+                kinds = {x.kind for x in _numbers(place)}
+                if kinds not in ({INT}, {UINT}):
                     return False
-                count = int(places.value)
-                self._words(place, node, lambda t, d: self._xored_with_shifted(t, d, count))
+                count, name = int(places.value), "shl" if isinstance(shift, ast.LShift) else "shr"
+                if name == "shr" and kinds == {INT}:
+                    s = shortened(node.target)
+                    message = f"`{shortened(node)}` forgets bits of `{s}`: `>>` of an int copies its sign, and the copies cancel"
+                    hint = f"declare `{s}` a `uint`, whose `>>` fills with zeros: then this statement has an inverse"
+                    self.errors.fail("RG0704", message, node, hint)
+                self._words(place, node, lambda t, d: self._xored_with_shifted(t, d, name, count))
                 return True
         return False
 
@@ -122,7 +129,7 @@ class Bijections:
 
     def _multiplied(self, t: Temporaries, d: Var, factor: int) -> Block:
         """p += d·c; d −= p·c⁻¹, which is zero; d, p = p, d"""
-        w, product = self.builder.w, t.fresh("product", INT)
+        w, product = self.builder.w, t.fresh("product", d.kind)
         back = pow(factor, -1, 1 << w.width)
         return (
             t.op("mul", "add", product, d, Const(w.wrap(factor))),
@@ -130,11 +137,11 @@ class Bijections:
             Op(TABLE["swap"], d, product, None, 0, t.span),
         )
 
-    def _xored_with_shifted(self, t: Temporaries, d: Var, count: int) -> Block:
-        """s ^= d << k; d ^= s; s ^= d << k ^ d << 2k ^ …, which is zero"""
-        shifted = t.fresh("shifted", INT)
-        first = t.op("shl", "xor", shifted, d, Const(count))
-        later = (t.op("shl", "xor", shifted, d, Const(k)) for k in range(2 * count, self.builder.w.width, count))
+    def _xored_with_shifted(self, t: Temporaries, d: Var, name: str, count: int) -> Block:
+        """s ^= d << k; d ^= s; s ^= d << k ^ d << 2k ^ …, which is zero; `shr` in place of `shl` alike"""
+        shifted = t.fresh("shifted", d.kind)
+        first = t.op(name, "xor", shifted, d, Const(count))
+        later = (t.op(name, "xor", shifted, d, Const(k)) for k in range(2 * count, self.builder.w.width, count))
         return (first, t.op("mov", "xor", d, shifted), first, *later) if count < self.builder.w.width else ()
 
     def permute(self, targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> None:
@@ -225,13 +232,13 @@ class Bijections:
         d = self.locations.register(t, x.place, x.kind)
         span = self.errors.span(call)
         match name, x.kind:
-            case "neg", (Kind.INT | Kind.FIXED):
+            case "neg", (Kind.INT | Kind.UINT | Kind.FIXED):
                 op = Op(TABLE["neg"], d, None, None, 0, span)
             case "neg", Kind.LOGNUM:
                 op = t.op("lmov", "mul", d, Const(self.builder.w.sign))
             case "flip", Kind.BOOL:
                 op = t.op("mov", "xor", d, Const(1))
-            case "flip", Kind.INT:
+            case "flip", (Kind.INT | Kind.UINT):
                 op = Op(TABLE["not"], d, None, None, 0, span)
             case "erase", _:
                 op = Op(TABLE["erase"], d, None, None, 0, span)
@@ -303,15 +310,15 @@ class Bijections:
         """`rg.rol(x, k)`, `rg.ror(x, k)`."""
         args = call.args
         x = self.locations.location(args[0])
-        if not isinstance(x, Scalar) or x.kind is not INT or x.place is None:
+        if not isinstance(x, Scalar) or x.kind not in (INT, UINT) or x.place is None:
             hint = "Multiply a fixed by a power of two in a new variable, `t = x * 8`."
-            message = f"rg.{name} of {describe(x)}: it rotates the bits of an int"
+            message = f"rg.{name} of {describe(x)}: it rotates the bits of an int or a uint"
             self.errors.fail("RG0703", message, call, hint if isinstance(x, Scalar) and x.kind is FIXED else None)
-        k = self.expressions.scalar(args[1], INT)
+        k = self.expressions.integer(args[1])
         t = self.builder.temporaries()
         self.locations.independent(t, [(x.place, args[0])], [k], call)
         amount = t.operand(k)
-        d = self.locations.register(t, x.place, INT)
+        d = self.locations.register(t, x.place, x.kind)
         op = Op(TABLE[name], d, amount, None, 0, self.errors.span(call))
         self.builder.emit(t.wrap((op,)), stores=words_at(x.place))
 

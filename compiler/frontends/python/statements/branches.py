@@ -260,7 +260,7 @@ class Branches:
         t = self.builder.temporaries()
         claim = t.test(e)
         plain = e.args[0] if e.op == "not" else e
-        compared = plain.op == "apply" and plain.param in ("slt", "seq")
+        compared = plain.op == "apply" and plain.param in ("slt", "sltu", "seq")
         span = self.errors.span(test)
         values = condition(test, span).values(claim.a, claim.b) if compared else ""
         check = Check(claim, "RG0804", f"`{shortened(test)}` is false{values}", span)

@@ -42,7 +42,7 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.words import Format
 
-INT, BOOL = Kind.INT, Kind.BOOL
+INT, UINT, BOOL = Kind.INT, Kind.UINT, Kind.BOOL
 
 #: items of a loop whose body is lowered once for each of them
 MOST_COPIES = 10_000
@@ -153,6 +153,8 @@ class Iterables:
                 self.errors.fail(
                     "RG0703", f"`{shortened(a)}` is {describe(v)}, and a range goes through integers", a, hint
                 )
+        if any(isinstance(v, Scalar) and v.kind is UINT for v in values):
+            return self._unsigned_range(call, values)
         ends = [self.expressions.scalar(a, INT) for a in call.args]
         step = self.expressions.static_int(call.args[2], "the step of a range") if len(ends) == 3 else 1
         if step == 0:
@@ -170,6 +172,36 @@ class Iterables:
         if constants is None:
             most = self.most_passes(start, stop, step)
         return Iterable(count, item, bounds=(start, stop, step), constants=constants, reads=(start, stop), most=most)
+
+    def _unsigned_range(self, call: ast.Call, values: Sequence[Value]) -> Iterable:
+        """A range with an end that is a uint: its indices are uints, and its passes are counted by an unsigned word.
+
+        start < stop:  ⌊(stop − start − 1) / step⌋ + 1 passes, else none.
+        """
+        for a, v in zip(call.args[:2], values, strict=False):
+            if isinstance(v, Constant) and number_kind(v.value) is INT and v.value < 0:
+                hint = "To go from u down to 0, write `reversed(range(u + 1))`."
+                self.errors.fail("RG0714", f"{v.value} is no end of a range of uints", a, hint)
+        arithmetic = self.expressions.arithmetic
+        step = self.expressions.static_int(call.args[2], "the step of a range") if len(values) == 3 else 1
+        if not 0 < step <= self.builder.w.mask:
+            hint = "A range of uints goes upward; `reversed(range(…))` goes through it from its end."
+            self.errors.fail("RG0714", f"the step of a range of uints cannot be {step}", call, hint)
+        ends = [self.expressions.number(v, a, UINT) for v, a in zip(values[:2], call.args, strict=False)]
+        start = ends[0] if len(ends) > 1 else const(0, UINT)
+        stop = ends[-1]
+
+        def counted() -> E:
+            last = arithmetic.binary("-", arithmetic.binary("-", Scalar(stop), Scalar(start)), Constant(1))
+            passes = arithmetic.binary("+", arithmetic.binary("//", last, Constant(step)), Constant(1))
+            return choose(apply("sltu", BOOL, start, stop), arithmetic.expression(passes), const(0, UINT))
+
+        def item(i: E) -> Item:
+            moved = arithmetic.binary("*", arithmetic.conversion(UINT, Scalar(i)), Constant(step))
+            return _read_only(arithmetic.modulo(arithmetic.binary("+", Scalar(start), moved)))
+
+        count = self.errors.guarded(call, counted)
+        return Iterable(apply("mov", INT, count), item, reads=(start, stop), most=self.builder.w.mask)
 
     def progression(self, start: E, step: int) -> Callable[[E], Item]:
         """i ↦ start + i · step."""

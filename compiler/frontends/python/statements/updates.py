@@ -35,7 +35,7 @@ from retrograd.compiler.language.values import (
     scalars,
 )
 
-INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
+INT, UINT, FIXED, BOOL = Kind.INT, Kind.UINT, Kind.FIXED, Kind.BOOL
 
 _UPDATES: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.BitXor: "xor", ast.Mult: "mul", ast.Div: "div",
@@ -44,7 +44,9 @@ _UPDATES: dict[type[ast.operator], str] = {
 SIGNS = {"add": "+=", "sub": "-=", "xor": "^=", "mul": "*=", "div": "/="}
 
 #: kind → its updates
-_DEFINED = {INT: ("add", "sub", "xor"), FIXED: ("add", "sub"), BOOL: ("xor",), Kind.LOGNUM: ("mul", "div")}
+_DEFINED = {
+    INT: ("add", "sub", "xor"), UINT: ("add", "sub", "xor"), FIXED: ("add", "sub"), BOOL: ("xor",), Kind.LOGNUM: ("mul", "div"),
+}  # fmt: skip
 
 
 def is_update(op: ast.operator, kind: Kind | None) -> bool:
@@ -138,6 +140,9 @@ class Updates:
         if isinstance(value, ArrayView | Lazy):
             hint = f"rg.sum({shortened(at)}) is the sum of its elements" if at is not node else None
             self.errors.fail("RG0712", f"{describe(value)} is added to one number", at, hint)
+        if kind in (INT, UINT):
+            # `u += n` and `n += u` of an int n and a uint u are sums mod 2^W, as `u + n` is.
+            return self.errors.guarded(at, self.expressions.arithmetic.modulo, value, kind)
         return self.expressions.number(value, at, kind)
 
     def update(self, place: Scalar, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
@@ -148,7 +153,7 @@ class Updates:
         assert where is not None
         self.locations.independent(t, [(where, target)], [e], node)
         body: list[Node] = []
-        if isinstance(where, Address) and place.kind in (INT, BOOL) and e.op in ("const", "read", "load"):
+        if isinstance(where, Address) and place.kind in (INT, UINT, BOOL) and e.op in ("const", "read", "load"):
             # One instruction updates the word in memory.
             body.append(t.memory(f"st.{update}", t.operand(e), where))
         else:
@@ -224,11 +229,11 @@ class Updates:
 
 def _instead(update: str, kind: Kind, node: ast.AST) -> str | None:
     """A hint for an update that is not defined for a kind."""
-    if update in ("mul", "div") and kind in (FIXED, INT):
+    if update in ("mul", "div") and kind in (FIXED, INT, UINT):
         new = ""
         if isinstance(node, ast.AugAssign):
             new = f", `t = {shortened(node.target)} {OPERATORS[type(node.op)]} {shortened(node.value)}`"
-        if kind is INT:
+        if kind is not FIXED:
             return f"An even factor and a quotient forget a part of the old value: make a new variable{new}."
         return f"Rounding and zero factors forget the old value: make a new variable{new}; or use a lognum, whose *= and /= are exact."
     if kind is Kind.LOGNUM:

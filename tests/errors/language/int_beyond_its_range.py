@@ -1,0 +1,9 @@
+from retrograd import reversible
+
+
+@reversible
+def f(n: int):
+    n += 1
+
+
+f(0xCBF29CE484222325)
