@@ -6,7 +6,7 @@ A program of 1982 has global variables, which are the arguments of each of its p
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -26,7 +26,6 @@ from retrograd.functions.reversible import Reversible
 from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.files import read_file
 from retrograd.isa.words import Format
-from retrograd.values.named import named_tuple
 
 #: the numbers of the Jana interpreter: integers of 32 bits, which wrap
 JANA = Format(32, 0)
@@ -80,27 +79,11 @@ class JanusFunction(Reversible):
         """The procedure for the shapes of its arguments. Raises CompileError."""
         return self.entry.lowered(made, module)
 
-    @cached_property
-    def results(self) -> Callable[..., Any]:
-        """The class of the results. Integers that have no sign are shown without one."""
-        w = self.format_for()
-        turned = [d.type == f"u{w.width}" for d in self.entry.procedure.variables]
-        made: Callable[..., Any] = named_tuple(self.__name__, tuple(p.name for p in self.parameters))
-        if not any(turned):
-            return made
-        return lambda *values: made(*(_unsigned(v, w.mask) if u else v for v, u in zip(values, turned, strict=True)))
-
     @api_boundary
     def with_options(self, **changes: Any) -> JanusFunction:
         """The same procedure compiled otherwise: `level`, `stack`, `format`."""
         format = changes.pop("format", self.format)
         return JanusFunction(self.entry.program, self.__name__, format, self.options.changed(changes))
-
-
-def _unsigned(value: Any, mask: int) -> Any:
-    if isinstance(value, int):
-        return value & mask
-    return [_unsigned(v, mask) for v in (value.tolist() if hasattr(value, "tolist") else value)]
 
 
 def read_janus(file: str, dialect: str | None = None) -> syntax.Program:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from retrograd.compiler.frontends.janus import syntax
@@ -52,6 +52,16 @@ class Variable:
     name: str
     annotation: object
     initial: object = None
+
+
+class Unsigned:
+    """The annotation of an integer without a sign: its argument is a number of 0 … 2^W − 1."""
+
+    retrograd_kind = "uint"
+
+
+#: the letter that the name of a type begins with -> the annotation of an argument, and the type of its zeros
+_ANNOTATIONS: dict[str, tuple[type, Any]] = {"b": (bool, bool), "i": (int, int), "u": (Unsigned, np.uint64)}
 
 
 class Entry:
@@ -113,12 +123,12 @@ class Entry:
         out = []
         sizes = self._sizes[0]
         for d in self.procedure.variables:
-            kind = bool if d.type == "bool" else int
+            kind, dtype = _ANNOTATIONS["i" if d.type == "stack" else d.type[0]]
             own = isinstance(d, syntax.Declaration)
             if d.type == "stack":
                 out.append(Variable(d.name, StackAnnotation(int, self.stacks), []))
             elif d.lengths and own:
-                out.append(Variable(d.name, ArrayAnnotation(kind, sizes[d.name]), np.zeros(sizes[d.name], kind)))
+                out.append(Variable(d.name, ArrayAnnotation(kind, sizes[d.name]), np.zeros(sizes[d.name], dtype)))
             elif d.lengths:
                 open_lengths = (f"{d.name}.{axis}" for axis in range(len(d.lengths)))
                 lengths = (
@@ -126,7 +136,7 @@ class Entry:
                 )
                 out.append(Variable(d.name, ArrayAnnotation(kind, tuple(lengths))))
             else:
-                out.append(Variable(d.name, kind, kind() if own else None))
+                out.append(Variable(d.name, kind, (False if kind is bool else 0) if own else None))
         return tuple(out)
 
     # ------------------------------------------------------------------ lowering

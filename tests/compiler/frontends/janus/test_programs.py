@@ -11,7 +11,7 @@ import pytest
 from retrograd.compiler.compiled import Options
 from retrograd.compiler.frontends.janus.dialects import read
 from retrograd.compiler.frontends.janus.parser import parse
-from retrograd.isa.diagnostics import CompileError
+from retrograd.isa.diagnostics import CompileError, InputError
 from retrograd.isa.words import Format
 
 from retrograd.functions.execution import ProgramTrap
@@ -152,6 +152,20 @@ def test_equal_values_of_two_statements_leave_a_loop() -> None:
     found = run(JanusFunction(parse(text, "loop"), "main"), engine="reference")
     assert found.values.x == 87
     assert found.values.y == 11
+
+
+@pytest.mark.parametrize(("width", "t"), [(32, "u32"), (64, "u64"), (64, "u32")])
+def test_arguments_without_a_sign_are_numbers_from_zero_on(width: int, t: str) -> None:
+    """An argument from the sign bit on is given as it is, and a number below zero is refused."""
+    text = f"procedure f({t} x, {t} y, {t} a[2])\n    x += y / 3\n    a[1] += y\nprocedure main()\n    int z\n"
+    f = JanusFunction(parse(text, "unsigned"), "f", Format(width, 0))
+    y = 2 ** int(t[1:]) - 1
+    got = f(0, y, [7, 0])
+    assert (got.x, got.y, [*got.a]) == (y // 3, y, [7, y])
+    back = (~f)(*got)
+    assert (back.x, back.y, [*back.a]) == (0, y, [7, 0])
+    with pytest.raises(InputError, match="RG0601"):
+        f(0, -1, [0, 0])
 
 
 def main_of(body: str, width: int = 32) -> JanusFunction:
