@@ -19,8 +19,7 @@ from functools import cached_property, reduce
 from operator import and_, or_
 
 from amaranth.lib import data
-from retrograd.hdl.dispatch import DISPATCH_BITS
-from retrograd.hdl.microcode import Microcode
+from retrograd.hdl.microcode import DISPATCH_BITS, Microcode
 
 #: numbers of rows in a block; the control store takes that with the fewest bits
 BLOCKS = (2, 4, 8, 16, 32)

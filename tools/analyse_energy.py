@@ -20,8 +20,8 @@ import numpy as np
 from retrograd.compiler.compiled import Compiled
 from retrograd.examples import bessel, bundle_adjustment
 from retrograd.examples.tradeoffs import forgetting_chain, product_by_fixed, product_by_lognum, squared_error
-from retrograd.hdl.reversible.adders import cuccaro_adder
-from retrograd.hdl.reversible.counts import count
+from retrograd.hdl.reversible.builder import cuccaro_adder
+from retrograd.hdl.reversible.circuit import count
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.files import replacing, write_file
 from retrograd.isa.program import Program

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from retrograd.examples import compared
-from retrograd.hdl.irreversible.levels import levels_of as in_levels
+from retrograd.hdl.reversible.irreversible import levels_of as in_levels
 from retrograd.isa.files import replacing, write_file
 from retrograd.simulator.energy.gates import FLIP_FLOPS, MEMORY_BITS, Gates
 from retrograd.simulator.energy.netlists import (

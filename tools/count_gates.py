@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from retrograd.hdl.reversible.counts import count
+from retrograd.hdl.reversible.circuit import count
 from retrograd.hdl.reversible.lowering import lower
 from retrograd.isa.entries import Opcode
 from retrograd.isa.files import write_file

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
 
-from retrograd.hdl.bus.host_memory import HostMemory
-from retrograd.hdl.bus.links import Bus, BusError, UnfinishedRun
+from retrograd.hdl.bus.links import Bus, BusError, HostMemory, UnfinishedRun
 from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Area, HostRegister
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS

@@ -22,8 +22,8 @@ from litex.soc.interconnect.csr_eventmanager import EventManager, EventSourceLev
 from migen import ClockSignal, Instance, ResetSignal
 from retrograd.hdl.bus.register_map import HostRegister
 from retrograd.hdl.bus.top import Coprocessor
+from retrograd.hdl.netlist import convert
 from retrograd.hdl.parameters import Parameters
-from retrograd.hdl.verilog import convert
 from retrograd.isa.files import write_file
 
 #: bytes of the region

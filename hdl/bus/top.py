@@ -7,14 +7,13 @@ from typing import Any
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from retrograd.hdl.bus.axi_lite import AxiLite, AxiLiteBridge
 from retrograd.hdl.bus.host_interface import HostInterface
-from retrograd.hdl.bus.serial_interface import SerialHost
-from retrograd.hdl.bus.wishbone import Wishbone
+from retrograd.hdl.bus.serial_line import SerialHost
+from retrograd.hdl.bus.wishbone import AxiLite, AxiLiteBridge, Wishbone
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.cores import core_of, lanes_of
 from retrograd.hdl.core.lanes import LanesCore
-from retrograd.hdl.core.retirement import Retirement
+from retrograd.hdl.core.ports import Retirement
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.microarchitecture.lanes import LANES

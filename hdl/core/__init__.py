@@ -1,4 +1,4 @@
-"""The core: sequencer, decoder, register and memory ports, and what joins them.
+"""The core: function units, memories, sequencer, and the cores that connect them.
 
-It imports `hdl/core/units`, `hdl` and `isa`. Start with `core.py`.
+It imports `hdl` and `isa`. Start with `core.py`; `units.py` and `divider.py` have the function units.
 """

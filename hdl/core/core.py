@@ -12,21 +12,19 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.decoder import FIELDS, Decoder
-from retrograd.hdl.core.memory_port import MemoryPort
-from retrograd.hdl.core.operand_file import OperandFile
-from retrograd.hdl.core.ports import Modes, Settings, Space, Window
-from retrograd.hdl.core.register_file import RegisterFile
-from retrograd.hdl.core.retirement import WRITTEN, Retirement
-from retrograd.hdl.core.sequencer import Phase, Sequencer
-from retrograd.hdl.core.units.branch import BranchUnit
-from retrograd.hdl.core.units.counters import Counters
-from retrograd.hdl.core.units.discarded_cotangents import DiscardedCotangents
-from retrograd.hdl.core.units.divider import Divider
-from retrograd.hdl.core.units.guard import GuardUnit
-from retrograd.hdl.core.units.logic import LogicUnit
-from retrograd.hdl.core.units.multiplier import Multiplier
-from retrograd.hdl.core.units.rom import RomUnit
+from retrograd.hdl.core.divider import Divider
+from retrograd.hdl.core.memories import MemoryPort, OperandFile, RegisterFile
+from retrograd.hdl.core.ports import WRITTEN, Modes, Retirement, Settings, Space, Window
+from retrograd.hdl.core.sequencer import FIELDS, Decoder, Phase, Sequencer
+from retrograd.hdl.core.units import (
+    BranchUnit,
+    Counters,
+    DiscardedCotangents,
+    GuardUnit,
+    LogicUnit,
+    Multiplier,
+    RomUnit,
+)
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.microword import Field, Operation, Select, TrapCause, Writer
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters

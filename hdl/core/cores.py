@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.lanes import LanesCore
-from retrograd.hdl.core.overlapped.core import OverlappedCore
+from retrograd.hdl.core.overlapped import OverlappedCore
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.microarchitecture.lanes import LANES

@@ -18,9 +18,8 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.core import Control, Lane, code_window, sequence
-from retrograd.hdl.core.decoder import Decoder
 from retrograd.hdl.core.ports import Modes, Settings, Window
-from retrograd.hdl.core.sequencer import Phase
+from retrograd.hdl.core.sequencer import Decoder, Phase
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.microword import COMMIT, TrapCause
 from retrograd.hdl.parameters import COUNTER, INSTRUCTION, Parameters

@@ -24,12 +24,11 @@ from amaranth.back import rtlil
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.cores import core_of, lanes_of
 from retrograd.hdl.core.lanes import LanesCore
-from retrograd.hdl.core.units.branch import BranchUnit
-from retrograd.hdl.flow.tools import YOSYS, run
-from retrograd.hdl.irreversible.levels import Levels
-from retrograd.hdl.irreversible.synthesised import synthesised_levels
+from retrograd.hdl.core.units import BranchUnit
 from retrograd.hdl.microcode import Microcode, microcode_for
+from retrograd.hdl.netlist import YOSYS, run
 from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.reversible.irreversible import Levels, synthesised_levels
 from retrograd.isa.files import write_file
 from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import Unit

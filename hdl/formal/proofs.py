@@ -1,13 +1,15 @@
-"""Proofs that the hardware undoes its own steps, and that each is the table's: for an opcode, on all states of the machine at once.
+"""Proofs that the hardware undoes its own steps, and that each step is the table's: for an opcode, on all states of the machine at once.
 
     reverse · step · reverse · step = identity,  for every state in which the first step does not trap
     step = the transition of the table,          and it traps if and only if a guard of the table fails
 
-The core's own netlist fetches the instruction and executes it (`core_execution.py`). The state after an instruction is such a state again as the
-one before it. By induction every run is undone, step by step.
+The core's own netlist fetches the instruction and executes it (`core_execution.py`). The state after an instruction is again a state between
+two instructions. By induction every run is undone, step by step.
 
 A guard splits the proof in two cases. In the first step of a proof that it is undone, only the case without a trap is followed; in the second step a
-trap must be impossible. Multiplier, divider and ROM are uninterpreted functions of their operands (`unit_functions.py`).
+trap must be impossible. Multiplier, divider and ROM are uninterpreted functions of their operands.
+
+The last section lists the claims on parts of the co-processor that are no opcodes.
 """
 
 from __future__ import annotations
@@ -19,18 +21,212 @@ from functools import lru_cache, partial
 from typing import Any
 
 from retrograd.hdl.formal import terms
+from retrograd.hdl.formal.bus_proofs import BusProver, CopyingBusProver, CopyProver
 from retrograd.hdl.formal.claims import Claim, ClaimKind, always_traps, claims, jumps, provable, trap_codes
-from retrograd.hdl.formal.core_execution import TRAP_PLACES, CoreExecution
-from retrograd.hdl.formal.lanes.execution import LaneExecution
-from retrograd.hdl.formal.obligations import ProofResult, Stuck, Undecided
-from retrograd.hdl.formal.table_steps import Compared, begin_by_table
+from retrograd.hdl.formal.core_execution import FIELDS, STORES, TRAP_PLACES, CoreExecution
+from retrograd.hdl.formal.lanes import MASK, ORDER, LaneExecution, LanesBusProver, MaskProver, OrderProver
+from retrograd.hdl.formal.solving import ProofResult, Stuck, Undecided
+from retrograd.hdl.formal.terms import Term, Word
+from retrograd.hdl.formal.unit_proofs import UNITS, UnitProver
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.microword import TRAPS
-from retrograd.isa.derivatives.cotangent_steps import cotangent_step
-from retrograd.isa.entries import Opcode
+from retrograd.isa.derivatives.cotangent_steps import NOTHING, cotangent_step
+from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Guards, Opcode, bar
+from retrograd.isa.expr import ZERO, Expr, nodes, place
 from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+
+# -----------------------------------------------------------------------------
+# The right side: the meaning of an instruction by the table, as terms.
+#
+#     fold(tree, words) = the term of the tree,  products, quotients, roots and tables as functions of their operands
+#
+# The trees are the table's. `Meaning` gives terms to the operations of trees, as `retrograd.isa.folds.smtlib` gives them SMT-LIB.
+
+#: (operation, parameter, operands) -> the result of a unit that is a function of its operands
+Unit = Callable[[str, Any, list[Word]], Word]
+
+_SAME = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
+_SHIFTS = {"shl": "<<", "shr": "u>>", "sar": "s>>"}
+_RELATIONS = {"eq": "==", "lt": "s<", "ltu": "u<"}
+
+
+class Meaning:
+    """Terms of trees over the words of places. `keep`: called with each computed term; it may return an equal one."""
+
+    def __init__(
+        self, w: Format, words: Mapping[str, Word], unit: Unit, keep: Callable[[Word], Word] = lambda term: term
+    ) -> None:
+        self._w = w
+        self._words = words
+        self._unit = unit
+        self._keep = keep
+        self._found: dict[Expr, Word] = {}
+
+    def of(self, tree: Expr) -> Word:
+        """The word of a tree."""
+        for node in nodes(tree):
+            if node not in self._found:
+                self._found[node] = self._computed(node, [self._found[arg] for arg in node.args])
+        return self._found[tree]
+
+    def _computed(self, node: Expr, v: list[Word]) -> Word:
+        if node.op == "input":
+            return self._words[str(node.param)]
+        if node.op == "const":
+            assert isinstance(node.param, int)
+            return node.param & self._w.mask
+        return self._keep(terms.value(self._operated(node, v)))
+
+    def _operated(self, node: Expr, v: list[Word]) -> Word:
+        width = self._w.width
+        if node.op in _SAME:
+            return terms.apply(_SAME[node.op], width, [width, width], v)
+        if node.op in _SHIFTS:
+            # A shift is by its amount modulo the width.
+            bits = (width - 1).bit_length()
+            return terms.apply(_SHIFTS[node.op], width, [width, bits], [v[0], terms.piece_of(v[1], 0, bits)])
+        if node.op in _RELATIONS:
+            bit = terms.apply(_RELATIONS[node.op], 1, [width, width], v)
+            return terms.joined([(bit, 1), (0, width - 1)])
+        if node.op == "select":
+            return terms.choice(terms.negation(terms.equal(v[0], 0, width)), v[1], v[2], width)
+        return self._unit(node.op, node.param, v)
+
+    def holds(self, tree: Expr) -> Word:
+        """Whether a predicate, a tree, is not 0."""
+        return terms.negation(terms.equal(self.of(tree), 0, self._w.width))
+
+    def trap(self, opcode: Opcode, more: Guards, modes: Mapping[str, Word], width: int) -> Word:
+        """The cause of the trap of the first guard that fails, or 0: the opcode's guards, then `more`.
+
+        BR = 0 is tested before execution, and is none of them. `modes`: whether the guards of "overflow" and "strict" are active.
+        """
+        found: Word = 0
+        guards = [(g, opcode.guard_predicate(g, self._w)) for g in opcode.guards(self._w) if g != NOT_JUMPING]
+        for guard, predicate in reversed([*guards, *((g, g.predicate) for g in more)]):
+            fails = terms.negation(self.holds(predicate))
+            active = terms.conjunction(fails, modes.get(guard.mode, 1))
+            found = terms.choice(active, TRAPS[guard.code].value, found, width)
+        return found
+
+
+def legal(opcode: Opcode, fields: Mapping[str, Word], w: Format) -> Word:
+    """Whether the encoding of an opcode, whose unused fields are zero, is legal at this width.
+
+    Registers that are written differ from the others; the constant fits a word, and its negation too where the inverse negates it.
+    """
+    found: Word = 1
+    for x, y in opcode.distinct:
+        found = terms.conjunction(found, terms.negation(terms.equal(fields[x], fields[y], 8)))
+    low = min(w.width, 32) - 1
+    least, most = -(1 << low) + opcode.negates_immediate, (1 << low) - 1
+    # A bound that each constant of 32 bits keeps is no condition: an encoding without one is always legal.
+    if least > -(1 << 31):
+        found = terms.conjunction(found, terms.apply("s<=", 1, [32, 32], [least & 0xFFFFFFFF, fields["imm"]]))
+    if most < (1 << 31) - 1:
+        found = terms.conjunction(found, terms.apply("s<=", 1, [32, 32], [fields["imm"], most]))
+    return found
+
+
+def next_pc(pc: Word, br: Word, backward: bool, bits: int, w: Format) -> Word:
+    """PC ± (BR if BR ≠ 0 else 1), with BR and the direction after the instruction."""
+    sign = terms.piece_of(br, w.width - 1, 1)
+    pieces = [(terms.piece_of(br, 0, min(w.width, bits)), min(w.width, bits)), *[(sign, 1)] * (bits - w.width)]
+    step = terms.choice(terms.equal(br, 0, w.width), 1, terms.joined(pieces), bits)
+    return terms.subtract(pc, step, bits) if backward else terms.add(pc, step, bits)
+
+
+# -----------------------------------------------------------------------------
+# The step by the table beside the execution of the core: the words that all places must have after it.
+
+#: place -> (its word, the word by the table, width)
+Compared = dict[str, tuple[Word, Word, int]]
+
+
+def begin_by_table(
+    execution: CoreExecution, opcode: Opcode, executed: Opcode, backward: bool, lifted: bool, same: bool
+) -> tuple[dict[str, Any], Callable[[], Compared]]:
+    """Start between two instructions: the places before, and each place after the step beside the table's word.
+
+    The conditions of traps by the table are the `expected` words of the run.
+    """
+    hw, core, w = execution.hardware, execution.core, execution.w
+    moved = cotangent_step(executed, w, same) if lifted else NOTHING
+    run = execution.begin(backward, lifted, cleared=bool(moved.drops))
+    definitions = execution.definitions
+    before = execution.places()
+    fields = {name: terms.unknown(name, size) if name in opcode.fields else 0 for name, size in FIELDS.items()}
+    imm = terms.term(fields["imm"], 32)
+    constant = terms.extended(imm, w.width, True) if w.width > 32 else terms.part(imm, 0, w.width)
+    if backward and opcode.negates_immediate:
+        constant = terms.subtract(0, constant, w.width)
+    br, pc, bits = terms.term(hw.peek(core.br), w.width), terms.term(hw.peek(core.pc), len(core.pc)), len(core.pc)
+    words: dict[str, Word] = {"br": br, "imm": constant}
+    address = terms.add(terms.selected(hw.memory("registers.words"), fields["ra"]), constant, w.width)
+    at: dict[str, Word] = {where: fields[name] for where, name in REGISTER_FIELDS.items()}
+    at["m"] = terms.piece_of(address, 0, hw.memory("memory.words").address)
+    #: place or its shadow -> the memory that it is in, and its number there
+    homes = {
+        name: (f"{'memory' if where == 'm' else 'registers'}.{what}", number)
+        for where, number in at.items()
+        for name, what in ((where, "words"), (bar(where), "cotangents"))
+    }
+    words |= {name: terms.selected(hw.memory(store), number) for name, (store, number) in homes.items()}
+    for word in words.values():
+        if isinstance(word, Term):
+            definitions.mean(word)
+    meaning = Meaning(
+        w, words, execution.units.of_table, lambda x: definitions.recognised(x) if isinstance(x, Term) else x
+    )
+    addressed = "[ra+imm]" in opcode.operands
+    size = {name: hw.inputs[name] for name in ("code_size", "data_size")}
+    losses = tuple(Guard(place(shadow).eq(0), "RG0408", mode="strict") for shadow in moved.drops)
+    modes = {mode: terms.unknown(mode, 1) for mode in ("overflow", "strict")}
+    run.expected = {
+        "PC outside the code": terms.conjunction(
+            terms.negation(terms.part(pc, bits - 1, 1)), _below(pc, size["code_size"], bits)
+        ),
+        "an illegal instruction": legal(opcode, fields, w),
+        "a jump": terms.negation(terms.equal(br, 0, w.width)) if NOT_JUMPING in executed.guards(w) else 0,
+        "an address outside": _below(address, size["data_size"], w.width) if addressed else 1,
+        "a trap": meaning.trap(executed, (*moved.guards, *losses), modes, len(core.guarded)),
+    }
+    trees = {**executed.transition(w), **moved.after, **dict.fromkeys(moved.drops, ZERO)}
+    after = {where: meaning.of(tree) for where, tree in trees.items()}
+    now = backward ^ executed.turns
+
+    def found() -> Compared:
+        out: Compared = {}
+        for store in STORES:
+            memory = hw.memory(store)
+            anywhere, expected = terms.unknown(f"any of {store}", memory.address), before[store]
+            for name in sorted(after.keys() & homes.keys()):
+                home, number = homes[name]
+                if home == store:
+                    out[name] = terms.selected(memory, number), after[name], w.width
+                    here = terms.equal(anywhere, number, memory.address)
+                    expected = terms.choice(here, after[name], expected, w.width)
+            out[store] = terms.selected(memory, anywhere), expected, w.width
+        br_after = after.get("br", br)
+        return out | {
+            "BR": (hw.peek(core.br), br_after, w.width),
+            "PC": (hw.peek(core.pc), next_pc(pc, br_after, now, bits, w), bits),
+            "DIR": (hw.peek(core.backward), int(now), 1),
+        }
+
+    return before, found
+
+
+def _below(x: Word, limit: Word, width: int) -> Word:
+    """x < limit, unsigned; the limit has fewer bits or as many."""
+    limit = terms.term(limit, width)
+    return terms.apply("u<", 1, [width] * 2, [x, terms.joined([(limit, limit.width), (0, width - limit.width)])])
+
+
+# -----------------------------------------------------------------------------
+# Proofs, opcode by opcode.
 
 __all__ = ["Each", "ProofResult", "Prover", "Stuck", "Undecided", "prove_all", "prove_with"]
 
@@ -228,3 +424,53 @@ def prove_with(prover: Prover, opcodes: Collection[str]) -> Iterator[ProofResult
             yield replace(prover.prove_claim(claim), opcode=claim.name)
         except (Undecided, Stuck) as error:
             yield ProofResult(claim.name, False, time.monotonic() - begun, 0, str(error))
+
+
+# -----------------------------------------------------------------------------
+# The claims on parts: units, host interface, direct memory access, and the mask and the order of lanes.
+
+#: the claim on a part, as it is printed
+PART_CLAIM = "its function"
+#: names of the parts, as the command line takes them
+PARTS = (*UNITS, "bus")
+_Prover = type[BusProver] | type[CopyProver] | type[MaskProver] | type[OrderProver]
+#: the provers of the parts besides units: of the bus without and with direct memory access, and of direct memory access
+_PROVERS: dict[str, tuple[_Prover, ...]] = {"bus": (BusProver, CopyingBusProver, CopyProver)}
+#: the same of the core `lanes`
+_OF_LANES: dict[str, tuple[_Prover, ...]] = {"bus": (LanesBusProver,), MASK: (MaskProver,), ORDER: (OrderProver,)}
+
+
+def _provers(core: str) -> dict[str, tuple[_Prover, ...]]:
+    """part -> its provers. The host interface is the same for each core with one lane."""
+    return _OF_LANES if core == LANES else _PROVERS
+
+
+def parts_of(core: str) -> tuple[str, ...]:
+    """The parts of a core."""
+    return (*UNITS, *_provers(core))
+
+
+def _units(w: Format, seconds: float, core: str) -> UnitProver:
+    """The units of a core; those of a lane are the core small's."""
+    return UnitProver(w, seconds=seconds, core="small" if core == LANES else core)
+
+
+def part_claims(w: Format, parts: Collection[str], core: str = "small") -> dict[str, str]:
+    """The name of each claim on these parts of the core -> the part."""
+    found = {}
+    if {*parts} & {*UNITS}:
+        found = {claim.name: claim.unit for claim in _units(w, 60, core).claims() if claim.unit in parts}
+    others = ((part, prover) for part, provers in _provers(core).items() if part in parts for prover in provers)
+    return found | {name: part for part, prover in others for name in prover(w).claims()}
+
+
+def prove_parts(
+    w: Format, parts: Collection[str] = PARTS, seconds: float = 60, core: str = "small"
+) -> Iterator[ProofResult]:
+    """A result for each claim on these parts; a claim that the solver does not decide in time does not hold."""
+    if {*parts} & {*UNITS}:
+        units = _units(w, seconds, core)
+        yield from (units.prove(claim) for claim in units.claims() if claim.unit in parts)
+    for prover in (prover for part, provers in _provers(core).items() if part in parts for prover in provers):
+        others = prover(w, seconds)
+        yield from (others.prove(name) for name in others.claims())

@@ -3,4 +3,4 @@
 It imports `isa`, and z3 when two netlists are compared. Start with `circuit.py`; `lowering.py` is the fold over the trees.
 """
 
-from retrograd.hdl.reversible import errors as errors
+from retrograd.hdl import errors as errors

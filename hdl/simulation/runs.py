@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from retrograd.hdl.bus.device import need_scale, need_steps
-from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core.cores import core_of, lanes_of
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import REGISTERS, Parameters
-from retrograd.hdl.simulation.activity import ActivityMeter
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
-from retrograd.hdl.simulation.state_erasure import ErasureMeter, Overwrites
+from retrograd.hdl.simulation.meters import ActivityMeter, ErasureMeter, Overwrites
+from retrograd.hdl.simulation.transactions import Order, OrderReport
 from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.program import Program

@@ -23,13 +23,13 @@ from amaranth.hdl import Array, Cat, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
-from retrograd.hdl.bus.transactions import BatchReport, Change, Order, OrderReport, Record, need_common
 from retrograd.hdl.core.core import Core, Lane
 from retrograd.hdl.core.lanes import LanesCore
-from retrograd.hdl.core.retirement import WRITTEN
+from retrograd.hdl.core.ports import WRITTEN
 from retrograd.hdl.microword import TrapCause
+from retrograd.hdl.netlist import convert
 from retrograd.hdl.parameters import Parameters
-from retrograd.hdl.verilog import convert
+from retrograd.hdl.simulation.transactions import BatchReport, Change, Order, OrderReport, Record, need_common
 from retrograd.isa.files import read_own, write_file, write_own
 
 _SHIM = Path(__file__).with_name("verilated.cpp")

@@ -55,8 +55,7 @@ from retrograd.compiler.frontends.janus.dialects import read as read_janus
 from retrograd.compiler.language.types import Array
 from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import SerialBus
-from retrograd.hdl.flow.boards import Built
-from retrograd.hdl.flow.synthesis import Placed
+from retrograd.hdl.flow.synthesis import Built, Placed
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
@@ -511,8 +510,8 @@ def tool_that_is_not_installed() -> None:
 def placement_that_is_too_slow() -> None:
     """A placement that reaches 40 MHz; the tools are not run."""
     placed = Placed(7000, 2400, 4, 63, 40.2, (), 1)
-    builds = patch("retrograd.hdl.flow.boards.build", return_value=Built(placed, 50.0, b""))
-    with patch("retrograd.hdl.flow.tools.need"), builds:
+    builds = patch("retrograd.hdl.flow.synthesis.build", return_value=Built(placed, 50.0, b""))
+    with patch("retrograd.hdl.netlist.need"), builds:
         options = parser().parse_args(["hdl", "build", "--mhz", "50", "-o", "core.bit"])
         options.execute(options)
 

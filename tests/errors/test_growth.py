@@ -14,8 +14,7 @@ import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.pisa.reader import read as read_pisa
 from retrograd.compiler.frontends.janus.dialects import read as read_janus
-from retrograd.hdl.reversible.formats.qasm import read_qasm
-from retrograd.hdl.reversible.formats.real import read_real
+from retrograd.hdl.reversible.formats import read_qasm, read_real
 from retrograd.isa.diagnostics import RetrogradError, nearest
 from retrograd.isa.words import Format
 from retrograd.simulator.energy.technology import from_text

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from retrograd.hdl.reversible.strategies import Strategy
+from retrograd.hdl.reversible.lowering import Strategy
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
 

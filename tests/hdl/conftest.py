@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from amaranth.lib.wiring import Component
 from retrograd.hdl.bus import host_interface, top
-from retrograd.hdl.bus.transactions import Order, OrderReport
-from retrograd.hdl.core import core, cores
+from retrograd.hdl.core import core, cores, divider
+from retrograd.hdl.core import overlapped as overlapped_core
 from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.overlapped import core as overlapped_core
-from retrograd.hdl.core.units import scaled_divider
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
+from retrograd.hdl.simulation.transactions import Order, OrderReport
 from retrograd.isa.words import Format
 
 
@@ -65,18 +67,29 @@ def simulate() -> Callable[[Format], Callable[[Sequence[Order]], list[OrderRepor
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
-    """planted("core.units.branch", old, new): hardware made from here on has this unit with the one place `old` of its source replaced; the unit."""
+    """planted("core.units", old, new): hardware made from here on has the unit in which the one place `old` of the module's source is replaced; the unit.
+
+    "core.units.GuardUnit" looks for the place in this unit only.
+    """
 
     def plant(name: str, old: str, new: str) -> type:
-        unit = importlib.import_module(f"retrograd.hdl.{name}")
+        path, _, last = name.rpartition(".")
+        within = last if last[0].isupper() else None
+        unit = importlib.import_module(f"retrograd.hdl.{path if within else name}")
         assert unit.__file__ is not None
         source = Path(unit.__file__).read_text(encoding="utf-8")
-        assert source.count(old) == 1, f"{old} stands {source.count(old)} times in {name}"
+        spans = _spans(source)
+        begin, end = spans[within] if within else (0, len(source))
+        count = source.count(old, begin, end)
+        assert count == 1, f"{old} stands {count} times in {name}"
+        at = source.index(old, begin, end)
         changed = ModuleType(f"retrograd_tests_planted_{name}")
-        exec(compile(source.replace(old, new), f"{name}, planted", "exec"), changed.__dict__)
+        # A dataclass looks its module up.
+        monkeypatch.setitem(sys.modules, changed.__name__, changed)
+        exec(compile(source[:at] + new + source[at + len(old) :], f"{name}, planted", "exec"), changed.__dict__)
         own = {key: value for key, value in vars(unit).items() if getattr(value, "__module__", None) == unit.__name__}
         parts = [key for key, value in own.items() if isinstance(value, type) and issubclass(value, Component)]
-        users = (core, overlapped_core, cores, host_interface, top, scaled_divider)
+        users = (core, overlapped_core, cores, host_interface, top, divider)
         used = [(module, key) for module in users for key in parts if hasattr(module, key)]
         for key in parts:
             # The methods that another class inherits are planted there as well.
@@ -86,7 +99,16 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
                         monkeypatch.setattr(own[key], method, function)
         for module, key in used:
             monkeypatch.setattr(module, key, getattr(changed, key))
-        made: type = getattr(changed, used[0][1])
+        here = [key for key in parts if spans[key][0] <= at < spans[key][1]]
+        made: type = getattr(changed, here[0] if here else used[0][1])
         return made
 
     return plant
+
+
+def _spans(source: str) -> dict[str, tuple[int, int]]:
+    """Class -> the first character of its source, and the one behind it."""
+    lines = source.splitlines(keepends=True)
+    starts = [0, *accumulate(map(len, lines))]
+    classes = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
+    return {node.name: (starts[node.lineno - 1], starts[node.end_lineno or 0]) for node in classes}

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrograd.hdl.bus.transactions import Change, Order, OrderReport, Record
 from retrograd.hdl.core.ports import Space
+from retrograd.hdl.simulation.transactions import Change, Order, OrderReport, Record
 from retrograd.isa import encoding
 from retrograd.isa.derivatives.cotangent_steps import freed
 from retrograd.isa.encoding import Instruction, encode, illegality

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from retrograd.hdl import control_store as module
 from retrograd.hdl.control_store import BLOCKS, Columns, ControlStore, columns, control_store, last_bit, programs
-from retrograd.hdl.core import control_memory
-from retrograd.hdl.core.control_memory import ControlMemory
+from retrograd.hdl.core import sequencer
 from retrograd.hdl.core.core import Core
+from retrograd.hdl.core.sequencer import ControlMemory
 from retrograd.hdl.microcode import Microcode, microcode_for
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
@@ -163,9 +163,7 @@ def test_a_row_too_late_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     code = microcode_for(Parameters(Q8))
     store = control_store(code)
     rows = (store.rows.words[0], *store.rows.words[:-1])
-    monkeypatch.setattr(
-        control_memory, "control_store", lambda code: replace(store, rows=replace(store.rows, words=rows))
-    )
+    monkeypatch.setattr(sequencer, "control_store", lambda code: replace(store, rows=replace(store.rows, words=rows)))
     assert Reader(code).faults(30)
 
 
@@ -174,7 +172,7 @@ def test_a_reference_off_by_one_is_found_in_lockstep(lockstep: Any, monkeypatch:
     p = Parameters(Q8, code_words=64, data_words=16)
     store = control_store(microcode_for(p))
     rows = Columns(store.rows.places, tuple(max(0, word - 1) for word in store.rows.words))
-    monkeypatch.setattr(control_memory, "control_store", lambda code: replace(store, rows=rows))
+    monkeypatch.setattr(sequencer, "control_store", lambda code: replace(store, rows=rows))
     with pytest.raises(AssertionError):
         lockstep.sequences(Simulation(Core(p)).run, Q8, False, 5, states=3, programs=1, entries=("fmul",))
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.ports import Space
-from retrograd.hdl.dispatch import ADDRESS_BITS, DISPATCH
-from retrograd.hdl.microcode import Microcode
+from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, Microcode
 from retrograd.hdl.microword import COMMIT, MICROWORD, Operation
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
+from retrograd.hdl.simulation.transactions import Order, OrderReport
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from retrograd.hdl.reversible.adders import cuccaro_adder
+from retrograd.hdl.reversible.builder import cuccaro_adder
 from retrograd.isa.diagnostics import InputError
 from retrograd.simulator.energy.technology import Range, thermal_energy
 

@@ -43,8 +43,7 @@ from retrograd.assembler import verify
 from retrograd.assembler.pisa.reader import read as read_pisa
 from retrograd.compiler.frontends.janus.dialects import read as read_janus
 from retrograd.compiler.frontends.vlad.definitions import read_vlad
-from retrograd.hdl.reversible.formats.qasm import read_qasm
-from retrograd.hdl.reversible.formats.real import read_real
+from retrograd.hdl.reversible.formats import read_qasm, read_real
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.files import Limits, command
 from retrograd.isa.words import Format

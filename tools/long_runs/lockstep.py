@@ -30,13 +30,13 @@ from itertools import count
 from pathlib import Path
 from time import monotonic
 
-from retrograd.hdl.bus.transactions import BatchReport, Order, OrderReport
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.cores import core_of, lanes_of
 from retrograd.hdl.core.lanes import LanesCore
+from retrograd.hdl.netlist import convert
 from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.simulation.transactions import BatchReport, Order, OrderReport
 from retrograd.hdl.simulation.verilated import Probe, Verilated
-from retrograd.hdl.verilog import convert
 from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import Unit
 from retrograd.isa.microarchitecture.microprograms import microprograms

@@ -18,11 +18,9 @@ from typing import Any, NamedTuple
 
 from amaranth.hdl import Assert, Assume, Cat, ClockDomain, Const, Cover, Elaboratable, Module, Mux, Signal, signed
 from retrograd.hdl.core.cores import core_of
-from retrograd.hdl.core.decoder import FIELDS
-from retrograd.hdl.core.sequencer import Phase
-from retrograd.hdl.dispatch import dispatch_address
+from retrograd.hdl.core.sequencer import FIELDS, Phase
 from retrograd.hdl.formal.claims import Claim, distinguishes
-from retrograd.hdl.microcode import Microcode, microcode_for
+from retrograd.hdl.microcode import Microcode, dispatch_address, microcode_for
 from retrograd.hdl.microword import TRAPS, TrapCause
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.derivatives.cotangent_steps import NOTHING, cotangent_step

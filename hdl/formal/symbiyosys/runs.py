@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from amaranth.back import rtlil
-from retrograd.hdl.flow.tools import YOSYS, found, need
 from retrograd.hdl.formal.claims import Claim, ClaimKind, always_traps, claims
 from retrograd.hdl.formal.proofs import ProofResult
 from retrograd.hdl.formal.symbiyosys.bench import OPERATIONS, TransitionBench, executed_opcode, step_of
+from retrograd.hdl.netlist import YOSYS, found, need
 from retrograd.isa.derivatives.cotangent_steps import cotangent_step
 from retrograd.isa.expr import nodes
 from retrograd.isa.files import write_file

@@ -33,8 +33,8 @@ from retrograd.values.precision import Losses
 
 if TYPE_CHECKING:
     from retrograd.hdl.bus.device import CoprocessorDriver, DeviceRun
+    from retrograd.hdl.simulation.meters import Overwrites
     from retrograd.hdl.simulation.runs import SimulatedRun
-    from retrograd.hdl.simulation.state_erasure import Overwrites
 
 __all__ = ["HardwareResult", "run_on_hardware", "state_entropies"]
 
@@ -184,7 +184,7 @@ def unexplained(last: bool) -> Generator[None, None, None]:
 
 
 def _activity(program: Program, f: Reversible | Inverse, core: str, ways: Iterable[Any]) -> dict[str, Any]:
-    from retrograd.hdl.simulation.activity import document
+    from retrograd.hdl.simulation.meters import document
 
     return document(program, f.__name__, core, [way.activity for way in ways])
 
@@ -216,8 +216,8 @@ def state_entropies(
     one shape. Raises CompileError, InputError.
     """
     from retrograd.hdl.core.core import Core
+    from retrograd.hdl.simulation.meters import ErasureMeter
     from retrograd.hdl.simulation.runs import orders_for, parameters_for
-    from retrograd.hdl.simulation.state_erasure import ErasureMeter
 
     request = request_of(f, format=format, precision=precision)
     values = [request.values(tuple(row), {}) for row in rows]

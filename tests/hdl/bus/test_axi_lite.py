@@ -11,9 +11,9 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.sim import Simulator
-from retrograd.hdl.bus.axi_lite import AxiLiteBridge, Response
 from retrograd.hdl.bus.register_map import MAGIC, Area, HostRegister
 from retrograd.hdl.bus.top import AxiLiteCoprocessor
+from retrograd.hdl.bus.wishbone import AxiLiteBridge, Response
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from retrograd.hdl.bus.device import CoprocessorDriver
-from retrograd.hdl.bus.host_memory import HostMemory
-from retrograd.hdl.bus.links import BusError, SimulatedBus, StreamedBus
+from retrograd.hdl.bus.links import BusError, HostMemory, SimulatedBus, StreamedBus
 from retrograd.hdl.bus.register_map import Area, HostRegister
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format

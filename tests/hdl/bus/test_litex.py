@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 from retrograd.hdl.bus.device import CoprocessorDriver
-from retrograd.hdl.bus.host_memory import HostMemory
-from retrograd.hdl.bus.links import Bus, BusError, StreamedBus
+from retrograd.hdl.bus.links import Bus, BusError, HostMemory, StreamedBus
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 

@@ -164,12 +164,12 @@ def test_a_random_host_finds_planted_faults(
 
 #: places in the sources of direct memory access, and faults that are planted there
 COPY_FAULTS = [
-    ("bus.dma", "address.eq(address + 1)", "address.eq(address + 2)"),
-    ("bus.dma", "with m.Elif(memory.ack):", "with m.Else():"),
-    ("bus.dma", "stops | (length == 0)", "stops | (length <= 1)"),
-    ("bus.dma", "memory.cyc.eq(~last)", "memory.cyc.eq(0)"),
-    ("bus.dma", "high.eq(~ends_word)", "high.eq(0)"),
-    ("bus.dma", "self.read.eq(outwards & ends_word & ~last)", "self.read.eq(outwards & ends_word)"),
+    ("bus.host_interface", "address.eq(address + 1)", "address.eq(address + 2)"),
+    ("bus.host_interface.DirectMemoryAccess", "with m.Elif(memory.ack):", "with m.Else():"),
+    ("bus.host_interface", "stops | (length == 0)", "stops | (length <= 1)"),
+    ("bus.host_interface", "memory.cyc.eq(~last)", "memory.cyc.eq(0)"),
+    ("bus.host_interface", "high.eq(~ends_word)", "high.eq(0)"),
+    ("bus.host_interface", "self.read.eq(outwards & ends_word & ~last)", "self.read.eq(outwards & ends_word)"),
     ("bus.host_interface", "refused.eq(bus.dat_w[:2].any())", "refused.eq(0)"),
     ("bus.host_interface", "pointer.index + dma.length <= size", "pointer.index <= size"),
     ("bus.host_interface", "write.index.eq(Mux(streams, pointer.index, number))", "write.index.eq(index)"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from amaranth.sim import Simulator
 from retrograd.hdl.bus.register_map import MAGIC, Area
-from retrograd.hdl.bus.serial_interface import PAUSE
+from retrograd.hdl.bus.serial_line import PAUSE
 from retrograd.hdl.bus.top import SerialCoprocessor
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
+from retrograd.hdl.simulation.transactions import Order, OrderReport
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode
 from retrograd.isa.expr import evaluate
@@ -166,22 +166,22 @@ def test_it_is_the_reference_machines(lockstep: Any, simulate: Simulate, check: 
 
 #: a check; the unit, what stands there, what is planted
 FAULTS = [
-    (ends_of_the_code, "core.units.branch", "(self.pc < self.size)", "(self.pc <= self.size)"),
-    (ends_of_the_code, "core.units.branch", "(self.pc >= 0) &", "(self.pc >= -1) &"),
-    (least_branch_register, "core.units.branch", "Mux(br == 0,", "Mux(br[:-1] == 0,"),
+    (ends_of_the_code, "core.units", "(self.pc < self.size)", "(self.pc <= self.size)"),
+    (ends_of_the_code, "core.units", "(self.pc >= 0) &", "(self.pc >= -1) &"),
+    (least_branch_register, "core.units", "Mux(br == 0,", "Mux(br[:-1] == 0,"),
     (
         turned_and_back,
-        "core.units.branch",
+        "core.units",
         "self.turned.eq(self.turned ^ self.turn)",
         "self.turned.eq(self.turned | self.turn)",
     ),
     (
         turned_and_back,
-        "core.units.discarded_cotangents",
-        "(lost_turned != self.turned)",
-        "(lost_turned == self.turned)",
+        "core.units",
+        "(lost == point) & (lost_turned != self.turned)",
+        "(lost == point) & (lost_turned == self.turned)",
     ),
-    (first_of_two_guards, "core.units.guard", "(check.order < held.order)", "(check.order > held.order)"),
+    (first_of_two_guards, "core.units", "(check.order < held.order)", "(check.order > held.order)"),
 ]
 
 

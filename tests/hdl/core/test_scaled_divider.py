@@ -13,8 +13,8 @@ import pytest
 from amaranth.sim import Simulator
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from retrograd.hdl.core.units.reciprocal import Reciprocals, reciprocals
-from retrograd.hdl.core.units.scaled_divider import ScaledDivider
+from retrograd.hdl.core import divider
+from retrograd.hdl.core.divider import Reciprocals, ScaledDivider, reciprocals
 from retrograd.hdl.microword import Division
 from retrograd.isa.expr import apply_operation
 from retrograd.isa.microarchitecture.micro_operations import CORES, Units
@@ -162,7 +162,8 @@ FAULTS = [
 def test_planted_faults_give_wrong_quotients(
     planted: Callable[[str, str, str], type], old: str, new: str, operands: tuple[int, int]
 ) -> None:
-    unit = Simulated(Format(32, 16), FAST, planted("core.units.scaled_divider", old, new))
+    planted("core.divider", old, new)
+    unit = Simulated(Format(32, 16), FAST, divider.ScaledDivider)
     asked = [(index, *operands) for index in range(len(unit.divisions) - 1)]
     with pytest.raises(AssertionError):
         unit.check(asked)

@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
-from retrograd.hdl.bus.uart import Receiver, Transmitter
-from retrograd.hdl.core.operand_file import OperandFile
-from retrograd.hdl.core.units.divider import Divider, Division
-from retrograd.hdl.core.units.logic import LogicUnit
-from retrograd.hdl.core.units.multiplier import Multiplier
-from retrograd.hdl.core.units.rom import RomUnit
+from retrograd.hdl.bus.serial_line import Receiver, Transmitter
+from retrograd.hdl.core.divider import Divider, Division
+from retrograd.hdl.core.memories import OperandFile
+from retrograd.hdl.core.units import LogicUnit, Multiplier, RomUnit
 from retrograd.hdl.microword import Operation
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.expr import apply_operation, evaluate, half

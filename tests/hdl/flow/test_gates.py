@@ -12,10 +12,10 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.units.logic import LogicUnit
+from retrograd.hdl.core.units import LogicUnit
 from retrograd.hdl.flow.gates import GateCounts, as_dict, count, units
-from retrograd.hdl.irreversible.levels import Levels
 from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.reversible.irreversible import Levels
 from retrograd.isa.words import Format
 
 pytestmark = pytest.mark.skipif(

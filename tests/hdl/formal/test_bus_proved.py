@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from retrograd.hdl.bus import host_interface
-from retrograd.hdl.formal.bus.copies_proofs import CopyingBusProver
-from retrograd.hdl.formal.bus.host_interface_proofs import BusProver
-from retrograd.hdl.formal.bus.lanes_proofs import LanesBusProver
+from retrograd.hdl.formal.bus_proofs import BusProver, CopyingBusProver
+from retrograd.hdl.formal.lanes import LanesBusProver
 from retrograd.isa.words import Format
 
 Q8 = Format(8, 4)
@@ -119,7 +118,8 @@ UNIT_FAULTS = [
 def test_planted_faults_are_refuted(
     planted: Plant, prover_of: type[BusProver], old: str, new: str, claim: str, fact: str
 ) -> None:
-    _is_refuted(prover_of(Q8, interface=planted("bus.host_interface", old, new)), claim, fact)
+    planted("bus.host_interface", old, new)
+    _is_refuted(prover_of(Q8, interface=host_interface.HostInterface), claim, fact)
 
 
 @pytest.mark.share(3)
@@ -127,7 +127,7 @@ def test_planted_faults_are_refuted(
     ("unit", "old", "new", "claim", "fact"),
     [
         pytest.param(unit, *case, id=f"{case[2]}: {case[3]}", marks=[] if k % 4 == 0 else [pytest.mark.slow])
-        for unit, cases in (("bus.host_interface", COPY_FAULTS), ("bus.dma", UNIT_FAULTS))
+        for unit, cases in (("bus.host_interface", COPY_FAULTS), ("bus.host_interface.DirectMemoryAccess", UNIT_FAULTS))
         for k, case in enumerate(cases)
     ],
 )
@@ -141,7 +141,8 @@ def test_planted_faults_of_copies_are_refuted(
 @pytest.mark.share(3)
 @pytest.mark.parametrize(("old", "new", "claim", "fact"), LANE_FAULTS, ids=[new for _, new, _, _ in LANE_FAULTS])
 def test_planted_faults_of_lanes_are_refuted(planted: Plant, old: str, new: str, claim: str, fact: str) -> None:
-    _is_refuted(LanesBusProver(Q8, interface=planted("bus.host_interface", old, new)), claim, fact)
+    planted("bus.host_interface", old, new)
+    _is_refuted(LanesBusProver(Q8, interface=host_interface.HostInterface), claim, fact)
 
 
 def _is_refuted(prover: BusProver, claim: str, fact: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from retrograd.hdl.formal.bus.dma_proofs import CopyProver
+from retrograd.hdl.formal.bus_proofs import CopyProver
 from retrograd.isa.words import Format
 
 Plant = Callable[[str, str, str], type]
@@ -34,7 +34,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("old", "new", "claim"), FAULTS)
 def test_planted_faults_are_refuted(planted: Plant, old: str, new: str, claim: str) -> None:
-    prover = CopyProver(Format(8, 4), unit=planted("bus.dma", old, new))
+    prover = CopyProver(Format(8, 4), unit=planted("bus.host_interface.DirectMemoryAccess", old, new))
     found = prover.prove(f"direct memory access: {claim}")
     assert not found.holds
     assert found.counterexample

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from retrograd.hdl.dispatch import ADDRESS_BITS, DISPATCH, FORBIDDEN, dispatch_address
 from retrograd.hdl.formal import proofs
 from retrograd.hdl.formal.claims import (
     Claim,
@@ -21,7 +20,7 @@ from retrograd.hdl.formal.claims import (
     trap_codes,
 )
 from retrograd.hdl.formal.proofs import Prover, prove_all, prove_with
-from retrograd.hdl.microcode import Microcode, microcode_for
+from retrograd.hdl.microcode import ADDRESS_BITS, DISPATCH, FORBIDDEN, Microcode, dispatch_address, microcode_for
 from retrograd.hdl.microword import COMMIT, MICROWORD, Field, Operation, TrapCause
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa import functions
@@ -265,8 +264,8 @@ def verdicts(w: Format, name: str) -> dict[str, str]:
 INSIDE = "(self.pc >= 0) & (self.pc < self.size)"
 #: (unit, what stands there, what is planted, why no opcode's proof holds then)
 DEAD = [
-    ("core.units.branch", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)", "traps in all states"),
-    ("core.units.branch", INSIDE, "Const(0)", "traps in all states"),
+    ("core.units", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)", "traps in all states"),
+    ("core.units", INSIDE, "Const(0)", "traps in all states"),
     (
         "core.sequencer",
         "m.d.sync += self.phase.eq(Phase.FETCH)",
@@ -296,7 +295,7 @@ def test_dead_hardware_is_refuted(
 def test_the_command_refutes_dead_hardware(
     planted: Callable[[str, str, str], type], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    planted("core.units.branch", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
+    planted("core.units", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
     proofs._prover.cache_clear()
     try:
         assert main(["hdl", "formal", "neg"]) == 1
@@ -317,7 +316,7 @@ def test_the_difference_of_a_lognum_and_itself_traps(prover: Prover, backward: b
 
 @pytest.mark.slow
 def test_dead_hardware_does_not_pass_for_a_function_without_room(planted: Callable[[str, str, str], type]) -> None:
-    planted("core.units.branch", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
+    planted("core.units", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
     found = verdicts(NO_ROOM, "fexp.xor")
     assert {said for name, said in found.items() if "table" not in name} == {"traps in all states"}
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
-from retrograd.hdl.flow.tools import found
 from retrograd.hdl.formal.claims import Claim, ClaimKind
 from retrograd.hdl.formal.symbiyosys.bench import OPERATIONS, TransitionBench, _values, executed_opcode, step_of
 from retrograd.hdl.formal.symbiyosys.runs import TOOLS, check, check_bench, folder_name, supported
+from retrograd.hdl.netlist import found
 from retrograd.isa.expr import evaluate, nodes
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format

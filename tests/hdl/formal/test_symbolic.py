@@ -15,8 +15,7 @@ from amaranth.lib.wiring import In, Out
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.hdl.formal import terms
-from retrograd.hdl.formal.lazy_definitions import Definitions
-from retrograd.hdl.formal.solving import RandomValues, solved, truth
+from retrograd.hdl.formal.solving import Definitions, RandomValues, solved, truth
 from retrograd.hdl.formal.symbolic import Symbolic
 from retrograd.hdl.formal.terms import Term, Word, equal, unknown
 

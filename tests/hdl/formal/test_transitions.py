@@ -8,11 +8,9 @@ from functools import cache
 from itertools import product
 
 import pytest
-from retrograd.hdl.dispatch import dispatch_address
 from retrograd.hdl.formal.claims import Claim, ClaimKind, claims
-from retrograd.hdl.formal.meaning import Meaning, legal, next_pc
-from retrograd.hdl.formal.proofs import Prover
-from retrograd.hdl.microcode import Microcode
+from retrograd.hdl.formal.proofs import Meaning, Prover, legal, next_pc
+from retrograd.hdl.microcode import Microcode, dispatch_address
 from retrograd.hdl.microword import TRAPS
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.encoding import IMMEDIATE_MIN
@@ -104,33 +102,39 @@ def test_every_transition_is_the_tables(w: Format, name: str) -> None:
 #: (unit, its source there, the planted source, the opcode that refutes it, the first place that differs)
 FAULTS = [
     # the test of BR in the step of PC, and its least number, which has no opposite
-    ("core.units.branch", "Mux(br == 0, beside", "Mux(br[:4] == 0, beside", "goto", "PC"),
-    ("core.decoder", "h.negatable & least", "h.negatable & (least != least)", "goto", "the condition of an illegal"),
+    ("core.units.BranchUnit", "Mux(br == 0, beside", "Mux(br[:4] == 0, beside", "goto", "PC"),
+    ("core.sequencer", "h.negatable & least", "h.negatable & (least != least)", "goto", "the condition of an illegal"),
     # the size of the memory, and of the code
     (
-        "core.memory_port",
+        "core.memories",
         "self.address < self.size",
         "self.address <= self.size",
         "exch",
         "the condition of an address",
     ),
-    ("core.units.branch", "self.pc < self.size", "self.pc <= self.size", "not", "the condition of PC outside"),
+    ("core.units.BranchUnit", "self.pc < self.size", "self.pc <= self.size", "not", "the condition of PC outside"),
     # a signed comparison without its overflow
-    ("core.units.logic", "less.eq(word[-1] ^ overflow)", "less.eq(word[-1])", "goto.lt", "BR"),
+    ("core.units.LogicUnit", "less.eq(word[-1] ^ overflow)", "less.eq(word[-1])", "goto.lt", "BR"),
     # the last guard that fails is reported
-    ("core.units.guard", "check.order < held.order", "check.order > held.order", "fdiv.add", "the condition of a trap"),
+    (
+        "core.units.GuardUnit",
+        "check.order < held.order",
+        "check.order > held.order",
+        "fdiv.add",
+        "the condition of a trap",
+    ),
     # overflow traps on every machine
     (
-        "core.units.guard",
+        "core.units.GuardUnit",
         "(self.overflow | ~check.overflow)",
         "(self.last == 0)",
         "fmov.add",
         "the condition of a trap",
     ),
     # a trap has changed BR
-    ("core.units.branch", "self.commit | self.turn", "self.prepare | self.turn", "assertz", "PC"),
+    ("core.units", "self.commit | self.turn", "self.prepare | self.turn", "assertz", "PC"),
     # the decoder accepts an illegal encoding
-    ("core.decoder", "(same & h.distinct).any()", "(same & h.distinct).all()", "swap", "the condition of an illegal"),
+    ("core.sequencer", "(same & h.distinct).any()", "(same & h.distinct).all()", "swap", "the condition of an illegal"),
 ]
 
 
@@ -148,7 +152,7 @@ def test_planted_faults_are_refuted(planted: Plant, unit: str, old: str, new: st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", ["core.units.logic", "core.units.branch"])
+@pytest.mark.parametrize("unit", ["core.units.LogicUnit", "core.units.BranchUnit"])
 def test_faults_that_can_be_undone_pass_the_proofs_that_steps_are_undone(planted: Plant, unit: str) -> None:
     """Such faults are the reason for these proofs."""
     case = next(case for case in FAULTS if case[0] == unit)

@@ -12,8 +12,8 @@ import pytest
 from amaranth.hdl import Signal
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.core.cores import core_of
-from retrograd.hdl.core.units.scaled_divider import ScaledDivider
-from retrograd.hdl.formal.parts import PARTS, part_claims, prove_parts
+from retrograd.hdl.core.divider import ScaledDivider
+from retrograd.hdl.formal.proofs import PARTS, part_claims, prove_parts
 from retrograd.hdl.formal.unit_proofs import UnitProver
 from retrograd.hdl.microcode import microcode_for
 from retrograd.hdl.microword import Division
@@ -58,7 +58,7 @@ def test_every_claim_on_a_unit_of_the_fast_core(unit: str) -> None:
 )
 def test_products_of_several_limbs_in_two_cycles(planted: Plant, old: str, new: str, fact: str) -> None:
     if old:
-        planted("core.units.multiplier", old, new)
+        planted("core.units", old, new)
     prover = UnitProver(Format(32, 16), core="fast")
     (claim,) = (claim for claim in prover.claims() if claim.name == "multiplier: (x·y + 32768) >> 16")
     found = prover.prove(claim)
@@ -69,12 +69,12 @@ def test_products_of_several_limbs_in_two_cycles(planted: Plant, old: str, new: 
 @pytest.mark.parametrize(
     ("unit", "source", "old", "new"),
     [
-        ("multiplier", "multiplier", "width - 1 :", "width :"),
-        ("divider", "scaled_divider", "void | fits(", "fits("),
+        ("multiplier", "core.units", "width - 1 :", "width :"),
+        ("divider", "core.divider.ScaledDivider", "void | fits(", "fits("),
     ],
 )
 def test_a_wrong_flag_is_refuted(planted: Plant, unit: str, source: str, old: str, new: str) -> None:
-    planted(f"core.units.{source}", old, new)
+    planted(source, old, new)
     prover = UnitProver(Q8, core="fast")
     results = [
         claim for claim in prover.claims() if claim.unit == unit and ("result" in claim.name or unit == "multiplier")
@@ -221,25 +221,25 @@ def test_quotients_by_every_divisor(w: Format, k: int, draw: int) -> None:
 #: (unit, its source there, the planted source, a claim that refutes it, the fact that fails)
 FAULTS = [
     # the multiplicand without its sign
-    ("core.units.multiplier", "word[at:].as_signed() if", "word[at:] if", "multiplier", "the product"),
+    ("core.units", "word[at:].as_signed() if", "word[at:] if", "multiplier", "the product"),
     # a product that the next operands change
-    ("core.units.multiplier", "with m.If(started):", "with m.If(started | 1):", "multiplier", "it is held"),
+    ("core.units", "with m.If(started):", "with m.If(started | 1):", "multiplier", "it is held"),
     # a divider that truncates
-    ("core.units.divider", "Mux(negative, remains == 0, 0)", "Mux(negative, 1, 0)", "result", "the result"),
+    ("core.divider", "Mux(negative, remains == 0, 0)", "Mux(negative, 1, 0)", "result", "the result"),
     # a division by 0 that is no 0
-    ("core.units.divider", "self.y == 0", "self.y == 1", "result", "the result"),
+    ("core.divider.Divider", "self.y == 0", "self.y == 1", "result", "the result"),
     # a remainder that may be the divisor
     (
-        "core.units.divider",
+        "core.divider",
         "digit = ~difference[-1]",
         "digit = ~difference[-1] & (difference != 0)",
         "cycle",
         "the bound",
     ),
     # a cycle too few
-    ("core.units.divider", "left.eq(p.cycles)", "left.eq(p.cycles - 1)", "start", "left"),
+    ("core.divider", "left.eq(p.cycles)", "left.eq(p.cycles - 1)", "start", "left"),
     # a table at the place of another
-    ("core.units.rom", "Const(base >> bits,", "Const((base >> bits) ^ 1,", "ROM", "the entry"),
+    ("core.units", "Const(base >> bits,", "Const((base >> bits) ^ 1,", "ROM", "the entry"),
 ]
 
 
@@ -272,7 +272,7 @@ PAIR_FAULTS = [
 @pytest.mark.parametrize(("old", "new", "fact"), PAIR_FAULTS)
 def test_a_cycle_of_two_pairs_of_digits(planted: Plant, old: str, new: str, fact: str) -> None:
     if old:
-        planted("core.units.divider", old, new)
+        planted("core.divider", old, new)
     prover = UnitProver(Q8, core="fast")
     (claim,) = (claim for claim in prover.claims() if claim.name == "divider 0, root: a cycle")
     found = prover.prove(claim)
@@ -302,7 +302,7 @@ SCALED_FAULTS = [
 @pytest.mark.share(3)
 @pytest.mark.parametrize(("old", "new", "fact"), SCALED_FAULTS, ids=[new for _, new, _ in SCALED_FAULTS])
 def test_faults_of_the_scaled_divider_are_refuted(planted: Plant, old: str, new: str, fact: str) -> None:
-    planted("core.units.scaled_divider", old, new)
+    planted("core.divider", old, new)
     prover = UnitProver(Format(16, 8), core="fast")
     claims = [
         one for one in prover.claims() if one.name.startswith("scaled") and ("table" in one.name) == ("bound" in fact)

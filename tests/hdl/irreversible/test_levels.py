@@ -6,10 +6,8 @@ import random
 from typing import Any
 
 import pytest
-from retrograd.hdl.irreversible.levels import Levelling, Levels, levels_of
-from retrograd.hdl.irreversible.network import network_of
-from retrograd.hdl.irreversible.synthesised import synthesised_levels
-from retrograd.hdl.reversible.adders import takahashi_adder
+from retrograd.hdl.reversible.builder import takahashi_adder
+from retrograd.hdl.reversible.irreversible import Levelling, Levels, levels_of, network_of, synthesised_levels
 from retrograd.hdl.reversible.lowering import lower
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 
 import pytest
-from retrograd.hdl.irreversible.network import FALSE, TRUE, Network, network_of
-from retrograd.hdl.reversible.adders import cuccaro_adder, maj_uma_adder, takahashi_adder, vbe_adder
+from retrograd.hdl.reversible.builder import cuccaro_adder, maj_uma_adder, takahashi_adder, vbe_adder
 from retrograd.hdl.reversible.circuit import Circuit, Gate, simulate, transposed
+from retrograd.hdl.reversible.irreversible import FALSE, TRUE, Network, network_of
 from retrograd.hdl.reversible.lowering import lower
 from retrograd.isa.entries import Opcode
 from retrograd.isa.table import TABLE

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.hdl.bus.transactions import BatchReport, Order
 from retrograd.hdl.core import cores
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
+from retrograd.hdl.simulation.transactions import BatchReport, Order
 from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.microarchitecture.lanes import Issue, LaneStep, Position, depth_after, issues_of
 from retrograd.isa.table import TABLE

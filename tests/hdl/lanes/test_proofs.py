@@ -12,11 +12,8 @@ from retrograd.hdl.core.cores import lanes_of
 from retrograd.hdl.core.sequencer import Phase
 from retrograd.hdl.formal import proofs, terms
 from retrograd.hdl.formal.claims import Claim, ClaimKind, claims
-from retrograd.hdl.formal.lanes.execution import COUNT, LaneExecution
-from retrograd.hdl.formal.lanes.mask import MASK, MaskProver
-from retrograd.hdl.formal.lanes.order import COUNTS, ORDER, Choice, OrderProver
-from retrograd.hdl.formal.parts import part_claims, prove_parts
-from retrograd.hdl.formal.proofs import Prover, Stuck
+from retrograd.hdl.formal.lanes import COUNT, COUNTS, MASK, ORDER, Choice, LaneExecution, MaskProver, OrderProver
+from retrograd.hdl.formal.proofs import Prover, Stuck, part_claims, prove_parts
 from retrograd.hdl.formal.solving import truth
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.microarchitecture.lanes import DEPTH, LANES, Position, issued_lanes

@@ -11,12 +11,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from retrograd.hdl.bus.transactions import Order, OrderReport
 from retrograd.hdl.core.cores import core_of
-from retrograd.hdl.core.overlapped.core import OverlappedCore
+from retrograd.hdl.core.overlapped import OverlappedCore
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
+from retrograd.hdl.simulation.transactions import Order, OrderReport
 from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.table import TABLE
@@ -355,8 +355,8 @@ def test_the_end_of_an_earlier_program_is_outside_of_the_code(lockstep: Any) -> 
 
 # ---------------------------------------------------------------- the checks can fail
 
-_CORE, _SEQUENCER, _NETWORK = "core.overlapped.core", "core.overlapped.sequencer", "core.overlapped.operand_network"
-_PORT = "core.memory_port"
+_CORE, _SEQUENCER, _NETWORK = "core.overlapped", "core.overlapped", "core.overlapped"
+_PORT = "core.memories"
 #: addresses and memory words that are read too early, in both directions or backward; cycles that are counted for the other instruction;
 #: BR before it is written, and the wrong of two targets
 EARLY_FAULTS = [
@@ -392,13 +392,13 @@ FAULTS = [
     (_CORE, "running.halts & ~Cat(running[name] for name in causes).any()", "running.halts"),
     (_CORE, "found = Mux(stale, passing,", "found = Mux(0, passing,"),
     (_CORE, "names(written[_NAMED[what]], pairs", "names(written.field, pairs"),
-    ("core.overlapped.dependences", "Mux(self.launch, ahead, behind)", "behind"),
-    ("core.overlapped.dependences", "Mux(self.launch, ahead, behind)", "ahead"),
-    ("core.overlapped.dependences", "Mux(self.advance, self.running[x] == self.decoded[y], known)", "known"),
-    ("core.overlapped.dependences", "self.of_writing[i][j].eq(behind)", "self.of_writing[i][j].eq(known)"),
+    ("core.overlapped", "Mux(self.launch, ahead, behind)", "behind"),
+    ("core.overlapped", "Mux(self.launch, ahead, behind)", "ahead"),
+    ("core.overlapped", "Mux(self.advance, self.running[x] == self.decoded[y], known)", "known"),
+    ("core.overlapped", "self.of_writing[i][j].eq(behind)", "self.of_writing[i][j].eq(known)"),
     (_NETWORK, "(Select.EARLIER, slot)] = earlier[slot]", '(Select.EARLIER, slot)] = getattr(self, f"last{slot}")'),
     (_NETWORK, "write.data.eq(last)", 'write.data.eq(getattr(self, f"result{k}"))'),
-    ("core.register_file", "Mux(wrote & (target == numbers[place]), written, found)", "found"),
+    ("core.memories", "Mux(wrote & (target == numbers[place]), written, found)", "found"),
     (_CORE, "MemoryPort(width, p.data_words, ahead=True)", "MemoryPort(width, p.data_words)"),
     (_CORE, "commit[_NAMED[what]] == field", "commit.field == field"),
     (_CORE, "self.window.write_address, numbers[1])", "self.window.write_address, numbers[0])"),
@@ -406,19 +406,19 @@ FAULTS = [
     (_CORE, "Cat(fits)", "Cat(fits[:1] * self.slots)"),
     (_CORE, "Mux(slot.chain, chained.fits, logic.fits)", "Mux(slot.chain, logic.fits, logic.fits)"),
     (_CORE, "Mux(slot.chain, chained.fits, logic.fits)", "Mux(slot.chain, chained.fits, 1)"),
-    ("core.overlapped.guards", "(check.sum & over[k])", "(check.sum & 0)"),
-    ("core.overlapped.guards", "(check.unit & units_over[k])", "(check.unit & over[k])"),
-    ("core.overlapped.guards", "(other.order <= guard.order)", "(other.order >= guard.order)"),
+    ("core.units", "(check.sum & over[k])", "(check.sum & 0)"),
+    ("core.units", "(check.unit & units_over[k])", "(check.unit & over[k])"),
+    ("core.units", "(other.order <= guard.order)", "(other.order >= guard.order)"),
     (_CORE, "chained.chain.eq(slot.chain)", "chained.chain.eq(0)"),
     (_CORE, "chained.subtract.eq(slot.difference)", "chained.subtract.eq(0)"),
     (_CORE, "chained.x.eq(z)", "chained.x.eq(x)"),
     (_CORE, "eq(word[0])", "eq(word[1])"),
     (_NETWORK, "files.append((hit, writes[half].files))", "pass"),
     (_NETWORK, "files = [(~fresh, words[i])", "files = [(Const(1), words[i])"),
-    ("core.units.multiplier", "aligned.eq(_row(partials, 0, limb))", "aligned.eq(_row(partials, 0, limb - 1))"),
+    ("core.units", "aligned.eq(_row(partials, 0, limb))", "aligned.eq(_row(partials, 0, limb - 1))"),
     (_CORE, "unit_fits = Mux(slot.writer == Writer.DIVIDER, divider.fits, unit_fits)", "pass"),
     (_CORE, "logic.fits), multiplier.fits", "logic.fits), Const(1)"),
-    ("core.units.multiplier", "above = word[width - 1 :]", "above = word[width:]"),
+    ("core.units", "above = word[width - 1 :]", "above = word[width:]"),
     (_SEQUENCER, "Mux(self.redirects, again, Mux(waits,", "Mux(0, again, Mux(waits,"),
     (_SEQUENCER, "(self.ending & ~self.redirects)", "self.ending"),
     (_SEQUENCER, "with m.If(self.abandon):", "with m.If(0):"),

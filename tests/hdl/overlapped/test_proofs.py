@@ -59,12 +59,12 @@ def test_the_wrong_microprogram_is_refuted(
 #: unit, the text there, the planted text, an opcode whose step is then another, and an opcode with the same step
 FAULTS = [
     ("core.core", "memory.write_cotangent.eq(commit.memory_cotangent & writes)", "memory.write_cotangent.eq(0)", "exch", "mov.add"),
-    ("core.overlapped.core", "chained.chain.eq(slot.chain)", "chained.chain.eq(0)", "fmul.add", "mov.add"),
-    ("core.overlapped.core", "logic.fits), multiplier.fits", "logic.fits), Const(1)", "fmul.add", "mul.add"),
-    ("core.overlapped.guards", "(check.sum & over[k])", "(check.sum & ~self.holds0)", "fmov.add", "mov.xor"),
-    ("core.overlapped.guards", "(check.sum & over[k])", "(check.sum & check.result)", "fmov.add", "mov.xor"),
+    ("core.overlapped", "chained.chain.eq(slot.chain)", "chained.chain.eq(0)", "fmul.add", "mov.add"),
+    ("core.overlapped", "logic.fits), multiplier.fits", "logic.fits), Const(1)", "fmul.add", "mul.add"),
+    ("core.units", "(check.sum & over[k])", "(check.sum & ~self.holds0)", "fmov.add", "mov.xor"),
+    ("core.units", "(check.sum & over[k])", "(check.sum & check.result)", "fmov.add", "mov.xor"),
     ("core.core", "writes.eq(~fails)", "writes.eq(1)", "fmov.add", "mov.xor"),
-    ("core.overlapped.guards", "held.valid.eq(f.valid & (", "held.valid.eq(f.valid & ~f.valid & (", "unerase", "mov.xor"),
+    ("core.units.OverlappedGuards", "held.valid.eq(f.valid & (", "held.valid.eq(f.valid & ~f.valid & (", "unerase", "mov.xor"),
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from amaranth.hdl import Shape
 from amaranth.sim import Simulator
-from retrograd.hdl.core.overlapped.operand_network import OperandNetwork
+from retrograd.hdl.core.overlapped import OperandNetwork
 from retrograd.hdl.microcode import Microcode, Selections, microcode_for
 from retrograd.hdl.microword import LATCHES, WIDE_PROMPT, Select, wide_select
 from retrograd.hdl.parameters import Parameters

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from retrograd.hdl.reversible.adders import cuccaro_adder, gidney_adder, maj_uma_adder, takahashi_adder, vbe_adder
-from retrograd.hdl.reversible.circuit import Circuit, Gate, permutation, simulate, transposed
-from retrograd.hdl.reversible.counts import count
+from retrograd.hdl.reversible.builder import cuccaro_adder, gidney_adder, maj_uma_adder, takahashi_adder, vbe_adder
+from retrograd.hdl.reversible.circuit import Circuit, Gate, count, permutation, simulate, transposed
 
 ADDERS = (takahashi_adder, maj_uma_adder, cuccaro_adder, vbe_adder)
 

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from retrograd.hdl.reversible.circuit import Gate
-from retrograd.hdl.reversible.formats.drawing import MOST_GATES, draw_svg
-from retrograd.hdl.reversible.formats.netlists import Netlist, netlist
+from retrograd.hdl.reversible.formats import MOST_GATES, Netlist, draw_svg, netlist
 from retrograd.hdl.reversible.lowering import lower
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.table import TABLE

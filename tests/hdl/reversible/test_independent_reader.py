@@ -6,8 +6,7 @@ import random
 
 import pytest
 from retrograd.hdl.reversible.circuit import Gate, permutation
-from retrograd.hdl.reversible.formats.netlists import Netlist, netlist
-from retrograd.hdl.reversible.formats.qasm import write_qasm
+from retrograd.hdl.reversible.formats import Netlist, netlist, write_qasm
 from retrograd.hdl.reversible.lowering import lower
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format

@@ -8,10 +8,8 @@ from dataclasses import replace
 
 import pytest
 from retrograd.hdl.reversible.builder import TRUE, Builder
-from retrograd.hdl.reversible.circuit import Circuit
-from retrograd.hdl.reversible.counts import count
-from retrograd.hdl.reversible.lowering import lower, lower_operation
-from retrograd.hdl.reversible.strategies import Strategy
+from retrograd.hdl.reversible.circuit import Circuit, count
+from retrograd.hdl.reversible.lowering import Strategy, lower, lower_operation
 from retrograd.hdl.reversible.verification import disagreement
 from retrograd.isa.derivatives.adjoint import NoDerivative, lift
 from retrograd.isa.diagnostics import InputError

@@ -10,14 +10,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrograd.hdl.reversible.circuit import Circuit, Gate, permutation
-from retrograd.hdl.reversible.counts import count
-from retrograd.hdl.reversible.equivalence import difference
-from retrograd.hdl.reversible.formats import qasm, real
-from retrograd.hdl.reversible.formats.netlists import Netlist, netlist
-from retrograd.hdl.reversible.formats.qasm import read_qasm, write_qasm
-from retrograd.hdl.reversible.formats.real import read_real, write_real
+from retrograd.hdl.reversible import formats
+from retrograd.hdl.reversible.circuit import Circuit, Gate, count, permutation
+from retrograd.hdl.reversible.formats import Netlist, netlist, read_qasm, read_real, write_qasm, write_real
 from retrograd.hdl.reversible.lowering import lower
+from retrograd.hdl.reversible.verification import difference
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -49,8 +46,8 @@ def test_peres_and_negative_controls() -> None:
     text = ".version 1.0\n.numvars 3\n.variables a b c\n.begin\np3 a b c # Peres\nt2 -a b\nf3 a b c\n.end\n"
     x, cnot = Gate((), (0,)), Gate((0,), (1,))
     assert read_real(text).gates == (Gate((0, 1), (2,)), cnot, x, cnot, x, Gate((0,), (1, 2)))
-    qasm = "OPENQASM 3.0; qubit[3] q; negctrl @ x q[0], q[1]; ctrl(2) @ x q[0], q[1], q[2];"
-    assert read_qasm(qasm).gates == (x, cnot, x, Gate((0, 1), (2,)))
+    formats = "OPENQASM 3.0; qubit[3] q; negctrl @ x q[0], q[1]; ctrl(2) @ x q[0], q[1], q[2];"
+    assert read_qasm(formats).gates == (x, cnot, x, Gate((0, 1), (2,)))
 
 
 def test_the_order_of_a_header_means_nothing() -> None:
@@ -100,8 +97,8 @@ def test_definitions_stand_for_their_gates(pieces: list[tuple[int, list[int]]], 
 
 def test_definitions_that_grow_without_bound_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stands for twice the gates of the one before."""
-    assert real._MOST_GATES <= 1 << 20
-    monkeypatch.setattr(real, "_MOST_GATES", 1000)
+    assert formats._MOST_EXPANDED <= 1 << 20
+    monkeypatch.setattr(formats, "_MOST_GATES", 1000)
     text = [".version 2.0", ".numvars 1", ".variables a", ".define g0 a", "t1 a", ".enddefine"]
     for k in range(1, 60):
         text += [f".define g{k} a", f"g{k - 1} a", f"g{k - 1} a", ".enddefine"]
@@ -169,7 +166,7 @@ def test_gates_that_a_text_defines(pieces: list[tuple[str, list[int]]], order: l
 
 def test_defined_gates_that_grow_without_bound_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stands for twice the gates of the one before; and a register for a gate of each bit."""
-    monkeypatch.setattr(qasm, "_MOST_GATES", 1000)
+    monkeypatch.setattr(formats, "_MOST_GATES", 1000)
     text = "gate g0 a { x a; } " + " ".join(f"gate g{k} a {{ g{k - 1} a; g{k - 1} a; }}" for k in range(1, 60))
     for rest in (text + " qubit q; g59 q;", "qubit[600] q; x q; x q;"):
         with pytest.raises(InputError, match=r"RG1401.*more than"):

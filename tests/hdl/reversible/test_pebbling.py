@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from retrograd.hdl.reversible.builder import Bit, Bits, Builder
-from retrograd.hdl.reversible.lowering import lower
-from retrograd.hdl.reversible.pebbling import Game, Hold, Schedule
+from retrograd.hdl.reversible.lowering import Game, Hold, Schedule, lower
 from retrograd.hdl.reversible.verification import disagreement
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.expr import Expr, place

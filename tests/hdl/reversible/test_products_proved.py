@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 import z3
-from retrograd.hdl.reversible import arithmetic
-from retrograd.hdl.reversible.arithmetic import ProductStep
-from retrograd.hdl.reversible.builder import FALSE, TRUE, Builder
+from retrograd.hdl.reversible import builder
+from retrograd.hdl.reversible.builder import FALSE, TRUE, Builder, ProductStep
 from retrograd.hdl.reversible.circuit import Circuit, Gate
 from retrograd.hdl.reversible.lowering import lower
 from retrograd.isa.expr import half, nodes
@@ -57,7 +56,7 @@ class Product:
 def lowered(name: str, w: Format, monkeypatch: pytest.MonkeyPatch) -> tuple[Circuit, Product]:
     """The netlist of an update, and its product."""
     made: list[Product] = []
-    make, step_of = arithmetic.product, arithmetic.add_step
+    make, step_of = builder.product, builder.add_step
 
     def product(b: Builder, x: Any, y: Any, shift: int, half: int) -> Any:
         found = Product(x, y, shift, half, len(b.gates), steps=[])
@@ -74,8 +73,8 @@ def lowered(name: str, w: Format, monkeypatch: pytest.MonkeyPatch) -> tuple[Circ
         made[-1].steps.append((start, len(b.gates), step, onto_zero))
 
     with monkeypatch.context() as patch:
-        patch.setattr(arithmetic, "product", product)
-        patch.setattr(arithmetic, "add_step", add_step)
+        patch.setattr(builder, "product", product)
+        patch.setattr(builder, "add_step", add_step)
         circuit = lower(TABLE[name], w)
     (found,) = made
     return circuit, found

@@ -10,9 +10,8 @@
 
 from __future__ import annotations
 
-from retrograd.hdl.reversible.circuit import permutation
-from retrograd.hdl.reversible.counts import count
-from retrograd.hdl.reversible.formats.real import read_real
+from retrograd.hdl.reversible.circuit import count, permutation
+from retrograd.hdl.reversible.formats import read_real
 
 FOUR_49 = read_real(
     """.version 2.0

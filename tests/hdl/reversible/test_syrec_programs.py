@@ -12,12 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 import pytest
-from retrograd.hdl.reversible.arithmetic import floor_quotient
-from retrograd.hdl.reversible.builder import FALSE, Builder
-from retrograd.hdl.reversible.circuit import Circuit
-from retrograd.hdl.reversible.counts import count
-from retrograd.hdl.reversible.lowering import EffectLowering
-from retrograd.hdl.reversible.strategies import Strategy
+from retrograd.hdl.reversible.builder import FALSE, Builder, floor_quotient
+from retrograd.hdl.reversible.circuit import Circuit, count
+from retrograd.hdl.reversible.lowering import EffectLowering, Strategy
 from retrograd.isa.effects import Effects, Exchange, Update
 from retrograd.isa.expr import Expr, mul_shift, place, select
 from retrograd.isa.words import Format

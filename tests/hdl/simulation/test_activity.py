@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from amaranth.hdl import Signal, Value
 from retrograd.hdl.core.core import Core
-from retrograd.hdl.simulation.activity import ActivityMeter, document
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.bit_netlist import BitNetlist
+from retrograd.hdl.simulation.meters import ActivityMeter, document
 from retrograd.hdl.simulation.runs import Place, orders_for, parameters_for, run
 from retrograd.isa.diagnostics import InputError
 from retrograd.simulator.energy.gates import activity_from

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from retrograd.hdl.bus.top import AxiLiteCoprocessor, Coprocessor, SerialCoprocessor
+from retrograd.hdl.netlist import convert
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation import verilated
-from retrograd.hdl.verilog import convert
 from retrograd.isa.words import Format
 
 pytestmark = pytest.mark.slow

@@ -130,7 +130,7 @@ def test_a_difference_is_found_and_repeated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A signed comparison without its overflow."""
-    planted("core.units.logic", "less.eq(word[-1] ^ overflow)", "less.eq(word[-1])")
+    planted("core.units", "less.eq(word[-1] ^ overflow)", "less.eq(word[-1])")
     monkeypatch.setattr(simulated.Set, "entries", lambda _: ("slt",))
     store = tmp_path / "store.txt"
     assert simulated.main(["--set", SET, "--instructions", "100000", "--store", str(store)]) == 1

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
+from retrograd.hdl.simulation.meters import BitMachine, ErasureMeter, Overwrites
 from retrograd.hdl.simulation.runs import Place, orders_for, parameters_for, run
-from retrograd.hdl.simulation.state_erasure import BitMachine, ErasureMeter, Overwrites
 from retrograd.isa.diagnostics import InputError
 from retrograd.simulator.energy.gates import FLIP_FLOPS, MEMORY_BITS
 from retrograd.simulator.energy.pricing import gates_for

@@ -19,7 +19,7 @@ from retrograd.presentation.tables import columns
 
 if TYPE_CHECKING:
     from retrograd.hdl.reversible.circuit import Circuit
-    from retrograd.hdl.reversible.formats.netlists import Netlist
+    from retrograd.hdl.reversible.formats import Netlist
 
 #: options of netlists that are made here, and those of instructions only
 _MADE = ("strategy", "budget", "format", "trap", "cotangents")
@@ -84,8 +84,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _read(path: str) -> Netlist:
-    from retrograd.hdl.reversible.formats.qasm import read_qasm
-    from retrograd.hdl.reversible.formats.real import read_real
+    from retrograd.hdl.reversible.formats import read_qasm, read_real
 
     # Bytes that are no text become characters that the reader refuses, with their place.
     text = read_bytes(path).decode(errors="replace")
@@ -93,11 +92,9 @@ def _read(path: str) -> Netlist:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from retrograd.hdl.reversible.circuit import simulate
-    from retrograd.hdl.reversible.counts import count
-    from retrograd.hdl.reversible.formats.netlists import netlist as named
-    from retrograd.hdl.reversible.formats.qasm import write_qasm
-    from retrograd.hdl.reversible.formats.real import write_real
+    from retrograd.hdl.reversible.circuit import count, simulate
+    from retrograd.hdl.reversible.formats import netlist as named
+    from retrograd.hdl.reversible.formats import write_qasm, write_real
 
     is_file = options.what.endswith((".real", ".qasm"))
     if is_file:
@@ -135,7 +132,7 @@ def _show(options: argparse.Namespace) -> int:
     if options.qasm is not None:
         write_file(options.qasm, write_qasm(net))
     if options.draw is not None:
-        from retrograd.hdl.reversible.formats.drawing import draw_svg
+        from retrograd.hdl.reversible.formats import draw_svg
 
         write_file(options.draw, draw_svg(net, options.what))
     if options.json:
@@ -153,8 +150,7 @@ def _show(options: argparse.Namespace) -> int:
 
 def _priced(options: argparse.Namespace, circuit: Circuit) -> int:
     """The price of one evaluation, or the gates of the irreversible netlist."""
-    from retrograd.hdl.irreversible.levels import levels_of
-    from retrograd.hdl.irreversible.network import network_of
+    from retrograd.hdl.reversible.irreversible import levels_of, network_of
     from retrograd.physics._derived import energy_of_netlist
 
     for option in ("input", "real", "qasm", "draw"):
@@ -242,7 +238,7 @@ def _check(options: argparse.Namespace) -> int:
         raise fail("RG0512", f"`gates check` compares two netlists, and {len(options.files)} are named")
     first, second = map(_read, options.files)
     try:
-        from retrograd.hdl.reversible.equivalence import difference
+        from retrograd.hdl.reversible.verification import difference
 
         found = difference(first, second, integer(options.seconds, "--seconds", 1, "number of seconds"))
     except ModuleNotFoundError:

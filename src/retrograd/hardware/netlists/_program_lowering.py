@@ -27,8 +27,7 @@ from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis, bound, locals_left, of_test, union
 from retrograd.hdl.reversible.builder import FALSE, TRUE, Bit, Bits, Builder, constant_bits
 from retrograd.hdl.reversible.circuit import Circuit
-from retrograd.hdl.reversible.lowering import EffectLowering, lower_operation, places_of
-from retrograd.hdl.reversible.strategies import Strategy
+from retrograd.hdl.reversible.lowering import EffectLowering, Strategy, lower_operation, places_of
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span
 from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Erase, Exchange, Permute, Unerase, Update, transition
 from retrograd.isa.effects import written as written_places

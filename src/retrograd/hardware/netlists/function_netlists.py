@@ -18,11 +18,10 @@ from retrograd.functions.execution import argument_words
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hardware.netlists._program_lowering import Cell, ProgramLowering, Word
-from retrograd.hdl.irreversible.network import Network, network_of
 from retrograd.hdl.reversible.builder import FALSE
-from retrograd.hdl.reversible.circuit import Circuit, simulate, transposed
-from retrograd.hdl.reversible.counts import Counts, count
-from retrograd.hdl.reversible.strategies import Strategy, need_strategy, within_budget
+from retrograd.hdl.reversible.circuit import Circuit, Counts, count, simulate, transposed
+from retrograd.hdl.reversible.irreversible import Network, network_of
+from retrograd.hdl.reversible.lowering import Strategy, need_strategy, within_budget
 from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.choice import machine_for

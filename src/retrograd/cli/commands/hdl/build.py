@@ -35,8 +35,8 @@ def arguments(p: Parser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Build, and write the bitstream if it is reliable."""
-    from retrograd.hdl.flow.boards import BOARDS, build, pll_for
-    from retrograd.hdl.flow.tools import ECPPACK, NEXTPNR, YOSYS, need, version
+    from retrograd.hdl.flow.synthesis import BOARDS, build, pll_for
+    from retrograd.hdl.netlist import ECPPACK, NEXTPNR, YOSYS, need, version
 
     p, mhz, seed = parameters(options), frequency(options.mhz), integer(options.seed, "--seed", 0)
     check_output(options.output)

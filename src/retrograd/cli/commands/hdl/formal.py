@@ -49,8 +49,7 @@ def execute(options: argparse.Namespace) -> int:
     """Prove, and show each proof as it ends."""
     from retrograd.hardware.proofs import distributed_proofs
     from retrograd.hdl.formal.claims import claims, classes, not_covered
-    from retrograd.hdl.formal.parts import PART_CLAIM, part_claims, parts_of, prove_parts
-    from retrograd.hdl.formal.proofs import ProofResult
+    from retrograd.hdl.formal.proofs import PART_CLAIM, ProofResult, part_claims, parts_of, prove_parts
     from retrograd.isa.table import TABLE
 
     w, core = format_of(options.format), options.core

@@ -32,8 +32,8 @@ from retrograd.isa.words import Format, format_of
 from retrograd.presentation.tables import columns
 
 if TYPE_CHECKING:
+    from retrograd.hdl.simulation.meters import Overwrites
     from retrograd.hdl.simulation.runs import Place, SimulatedRun
-    from retrograd.hdl.simulation.state_erasure import Overwrites
 
 
 def arguments(p: Parser) -> None:
@@ -131,7 +131,7 @@ def _run_program(options: argparse.Namespace) -> int:
         place, word = _setting(text, program)
         (registers if place.register else memory)[place.address] = word
     loss = None if options.grad is None else _place(options.grad, program, f"--grad {options.grad}")
-    from retrograd.hdl.simulation.activity import document
+    from retrograd.hdl.simulation.meters import document
     from retrograd.hdl.simulation.runs import run
 
     try:

@@ -41,7 +41,7 @@ def arguments(p: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Place and route, and show the result."""
     from retrograd.hdl.flow.synthesis import place, spread
-    from retrograd.hdl.flow.tools import NEXTPNR, YOSYS, need, version
+    from retrograd.hdl.netlist import NEXTPNR, YOSYS, need, version
 
     p, mhz, first = parameters(options), frequency(options.mhz), integer(options.seed, "--seed", 0)
     number = 1 if options.seeds is None else integer(options.seeds, "--seeds", 1)

@@ -34,7 +34,7 @@ def arguments(p: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Write or print the Verilog."""
     from retrograd.hdl.bus.top import AxiLiteCoprocessor, Coprocessor, SerialCoprocessor
-    from retrograd.hdl.verilog import convert
+    from retrograd.hdl.netlist import convert
 
     p = parameters(options)
     if options.serial is not None and options.axi_lite:

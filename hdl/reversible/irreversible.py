@@ -1,20 +1,25 @@
-"""The function of a reversible circuit as an irreversible netlist of AND, XOR, MAJ3 and MUX gates.
+"""The function of a reversible circuit as an irreversible netlist of AND, XOR, MAJ3 and MUX gates, and such netlists in levels.
 
 x ⊕ x = 0,    (x ⊕ y) ⊕ y = x,    z ⊕ (p ⊕ z)(q ⊕ z) = MAJ3(p, q, z),    z ⊕ (p ⊕ z)·s = p where s, else z
 
-The gates of the circuit are applied to symbols. Equal gates are one gate, and by the first two rules gates that undo others leave nothing,
-so that the netlist has no uncomputation. Gates that no output needs are left out.
+level of a gate = 1 + max (level of its source + ⌈log₂ fan-out of the source⌉)
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from retrograd.hdl.reversible.circuit import Circuit
+
+# -----------------------------------------------------------------------------
+# The network.
+#
+# The gates of the circuit are applied to symbols. Equal gates are one gate, and by the first two rules gates that undo others leave nothing,
+# so that the netlist has no uncomputation. Gates that no output needs are left out.
 
 #: a signal: twice the number of its node, and 1 more where it is inverted
 Literal = int
@@ -178,7 +183,7 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {
 def network_of(circuit: Circuit, outputs: Iterable[str] | None = None) -> Network:
     """The function of a circuit; of its outputs, those named, or all that are not equal to an input.
 
-    >>> from retrograd.hdl.reversible.adders import takahashi_adder
+    >>> from retrograd.hdl.reversible.builder import takahashi_adder
     >>> network_of(takahashi_adder(8)).counts()
     {'AND': 1, 'MAJ3': 7, 'XOR': 15}
     """
@@ -204,3 +209,171 @@ def network_of(circuit: Circuit, outputs: Iterable[str] | None = None) -> Networ
         ):
             net.outputs[name] = bits
     return net.shared_sums()
+
+
+# -----------------------------------------------------------------------------
+# Levels: each cell passes its signal to the next level, so that signals are split and delayed by cells.
+#
+# In an AC-clocked superconducting circuit a cell drives one cell of the next level. A signal with k sinks needs k − 1 splitters, and a sink that is
+# more than a level away needs a buffer in each level between. Both are cells of one level, and a tree with the fewest of them is counted: of
+# n connections that leave a level, ⌊n/2⌋ come from splitters, and one from a buffer if n is odd. Outputs leave at the last level.
+# XOR and MUX are two AND and an OR, in two levels; inverters are part of other cells. (C. L. Ayala et al., A semi-custom design methodology
+# and environment for implementing superconductor adiabatic quantum-flux-parametron microprocessors, Supercond. Sci. Technol. 33, 054006, 2020.)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A netlist in levels."""
+
+    #: kind of cell -> number: AND, OR, MAJ3, BUF, splitter
+    cells: dict[str, int]
+    levels: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"levels": self.levels, "cells": dict(sorted(self.cells.items()))}
+
+
+class Levelling:
+    """Cells in an order in which each source comes before its sinks; `levels` counts them."""
+
+    def __init__(self) -> None:
+        self._kinds: Counter[str] = Counter()
+        #: signal -> the gates that use it
+        self._sinks: dict[Hashable, list[int]] = {}
+        self._gates: list[tuple[Hashable, tuple[Hashable, ...]]] = []
+
+    def cell(self, kind: str, name: Hashable, fanins: Iterable[Hashable]) -> None:
+        """A cell by the name of its output."""
+        used = tuple(fanins)
+        self._kinds[kind] += 1
+        for signal in used:
+            self._sinks.setdefault(signal, []).append(len(self._gates))
+        self._gates.append((name, used))
+
+    def gate(self, kind: str, name: Hashable, fanins: Sequence[Hashable]) -> None:
+        """A gate in cells of the library: XOR is (x AND NOT y) OR (NOT x AND y), MUX is (x AND s) OR (y AND NOT s)."""
+        if kind in ("XOR", "MUX"):
+            pairs = (fanins, fanins) if kind == "XOR" else ((fanins[0], fanins[2]), (fanins[1], fanins[2]))
+            inner = [(name, k) for k in range(2)]
+            for half, pair in zip(inner, pairs, strict=True):
+                self.cell("AND", half, pair)
+            self.cell("OR", name, inner)
+        else:
+            self.cell(kind, name, fanins)
+
+    def levels(self, outputs: Iterable[Hashable]) -> Levels:
+        """The levels, with the splitters and buffers. Signals that no cell makes enter at level 0; constants are to be left out."""
+        ends = Counter(outputs)
+        splits = {signal: (len(sinks) + ends[signal] - 1).bit_length() for signal, sinks in self._sinks.items()} | {
+            signal: (n - 1).bit_length() for signal, n in ends.items() if signal not in self._sinks
+        }
+        level: dict[Hashable, int] = {}
+        at: list[int] = []
+        for name, used in self._gates:
+            at.append(1 + max((level.get(signal, 0) + splits[signal] for signal in used), default=0))
+            level[name] = at[-1]
+        last = max((level.get(signal, 0) + splits[signal] for signal in ends), default=0)
+        last = max([last, *at])
+        found = Counter(self._kinds)
+        for signal in splits:
+            sinks = [at[gate] for gate in self._sinks.get(signal, ())] + [last + 1] * ends[signal]
+            splitters, buffers = _tree(level.get(signal, 0), sinks)
+            found["splitter"] += splitters
+            found["BUF"] += buffers
+        return Levels({kind: n for kind, n in found.items() if n}, last)
+
+
+def _tree(source: int, sinks: list[int]) -> tuple[int, int]:
+    """(splitters, buffers) between a source and the levels of its sinks, the fewest."""
+    waiting = Counter(sinks)
+    splitters = buffers = connections = 0
+    places = sorted(waiting, reverse=True)
+    for here, below in zip(places, [*places[1:], source + 1], strict=True):
+        connections += waiting[here]
+        # Connections into level `here` leave the level before it; one connection is delayed by a buffer in each level.
+        place = here
+        while place > below:
+            place -= 1
+            if connections == 1:
+                buffers += place + 1 - below
+                break
+            splitters, buffers = splitters + connections // 2, buffers + connections % 2
+            connections = (connections + 1) // 2
+    return splitters, buffers
+
+
+def levels_of(net: Network) -> Levels:
+    """A network in levels.
+
+    >>> from retrograd.hdl.reversible.irreversible import network_of
+    >>> from retrograd.hdl.reversible.builder import takahashi_adder
+    >>> levels_of(network_of(takahashi_adder(4))).levels
+    12
+    """
+    found = Levelling()
+    for at in net.gates():
+        kind, fanins = net.nodes[at]
+        found.gate(kind, at, [bit >> 1 for bit in fanins if bit > 1])
+    return found.levels(bit >> 1 for bits in net.outputs.values() for bit in bits if bit > 1)
+
+
+# -----------------------------------------------------------------------------
+# Levels of a netlist that Yosys wrote as JSON.
+#
+# A cycle begins at level 0 with inputs, flip-flops and words read from memories. It ends at the last level with outputs, flip-flops and
+# pins of memories. Inverters are part of other cells.
+
+_GATES = {"$_AND_": "AND", "$_NAND_": "AND", "$_ANDNOT_": "AND", "$_XOR_": "XOR", "$_XNOR_": "XOR"}
+#: clocks are no signals
+_CLOCKS = frozenset({"C", "CLK"})
+
+#: a bit of a net; the constants of Yosys are texts
+_Bit = int | str
+
+
+def synthesised_levels(module: Mapping[str, Any]) -> Levels:
+    """The levels of a flat module of AND and XOR gates, inverters, flip-flops and memories."""
+    inverted: dict[_Bit, _Bit] = {}
+    gates: dict[_Bit, tuple[str, tuple[_Bit, ...]]] = {}
+    ends: list[_Bit] = []
+    for cell in module["cells"].values():
+        pins = cell["connections"]
+        if cell["type"] == "$_NOT_":
+            inverted[pins["Y"][0]] = pins["A"][0]
+        elif cell["type"] in _GATES:
+            gates[pins["Y"][0]] = _GATES[cell["type"]], (pins["A"][0], pins["B"][0])
+        else:
+            ways = cell.get("port_directions", {})
+            ends += (bit for pin, way in ways.items() if way == "input" and pin not in _CLOCKS for bit in pins[pin])
+    for port in module["ports"].values():
+        if port["direction"] == "output":
+            ends += port["bits"]
+
+    def source(bit: _Bit) -> _Bit:
+        while bit in inverted:
+            bit = inverted[bit]
+        return bit
+
+    found = Levelling()
+    for name in _ordered({name: tuple(map(source, pins)) for name, (_, pins) in gates.items()}):
+        kind, pins = gates[name]
+        found.gate(kind, name, [bit for bit in map(source, pins) if isinstance(bit, int)])
+    return found.levels(bit for bit in map(source, ends) if isinstance(bit, int))
+
+
+def _ordered(gates: Mapping[_Bit, tuple[_Bit, ...]]) -> Iterator[_Bit]:
+    """The gates, each behind its sources."""
+    done: set[_Bit] = set()
+    for last in gates:
+        waiting = [last]
+        while waiting:
+            name = waiting[-1]
+            missing = [bit for bit in gates[name] if bit in gates and bit not in done]
+            if name not in done and not missing:
+                done.add(name)
+                yield name
+            if name in done:
+                waiting.pop()
+            else:
+                waiting += missing

@@ -1,0 +1,704 @@
+"""Netlists in files: a circuit with a name for each line, in the formats `.real` and OpenQASM, and as a drawing in SVG.
+
+Source of `.real`: R. Wille, D. Große, L. Teuber, G. Dueck, R. Drechsler, RevLib: an online resource for reversible functions and circuits, 2008.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+from retrograd.hdl.reversible.circuit import Circuit, Gate
+from retrograd.isa.diagnostics import Diagnostic, InputError, Span, markup, nearest
+
+# -----------------------------------------------------------------------------
+# A netlist: a circuit with a name for each line.
+
+#: lines of a file at most: a header costs no memory before its lines are used
+MOST_LINES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """Gates on named lines. A line in `constants` begins with that bit; the others are inputs. All lines are outputs."""
+
+    names: tuple[str, ...]
+    gates: tuple[Gate, ...]
+    #: line -> the bit with which it begins
+    constants: dict[int, int]
+    #: of a netlist that is made of a circuit: the lines that end as garbage; of a file they are not known
+    garbage: frozenset[int] | None = field(default=None, compare=False)
+
+    def circuit(self) -> Circuit:
+        """The netlist as a circuit whose word `lines` has all lines. Constants are left to the caller."""
+        word = tuple(range(len(self.names)))
+        return Circuit(len(self.names), self.gates, {"lines": word}, {"lines": word})
+
+    def with_constants(self) -> Circuit:
+        """The netlist as a circuit whose inputs are the other lines, and whose ancillas are the constants; all lines are outputs."""
+        word = tuple(range(len(self.names)))
+        ones = tuple(Gate((), (line,)) for line, bit in self.constants.items() if bit)
+        given = tuple(line for line in word if line not in self.constants)
+        return Circuit(len(word), ones + self.gates, {"inputs": given}, {"lines": word})
+
+
+def netlist(circuit: Circuit) -> Netlist:
+    """The circuit with lines named by its words: `d0` is the lowest bit of d. A word that leaves on other lines is exchanged back.
+
+    Cotangents are named `d_bar`. Ancillas are `z0`, `z1`, … and begin as 0.
+    """
+    names = [""] * circuit.lines
+    for word, lines in circuit.inputs.items():
+        for place, line in enumerate(lines):
+            names[line] = f"{word.replace(chr(0x304), '_bar')}_{place}"
+    constants = {}
+    for number, line in enumerate(circuit.ancillas):
+        names[line], constants[line] = f"z_{number}", 0
+    gates = list(circuit.gates)
+    homes = {
+        out: home
+        for word, lines in circuit.inputs.items()
+        for out, home in zip(circuit.outputs[word], lines, strict=True)
+    }
+    # Which line has the bit that the circuit leaves on a line, and which bit a line has.
+    places, bits = list(range(circuit.lines)), list(range(circuit.lines))
+    for out, home in sorted(homes.items()):
+        here = places[out]
+        if here != home:
+            gates.append(Gate((), (here, home)))
+            moved = bits[home]
+            places[out], places[moved], bits[home], bits[here] = home, here, out, moved
+    return Netlist(tuple(names), tuple(gates), constants, frozenset(places[line] for line in circuit.garbage))
+
+
+def malformed(file: str, line: int, text: str, message: str, start: int = 0, end: int | None = None) -> InputError:
+    """InputError RG1401 at columns start … end of a line, counted from 0."""
+    last = len(text.rstrip()) if end is None else end
+    span = Span(file, line, start + 1, max(last, start + 1) + 1 if end is None else end + 1)
+    return InputError(Diagnostic("RG1401", message, span, line=text))
+
+
+# -----------------------------------------------------------------------------
+# The format `.real` of RevLib, versions 1.0 and 2.0.
+
+_KEYS = (
+    ".version", ".numvars", ".variables", ".inputs", ".outputs", ".constants", ".garbage", ".inputbus", ".outputbus",
+    ".begin", ".end", ".define", ".enddefine",
+)  # fmt: skip
+#: a gate of the format: its letter, or letters, and the number of its lines
+_GATE = re.compile(r"(pi|[tfp])([0-9]{0,7})")
+#: letter -> the least and the greatest number of lines, and how many of them are targets
+_KINDS = {"t": (1, MOST_LINES, 1), "f": (2, MOST_LINES, 2), "p": (3, 3, 2), "pi": (3, 3, 2)}
+#: gates that the uses of definitions stand for at most, in the whole text: definitions that use others may double each time
+_MOST_EXPANDED = 1 << 20
+
+
+def write_real(net: Netlist) -> str:
+    """The netlist as text of `.real` 2.0. `read_real` reads the same netlist.
+
+    >>> print(write_real(Netlist(("a", "b"), (Gate((0,), (1,)),), {})), end="")
+    .version 2.0
+    .numvars 2
+    .variables a b
+    .constants --
+    .begin
+    t2 a b
+    .end
+    """
+    marks = "".join(str(net.constants[i]) if i in net.constants else "-" for i in range(len(net.names)))
+    out = [".version 2.0", f".numvars {len(net.names)}", f".variables {' '.join(net.names)}", f".constants {marks}"]
+    out.append(".begin")
+    for controls, targets in net.gates:
+        lines = controls + targets
+        out.append(f"{'tf'[len(targets) - 1]}{len(lines)} {' '.join(net.names[line] for line in lines)}")
+    return "\n".join([*out, ".end", ""])
+
+
+class _Block(NamedTuple):
+    """Gates on named lines: of the netlist, or of a definition."""
+
+    names: dict[str, int]
+    gates: list[Gate]
+
+
+class _RealReader:
+    def __init__(self, text: str, file: str) -> None:
+        self.file, self.rows = file, text.splitlines()
+        self.row, self.text = 0, ""
+        self.names: dict[str, int] = {}
+        self.marks: str | None = None
+        self.main = _Block(self.names, [])
+        self.size: int | None = None
+        self.definitions: dict[str, _Block] = {}
+        #: the name of the definition that is open
+        self.open: str | None = None
+        #: gates that the uses of definitions stand for
+        self.expanded = 0
+
+    def fault(self, message: str, word: re.Match[str] | None = None) -> InputError:
+        if word is None:
+            return malformed(self.file, self.row, self.text, message)
+        return malformed(self.file, self.row, self.text, message, word.start(), word.end())
+
+    def words(self) -> Iterator[list[re.Match[str]]]:
+        """The words of each line that has some, without its comment."""
+        for row, text in enumerate(self.rows, 1):
+            self.row, self.text = row, text
+            found = list(re.finditer(r"[^\s#]+", self.text.partition("#")[0]))
+            if found:
+                yield found
+
+    def read(self) -> Netlist:
+        state = "header"
+        for words in self.words():
+            key = words[0][0].lower()
+            if state == "end":
+                raise self.fault("the text goes on behind .end", words[0])
+            if self.open is not None:
+                self.inside(key, words)
+            elif key == ".begin" and state == "header":
+                if self.size is None or not self.names:
+                    raise self.fault(".begin stands before .numvars and .variables", words[0])
+                state = "gates"
+            elif key == ".end" and state == "gates":
+                state = "end"
+            elif key.startswith("."):
+                if key in (".begin", ".end") or state != "header":
+                    raise self.fault(f"`{key[:40]}` is out of place", words[0])
+                self.header(key, words)
+            elif state == "gates":
+                self.gate(words, self.main)
+            else:
+                raise self.fault("a gate stands before .begin", words[0])
+        if state != "end":
+            self.text = self.rows[-1] if self.rows else ""
+            self.row = max(len(self.rows), 1)
+            raise self.fault(f"the netlist ends without .{'end' if self.open is None else 'enddefine'}")
+        constants = {i: int(mark) for i, mark in enumerate(self.marks or "") if mark != "-"}
+        return Netlist(tuple(self.names), tuple(self.main.gates), constants)
+
+    def define(self, words: list[re.Match[str]]) -> None:
+        """Begin a definition, `.define NAME LINE …`."""
+        if len(words) < 2:
+            raise self.fault(".define has a name and lines: `.define NAME a b`", words[0])
+        name = words[1]
+        if name[0] in self.definitions or _GATE.fullmatch(name[0].lower()):
+            raise self.fault(f"there is a gate `{name[0][:40]}` already", name)
+        if not words[2:]:
+            raise self.fault(f"the definition of `{name[0][:40]}` has no lines", name)
+        block = _Block({}, [])
+        self.name_lines(block.names, words[2:])
+        self.definitions[name[0]], self.open = block, name[0]
+
+    def inside(self, key: str, words: list[re.Match[str]]) -> None:
+        """A line of a definition."""
+        assert self.open is not None
+        if key == ".enddefine":
+            self.open = None
+        elif key.startswith("."):
+            raise self.fault(f"`{key[:40]}` stands in a definition, before its .enddefine", words[0])
+        else:
+            self.gate(words, self.definitions[self.open])
+
+    def name_lines(self, names: dict[str, int], words: list[re.Match[str]]) -> None:
+        for word in words:
+            if word[0] in names:
+                raise self.fault(f"the line `{word[0][:40]}` is named twice", word)
+            if word[0].startswith("-"):
+                raise self.fault("the name of a line does not begin with `-`", word)
+            names[word[0]] = len(names)
+
+    def check_sizes(self) -> None:
+        """The lines of the header agree, in any order."""
+        if self.size is None:
+            return
+        if self.names and len(self.names) != self.size:
+            raise self.fault(f".numvars is {self.size}, and {len(self.names)} lines are named")
+        if self.marks is not None and len(self.marks) != self.size:
+            raise self.fault(f".numvars is {self.size}, and .constants has {len(self.marks)} marks")
+
+    def header(self, key: str, words: list[re.Match[str]]) -> None:
+        values = words[1:]
+        match key:
+            case ".version":
+                if [v[0] for v in values] not in (["1.0"], ["2.0"]):
+                    raise self.fault("the version is 1.0 or 2.0", values[0] if values else None)
+            case ".numvars":
+                if (
+                    len(values) != 1
+                    or not re.fullmatch(r"[0-9]{1,7}", values[0][0])
+                    or not 0 < int(values[0][0]) <= MOST_LINES
+                ):
+                    raise self.fault(
+                        f".numvars has a number of lines from 1 to {MOST_LINES}", values[0] if values else None
+                    )
+                self.size = int(values[0][0])
+            case ".variables":
+                self.name_lines(self.names, values)
+                if not 0 < len(self.names) <= MOST_LINES:
+                    raise self.fault(f"a netlist has from 1 to {MOST_LINES} lines", values[0] if values else None)
+            case ".constants":
+                self.marks = values[0][0] if len(values) == 1 else ""
+                if not self.marks or set(self.marks) - set("-01"):
+                    raise self.fault(".constants has one of - 0 1 for each line", values[0] if values else None)
+            case ".define":
+                self.define(words)
+            case ".inputs" | ".outputs" | ".garbage" | ".inputbus" | ".outputbus":
+                pass  # names and claims, of which nothing here depends
+            case _:
+                hint = nearest(key, _KEYS)
+                raise self.fault(f"`{key[:40]}` is not read" + (f"; {hint}" if hint else ""), words[0])
+        self.check_sizes()
+
+    def gate(self, words: list[re.Match[str]], block: _Block) -> None:
+        """Add a gate, or the gates of a definition, to a block."""
+        operands = words[1:]
+        definition = self.definitions.get(words[0][0]) if words[0][0] != self.open else None
+        if definition is not None:
+            if len(operands) != len(definition.names):
+                raise self.fault(
+                    f"`{words[0][0][:40]}` has {len(operands)} lines, and not {len(definition.names)}", words[0]
+                )
+            lines, _ = self.lines_of(operands, len(operands), block)
+            self.expanded += len(definition.gates)
+            if self.expanded > _MOST_EXPANDED:
+                raise self.fault(f"the uses of definitions stand for more than {_MOST_EXPANDED} gates", words[0])
+            block.gates.extend(
+                Gate(tuple(lines[q] for q in controls), tuple(lines[q] for q in targets))
+                for controls, targets in definition.gates
+            )
+            return
+        kind = words[0][0].lower()
+        found = _GATE.fullmatch(kind)
+        if found is None:
+            own = f", and {', '.join(self.definitions)}" if self.definitions else ""
+            message = f"`{kind[:40]}` is no gate; the gates are t, f, p3 and pi3, with their number of lines{own[:200]}"
+            raise self.fault(message, words[0])
+        least, most, targets = _KINDS[found[1]]
+        if (found[2] and int(found[2]) != len(operands)) or not least <= len(operands) <= most:
+            raise self.fault(f"`{kind}` has {len(operands)} lines", words[0])
+        lines, negative = self.lines_of(operands, targets, block)
+        flips = [Gate((), (line,)) for line in negative]
+        block.gates.extend(flips)
+        if found[1] in ("p", "pi"):
+            peres = Gate((lines[0], lines[1]), (lines[2],)), Gate((lines[0],), (lines[1],))
+            block.gates.extend(peres if found[1] == "p" else peres[::-1])
+        else:
+            block.gates.append(Gate(tuple(lines[:-targets]), tuple(lines[-targets:])))
+        block.gates.extend(flips)
+
+    def lines_of(self, operands: list[re.Match[str]], targets: int, block: _Block) -> tuple[list[int], list[int]]:
+        """(the lines of a gate, those of its negative controls); the last `targets` of them are no controls."""
+        lines: list[int] = []
+        negative: list[int] = []
+        seen: set[int] = set()
+        for place, word in enumerate(operands):
+            name = word[0]
+            if (
+                name not in block.names
+                and name[1:] in block.names
+                and name[0] == "-"
+                and place < len(operands) - targets
+            ):
+                name = name[1:]
+                negative.append(block.names[name])
+            if name not in block.names:
+                hint = nearest(name, block.names)
+                raise self.fault(f"no line is named `{name[:40]}`" + (f"; {hint}" if hint else ""), word)
+            if block.names[name] in seen:
+                raise self.fault(f"the gate has the line `{name[:40]}` twice", word)
+            lines.append(block.names[name])
+            seen.add(lines[-1])
+        return lines, negative
+
+
+def read_real(text: str, file: str = "<netlist>") -> Netlist:
+    """Read `.real`: gates t, f, p3 (Peres) and pi3 (its inverse), negative controls `-a`, definitions. Claims of the header on
+    outputs and garbage are not used.
+
+    Raises InputError RG1401 with the place.
+    """
+    return _RealReader(text, file).read()
+
+
+# -----------------------------------------------------------------------------
+# OpenQASM: its classical subset, registers of qubits and x under any number of controls.
+
+#: gate of stdgates.inc -> (controls, targets)
+_GATES = {"x": (0, 1), "cx": (1, 1), "ccx": (2, 1), "swap": (0, 2), "cswap": (1, 2)}
+#: gates that the words of a text stand for at most: definitions that use others may double each time
+_MOST_GATES = 1 << 22
+_NAMES = {counts: name for name, counts in _GATES.items()}
+
+_TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|\s+|"[^"\n]*"|[A-Za-z_]\w*|[0-9]+(?:\.[0-9]+)?|[\[\](),;@]|.', re.DOTALL)
+
+
+def write_qasm(net: Netlist) -> str:
+    """The netlist as OpenQASM 3. Lines `d_0`, `d_1`, … become the register d. Constants of 0 are set by `reset`.
+
+    >>> print(write_qasm(Netlist(("a_0", "a_1"), (Gate((0,), (1,)),), {})), end="")
+    OPENQASM 3.0;
+    include "stdgates.inc";
+    qubit[2] a;
+    cx a[0], a[1];
+    """
+    out = ["OPENQASM 3.0;", 'include "stdgates.inc";']
+    place: dict[int, str] = {}
+    pieces = [(name.rpartition("_")[0] or name, i) for i, name in enumerate(net.names)]
+    for word, group in groupby(sorted(pieces), key=lambda piece: piece[0]):
+        lines = sorted((i for _, i in group), key=lambda i: _number(net.names[i]))
+        register = f"q_{word}" if word in _RESERVED else word
+        out.append(f"qubit[{len(lines)}] {register};")
+        place |= {line: f"{register}[{k}]" for k, line in enumerate(lines)}
+    for line, bit in sorted(net.constants.items()):
+        out.append(f"reset {place[line]};")
+        if bit:
+            out.append(f"x {place[line]};")
+    for controls, targets in net.gates:
+        name = _NAMES.get((len(controls), len(targets)))
+        if name is None:
+            name = f"ctrl({len(controls)}) @ {'x' if len(targets) == 1 else 'swap'}"
+        out.append(f"{name} {', '.join(place[line] for line in controls + targets)};")
+    return "\n".join([*out, ""])
+
+
+#: names that are no registers: gates and constants of the language
+_RESERVED = frozenset(
+    {*_GATES, "h", "s", "t", "y", "z", "p", "u", "pi", "tau", "im", "euler", "id", "reset", "gate", "qubit", "U"}
+)
+
+
+def _number(name: str) -> int:
+    digits = name.rpartition("_")[2]
+    return int(digits) if digits.isdecimal() else 0
+
+
+class _Body(NamedTuple):
+    """The gates of one word, on lines that are numbered from 0."""
+
+    lines: int
+    gates: tuple[Gate, ...]
+
+
+class _QasmReader:
+    def __init__(self, text: str, file: str) -> None:
+        self.file, self.rows, self.text = file, text.split("\n"), text
+        self.tokens = [
+            m for m in _TOKEN.finditer(text) if not m[0].isspace() and not m[0].startswith(("//", "/*"))
+        ]  # fmt: skip
+        self.at = 0
+        self.registers: dict[str, list[int]] = {}
+        self.names: list[str] = []
+        self.constants: dict[int, int] = {}
+        self.gates: list[Gate] = []
+        self.used: set[int] = set()
+        self.definitions: dict[str, _Body] = {}
+        #: whether the position is in a definition, whose operands are single bits
+        self.inside = False
+        #: gates that the words so far stand for
+        self.expanded = 0
+
+    def fault(self, message: str) -> InputError:
+        position = self.tokens[self.at].start() if self.at < len(self.tokens) else len(self.text)
+        end = self.tokens[self.at].end() if self.at < len(self.tokens) else position + 1
+        row = self.text.count("\n", 0, position)
+        start = position - (self.text.rfind("\n", 0, position) + 1)
+        return malformed(self.file, row + 1, self.rows[row], message, start, start + end - position)
+
+    @property
+    def token(self) -> str:
+        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+
+    def take(self, pattern: str, noun: str) -> str:
+        found = self.token
+        if not re.fullmatch(pattern, found):
+            raise self.fault(f"{noun} is missing here")
+        self.at += 1
+        return found
+
+    def accept(self, text: str) -> bool:
+        if self.token == text:
+            self.at += 1
+            return True
+        return False
+
+    def number(self) -> int:
+        if len(self.token) > 7:
+            raise self.fault(f"a number is at most {MOST_LINES}")
+        return int(self.take(r"[0-9]+", "a number"))
+
+    def read(self) -> Netlist:
+        self.take("OPENQASM", "`OPENQASM 3.0;`")
+        if self.token not in ("2.0", "3", "3.0", "3.1"):
+            raise self.fault("the version is 2.0 or 3.0")
+        library = "qelib1" if self.token == "2.0" else "stdgates"
+        self.at += 1
+        self.take(";", "`;`")
+        while self.token:
+            match self.token:
+                case "include":
+                    self.at += 1
+                    self.take(rf'"{library}\.inc"', f'`"{library}.inc"`, the only file that is read,')
+                case "qubit":
+                    self.declaration()
+                case "qreg":
+                    self.register()
+                case "gate":
+                    self.define()
+                    continue
+                case "reset":
+                    self.reset()
+                case _:
+                    self.gate()
+            self.take(";", "`;`")
+        if not self.names:
+            raise self.fault("the netlist declares no qubits")
+        return Netlist(tuple(self.names), tuple(self.gates), self.constants)
+
+    def declaration(self) -> None:
+        self.at += 1
+        size = 1
+        if self.accept("["):
+            size = self.number()
+            if not 0 < size <= MOST_LINES - len(self.names):
+                self.at -= 1
+                raise self.fault(f"a netlist has from 1 to {MOST_LINES} lines")
+            self.take(r"\]", "`]`")
+        self.name_lines(self.take(r"[A-Za-z_]\w*", "the name of a register"), size, self.at - 1)
+
+    def register(self) -> None:
+        """`qreg q[3]`, as OpenQASM 2 writes it."""
+        self.at += 1
+        at, name = self.at, self.take(r"[A-Za-z_]\w*", "the name of a register")
+        self.take(r"\[", "`[`")
+        size = self.number()
+        if not 0 < size <= MOST_LINES - len(self.names):
+            self.at -= 1
+            raise self.fault(f"a netlist has from 1 to {MOST_LINES} lines")
+        self.take(r"\]", "`]`")
+        self.name_lines(name, size, at)
+
+    def name_lines(self, name: str, size: int, at: int) -> None:
+        """Add the lines of a register whose name stands at a token."""
+        if name in self.registers:
+            self.at = at
+            raise self.fault(f"the register `{name[:40]}` is declared twice")
+        first = len(self.names)
+        self.registers[name] = list(range(first, first + size))
+        self.names += [f"{name.removeprefix('q_')}_{k}" for k in range(size)]
+
+    def lines(self) -> list[int]:
+        """The lines of an operand: of a bit, or of a register."""
+        if self.token not in self.registers:
+            raise self.fault(f"`{self.token[:40]}` is no register")
+        found = self.registers[self.token]
+        self.at += 1
+        if self.inside or not self.accept("["):
+            return found
+        if not self.token.isdecimal() or len(self.token) > 7 or int(self.token) >= len(found):
+            raise self.fault(f"the register has the bits 0 to {len(found) - 1}")
+        index = self.number()
+        self.take(r"\]", "`]`")
+        return [found[index]]
+
+    def reset(self) -> None:
+        start = self.at
+        self.at += 1
+        found = self.lines()
+        if self.used.intersection(found):
+            self.at = start
+            raise self.fault("a line is reset after its first gate, which would lose a bit")
+        self.constants |= dict.fromkeys(found, 0)
+
+    def gate(self) -> None:
+        start = self.at
+        polarity: list[bool] = []
+        while self.token in ("ctrl", "negctrl"):
+            positive, many = self.token == "ctrl", 1
+            self.at += 1
+            if self.accept("("):
+                many = self.number()
+                self.take(r"\)", "`)`")
+            if many > (len(self.registers) if self.inside else len(self.names)):
+                raise self.fault(f"{many} controls are more than there are lines")
+            polarity += [positive] * many
+            self.take("@", "`@`")
+        body = self.body()
+        found: list[list[int]] = []
+        while not found or self.accept(","):
+            found.append(self.lines())
+        count = len(polarity) + body.lines
+        if len(found) != count:
+            self.at = start
+            raise self.fault(f"the gate has {len(found)} lines in place of {count}")
+        sizes = {len(operand) for operand in found} - {1}
+        if len(sizes) > 1:
+            self.at = start
+            raise self.fault("the registers of a gate have one size")
+        self.expanded += len(body.gates) * max(sizes, default=1)
+        if self.expanded > _MOST_GATES:
+            self.at = start
+            raise self.fault(f"the gates stand for more than {_MOST_GATES} gates")
+        for k in range(max(sizes, default=1)):
+            lines = [operand[k] if len(operand) > 1 else operand[0] for operand in found]
+            if len(set(lines)) < len(lines):
+                self.at = start
+                raise self.fault("a gate has each of its bits once")
+            self.place(body, polarity, lines)
+
+    def body(self) -> _Body:
+        """The gates of the next word, on lines that are numbered from 0."""
+        own, known = self.definitions.get(self.token), _GATES.get(self.token)
+        if own is None and known is None:
+            defined = f", {', '.join(self.definitions)}" if self.definitions else ""
+            raise self.fault(
+                f"`{self.token[:40]}` is no gate of the classical subset: {', '.join(_GATES)}{defined[:200]}, ctrl @, negctrl @"
+            )
+        self.at += 1
+        if own is not None:
+            return own
+        assert known is not None
+        lines = tuple(range(sum(known)))
+        return _Body(len(lines), (Gate(lines[: known[0]], lines[known[0] :]),))
+
+    def place(self, body: _Body, polarity: list[bool], lines: list[int]) -> None:
+        """Add the gates of a body on these lines, of which the first are further controls."""
+        controls, operands = tuple(lines[: len(polarity)]), lines[len(polarity) :]
+        self.used.update(lines)
+        flips = [Gate((), (line,)) for line, positive in zip(controls, polarity, strict=True) if not positive]
+        self.gates += flips
+        self.gates += [
+            Gate(controls + tuple(operands[q] for q in inner), tuple(operands[q] for q in targets))
+            for inner, targets in body.gates
+        ]
+        self.gates += flips
+
+    def define(self) -> None:
+        """`gate NAME a, b { … }`: gates on the lines of its operands."""
+        self.at += 1
+        name = self.take(r"[A-Za-z_]\w*", "the name of a gate")
+        if name in self.definitions or name in _GATES or name in _RESERVED:
+            self.at -= 1
+            raise self.fault(f"there is a gate `{name[:40]}` already")
+        if self.accept("(") and not self.accept(")"):
+            raise self.fault("a gate of the classical subset has no parameters")
+        operands: dict[str, list[int]] = {}
+        while not operands or self.accept(","):
+            operand = self.take(r"[A-Za-z_]\w*", "the name of an operand")
+            if operand in operands:
+                self.at -= 1
+                raise self.fault(f"the operand `{operand[:40]}` is named twice")
+            operands[operand] = [len(operands)]
+        self.take(r"\{", "`{`")
+        outside = self.registers, self.gates, self.used
+        self.registers, self.gates, self.used, self.inside = operands, [], set(), True
+        while not self.accept("}"):
+            self.gate()
+            self.take(";", "`;`")
+        self.definitions[name] = _Body(len(operands), tuple(self.gates))
+        self.registers, self.gates, self.used = outside
+        self.inside = False
+
+
+def read_qasm(text: str, file: str = "<netlist>") -> Netlist:
+    """Read OpenQASM 2 and 3: x, cx, ccx, swap, cswap, gates defined by them, and their forms under ctrl and negctrl; `reset` before
+    the first gate of a line. A register as an operand stands for each of its bits.
+
+    Raises InputError RG1401 with the place.
+    """
+    return _QasmReader(text, file).read()
+
+
+# -----------------------------------------------------------------------------
+# Drawings in SVG: a line for each wire with its name and role, a column for each step of gates.
+#
+# Gates whose wires overlap stand in different columns. A control is a filled circle; a target a circle with a cross; the two targets of an
+# exchange are crosses, ×. Drawings are made of short circuits only.
+
+#: gates and wires of a drawing at most: more cannot be read
+MOST_GATES, MOST_WIRES = 400, 100
+_STEP, _ROW, _TOP, _RADIUS = 22, 22, 24, 7
+
+
+def draw_svg(net: Netlist, title: str) -> str:
+    """The netlist as an SVG image. Raises InputError RG1407 for a netlist that is too long or too wide.
+
+    Trap: gates of one column may be drawn in either order, since their wires do not overlap.
+    """
+    if len(net.gates) > MOST_GATES or len(net.names) > MOST_WIRES:
+        message = f"the netlist has {len(net.gates)} gates on {len(net.names)} lines"
+        raise InputError(Diagnostic("RG1407", f"{message}; at most {MOST_GATES} on {MOST_WIRES} are drawn"))
+    labels = [_label(net, line) for line in range(len(net.names))]
+    left = 14 + 7 * max(map(len, labels), default=0)
+    columns = _columns(net.gates)
+    width = left + _STEP * (max(columns, default=0) + 2) + 74
+    height = _TOP + _ROW * len(net.names) + 12
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
+        f"<title>{markup(title)}</title>",
+        '<rect width="100%" height="100%" fill="white"/>',
+        '<g font-family="monospace" font-size="11" fill="#222">',
+        f'<text x="8" y="15" font-weight="bold">{markup(title)}</text>',
+    ]
+    right = width - 70
+    for line, label in enumerate(labels):
+        y = _height(line)
+        colour = "#999" if line in net.constants else "#222"
+        out.append(f'<text x="{left - 6}" y="{y + 4}" text-anchor="end">{markup(label)}</text>')
+        out.append(f'<line x1="{left}" y1="{y}" x2="{right}" y2="{y}" stroke="{colour}"/>')
+        out.append(f'<text x="{right + 5}" y="{y + 4}" fill="#666">{_end(net, line)}</text>')
+    out.append("</g>")
+    for gate, column in zip(net.gates, columns, strict=True):
+        out += _drawn(gate, left + _STEP * (column + 1))
+    return "\n".join([*out, "</svg>", ""])
+
+
+def _label(net: Netlist, line: int) -> str:
+    """The name of a wire, and its role: an ancilla with its first bit, or an input."""
+    role = f"|{net.constants[line]}⟩" if line in net.constants else "in"
+    return f"{net.names[line]} {role}"
+
+
+def _end(net: Netlist, line: int) -> str:
+    """The role of a wire at its end, where the netlist was made here: of a file it is not known."""
+    if net.garbage is None:
+        return ""
+    return "garbage" if line in net.garbage else f"|{net.constants[line]}⟩" if line in net.constants else "out"
+
+
+def _height(line: int) -> int:
+    return _TOP + _ROW * line + _ROW // 2
+
+
+def _columns(gates: tuple[Gate, ...]) -> list[int]:
+    """The column of each gate: the first behind all gates whose wires, from the highest to the lowest, overlap with its own."""
+    taken: dict[int, int] = {}
+    out = []
+    for controls, targets in gates:
+        lines = controls + targets
+        span = range(min(lines), max(lines) + 1)
+        column = max((taken.get(line, -1) for line in span), default=-1) + 1
+        taken |= dict.fromkeys(span, column)
+        out.append(column)
+    return out
+
+
+def _drawn(gate: Gate, x: int) -> list[str]:
+    lines = gate.controls + gate.targets
+    out = []
+    if len(lines) > 1:
+        top, bottom = _height(min(lines)), _height(max(lines))
+        out.append(f'<line x1="{x}" y1="{top}" x2="{x}" y2="{bottom}" stroke="#1a4f8a"/>')
+    for line in gate.controls:
+        out.append(f'<circle cx="{x}" cy="{_height(line)}" r="4" fill="#1a4f8a"/>')
+    for line in gate.targets:
+        y, r = _height(line), _RADIUS
+        if len(gate.targets) == 1:
+            out.append(f'<circle cx="{x}" cy="{y}" r="{r}" fill="white" stroke="#1a4f8a"/>')
+            out.append(f'<path d="M{x - r} {y}H{x + r}M{x} {y - r}V{y + r}" stroke="#1a4f8a"/>')
+        else:
+            out.append(f'<path d="M{x - 5} {y - 5}l10 10m0 -10l-10 10" stroke="#1a4f8a" stroke-width="1.5"/>')
+    return out
