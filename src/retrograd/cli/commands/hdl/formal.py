@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrograd.cli.commands.hdl.hardware import format_option
@@ -35,11 +33,6 @@ def arguments(p: Parser) -> None:
     format_option(p, "8,4")
     p.core_option("")
     p.add_argument("--classes", action="store_true", help="the shortest opcode of each class only")
-    p.add_argument(
-        "--symbiyosys", action="store_true",
-        help="check steps of opcodes of the logic unit by SymbiYosys on the emitted RTLIL, in place of our own prover",
-    )  # fmt: skip
-    p.add_argument("--folder", metavar="DIR", help="of --symbiyosys: keep the RTLIL and the tasks here")
     p.add_argument("--seconds", metavar="N", default="60", help="for each proof at most (default: 60)")
     p.distribution_options("proofs are kept there, and not repeated")
     p.json_option("retrograd.formal/2")
@@ -70,10 +63,6 @@ def execute(options: argparse.Namespace) -> int:
     if options.classes and options.opcodes:
         raise fail("RG0512", "--classes chooses the opcodes", "leave out the opcodes, or --classes")
     seconds = integer(options.seconds, "--seconds", 1, "number of seconds")
-    if options.folder is not None and not options.symbiyosys:
-        raise fail("RG0512", "--folder keeps the files of SymbiYosys", "add --symbiyosys")
-    if options.symbiyosys:
-        return _by_symbiyosys(options, w, seconds)
     over = distribution_of(options)
     class_of = {o.name: group_title(o.group) for o in TABLE}
     class_of |= {o.name: name for name, opcodes in classes(w).items() for o in opcodes}
@@ -112,38 +101,6 @@ def execute(options: argparse.Namespace) -> int:
         print(f"{len(left)} modes not claimed of all runs, {witnessed} ends reached")
         print(f"{held} of {len(expected)} hold at {w}" + f" on the core {core}" * (core != "small"))
     return OK if held == len(expected) == len(rows) else WRONG
-
-
-def _by_symbiyosys(options: argparse.Namespace, w: Format, seconds: int) -> int:
-    """Check the claims that SymbiYosys can check, of the opcodes named or of all."""
-    from retrograd.hdl.formal.claims import ClaimKind
-    from retrograd.hdl.formal.symbiyosys.runs import check, supported
-    from retrograd.isa.table import TABLE
-
-    if options.core != "small" or options.classes:
-        raise fail("RG0512", "SymbiYosys checks opcodes of the core small", "leave out --core and --classes")
-    chosen = supported(w, options.opcodes or [o.name for o in TABLE])
-    for name in options.opcodes:
-        if not any(claim.opcode.name == name for claim in chosen):
-            hint = "leave out --symbiyosys: our own prover covers it"
-            raise fail("RG0512", f"SymbiYosys checks opcodes of the logic unit alone, and not {name[:40]}", hint)
-    kind = ClaimKind.TRANSITION.value
-    rows: list[tuple[str, str, ProofResult]] = []
-    with (
-        tempfile.TemporaryDirectory() as temporary,
-        Bar(len(chosen), None if options.json else False, "proving") as bar,
-    ):
-        for claim, found in zip(chosen, check(chosen, w, Path(options.folder or temporary), seconds), strict=True):
-            if not options.json:
-                _show(found, kind, None)
-            rows.append((kind, group_title(claim.opcode.group), found))
-            bar(1)
-    held = sum(found.holds and found.witnessed for _, _, found in rows)
-    if options.json:
-        print_json("retrograd.formal/2", _as_dict(w, "small", len(chosen), rows, {}))
-    else:
-        print(f"{held} of {len(chosen)} hold at {w}, by SymbiYosys")
-    return OK if held == len(chosen) else WRONG
 
 
 def _show(found: ProofResult, claimed: str, kind: str | None) -> None:
