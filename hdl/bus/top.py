@@ -10,8 +10,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from retrograd.hdl.bus.host_interface import HostInterface
 from retrograd.hdl.bus.serial_line import SerialHost
 from retrograd.hdl.bus.wishbone import AxiLite, AxiLiteBridge, Wishbone
-from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.cores import core_of, lanes_of
+from retrograd.hdl.core.cores import SingleCore, core_of, lanes_of
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.ports import Retirement
 from retrograd.hdl.microcode import Microcode
@@ -35,7 +34,9 @@ class Coprocessor(wiring.Component):
 
     def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
         several, self.dma = parameters.core == LANES, parameters.dma
-        self.core: Core | LanesCore = lanes_of(parameters, microcode) if several else core_of(parameters, microcode)
+        self.core: SingleCore | LanesCore = (
+            lanes_of(parameters, microcode) if several else core_of(parameters, microcode)
+        )
         retirement = Retirement(parameters)
         super().__init__(
             {

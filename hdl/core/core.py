@@ -1,11 +1,13 @@
 # amaranth: UnusedElaboratable=no
-"""The core: a sequencer with its decoder, and a lane: registers, memory port, function units and branch unit.
+"""The core small: a sequencer with its decoder, and a lane, which is composed of registers, memory port, function units and branch unit.
 
 The host interface sets the core's ports, starts it and stops it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -75,20 +77,65 @@ class Control(NamedTuple):
     modes: Any
 
 
-class Lane(wiring.Component):
-    """The data path of one program: registers, memory, operand file, function units, guards, PC, BR and DIR.
+#: the number of the register whose word is written, and its word and cotangent before the write
+Destination = Callable[[Module, Any, Committing], tuple[Any, Any, Any]]
+#: on the retirement port, the state before and the registers that are written; the last argument is high if the writes take place
+Report = Callable[[Module, Any, Committing, Value], None]
 
-    `data_path` adds it to the module of a core.
+
+@dataclass
+class Parts:
+    """The parts of a data path. Units stand by slot of the microword; the core small has one slot."""
+
+    decoder: Decoder
+    registers: RegisterFile
+    memory: MemoryPort
+    branch: BranchUnit
+    ledger: DiscardedCotangents
+    operands: Any
+    rom: RomUnit
+    logics: list[LogicUnit]
+    results: list[Any]
+    multipliers: dict[int, Multiplier]
+    dividers: dict[int, Any]
+
+
+def small_parts(p: Parameters, code: Microcode, decoder: Decoder | None = None) -> Parts:
+    """The parts of the core small, and of a lane of the core `lanes`. `decoder`: that of the core; its own, unless given."""
+    width, operands = p.width, OperandFile(p.width, code.constants, code.prompts)
+    return Parts(
+        decoder=decoder or Decoder(width),
+        registers=RegisterFile(width),
+        memory=MemoryPort(width, p.data_words),
+        branch=BranchUnit(p),
+        ledger=DiscardedCotangents(width),
+        operands=operands,
+        rom=RomUnit(width, code.tables),
+        logics=[LogicUnit(width)],
+        results=[operands.result],
+        multipliers={0: Multiplier(width, code.products, code.halves, p.microarchitecture.multiplier)},
+        dividers={0: Divider(width, code.divisions, code.quotients)},
+    )
+
+
+class Lane(wiring.Component):
+    """The ports and the parts of the data path of one program, and its writes, which are the same in all cores.
+
+    `data_path` connects the parts of the core small; an overlapped core connects its own.
     """
 
-    def __init__(
-        self, parameters: Parameters, microcode: Microcode | None = None, decoder: Decoder | None = None
-    ) -> None:
-        """`decoder`: that of the core; its own, unless given."""
+    def __init__(self, parameters: Parameters, microcode: Microcode, parts: Parts) -> None:
         self.parameters = p = parameters
-        self.microcode = microcode or microcode_for(parameters)
-        self.decoder = decoder or Decoder(p.width)
-        self._make()
+        self.microcode, self.decoder = microcode, parts.decoder
+        self.registers, self.memory, self.branch, self.ledger = (
+            parts.registers,
+            parts.memory,
+            parts.branch,
+            parts.ledger,
+        )
+        self.operands, self.rom, self.logics, self.results = parts.operands, parts.rom, parts.logics, parts.results
+        self.multipliers, self.dividers = parts.multipliers, parts.dividers
+        self.logic, self.multiplier, self.divider = self.logics[0], self.multipliers[0], self.dividers[0]
         #: the trap that the guards report, at the first write
         self.guarded = Signal(TrapCause)
         #: whether they report one, which is known earlier
@@ -122,104 +169,18 @@ class Lane(wiring.Component):
             }
         )
 
-    def _make(self) -> None:
-        """Make the parts."""
-        p, code = self.parameters, self.microcode
-        width = p.width
-        self.registers = RegisterFile(width)
-        self.memory = MemoryPort(width, p.data_words)
-        self.branch = BranchUnit(p)
-        self.ledger = DiscardedCotangents(width)
-        self.operands = OperandFile(width, code.constants, code.prompts)
-        self.logic = LogicUnit(width)
-        self.multiplier = Multiplier(width, code.products, code.halves, p.microarchitecture.multiplier)
-        self.rom = RomUnit(width, code.tables)
-        self.divider = Divider(width, code.divisions, code.quotients)
-        #: the units and results by slot, of which there is one
-        self.logics, self.results = [self.logic], [self.operands.result]
-        self.multipliers, self.dividers = {0: self.multiplier}, {0: self.divider}
-
-    def data_path(self, m: Module, control: Control) -> None:
-        """Add the lane to the module, under the control of a sequencer."""
-        width, decoder = self.parameters.width, self.decoder
-        m.submodules.branch = branch = self.branch
-        m.submodules.registers = registers = self.registers
-        m.submodules.memory = memory = self.memory
-        m.submodules.operands = operands = self.operands
-        m.submodules.guards = guards = GuardUnit(width)
-        m.submodules.ledger = ledger = self.ledger
-        m.submodules.counters = counters = Counters(width)
-        phase, now, head, instruction = control.phase, control.now, control.head, control.instruction
-        _, overflow, strict = control.modes
-        m.d.comb += [self.phase.eq(phase), self.idle.eq(phase == Phase.IDLE), branch.size.eq(self.code_size)]
-
-        # ------------------------------------------------ read
-        inside = Signal()
-        with m.If(phase == Phase.FETCH):
-            m.d.sync += inside.eq(branch.inside)
-        numbers = instruction.rd, instruction.ra, instruction.rb
-        m.d.comb += registers.read.eq(phase == Phase.DECODE)
-        m.d.comb += [getattr(registers, f"{x}_number").eq(number) for x, number in zip("dab", numbers, strict=True)]
-        self._lane_window(m, instruction)
-
-        # ------------------------------------------------ operands and results
-        latches: dict[Select, Any] = {
-            Select.D: registers.d_word, Select.A: registers.a_word, Select.B: registers.b_word,
-            Select.D_BAR: registers.d_cotangent, Select.A_BAR: registers.a_cotangent, Select.B_BAR: registers.b_cotangent,
-            Select.M: memory.old_word, Select.M_BAR: memory.old_cotangent,
-            Select.BR: branch.br, Select.IMM: decoder.imm, Select.NEGATED: decoder.negated,
-        }  # fmt: skip
-        m.d.comb += [operands.latches[latch.value].eq(word) for latch, word in latches.items()]
-        m.d.comb += operands.runs.eq(phase == Phase.RUN)
-        m.d.comb += [getattr(operands, f"{port}_source").eq(control.next[port]) for port in "xyz"]
-        m.d.comb += [getattr(operands, f"{port}_first").eq(head[port]) for port in "xyz"]
-        x, y, z = operands.x, operands.y, operands.z
-        self._units(m, now, operands)
-
-        # ------------------------------------------------ guards
-        early = Signal(TrapCause)
-        ends = Signal()
-        # A trap that is found before execution stops the instruction one cycle later, still before its first write.
-        m.d.sync += [early.eq(TrapCause.NONE), ends.eq(0)]
-        m.d.comb += self.jumping.eq(head.settled & (branch.br != 0))
-        with m.If(~control.apart), m.Switch(phase):
-            with m.Case(Phase.DECODE), m.If(~inside):
-                m.d.sync += early.eq(TrapCause.CODE)
-            with m.Case(Phase.READ):
-                with m.If(~decoder.legal):
-                    m.d.sync += early.eq(TrapCause.ILLEGAL)
-                with m.Elif(self.jumping):
-                    m.d.sync += early.eq(TrapCause.JUMP)
-                with m.Elif(head.halts):
-                    m.d.sync += ends.eq(1)
-            with m.Case(Phase.ACCESS), m.If(~memory.valid):
-                m.d.sync += early.eq(TrapCause.MEMORY)
-        m.d.comb += [
-            guards.begin.eq(control.launch),
-            guards.forbidden.eq(head.forbidden),
-            guards.check.eq(now.check),
-            guards.last.eq(operands.last),
-            guards.overflow.eq(overflow),
-            guards.strict.eq(strict),
-            ledger.cotangent.eq(registers.d_cotangent),
-            ledger.turned.eq(branch.turned),
-            ledger.strict.eq(strict),
-            ledger.forget.eq(self.settings.forget),
-        ]
-        old = {"m": (memory.old_word, memory.old_cotangent)}
-        old |= {
-            place: (getattr(registers, f"{place}_word"), getattr(registers, f"{place}_cotangent")) for place in "dab"
-        }
-        self._commit(
-            m, control, guards, ledger, counters, Committing(
-                control.commit, x, y, z, phase == Phase.ADDRESS, registers.a_word, memory.address, early, ends, self.begins, head.turns,
-                head.erases, instruction, instruction, old,
-            )
-        )  # fmt: skip
-
-    def _commit(self, m: Module, sequencer: Any, guards: Any, ledger: Any, counters: Any, c: Committing) -> None:
-        """Whether the instruction traps; its writes, which are counted, and the retirement port."""
-        branch, registers, memory, commit = self.branch, self.registers, self.memory, c.commit
+    def commit(
+        self,
+        m: Module,
+        sequencer: Any,
+        guards: Any,
+        counters: Any,
+        c: Committing,
+        destination: Destination,
+        report: Report,
+    ) -> None:
+        """Whether the instruction traps; its writes, which are counted, and the retirement port. `destination` and `report` are those of the core."""
+        branch, registers, memory, ledger, commit = self.branch, self.registers, self.memory, self.ledger, c.commit
         late, fails = self.guarded, self.fails
         # Whether there is a trap is known before which trap it is.
         with m.If(commit.first):
@@ -254,7 +215,7 @@ class Lane(wiring.Component):
             self.br.eq(branch.br),
             self.backward.eq(branch.backward),
         ]
-        number, old_word, old_cotangent = self._destination(m, c)
+        number, old_word, old_cotangent = destination(m, self, c)
         with m.If(~self.idle):
             m.d.comb += [
                 registers.number.eq(number),
@@ -297,7 +258,7 @@ class Lane(wiring.Component):
             r.pc_after.eq(branch.pc), r.br_after.eq(branch.br), r.backward_after.eq(branch.backward),
             r.cycles.eq(counters.cycles),
         ]  # fmt: skip
-        self._report(m, c, writes)
+        report(m, self, c, writes)
         with m.If((commit.memory | commit.memory_cotangent) & writes):
             m.d.sync += [
                 r.m_written.eq(Cat(commit.memory, commit.memory_cotangent)),
@@ -305,7 +266,7 @@ class Lane(wiring.Component):
                 r.m_cotangent_after.eq(memory.cotangent),
             ]
 
-    def _lane_window(self, m: Module, instruction: Any) -> None:
+    def memory_window(self, m: Module, instruction: Any) -> None:
         """Addresses of registers and memory: the host's while the core is idle. `instruction`: the word that the code memory delivers."""
         window, registers, memory = self.window, self.registers, self.memory
         space = Signal(Space)
@@ -347,69 +308,149 @@ class Lane(wiring.Component):
             with m.Case(Space.CODE):
                 m.d.comb += window.data.eq(instruction)
 
-    def _units(self, m: Module, now: Any, operands: OperandFile) -> None:
-        """Inputs of the function units, and the selection of the result that is written."""
-        m.submodules.logic = logic = self.logic
-        m.submodules.multiplier = multiplier = self.multiplier
-        m.submodules.rom = rom = self.rom
-        m.submodules.divider = divider = self.divider
-        x, y = operands.x, operands.y
-        multiplies = (now.operation == Operation.MULSHIFT) | (now.operation == Operation.MULROUND)
-        divides = now.operation.matches(Operation.DIVSHIFT, Operation.DIVROUND, Operation.SQRTROUND)
-        m.d.comb += [
-            logic.operation.eq(now.operation), logic.x.eq(x), logic.y.eq(y), logic.z.eq(operands.z),
-            multiplier.start.eq(multiplies), multiplier.half.eq(now.parameter), multiplier.x.eq(x), multiplier.y.eq(y),
-            multiplier.shift.eq(now.shift),
-            rom.table.eq(now.parameter), rom.x.eq(x),
-            divider.start.eq(divides), divider.division.eq(now.parameter), divider.x.eq(x), divider.y.eq(y),
-            divider.shift.eq(now.shift),
-            operands.write.eq(now.write), operands.temporary.eq(now.temporary),
+
+def data_path(m: Module, lane: Lane, control: Control) -> None:
+    """Add the lane to the module, connected as in the core small, under the control of a sequencer."""
+    width, decoder = lane.parameters.width, lane.decoder
+    m.submodules.branch = branch = lane.branch
+    m.submodules.registers = registers = lane.registers
+    m.submodules.memory = memory = lane.memory
+    m.submodules.operands = operands = lane.operands
+    m.submodules.guards = guards = GuardUnit(width)
+    m.submodules.ledger = ledger = lane.ledger
+    m.submodules.counters = counters = Counters(width)
+    phase, now, head, instruction = control.phase, control.now, control.head, control.instruction
+    _, overflow, strict = control.modes
+    m.d.comb += [lane.phase.eq(phase), lane.idle.eq(phase == Phase.IDLE), branch.size.eq(lane.code_size)]
+
+    # ------------------------------------------------ read
+    inside = Signal()
+    with m.If(phase == Phase.FETCH):
+        m.d.sync += inside.eq(branch.inside)
+    numbers = instruction.rd, instruction.ra, instruction.rb
+    m.d.comb += registers.read.eq(phase == Phase.DECODE)
+    m.d.comb += [getattr(registers, f"{x}_number").eq(number) for x, number in zip("dab", numbers, strict=True)]
+    lane.memory_window(m, instruction)
+
+    # ------------------------------------------------ operands and results
+    latches: dict[Select, Any] = {
+        Select.D: registers.d_word, Select.A: registers.a_word, Select.B: registers.b_word,
+        Select.D_BAR: registers.d_cotangent, Select.A_BAR: registers.a_cotangent, Select.B_BAR: registers.b_cotangent,
+        Select.M: memory.old_word, Select.M_BAR: memory.old_cotangent,
+        Select.BR: branch.br, Select.IMM: decoder.imm, Select.NEGATED: decoder.negated,
+    }  # fmt: skip
+    m.d.comb += [operands.latches[latch.value].eq(word) for latch, word in latches.items()]
+    m.d.comb += operands.runs.eq(phase == Phase.RUN)
+    m.d.comb += [getattr(operands, f"{port}_source").eq(control.next[port]) for port in "xyz"]
+    m.d.comb += [getattr(operands, f"{port}_first").eq(head[port]) for port in "xyz"]
+    x, y, z = operands.x, operands.y, operands.z
+    _units(m, lane, now, operands)
+
+    # ------------------------------------------------ guards
+    early = Signal(TrapCause)
+    ends = Signal()
+    # A trap that is found before execution stops the instruction one cycle later, still before its first write.
+    m.d.sync += [early.eq(TrapCause.NONE), ends.eq(0)]
+    m.d.comb += lane.jumping.eq(head.settled & (branch.br != 0))
+    with m.If(~control.apart), m.Switch(phase):
+        with m.Case(Phase.DECODE), m.If(~inside):
+            m.d.sync += early.eq(TrapCause.CODE)
+        with m.Case(Phase.READ):
+            with m.If(~decoder.legal):
+                m.d.sync += early.eq(TrapCause.ILLEGAL)
+            with m.Elif(lane.jumping):
+                m.d.sync += early.eq(TrapCause.JUMP)
+            with m.Elif(head.halts):
+                m.d.sync += ends.eq(1)
+        with m.Case(Phase.ACCESS), m.If(~memory.valid):
+            m.d.sync += early.eq(TrapCause.MEMORY)
+    m.d.comb += [
+        guards.begin.eq(control.launch),
+        guards.forbidden.eq(head.forbidden),
+        guards.check.eq(now.check),
+        guards.last.eq(operands.last),
+        guards.overflow.eq(overflow),
+        guards.strict.eq(strict),
+        ledger.cotangent.eq(registers.d_cotangent),
+        ledger.turned.eq(branch.turned),
+        ledger.strict.eq(strict),
+        ledger.forget.eq(lane.settings.forget),
+    ]
+    old = {"m": (memory.old_word, memory.old_cotangent)}
+    old |= {place: (getattr(registers, f"{place}_word"), getattr(registers, f"{place}_cotangent")) for place in "dab"}
+    lane.commit(
+        m, control, guards, counters, Committing(
+            control.commit, x, y, z, phase == Phase.ADDRESS, registers.a_word, memory.address, early, ends, lane.begins, head.turns,
+            head.erases, instruction, instruction, old,
+        ), _destination, _report,
+    )  # fmt: skip
+
+
+def _units(m: Module, lane: Lane, now: Any, operands: OperandFile) -> None:
+    """Inputs of the function units, and the selection of the result that is written."""
+    m.submodules.logic = logic = lane.logic
+    m.submodules.multiplier = multiplier = lane.multiplier
+    m.submodules.rom = rom = lane.rom
+    m.submodules.divider = divider = lane.divider
+    x, y = operands.x, operands.y
+    multiplies = (now.operation == Operation.MULSHIFT) | (now.operation == Operation.MULROUND)
+    divides = now.operation.matches(Operation.DIVSHIFT, Operation.DIVROUND, Operation.SQRTROUND)
+    m.d.comb += [
+        logic.operation.eq(now.operation), logic.x.eq(x), logic.y.eq(y), logic.z.eq(operands.z),
+        multiplier.start.eq(multiplies), multiplier.half.eq(now.parameter), multiplier.x.eq(x), multiplier.y.eq(y),
+        multiplier.shift.eq(now.shift),
+        rom.table.eq(now.parameter), rom.x.eq(x),
+        divider.start.eq(divides), divider.division.eq(now.parameter), divider.x.eq(x), divider.y.eq(y),
+        divider.shift.eq(now.shift),
+        operands.write.eq(now.write), operands.temporary.eq(now.temporary),
+    ]  # fmt: skip
+    with m.Switch(now.writer):
+        with m.Case(Writer.LOGIC):
+            m.d.comb += operands.result.eq(logic.result)
+        with m.Case(Writer.MULTIPLIER):
+            m.d.comb += operands.result.eq(multiplier.result)
+        with m.Case(Writer.ROM):
+            m.d.comb += operands.result.eq(rom.result)
+        with m.Case(Writer.DIVIDER):
+            m.d.comb += operands.result.eq(divider.result)
+
+
+def _destination(m: Module, lane: Lane, c: Committing) -> tuple[Any, Any, Any]:
+    """The number of the register whose word is written, and the word and the cotangent before the write."""
+    width = lane.parameters.width
+    number, word, cotangent = Signal(8), Signal(width), Signal(width)
+    for which, name, place in ((Field.RD, "rd", "d"), (Field.RA, "ra", "a"), (Field.RB, "rb", "b")):
+        with m.If(c.commit.field == which):
+            m.d.comb += [number.eq(c.instruction[name]), word.eq(c.old[place][0]), cotangent.eq(c.old[place][1])]
+    return number, word, cotangent
+
+
+def _report(m: Module, lane: Lane, c: Committing, writes: Value) -> None:
+    """On the retirement port, the state before, and the registers that are written."""
+    r, branch, registers, memory, commit = lane.retirement, lane.branch, lane.registers, lane.memory, c.commit
+    with m.If(lane.begins):
+        m.d.sync += [
+            r.pc_before.eq(branch.pc), r.br_before.eq(branch.br), r.backward_before.eq(branch.backward),
         ]  # fmt: skip
-        with m.Switch(now.writer):
-            with m.Case(Writer.LOGIC):
-                m.d.comb += operands.result.eq(logic.result)
-            with m.Case(Writer.MULTIPLIER):
-                m.d.comb += operands.result.eq(multiplier.result)
-            with m.Case(Writer.ROM):
-                m.d.comb += operands.result.eq(rom.result)
-            with m.Case(Writer.DIVIDER):
-                m.d.comb += operands.result.eq(divider.result)
-
-    def _destination(self, m: Module, c: Committing) -> tuple[Any, Any, Any]:
-        """The number of the register whose word is written, and the word and the cotangent before the write."""
-        width = self.parameters.width
-        number, word, cotangent = Signal(8), Signal(width), Signal(width)
-        for which, name, place in ((Field.RD, "rd", "d"), (Field.RA, "ra", "a"), (Field.RB, "rb", "b")):
-            with m.If(c.commit.field == which):
-                m.d.comb += [number.eq(c.instruction[name]), word.eq(c.old[place][0]), cotangent.eq(c.old[place][1])]
-        return number, word, cotangent
-
-    def _report(self, m: Module, c: Committing, writes: Value) -> None:
-        """On the retirement port, the state before, and the registers that are written."""
-        r, branch, registers, memory, commit = self.retirement, self.branch, self.registers, self.memory, c.commit
-        with m.If(self.begins):
+    with m.If(lane.begins):
+        m.d.sync += [getattr(r, f"{place}_written").eq(0) for place in WRITTEN]
+    fields = {"d": Field.RD, "a": Field.RA, "b": Field.RB}
+    with m.If(lane.phase == Phase.READ):
+        m.d.sync += r.instruction.eq(c.instruction)
+    with m.If(commit.first):
+        m.d.sync += r.address.eq(memory.address)
+        for place, (word, cotangent) in c.old.items():
             m.d.sync += [
-                r.pc_before.eq(branch.pc), r.br_before.eq(branch.br), r.backward_before.eq(branch.backward),
-            ]  # fmt: skip
-        with m.If(self.begins):
-            m.d.sync += [getattr(r, f"{place}_written").eq(0) for place in WRITTEN]
-        fields = {"d": Field.RD, "a": Field.RA, "b": Field.RB}
-        with m.If(self.phase == Phase.READ):
-            m.d.sync += r.instruction.eq(c.instruction)
-        with m.If(commit.first):
-            m.d.sync += r.address.eq(memory.address)
-            for place, (word, cotangent) in c.old.items():
-                m.d.sync += [
-                    getattr(r, f"{place}_word_before").eq(word),
-                    getattr(r, f"{place}_cotangent_before").eq(cotangent),
-                ]
-        for place, field in fields.items():
-            with m.If((commit.field == field) & writes):
-                m.d.sync += [
-                    getattr(r, f"{place}_written").eq(Cat(commit.word, commit.cotangent)),
-                    getattr(r, f"{place}_word_after").eq(registers.word),
-                    getattr(r, f"{place}_cotangent_after").eq(registers.cotangent),
-                ]
+                getattr(r, f"{place}_word_before").eq(word),
+                getattr(r, f"{place}_cotangent_before").eq(cotangent),
+            ]
+    for place, field in fields.items():
+        with m.If((commit.field == field) & writes):
+            m.d.sync += [
+                getattr(r, f"{place}_written").eq(Cat(commit.word, commit.cotangent)),
+                getattr(r, f"{place}_word_after").eq(registers.word),
+                getattr(r, f"{place}_cotangent_after").eq(registers.cotangent),
+            ]
 
 
 def sequence(
@@ -448,8 +489,9 @@ class Core(Lane):
     """A sequencer with one lane. Registers, memories and code are zero after reset. A host fills them through the window."""
 
     def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
+        code = microcode or microcode_for(parameters)
         self.code = MemoryData(shape=INSTRUCTION, depth=parameters.code_words, init=[])
-        super().__init__(parameters, microcode)
+        super().__init__(parameters, code, small_parts(parameters, code))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -461,14 +503,9 @@ class Core(Lane):
             self.decoder.backward.eq(self.branch.backward),
             fetched.addr.eq(Mux(self.idle, self.window.read_address, self.pc)),
         ]
-        self.data_path(m, control)
+        data_path(m, self, control)
         code_window(m, self, fetched, code_memory.write_port())
         return m
-
-    def _window(self, m: Module, fetched: Any, write: Any, instruction: Any) -> None:
-        """Addresses of the memories: the host's while the core is idle."""
-        code_window(m, self, fetched, write)
-        self._lane_window(m, instruction)
 
 
 def code_window(m: Module, core: Any, fetched: Any, write: Any) -> None:

@@ -10,8 +10,11 @@ from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.microarchitecture.lanes import LANES
 
+#: a core with one lane
+SingleCore = Core | OverlappedCore
 
-def core_of(parameters: Parameters, microcode: Microcode | None = None) -> Core:
+
+def core_of(parameters: Parameters, microcode: Microcode | None = None) -> SingleCore:
     """The core, with the microcode of its table unless another is given."""
     if parameters.core == LANES:
         raise ValueError("the core lanes has several data paths, see `lanes_of`")

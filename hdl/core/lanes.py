@@ -17,7 +17,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.core import Control, Lane, code_window, sequence
+from retrograd.hdl.core.core import Control, Lane, code_window, data_path, sequence, small_parts
 from retrograd.hdl.core.ports import Modes, Settings, Window
 from retrograd.hdl.core.sequencer import Decoder, Phase
 from retrograd.hdl.microcode import Microcode, microcode_for
@@ -37,7 +37,9 @@ class LanesCore(wiring.Component):
         self.microcode = microcode or microcode_for(parameters)
         self.decoder = Decoder(p.width)
         self.code = MemoryData(shape=INSTRUCTION, depth=p.code_words, init=[])
-        self.lanes: Sequence[Lane] = [Lane(p, self.microcode, self.decoder) for _ in range(p.lanes)]
+        self.lanes: Sequence[Lane] = [
+            Lane(p, self.microcode, small_parts(p, self.microcode, self.decoder)) for _ in range(p.lanes)
+        ]
         #: the lanes that may begin an instruction in this cycle
         self.able = Signal(p.lanes)
         #: at a fetch the lanes that are chosen; then the lanes that execute the instruction, its direction, and the lanes that leave it
@@ -114,7 +116,7 @@ class LanesCore(wiring.Component):
                 lane.data_size.eq(self.data_size),
             ]
             own = control._replace(commit=commit, abandon=leaves, apart=leaves | ~live[i])
-            lane.data_path(inner, own)
+            data_path(inner, lane, own)
             m.d.comb += [self.halts[i].eq(lane.halts), self.traps[i].eq(lane.traps), self.trap[i].eq(lane.trap)]
         m.d.sync += able.eq(goes_on)
         m.d.comb += [

@@ -3,7 +3,7 @@
 
     fetch → decode → read [→ access] → execute … → write …
 
-It has the parts of `Core` with a front end that is ahead of execution, and microwords of several slots. Its parts here are the dependences
+It is a `Lane` with a front end that is ahead of execution, and microwords of several slots. Its parts here are the dependences
 between the instructions on their way, the operand network of several slots, and the sequencer of the front end.
 """
 
@@ -17,7 +17,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
-from retrograd.hdl.core.core import Committing, Core
+from retrograd.hdl.core.core import Committing, Lane, Parts, code_window
 from retrograd.hdl.core.divider import ScaledDivider
 from retrograd.hdl.core.memories import PLACES, PORTS, MemoryPort, RegisterFile
 from retrograd.hdl.core.ports import WRITTEN
@@ -34,7 +34,7 @@ from retrograd.hdl.core.units import (
     any_of,
     gated,
 )
-from retrograd.hdl.microcode import FIRST, FORBIDDEN, Microcode, Selections
+from retrograd.hdl.microcode import FIRST, FORBIDDEN, Microcode, Selections, microcode_for
 from retrograd.hdl.microword import (
     ENDING,
     FILE_BITS,
@@ -50,6 +50,7 @@ from retrograd.hdl.microword import (
     Writer,
     wide_select,
 )
+from retrograd.hdl.parameters import INSTRUCTION, Parameters
 from retrograd.isa.microarchitecture.micro_operations import TEMPORARIES, Unit
 
 # -----------------------------------------------------------------------------
@@ -486,32 +487,42 @@ _FACTS = data.StructLayout(
 )
 
 
-class OverlappedCore(Core):
-    """A core whose instructions are fetched, decoded and read while others execute. It has the ports of `Core`."""
-
-    def _make(self) -> None:
-        p, code = self.parameters, self.microcode
-        width, micro = p.width, p.microarchitecture
-        self.slots = slots = len(micro.slots)
-        self.registers = RegisterFile(width, transparent=True)
-        self.memory = MemoryPort(width, p.data_words, ahead=True)
-        self.decoder = Decoder(width, code.head)
-        self.branch = BranchUnit(p, tells=True)
-        self.operands = OperandNetwork(width, slots, code.constants, code.prompts, code.selections)
-        self.rom = RomUnit(width, code.tables)
-        self.logics = [LogicUnit(width, flags=True, lacks=micro.lacking(k)) for k in range(slots)]
-        self.results = [getattr(self.operands, f"result{k}") for k in range(slots)]
-        self.multipliers = {
+def overlapped_parts(p: Parameters, code: Microcode) -> Parts:
+    """The parts of an overlapped core, with the units of each slot."""
+    width, micro = p.width, p.microarchitecture
+    slots = len(micro.slots)
+    operands = OperandNetwork(width, slots, code.constants, code.prompts, code.selections)
+    return Parts(
+        decoder=Decoder(width, code.head),
+        registers=RegisterFile(width, transparent=True),
+        memory=MemoryPort(width, p.data_words, ahead=True),
+        branch=BranchUnit(p, tells=True),
+        ledger=DiscardedCotangents(width, chained=True),
+        operands=operands,
+        rom=RomUnit(width, code.tables),
+        logics=[LogicUnit(width, flags=True, lacks=micro.lacking(k)) for k in range(slots)],
+        results=[getattr(operands, f"result{k}") for k in range(slots)],
+        multipliers={
             k: Multiplier(width, code.products, code.halves, micro.multiplier, code.tested)
             for k, s in enumerate(micro.slots)
             if Unit.MULTIPLIER in s
-        }
-        self.dividers = {
+        },
+        dividers={
             k: ScaledDivider(width, code.divisions, code.quotients, micro, roots=k == 0, flags=True)
             for k, s in enumerate(micro.slots)
             if Unit.DIVIDER in s
-        }
-        self.logic, self.multiplier, self.divider = self.logics[0], self.multipliers[0], self.dividers[0]
+        },
+    )
+
+
+class OverlappedCore(Lane):
+    """A core whose instructions are fetched, decoded and read while others execute. It has the ports of `Core`."""
+
+    def __init__(self, parameters: Parameters, microcode: Microcode | None = None) -> None:
+        code = microcode or microcode_for(parameters)
+        self.slots = len(parameters.microarchitecture.slots)
+        self.code = MemoryData(shape=INSTRUCTION, depth=parameters.code_words, init=[])
+        super().__init__(parameters, code, overlapped_parts(parameters, code))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -523,7 +534,7 @@ class OverlappedCore(Core):
         m.submodules.memory = memory = self.memory
         m.submodules.operands = operands = self.operands
         m.submodules.guards = guards = OverlappedGuards(self.slots)
-        m.submodules.ledger = ledger = DiscardedCotangents(width, chained=True)
+        m.submodules.ledger = ledger = self.ledger
         m.submodules.counters = counters = Counters(width, waits=True)
         m.submodules.code = code_memory = Memory(self.code)
         fetched = code_memory.read_port()
@@ -577,7 +588,8 @@ class OverlappedCore(Core):
         for place, field in zip(PLACES, ("rd", "ra", "rb"), strict=True):
             number = Mux(sequencer.advance, instruction[field], read[field])
             m.d.comb += getattr(registers, f"{place}_number").eq(number)
-        self._window(m, fetched, code_memory.write_port(), instruction)
+        code_window(m, self, fetched, code_memory.write_port())
+        self.memory_window(m, instruction)
 
         # ------------------------------------------------ the instruction that is read, that executes, that writes
         entering, running, writing, landing = Signal(_FACTS), Signal(_FACTS), Signal(_FACTS), Signal()
@@ -687,24 +699,13 @@ class OverlappedCore(Core):
             memory.passes_cotangent.eq(sequencer.written.memory_cotangent),
         ]
         m.d.comb += [counters.waiting.eq(running.waiting), counters.ahead.eq(ahead)]
-        self._commit(
-            m, sequencer, guards, ledger, counters, Committing(
+        self.commit(
+            m, sequencer, guards, counters, Committing(
                 commit, x, y, z, sequencer.reads, operands.entering[Select.A.value], stored_at, early_trap, ends, sequencer.begins, writing.turns, writing.erases,
                 writing.instruction, running.instruction, old,
-            )
+            ), _destination, _report,
         )  # fmt: skip
         return m
-
-    def _destination(self, m: Module, c: Committing) -> tuple[Any, Any, Any]:
-        numbers = [self._number(c.commit[field], c.instruction) for field in _NAMED.values()]
-        m.d.comb += self.registers.shadow.eq(Mux(self.idle, self.window.write_address, numbers[1]))
-        which = [c.old["d"], *(c.old[place] for place in PLACES)]
-        before = [Array(pair[k] for pair in which)[c.commit[field]] for k, field in enumerate(_NAMED.values())]
-        return numbers[0], before[0], before[1]
-
-    def _number(self, field: Any, instruction: Any) -> Any:
-        """The number of the register that is written."""
-        return Array([0, instruction.rd, instruction.ra, instruction.rb])[field]
 
     def _latches(
         self,
@@ -808,23 +809,39 @@ class OverlappedCore(Core):
             units_fit.append(unit_fits)
         return [getattr(operands, f"last{k}") for k in range(self.slots)], Cat(fits), Cat(units_fit)
 
-    def _report(self, m: Module, c: Committing, writes: Value) -> None:
-        r, branch, registers, commit = self.retirement, self.branch, self.registers, c.commit
-        # An instruction changes PC at its first write. A doomed instruction traps after the last write of its predecessor.
-        with m.If(commit.first | self.traps):
-            m.d.sync += [
-                r.pc_before.eq(branch.pc), r.br_before.eq(branch.br), r.backward_before.eq(branch.backward),
-                r.instruction.eq(Mux(commit.first, c.instruction, c.trapping)),
-                r.address.eq(c.target),
-                *(getattr(r, f"{place}_written").eq(0) for place in WRITTEN),
-            ]  # fmt: skip
-            for place, (word, cotangent) in c.old.items():
-                m.d.sync += getattr(r, f"{place}_word_before").eq(word)
-                m.d.sync += getattr(r, f"{place}_cotangent_before").eq(cotangent)
-        for place, field in zip(PLACES, (Field.RD, Field.RA, Field.RB), strict=True):
-            for bit, what in enumerate(_NAMED):
-                with m.If(commit[what] & (commit[_NAMED[what]] == field) & writes):
-                    m.d.sync += [
-                        getattr(r, f"{place}_written")[bit].eq(1),
-                        getattr(r, f"{place}_{what}_after").eq(getattr(registers, what)),
-                    ]
+
+def _destination(m: Module, lane: Lane, c: Committing) -> tuple[Any, Any, Any]:
+    """The number of the register whose word is written, and the word and the cotangent before the writes."""
+    numbers = [_number(c.commit[field], c.instruction) for field in _NAMED.values()]
+    m.d.comb += lane.registers.shadow.eq(Mux(lane.idle, lane.window.write_address, numbers[1]))
+    which = [c.old["d"], *(c.old[place] for place in PLACES)]
+    before = [Array(pair[k] for pair in which)[c.commit[field]] for k, field in enumerate(_NAMED.values())]
+    return numbers[0], before[0], before[1]
+
+
+def _number(field: Any, instruction: Any) -> Any:
+    """The number of the register that is written."""
+    return Array([0, instruction.rd, instruction.ra, instruction.rb])[field]
+
+
+def _report(m: Module, lane: Lane, c: Committing, writes: Value) -> None:
+    """On the retirement port, the state before, and the registers that are written."""
+    r, branch, registers, commit = lane.retirement, lane.branch, lane.registers, c.commit
+    # An instruction changes PC at its first write. A doomed instruction traps after the last write of its predecessor.
+    with m.If(commit.first | lane.traps):
+        m.d.sync += [
+            r.pc_before.eq(branch.pc), r.br_before.eq(branch.br), r.backward_before.eq(branch.backward),
+            r.instruction.eq(Mux(commit.first, c.instruction, c.trapping)),
+            r.address.eq(c.target),
+            *(getattr(r, f"{place}_written").eq(0) for place in WRITTEN),
+        ]  # fmt: skip
+        for place, (word, cotangent) in c.old.items():
+            m.d.sync += getattr(r, f"{place}_word_before").eq(word)
+            m.d.sync += getattr(r, f"{place}_cotangent_before").eq(cotangent)
+    for place, field in zip(PLACES, (Field.RD, Field.RA, Field.RB), strict=True):
+        for bit, what in enumerate(_NAMED):
+            with m.If(commit[what] & (commit[_NAMED[what]] == field) & writes):
+                m.d.sync += [
+                    getattr(r, f"{place}_written")[bit].eq(1),
+                    getattr(r, f"{place}_{what}_after").eq(getattr(registers, what)),
+                ]

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.back import rtlil
-from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.cores import core_of, lanes_of
+from retrograd.hdl.core.cores import SingleCore, core_of, lanes_of
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.units import BranchUnit
 from retrograd.hdl.microcode import Microcode, microcode_for
@@ -109,7 +108,7 @@ def units(parameters: Parameters, microcode: Microcode | None = None) -> tuple[d
     """The gates of each function unit, and of the rest of the core; and the core in levels."""
     code = microcode or microcode_for(parameters)
     several = parameters.core == LANES
-    core: Core | LanesCore = lanes_of(parameters, code) if several else core_of(parameters, code)
+    core: SingleCore | LanesCore = lanes_of(parameters, code) if several else core_of(parameters, code)
     lane = core.lanes[0] if isinstance(core, LanesCore) else core
     parts: dict[str, Sequence[Any]] = {
         Unit.LOGIC.value: [lane.logic],

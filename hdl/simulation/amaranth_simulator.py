@@ -12,7 +12,8 @@ from typing import Any
 
 from amaranth.hdl import Elaboratable, Module, Signal, signed
 from amaranth.sim import Simulator
-from retrograd.hdl.core.core import Core, Lane
+from retrograd.hdl.core.core import Lane
+from retrograd.hdl.core.cores import SingleCore
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.core.sequencer import FIELDS
@@ -31,7 +32,7 @@ from retrograd.isa.microarchitecture.lanes import LANES
 class Watched(Elaboratable):
     """A core, and signals whose values are text."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: SingleCore) -> None:
         self.core, p = core, core.parameters
         retirement = core.retirement
 
@@ -94,7 +95,7 @@ _PATIENCE = 2000
 class Simulation:
     """Carries out orders on one core, from reset. The first use takes seconds to compile the core; later uses take none."""
 
-    def __init__(self, core: Core | LanesCore) -> None:
+    def __init__(self, core: SingleCore | LanesCore) -> None:
         self.core: Any = core
         self._several = core.parameters.core == LANES
         self.lanes: Sequence[Lane] = self.core.lanes if self._several else [self.core]

@@ -20,7 +20,8 @@ from amaranth.hdl import Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from numpy.typing import NDArray
-from retrograd.hdl.core.core import Core, Lane
+from retrograd.hdl.core.core import Lane
+from retrograd.hdl.core.cores import SingleCore
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.bit_netlist import TRUE, BitNetlist, ReadPort
@@ -277,7 +278,7 @@ class ErasureMeter(Simulation):
     `found`: one count for each order. `states`: digests of the state before each of its cycles, and after the last.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: SingleCore) -> None:
         super().__init__(core)
         self._counts = True
         self.machine = BitMachine(core)
@@ -421,7 +422,7 @@ def document(program: Program, name: str, core: str, runs: Sequence[dict[str, An
 class ActivityMeter(ErasureMeter):
     """Carries out orders as `Simulation` does, on gates, and counts toggles. `switching`: those of each order."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: SingleCore) -> None:
         super().__init__(core)
         netlist = self.machine.netlist
         self._parts = [("", "")] * netlist.first_state + [*_parts(netlist)]

@@ -23,7 +23,8 @@ from amaranth.hdl import Array, Cat, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
-from retrograd.hdl.core.core import Core, Lane
+from retrograd.hdl.core.core import Lane
+from retrograd.hdl.core.cores import SingleCore
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.ports import WRITTEN
 from retrograd.hdl.microword import TrapCause
@@ -46,7 +47,7 @@ FIELDS = len(_TOLD) + 1 + len(_TOLD_LATER)
 class Probe(wiring.Component):
     """The core behind ports of at most 64 bits, each with a name for the C++ shim. `lane` selects the lane that the other ports show and set."""
 
-    def __init__(self, core: Core | LanesCore) -> None:
+    def __init__(self, core: SingleCore | LanesCore) -> None:
         self.core = core
         self.lanes: Sequence[Lane] = core.lanes if isinstance(core, LanesCore) else [core]
         n = len(self.lanes)
@@ -131,7 +132,7 @@ class Verilated:
     `text`: the Verilog of the `Probe` of this core, such as its netlist after synthesis; the core's own, unless given. Raises FileNotFoundError without Verilator, subprocess.CalledProcessError if a tool fails.
     """
 
-    def __init__(self, core: Core | LanesCore, folder: Path, text: str | None = None) -> None:
+    def __init__(self, core: SingleCore | LanesCore, folder: Path, text: str | None = None) -> None:
         self.parameters: Parameters = core.parameters
         self._library = _loaded(
             _build(text or convert(Probe(core), "probe", undefined=True), folder, self.parameters.lanes)

@@ -11,12 +11,12 @@ from copy import copy
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import pytest
 from amaranth.lib.wiring import Component
 from retrograd.hdl.bus import host_interface, top
-from retrograd.hdl.core import core, cores, divider
+from retrograd.hdl.core import core, cores, divider, lanes
 from retrograd.hdl.core import overlapped as overlapped_core
 from retrograd.hdl.core.core import Core
 from retrograd.hdl.microcode import Microcode, microcode_for
@@ -89,8 +89,9 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
         exec(compile(source[:at] + new + source[at + len(old) :], f"{name}, planted", "exec"), changed.__dict__)
         own = {key: value for key, value in vars(unit).items() if getattr(value, "__module__", None) == unit.__name__}
         parts = [key for key, value in own.items() if isinstance(value, type) and issubclass(value, Component)]
-        users = (core, overlapped_core, cores, host_interface, top, divider)
-        used = [(module, key) for module in users for key in parts if hasattr(module, key)]
+        users = (core, overlapped_core, lanes, cores, host_interface, top, divider)
+        functions = [key for key, value in own.items() if isinstance(value, FunctionType)]
+        used = [(module, key) for module in users for key in (*parts, *functions) if hasattr(module, key)]
         for key in parts:
             # The methods that another class inherits are planted there as well.
             if own[key].__subclasses__():

@@ -30,8 +30,7 @@ from itertools import count
 from pathlib import Path
 from time import monotonic
 
-from retrograd.hdl.core.core import Core
-from retrograd.hdl.core.cores import core_of, lanes_of
+from retrograd.hdl.core.cores import SingleCore, core_of, lanes_of
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.netlist import convert
 from retrograd.hdl.parameters import Parameters
@@ -99,7 +98,7 @@ SETS = {
 class Hardware:
     """A core from reset in Verilator, which counts the instructions that it retires, by D and direction."""
 
-    def __init__(self, core: Core | LanesCore, text: str, folder: Path) -> None:
+    def __init__(self, core: SingleCore | LanesCore, text: str, folder: Path) -> None:
         self.parameters = core.parameters
         self.retired = Counter[str]()
         self._verilated = Verilated(core, folder, text)
@@ -126,10 +125,10 @@ class Hardware:
 
 
 @cache
-def made(name: str) -> tuple[Core | LanesCore, str]:
+def made(name: str) -> tuple[SingleCore | LanesCore, str]:
     """The core of a set, and its Verilog."""
     p = SETS[name].parameters
-    core: Core | LanesCore = lanes_of(p) if p.core == LANES else core_of(p)
+    core: SingleCore | LanesCore = lanes_of(p) if p.core == LANES else core_of(p)
     return core, convert(Probe(core), "probe", undefined=True)
 
 

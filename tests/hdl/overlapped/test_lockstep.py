@@ -401,7 +401,7 @@ FAULTS = [
     ("core.memories", "Mux(wrote & (target == numbers[place]), written, found)", "found"),
     (_CORE, "MemoryPort(width, p.data_words, ahead=True)", "MemoryPort(width, p.data_words)"),
     (_CORE, "commit[_NAMED[what]] == field", "commit.field == field"),
-    (_CORE, "self.window.write_address, numbers[1])", "self.window.write_address, numbers[0])"),
+    (_CORE, "lane.window.write_address, numbers[1])", "lane.window.write_address, numbers[0])"),
     (_CORE, "DiscardedCotangents(width, chained=True)", "DiscardedCotangents(width)"),
     (_CORE, "Cat(fits)", "Cat(fits[:1] * self.slots)"),
     (_CORE, "Mux(slot.chain, chained.fits, logic.fits)", "Mux(slot.chain, logic.fits, logic.fits)"),
