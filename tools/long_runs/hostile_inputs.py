@@ -47,10 +47,9 @@ from retrograd.hdl.reversible.formats import read_qasm, read_real
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.files import Limits, command
 from retrograd.isa.words import Format
-from retrograd.simulator.energy.context import pricing_context
 from retrograd.simulator.energy.gates import load_activity, load_gates
-from retrograd.simulator.energy.loading import from_text
-from retrograd.simulator.energy.units import quantity
+from retrograd.simulator.energy.pricing import pricing_context
+from retrograd.simulator.energy.technology import from_text, quantity
 from shares import ROOT, Store, digest, tests_module
 
 import retrograd as rg
