@@ -50,6 +50,10 @@ class Operators:
         x, y = self.expressions.value(node.left), self.expressions.value(node.right)
         if isinstance(node.op, ast.MatMult):
             return self._matrix_product(x, y, node)
+        if isinstance(node.op, ast.Mult) and (_is_sequence(x) or _is_sequence(y)):
+            repeated = self._repeated(node, *((x, y, node.left) if _is_sequence(x) else (y, x, node.right)))
+            if repeated is not None:
+                return repeated
         alike = not isinstance(node.op, ast.Pow)
         if not alike and kind_of(y) is Kind.LOGNUM:
             shown = shortened(node.right)
@@ -57,6 +61,20 @@ class Operators:
             self.errors.fail("RG0703", message, node.right, f"fixed({shown}) makes a fixed of it")
         x, y = self.expressions.together((x, y), (node.left, node.right), alike)
         return self.errors.guarded(node, self.expressions.arithmetic.binary, OPERATORS[type(node.op)], x, y)
+
+    def _repeated(self, node: ast.BinOp, items: Value, count: Value, shown: ast.expr) -> Value | None:
+        """A list or a tuple times an integer: its items again and again, as in Python. None beside any other number, which scales the items."""
+        if isinstance(count, Constant) and isinstance(count.value, int | np.integer):
+            found = [v for _ in range(int(count.value)) for v in self.expressions.items(items, shown)]
+            if all(isinstance(v, Constant) for v in found):
+                return Constant(tuple(v.value for v in found if isinstance(v, Constant)))
+            return tuple_value(found)
+        if isinstance(count, Scalar) and count.kind in (Kind.INT, Kind.UINT, Kind.BOOL):
+            message = f"`{shortened(node)}` repeats a list as often as a number of the run says"
+            number = shortened(node.right if shown is node.left else node.left)
+            hint = f"`{shortened(shown)} * fixed({number})` multiplies the items; `rg.zeros({number})` has a length of the run"
+            self.errors.fail("RG0703", message, node, hint)
+        return None
 
     def _matrix_product(self, x: Value, y: Value, node: ast.BinOp) -> Value:
         """Σₖ xᵢₖ yₖⱼ, of matrices and vectors."""
@@ -220,6 +238,13 @@ class Operators:
         if len(functions) == len(values):
             return Constant(tuple(v.function if v == FunctionValue(v.function) else v for v in functions))
         return tuple_value(values)
+
+
+def _is_sequence(x: Value) -> bool:
+    """Whether a value is a list or a tuple, and no array."""
+    if isinstance(x, Constant):
+        return isinstance(x.value, list | tuple)
+    return isinstance(x, StructValue) and x.type.is_tuple
 
 
 def _is_truth(x: Value) -> bool:
