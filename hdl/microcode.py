@@ -33,7 +33,7 @@ from retrograd.hdl.microword import (
     wide_select,
 )
 from retrograd.hdl.parameters import Parameters
-from retrograd.isa.derivatives.cotangent_steps import cotangent_step
+from retrograd.isa.derivatives import cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guards, Opcode, bar
 from retrograd.isa.expr import Expr, half
 from retrograd.isa.microarchitecture.micro_operations import (
@@ -51,9 +51,7 @@ from retrograd.isa.microarchitecture.micro_operations import (
     UnitResult,
     unit_of,
 )
-from retrograd.isa.microarchitecture.microprograms import guards, microprograms
-from retrograd.isa.microarchitecture.schedule import is_truth_word
-from retrograd.isa.microarchitecture.stages import Microprogram
+from retrograd.isa.microarchitecture.schedule import Microprogram, guards, is_truth_word, microprograms
 from retrograd.isa.words import Format
 
 # -----------------------------------------------------------------------------

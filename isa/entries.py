@@ -25,7 +25,7 @@ from retrograd.isa.effects import (
     written,
 )
 from retrograd.isa.expr import ZERO, Expr, inputs, nodes, place, substitute
-from retrograd.isa.folds.simplification import replaced
+from retrograd.isa.folds import replaced
 from retrograd.isa.words import Format
 
 d, a, b = place("d"), place("a"), place("b")

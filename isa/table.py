@@ -10,7 +10,7 @@ import copyreg
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from retrograd.isa import angles, functions, partials
+from retrograd.isa import angles, derivatives, functions
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Update, involution, sums_fit
 from retrograd.isa.entries import (
@@ -239,16 +239,16 @@ ENTRIES: tuple[Entry, ...] = (
              guards=_not_negative, checked=True),
     Function("fabs", 0x78, FIXED, lambda w: _magnitude(a), "Magnitude.", guards=_magnitude_fits, checked=True),
     Function("fexp", 0x7C, FIXED, lambda w: functions.exp(a, w)[0], "e^ra, to nearest.", checked=True,
-             guards=lambda w: _fits_word(functions.exp(a, w)[1], w), partials=partials.exp),
+             guards=lambda w: _fits_word(functions.exp(a, w)[1], w), partials=derivatives.exp),
     Function("flog", 0x80, FIXED, lambda w: functions.log(a, w)[0], "Natural logarithm, to nearest.", checked=True,
-             guards=_positive, partials=partials.log),
+             guards=_positive, partials=derivatives.log),
     Function("fsin", 0x84, FIXED, lambda w: angles.sin(a, w), "Sine of radians, to nearest.", checked=True,
-             guards=_available, partials=partials.sin),
+             guards=_available, partials=derivatives.sin),
     Function("fcos", 0x88, FIXED, lambda w: angles.cos(a, w), "Cosine of radians, to nearest.", checked=True,
-             guards=_available, partials=partials.cos),
+             guards=_available, partials=derivatives.cos),
     Function("fatan2", 0x8C, FIXED, lambda w: angles.atan2(a, b, w)[0],
              "The angle of the vector (rb, ra) in (−π, π], to nearest.", checked=True,
-             guards=_some_angle, partials=partials.atan2),
+             guards=_some_angle, partials=derivatives.atan2),
     # fixed point, with an operand in memory
     Function("fld", 0xAC, FIXED, lambda w: m, "Update by a fixed-point memory word, the sum checked for overflow.",
              checked=True),
@@ -264,23 +264,23 @@ ENTRIES: tuple[Entry, ...] = (
     Function("ftoi", 0x94, "conversions", lambda w: _nearest_integer(a, w), "Fixed to integer, to nearest, ties up; `sari` by F floors.", differentiable=False),
     Function("ltof", 0x98, "conversions", lambda w: functions.lognum_to_fixed(a, w)[0], "Lognum to fixed, to nearest.",
              checked=True, guards=lambda w: _fits_word(functions.lognum_to_fixed(a, w)[1], w),
-             partials=partials.lognum_to_fixed),
+             partials=derivatives.lognum_to_fixed),
     Function("llog", 0xA6, "conversions", lambda w: functions.lognum_to_log(a, w), "Natural logarithm of a lognum, as a fixed, to nearest.",
-             updates=("add", "sub"), checked=True, guards=_positive_lognum, partials=partials.lognum_to_log),
+             updates=("add", "sub"), checked=True, guards=_positive_lognum, partials=derivatives.lognum_to_log),
     # lognum
     Function("lexp", 0x9E, LOG, lambda w: functions.log_to_lognum(a, w)[0], "Product or quotient with e^ra, ra a fixed, to nearest.",
              updates=("mul", "div"), guards=lambda w: _fits_word(functions.log_to_lognum(a, w)[1], w),
-             partials=partials.log_to_lognum),
+             partials=derivatives.log_to_lognum),
     Function("lpow", 0xA2, LOG, lambda w: functions.lognum_power(a, b, w)[0],
              "Product or quotient with ra^rb, ra a lognum and rb a fixed, to nearest.",
-             updates=("mul", "div"), guards=_power_fits, partials=partials.lognum_power),
+             updates=("mul", "div"), guards=_power_fits, partials=derivatives.lognum_power),
     Function("ftol", 0x9C, LOG, lambda w: functions.fixed_to_lognum(a, w)[0], "Product or quotient with a fixed-point number.",
-             updates=("mul", "div"), guards=_some_lognum, partials=partials.fixed_to_lognum),
+             updates=("mul", "div"), guards=_some_lognum, partials=derivatives.fixed_to_lognum),
     Function("ladd", 0xA4, LOG, lambda w: functions.lognum_sum(a, b, w)[0], "Product or quotient with a sum of lognums.",
-             updates=("mul", "div"), guards=lambda w: _sum_guards(b, w), partials=partials.lognum_sum),
+             updates=("mul", "div"), guards=lambda w: _sum_guards(b, w), partials=derivatives.lognum_sum),
     Function("lsub", 0xA8, LOG, lambda w: functions.lognum_sum(a, b ^ w.sign, w)[0],
              "Product or quotient with a difference of lognums.",
-             updates=("mul", "div"), guards=lambda w: _sum_guards(b ^ w.sign, w), partials=partials.lognum_difference),
+             updates=("mul", "div"), guards=lambda w: _sum_guards(b ^ w.sign, w), partials=derivatives.lognum_difference),
     Function("lmov", 0xA0, LOG, lambda w: a, "Product or quotient with a lognum, exact: logarithms add, signs add mod 2.",
              updates=("mul", "div"), shorthand="l{}"),
     # bijections
@@ -296,7 +296,7 @@ ENTRIES: tuple[Entry, ...] = (
     Bijection("exch", 0xCC, "bijections", lambda w: (Exchange("d", "m"),), "Exchange a register with a memory word."),
     Bijection("rot", 0xD0, "bijections", _rotate,
               "Rotate the vector (rd, ra) by rb radians (`irot`: back). Exact to undo, whatever its rounding.",
-              inverse_name="irot", guards=_rotation_fits, lift=lambda w, backward: partials.rotation(_rotate(w), w, backward)),
+              inverse_name="irot", guards=_rotation_fits, lift=lambda w, backward: derivatives.rotation(_rotate(w), w, backward)),
     # ancillas and erasure
     Bijection("assertz", 0xD4, "ancillas", lambda w: (), "Promise that rd = 0, so that it may be freed; trap if not.",
               guards=lambda w: (Guard(d.eq(0), "RG0407", culprit=d),)),

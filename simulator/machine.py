@@ -31,7 +31,7 @@ from retrograd.simulator.semantics import HALTS, TURNS, Decoded, decode
 from retrograd.simulator.stores import Cotangents, Fault, Store, WordsView, integer_of, limit_of, words_of
 
 if TYPE_CHECKING:
-    from retrograd.isa.microarchitecture.timing import Execution
+    from retrograd.isa.microarchitecture.schedule import Execution
 
 REGISTERS = 256
 #: words of data memory that a machine grants by default
@@ -272,7 +272,7 @@ class Machine:
     def executions_at(self) -> dict[tuple[int, Execution], int]:
         """(address, Execution) -> how often. All other counts of a run follow from these."""
         # Imported here, since it schedules the instructions, which takes long.
-        from retrograd.isa.microarchitecture.timing import Execution
+        from retrograd.isa.microarchitecture.schedule import Execution
 
         out: dict[tuple[int, Execution], int] = {}
         now = self._differentiating
@@ -301,7 +301,7 @@ class Machine:
     def cycles(self) -> int:
         """Cycles of the co-processor for the executed instructions, by the cycle model (docs/reference/timing.md)."""
         from retrograd.isa.microarchitecture.micro_operations import core_units
-        from retrograd.isa.microarchitecture.timing import total_cycles
+        from retrograd.isa.microarchitecture.schedule import total_cycles
 
         return total_cycles(self.executions(), self.format, core_units(self.core))
 

@@ -14,10 +14,10 @@ from functools import cache, lru_cache
 from math import isqrt
 from typing import Any
 
-from retrograd.isa.derivatives.cotangent_steps import NOTHING, CotangentStep, cotangent_step
+from retrograd.isa.derivatives import NOTHING, CotangentStep, cotangent_step
 from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode, bar
-from retrograd.isa.folds.python_source import emit
+from retrograd.isa.folds import emit
 from retrograd.isa.program import Program
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format

@@ -31,7 +31,7 @@ from retrograd.isa.entries import opcodes_of
 from retrograd.isa.files import write_file
 from retrograd.isa.manual.description import group_title
 from retrograd.isa.microarchitecture.micro_operations import CORES, Units
-from retrograd.isa.microarchitecture.timing import Execution, cycles, total_cycles
+from retrograd.isa.microarchitecture.schedule import Execution, cycles, total_cycles
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from retrograd.isa import angles, functions
 from retrograd.isa.expr import Expr, half, nodes, place
 from retrograd.isa.files import write_file
-from retrograd.isa.folds.python_source import emit
+from retrograd.isa.folds import emit
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -14,12 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from retrograd.isa.derivatives.adjoint import NoDerivative, kinks, lift, vector_jacobian
+from retrograd.isa.derivatives import NoDerivative, kinks, lift, on_shadows, vector_jacobian
 from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Exchange, Permute, Update, inverse
 from retrograd.isa.entries import BAR, Bijection, Function, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, inputs, nodes, place, substitute
-from retrograd.isa.folds.simplification import replaced
-from retrograd.isa.partials import on_shadows
+from retrograd.isa.folds import replaced
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -20,7 +20,7 @@ from retrograd.isa.diagnostics import Span
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import Function
 from retrograd.isa.expr import ZERO, Expr, div_round, inputs, place
-from retrograd.isa.folds.matching import match
+from retrograd.isa.folds import match
 from retrograd.isa.table import ENTRIES, TABLE
 from retrograd.isa.words import Format
 

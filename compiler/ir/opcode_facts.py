@@ -13,7 +13,7 @@ from retrograd.compiler.ir.statements import Op, Operand, Var
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import NOT_JUMPING, Function, Guard, Opcode
 from retrograd.isa.expr import evaluate, inputs, nodes
-from retrograd.isa.folds.matching import match
+from retrograd.isa.folds import match
 from retrograd.isa.table import ENTRIES, TABLE
 from retrograd.isa.words import Format
 

@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.intrinsics import EXPRESSION, Intrinsic
-from retrograd.isa.derivatives.adjoint import NoDerivative, vector_jacobian
+from retrograd.isa import laws
+from retrograd.isa.derivatives import NoDerivative, vector_jacobian
 from retrograd.isa.diagnostics import CompileError, Diagnostic, RetrogradError
 from retrograd.isa.entries import Function, Guard, a, b
 from retrograd.isa.expr import (
@@ -34,7 +35,6 @@ from retrograd.isa.expr import (
     select,
     sqrt_round,
 )
-from retrograd.isa.folds import laws
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import WIDTHS, Format
 

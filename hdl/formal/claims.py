@@ -16,14 +16,13 @@ from enum import Enum
 from functools import cache
 from itertools import product
 
-from retrograd.isa.derivatives.cotangent_steps import cotangent_step
+from retrograd.isa.derivatives import cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, Guard, Opcode, a
 from retrograd.isa.expr import ZERO, substitute
-from retrograd.isa.folds.smtlib import define
 from retrograd.isa.manual.description import group_title
-from retrograd.isa.microarchitecture.microprograms import distinguishes as one_register_matters
-from retrograd.isa.microarchitecture.microprograms import microprograms
-from retrograd.isa.microarchitecture.timing import cycles
+from retrograd.isa.microarchitecture.schedule import cycles, microprograms
+from retrograd.isa.microarchitecture.schedule import distinguishes as one_register_matters
+from retrograd.isa.smtlib import define
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -29,7 +29,7 @@ from retrograd.hdl.microword import Division, Operation, TrapCause
 from retrograd.hdl.parameters import INSTRUCTION, Parameters
 from retrograd.isa.entries import Opcode
 from retrograd.isa.expr import half
-from retrograd.isa.microarchitecture.timing import cycles as table_cycles
+from retrograd.isa.microarchitecture.schedule import cycles as table_cycles
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

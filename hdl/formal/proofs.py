@@ -30,7 +30,7 @@ from retrograd.hdl.formal.terms import Term, Word
 from retrograd.hdl.formal.unit_proofs import UNITS, UnitProver
 from retrograd.hdl.microcode import Microcode
 from retrograd.hdl.microword import TRAPS
-from retrograd.isa.derivatives.cotangent_steps import NOTHING, cotangent_step
+from retrograd.isa.derivatives import NOTHING, cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guard, Guards, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, nodes, place
 from retrograd.isa.microarchitecture.lanes import LANES
@@ -42,7 +42,7 @@ from retrograd.isa.words import Format
 #
 #     fold(tree, words) = the term of the tree,  products, quotients, roots and tables as functions of their operands
 #
-# The trees are the table's. `Meaning` gives terms to the operations of trees, as `retrograd.isa.folds.smtlib` gives them SMT-LIB.
+# The trees are the table's. `Meaning` gives terms to the operations of trees, as `retrograd.isa.smtlib` gives them SMT-LIB.
 
 #: (operation, parameter, operands) -> the result of a unit that is a function of its operands
 Unit = Callable[[str, Any, list[Word]], Word]

@@ -20,7 +20,7 @@ from typing import Literal, TypeVar, get_args
 from retrograd.hdl.reversible import builder
 from retrograd.hdl.reversible.builder import FALSE, TRUE, Bit, Bits, Builder, constant_bits
 from retrograd.hdl.reversible.circuit import Circuit
-from retrograd.isa.derivatives.adjoint import lift
+from retrograd.isa.derivatives import lift
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Unerase, Update
 from retrograd.isa.entries import Guard, Opcode, bar

@@ -12,7 +12,7 @@ from typing import Any
 from retrograd.hdl.reversible.circuit import Circuit, simulate, transposed
 from retrograd.hdl.reversible.formats import Netlist
 from retrograd.hdl.reversible.lowering import guards_of
-from retrograd.isa.derivatives.adjoint import lift
+from retrograd.isa.derivatives import lift
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.effects import transition
 from retrograd.isa.entries import Opcode

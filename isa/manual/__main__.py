@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from retrograd.isa.manual.cycles import page
+from retrograd.isa.manual.description import page
 from retrograd.isa.manual.pages import manual, publish
 
 

@@ -14,10 +14,10 @@ from itertools import groupby, takewhile
 from string import ascii_letters
 from typing import Any
 
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift
+from retrograd.isa.derivatives import NoDerivative, lift
 from retrograd.isa.diagnostics import KINDS
 from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Update, UpdateOperator, substitute_in, transition
-from retrograd.isa.entries import BAR, NOT_JUMPING, Entry, Function, Opcode, bar, imm
+from retrograd.isa.entries import BAR, NOT_JUMPING, Entry, Function, Opcode, bar, imm, opcodes_of
 from retrograd.isa.expr import ZERO, Expr, fold, inputs, place, substitute
 from retrograd.isa.functions import is_opaque
 from retrograd.isa.manual.notation import (
@@ -30,6 +30,17 @@ from retrograd.isa.manual.notation import (
     write_condition,
     write_effects,
     write_value,
+)
+from retrograd.isa.microarchitecture.micro_operations import CORES, DEFAULT_UNITS, TEMPORARIES, Unit, Units
+from retrograd.isa.microarchitecture.schedule import (
+    ACCESS,
+    ADDRESS,
+    DECODE,
+    FETCH,
+    READ,
+    REFETCH,
+    cycles,
+    microprograms,
 )
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import WIDTHS, Format
@@ -367,3 +378,195 @@ def effect_text(fact: Description) -> str:
 
 def inverse_text(fact: Description) -> str:
     return f"`{fact.inverse}`{' with −imm' if fact.inverse_negates_immediate else ''}"
+
+
+# -----------------------------------------------------------------------------
+# The page on cycles, docs/reference/timing.md: the phases of an instruction, the function units, and the cycles of each opcode.
+
+#: the formats of the page: the usual one, and that of small hardware
+FORMATS = (Format(64, 32), Format(32, 16))
+
+_FAST = """\
+
+## The core fast
+
+The core `fast` executes the same instructions with more units ([CORES](../../isa/microarchitecture/micro_operations.py)). This section lists the differences.
+
+- **The front end is ahead.** An instruction is fetched, decoded and read while the instruction before it executes. It begins to execute in the cycle in which the
+  instruction before it writes its last register, and gets that word past the register file. So its cycles are those of execution, and those of all writes but the last.
+- **Instructions on memory** take {access} cycle more, for the access. Their address is computed while the instruction before executes.
+- **The instruction before one on memory**, in the direction of the run, takes {address} cycle more if its last write is that of the address register. It takes {access} less if its last cycle
+  can be that of the access: it has more cycles than one, writes the address register in neither of the last two, and stores no word in the last.
+- **Instructions that set BR, PC or DIR**, or may meet a jump, take {refetch} cycles more: the next instruction is fetched in the cycle of the last write. This does not depend on whether a jump is taken.
+- **A `goto`** takes one of these cycles less. BR is 0 before it, so both addresses of the next instruction are known early, and it is fetched in the last cycle of execution.
+- **A `from`** takes none of these cycles. It traps unless BR is 0 behind it, so the next instruction of the code follows. With a condition its guard chooses between two comparisons of BR, which takes a
+  cycle more than the choice of a `goto`. So an instruction and its inverse differ here.
+- **Microwords have {slots} slots.** A slot issues a micro-operation and writes a result in each cycle. The slots have:
+
+| Slot | Units | but not |
+| --- | --- | --- |
+{units}
+
+- **Overflow flags are free.** Where a sum, product or quotient is computed, its unit also delivers whether the word fits. A predicate that is a conjunction is checked part by part.
+- **Products** take {multiplier} cycles. They are passed on: a sum or difference that is the only reader of a product is formed behind the multiplier, in the last cycle of the multiplication.
+  Its other word is the third operand of the slot, so a product or quotient may be issued beside it.
+- **The dividers scale.** They multiply x and y by a reciprocal of y from a table, and then find {scaled} digits of the quotient in each cycle. A quotient of W + s digits,
+  rounded or not, takes {before} + ⌈(W + s) / {scaled}⌉ cycles. A root is found {digits} digits in each cycle.
+
+Guards are checked, in each slot, before the first write, so that traps are precise. The machine stops or turns after any instruction. Instructions that were
+fetched ahead are then dropped. Cycles of a core that starts again are not counted.
+
+```python
+>>> from retrograd.isa.microarchitecture.micro_operations import CORES
+>>> fast = CORES["fast"]
+>>> cycles(fmul, q, lifted=False, same=False, units=fast), cycles(fmul, q, lifted=True, same=False, units=fast)
+{example}
+>>> print(microprograms(fmul.entry, q, lifted=False, same=False, units=fast)["fmul.add"].schedule)
+{listing}
+
+```
+
+A temporary t*n* belongs to slot ⌊n / {temporaries}⌋. A check of a flag reads that of the slot's last sum, or of its last product or quotient. `product` is a product that is passed on.
+
+"""
+
+_PAGE = """\
+<!-- Generated by python -m retrograd.isa.manual; do not edit. -->
+
+# Cycles
+
+This page lists the cycles of each instruction on the co-processor. The numbers are computed: the trees of an instruction are
+[scheduled](../../isa/microarchitecture/schedule.py) as [micro-operations](../../isa/microarchitecture/micro_operations.py) on a few function units. The hardware executes this
+schedule, and the simulator counts its cycles.
+
+- **There are two cores.** The sections up to the first table are on the core `small`; [the last one](#the-core-fast) is on the core `fast`.
+- **One instruction is in flight.** The cycles of a run are the sum over its instructions. This holds for the core `fast` as well, in which the front end is ahead.
+- **Operands do not matter.** An instruction takes the same time for all words. The time of a run depends on its path only, not on its data.
+- **A run backward takes as long as the run forward.** An instruction has the cycles of its inverse. Of an instruction and its inverse, such as
+  `goto.lt` and `from.lt`, the one with the shorter microprogram is padded to the longer. On the core `fast` the two runs differ by jumps, and where memory is accessed, by the instructions on either side.
+- **Checks are always computed.** Switching overflow traps off changes no timing.
+- **A trap stops the machine** before the first write. The instruction does not retire, and its cycles are not counted.
+
+## An instruction
+
+| Phase | Cycles | |
+| --- | --- | --- |
+| fetch | {fetch} | code is read at PC |
+| decode | {decode} | the fields address the register file; unless the instruction is one that may meet a jump, BR must be 0 |
+| read | {read} | three words, each with its cotangent, go into the operand latches; so does the constant, with either sign |
+| address, access | {address} + {access} | instructions on memory only: ra + imm; a memory word with its cotangent goes into its latch |
+| execute | 1 or more | the schedule |
+| write | 1 or more | one for each register that changes, word and cotangent together, and at least one; PC, BR, DIR and a memory word change along with the first |
+
+The register file and memory have one port for writing, and their words stand beside their cotangents: so an exchange with memory, with D = 1 or without, is one
+access that reads and one that writes.
+
+## Micro-operations
+
+In each cycle one micro-operation is issued and one result is written. A micro-operation reads up to three words: operand latches, constants, temporaries. A result can be
+an operand in the cycle in which it is ready. Constants cost nothing. A common subexpression is computed once.
+
+| Unit | Operations | Cycles to the result | Busy |
+| --- | --- | --- | --- |
+| logic unit | `+`, `−`, `∧`, `∨`, `⊕`, shifts, comparisons and their opposites, choices, whether a sum or difference overflows | {logic} | 1 |
+| multiplier | ⌊x·y / 2^s⌋, or ⌊x·y / 2^s⌉ rounded in one place, for one or more s | {multiplier}, and 1 for each further s | 1 for each s |
+| ROM | look-up in a table | {rom} | 1 |
+| divider | ⌊x·2^s / y⌋ for one or more s | {divider} + ⌈(W + s) / {digits}⌉ for the greatest s ≥ 0, and 1 for each further s | until its last result |
+| | ⌊x·2^s / y⌉ for one or more s that are rounded in one place p | {divider} + ⌈(W + p + 1) / {digits}⌉, and 1 for each further s | until its last result |
+| | ⌊√(x·2^s)⌉ | {divider} + ⌈(⌈(W + s) / 2⌉ + 1) / {digits}⌉ | until its result |
+
+Both words of a product, or of a quotient, come from one multiplication or division. The multiplier takes three stages: partial products, their sum, the shift. The divider finds {digits} digits a
+cycle; one cycle before them takes magnitudes, one after them rounds and makes the sign. A result to nearest takes one digit more, and adds ½ at no cost in cycles. The latencies are fields of `Units`; these are chosen for an ECP5 at 45 MHz with W = 64 and 60 MHz with W = 32.
+
+Micro-operations are issued by list scheduling: among those with all operands ready, the one with the longest path to the end goes first. While many temporaries are
+taken, a micro-operation that frees one goes first. No instruction needs more than {temporaries} of them.
+
+```python
+>>> from retrograd import Format
+>>> from retrograd.isa.table import TABLE
+>>> from retrograd.isa.microarchitecture.schedule import microprograms
+>>> from retrograd.isa.microarchitecture.schedule import cycles
+>>> fmul, q = TABLE["fmul.add"], Format(32, 16)
+>>> cycles(fmul, q, lifted=False, same=False), cycles(fmul, q, lifted=True, same=False)
+{example}
+>>> print(microprograms(fmul.entry, q, lifted=False, same=False)["fmul.add"].schedule)
+{listing}
+
+```
+
+Each line begins with a cycle; `d`, `a` and `b` are the words of rd, ra and rb. The product is at most a word if its high word is all sign.
+
+## Instructions
+
+With D = 1 an instruction executes its cotangent step as well. In brackets: ra and rb are one register, whose cotangent gets both contributions.
+
+"""
+
+
+def page(table: Table = TABLE) -> str:
+    """docs/reference/timing.md."""
+    fmul, w = table["fmul.add"], FORMATS[1]
+    text = _PAGE.format(
+        fetch=FETCH, decode=DECODE, read=READ, address=ADDRESS, access=ACCESS,
+        logic=DEFAULT_UNITS.logic, multiplier=DEFAULT_UNITS.multiplier, rom=DEFAULT_UNITS.rom,
+        divider=DEFAULT_UNITS.divider, digits=DEFAULT_UNITS.digits,
+        temporaries=_temporaries(table),
+        example=(cycles(fmul, w, False, False), cycles(fmul, w, True, False)),
+        listing=microprograms(fmul.entry, w, False, False)[fmul.name].schedule,
+    )  # fmt: skip
+    fast = CORES["fast"]
+    more = _FAST.format(
+        address=ADDRESS, access=ACCESS, refetch=REFETCH, slots=len(fast.slots), digits=fast.digits,
+        scaled=fast.scaled, before=fast.divider + fast.scaling, temporaries=TEMPORARIES, multiplier=fast.multiplier,
+        units="\n".join(
+            f"| {k} | {', '.join(unit.value for unit in Unit if unit in slot)} | "
+            f"{', '.join(f'`{name}`' for name in sorted(fast.lacking(k)))} |"
+            for k, slot in enumerate(fast.slots)
+        ),
+        example=(cycles(fmul, w, False, False, fast), cycles(fmul, w, True, False, fast)),
+        listing=microprograms(fmul.entry, w, False, False, fast)[fmul.name].schedule,
+    )  # fmt: skip
+    return text + _instructions(table, CORES["small"]) + more + _instructions(table, fast)
+
+
+def _instructions(table: Table, units: Units) -> str:
+    """The table of instructions with their cycles."""
+    head = ["Instruction", *(f"{w}, D = {d}" for w in FORMATS for d in (0, 1))]
+    lines = [head, ["---"] * len(head)]
+    for group, entries in groupby(table.entries, lambda entry: entry.group):
+        lines.append([f"**{group_title(group)}**", *[""] * (len(head) - 1)])
+        rows: dict[tuple[str, ...], list[str]] = {}
+        for entry in entries:
+            for label, row in _rows(entry, units):
+                rows.setdefault(row, []).append(f"`{label}`")
+        lines += [[", ".join(labels), *row] for row, labels in rows.items()]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def _temporaries(table: Table) -> int:
+    return max(
+        program.schedule.temporaries
+        for entry in table.entries
+        for w in FORMATS
+        for lifted, same in ((False, False), (True, False), (True, True))
+        for program in microprograms(entry, w, lifted, same).values()
+    )
+
+
+def _rows(entry: Entry, units: Units) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(name, cycles) of the entry's opcodes; opcodes with equal cycles share a row."""
+
+    def shown(opcode: Opcode, w: Format, lifted: bool) -> str:
+        n, one = cycles(opcode, w, lifted, False, units), cycles(opcode, w, lifted, True, units)
+        return str(n) if n == one else f"{n} ({one})"
+
+    rows: dict[tuple[str, ...], list[Opcode]] = {}
+    for opcode in opcodes_of(entry):
+        rows.setdefault(tuple(shown(opcode, w, d) for w in FORMATS for d in (False, True)), []).append(opcode)
+    for row, opcodes in rows.items():
+        if len(rows) == 1 and isinstance(entry, Function):
+            yield entry.name, row
+        elif isinstance(entry, Function) and len(opcodes) > 1:
+            yield f"{entry.name}.{{{','.join(str(o.update) for o in opcodes)}}}", row
+        else:
+            yield from ((o.name, row) for o in opcodes)

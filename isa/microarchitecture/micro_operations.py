@@ -14,7 +14,7 @@ from enum import Enum
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.expr import Expr, apply_operation, evaluate, half, place, rounded_place
-from retrograd.isa.folds.matching import FITTING
+from retrograd.isa.folds import FITTING
 from retrograd.isa.words import Format
 
 # ---------------------------------------------------------------- the units

@@ -14,11 +14,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import NamedTuple
 
-from retrograd.isa.expr import ONE, ZERO, Expr, place
-from retrograd.isa.folds.matching import is_truth, match, product_tested_by, quotient_tested_by
+from retrograd.isa.derivatives import cotangent_step
+from retrograd.isa.encoding import Instruction
+from retrograd.isa.entries import BAR, NOT_JUMPING, REGISTER_FIELDS, Entry, Guards, Opcode, bar, opcodes_of
+from retrograd.isa.expr import ONE, ZERO, Expr, place, select, substitute
+from retrograd.isa.folds import is_truth, match, product_tested_by, quotient_tested_by
 from retrograd.isa.microarchitecture.micro_operations import (
     DEFAULT_UNITS,
     FLAGGED,
@@ -39,6 +43,7 @@ from retrograd.isa.microarchitecture.micro_operations import (
     rounding,
     unit_of,
 )
+from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
 #: Inverses of branches and rotations want the constant with the opposite sign, and the decoder gives it.
@@ -408,3 +413,320 @@ def _registers(ready: Mapping[Expr, int], until: Mapping[Expr, int]) -> dict[Exp
         last[number] = until[node]
         out[node] = number
     return out
+
+
+# -----------------------------------------------------------------------------
+# Pipeline stages: the execution of an instruction on the co-processor, and its cycles.
+#
+#     fetch · decode · read [· address · access] · execute … · write …
+#
+# One instruction is in flight, so the cycles of a run are the sum over its instructions. An instruction takes as many as its
+# inverse, so a run back takes as many as the run: of two that undo each other, the shorter waits.
+
+#: The word of code, read at PC.
+FETCH = 1
+#: The fields address the register file; BR must be 0, but for branches.
+DECODE = 1
+#: Three registers, each word with its cotangent, go into the operand latches; the constant too, with either sign.
+READ = 1
+#: ra + imm. An overlapped core computes it while the instruction before executes.
+ADDRESS = 1
+#: A memory word with its cotangent goes into its latch.
+ACCESS = 1
+#: Of an overlapped core: fetch, decode and read after an instruction that sets BR, PC or DIR.
+REFETCH = FETCH + DECODE + READ
+
+
+#: a format, where it does not matter which
+_ANY = Format(32, 16)
+
+
+class InstructionTrees(NamedTuple):
+    """The trees of an instruction: the new words of places, and predicates that must hold before any word is written."""
+
+    after: Mapping[str, Expr]
+    guards: tuple[Expr, ...]
+
+
+def computed(opcode: Opcode, w: Format) -> Guards:
+    """The guards whose predicates are computed.
+
+    Overflow is checked whether or not a machine traps on it, so that this changes no timing; strict mode refuses an opcode
+    as such, and BR = 0 is a matter of decoding.
+    """
+    return tuple(g for g in opcode.guards(w) if g.mode != "strict" and g != NOT_JUMPING)
+
+
+def plain(opcode: Opcode, w: Format) -> InstructionTrees:
+    """The trees of the opcode with D = 0."""
+    return InstructionTrees(opcode.transition(w), tuple(opcode.guard_predicate(g, w) for g in computed(opcode, w)))
+
+
+@dataclass(frozen=True)
+class Microprogram:
+    """The execution of an instruction: its schedule, its cycles, and the stages before and after."""
+
+    schedule: Schedule
+    #: at least one, at least those of the schedule
+    execute: int
+    #: reads a memory word, and perhaps writes one
+    memory: bool
+    #: the fields of the registers to write, in their order: rd, then ra, then rb
+    writes: tuple[str, ...]
+    #: the next instruction begins to execute while this one writes its last register
+    overlapped: bool = False
+    #: only after this instruction is it known which instruction is next
+    redirects: bool = False
+
+    @property
+    def lands(self) -> bool:
+        """A guard demands that BR be 0 behind this instruction."""
+        return self.schedule.after.get("br") == Literal(0)
+
+    @property
+    def leaps(self) -> int | None:
+        """The slot that chooses, in the last cycle of execution, between the constant and 0 as the new BR; −1: BR is the constant.
+
+        None: neither. Else both addresses of the next instruction are known before, and it is fetched in this cycle.
+        """
+        new = self.schedule.after.get("br")
+        if self.redirects and new == Input("imm"):
+            return -1
+        for o in self.schedule.operations if self.redirects else ():
+            register = o.results[0].register
+            chooses = o.operation == "select" and o.operands[1:] == (Input("imm"), Literal(0))
+            if chooses and register is not None and new == Temporary(register) and o.cycle == self.execute - 1:
+                return o.slot
+        return None
+
+    @property
+    def write_cycles(self) -> tuple[tuple[str | None, str | None], ...]:
+        """The field of the register whose word is written, and of the one whose cotangent is, in each cycle of writing; at least one.
+
+        An overlapped core writes them separately, and so a word and the cotangent of another register in one cycle.
+        """
+        if not self.overlapped:
+            return tuple((field, field) for field in self.writes) or ((None, None),)
+        words = [field for name, field in REGISTER_FIELDS.items() if name in self.schedule.after]
+        cotangents = [field for name, field in REGISTER_FIELDS.items() if bar(name) in self.schedule.after]
+        return tuple(zip_longest(words, cotangents)) or ((None, None),)
+
+    @property
+    def stages(self) -> dict[str, int]:
+        """Stage -> cycles, in their order. A memory word is written along with the first register.
+
+        On an overlapped core: the cycles in which no other instruction executes.
+        """
+        writes = len(self.write_cycles)
+        access = {"access": ACCESS} if self.memory else {}
+        if not self.overlapped:
+            address = {"address": ADDRESS} if self.memory else {}
+            return {
+                "fetch": FETCH,
+                "decode": DECODE,
+                "read": READ,
+                **address,
+                **access,
+                "execute": self.execute,
+                "write": writes,
+            }
+        refetch = {"refetch": REFETCH - FETCH * (self.leaps is not None)} if self.redirects else {}
+        return {**access, "execute": self.execute, "write": writes - 1, **refetch}
+
+    def stages_before(self, addressing: str | None) -> dict[str, int]:
+        """Stage -> cycles where an instruction on memory follows, if `addressing` is not None; see `Execution.addressing`.
+
+        An overlapped core reads the memory word in the last cycle of this instruction. It does so later if the address or the word is
+        not known then: a cycle after the address register is read, which is in the cycle of its last write at the earliest.
+        """
+        stages = self.stages
+        if not self.overlapped or self.redirects or addressing is None:
+            return stages
+        written = [word for word, _ in self.write_cycles]
+        if addressing and written[-1] == addressing:
+            return {**stages, "address": ADDRESS}
+        stores = len(written) == 1 and bool({"m", bar("m")} & self.schedule.after.keys())
+        if self.execute + len(written) == 2 or stores or (addressing and written[-2:-1] == [addressing]):
+            return stages
+        last = "write" if stages["write"] else "execute"
+        return {**stages, last: stages[last] - ACCESS}
+
+    @property
+    def cycles(self) -> int:
+        """From the fetch to the last write; on an overlapped core, from the first to that of the next instruction."""
+        return sum(self.stages.values())
+
+    @property
+    def waiting(self) -> int:
+        """Cycles besides those of execution and writes, whichever instruction follows."""
+        return self.cycles - self.stages["execute"] - self.stages["write"]
+
+
+def microprogram(opcode: Opcode, own: Schedule, inverse: Schedule, overlapped: bool) -> Microprogram:
+    """The microprogram of an opcode from its schedule and that of its inverse."""
+    changed = {name.removesuffix(BAR) for name in own.after}
+    lands = any(schedule.after.get("br") == Literal(0) for schedule in (own, inverse))
+    return Microprogram(
+        own,
+        # A `goto` and a `from` differ on an overlapped core in any case, and a `goto` chooses in its last cycle.
+        max(1, own.length, 0 if overlapped and lands else inverse.length),
+        "m" in opcode.reads or "m" in opcode.writes,
+        tuple(field for name, field in REGISTER_FIELDS.items() if name in changed),
+        overlapped,
+        overlapped and redirects(opcode) and own.after.get("br") != Literal(0),
+    )
+
+
+def redirects(opcode: Opcode) -> bool:
+    """Whether the next instruction depends on more than PC and DIR: the opcode sets BR, may meet a jump, or turns."""
+    return "br" in opcode.writes or opcode.turns or NOT_JUMPING not in opcode.guards(_ANY)
+
+
+# -----------------------------------------------------------------------------
+# Trees of branches for a core whose front end is ahead: the new BR is known early, and of a `from` it is known before.
+#
+#     guard br = 0:   br′ := br + x = x
+#     guard br′ = 0:  br′ := 0,  br − (p ? x : 0) = 0  ⇔  p ? br = x : br = 0
+#
+# An instruction whose guard demands that BR be 0 behind it is followed by the next one in the code, as other instructions are.
+
+
+def shortened(trees: InstructionTrees, settled: bool) -> InstructionTrees:
+    """Trees with the same meaning wherever all guards hold, and with the same guards. `settled`: a guard demands that BR be 0 before."""
+    new = trees.after.get("br")
+    if new is None:
+        return trees
+    demanded = new.eq(ZERO)
+    if demanded not in trees.guards:
+        known = settled and new.op == "add" and new.args[0] is place("br")
+        return InstructionTrees({**trees.after, "br": new.args[1] if known else new}, trees.guards)
+    guards = tuple(_vanishes(new) if guard is demanded else guard for guard in trees.guards)
+    return InstructionTrees({**trees.after, "br": ZERO}, guards)
+
+
+def _vanishes(new: Expr) -> Expr:
+    if new.op != "sub":
+        return new.eq(ZERO)
+    br, step = new.args
+    if step.op != "select":
+        return br.eq(step)
+    condition, then, otherwise = step.args
+    return select(condition, br.eq(then), br.eq(otherwise))
+
+
+# -----------------------------------------------------------------------------
+# The microprograms of the table: the schedule that the co-processor executes for each opcode, with D = 0 and with D = 1.
+
+
+def trees(opcode: Opcode, w: Format, lifted: bool, same: bool, units: Units = DEFAULT_UNITS) -> InstructionTrees:
+    """The trees of an opcode; with `lifted`, those of cotangents too. `same`: ra and rb are one register; `units`: those of the core."""
+    values = plain(opcode, w)
+    if units.overlapped:
+        values = shortened(values, NOT_JUMPING in opcode.guards(w))
+    if not lifted:
+        return values
+    same = same and distinguishes(opcode, w)
+    moved = cotangent_step(opcode, w, same)
+    # The hardware keeps no cotangent of a freed ancilla.
+    after = {**values.after, **moved.after, **dict.fromkeys(moved.drops, ZERO)}
+    predicates = (*values.guards, *(guard.predicate for guard in moved.guards))
+    if same:
+        one = {"b": place("a"), bar("b"): place(bar("a"))}
+        after = {name: substitute(tree, one) for name, tree in after.items()}
+        predicates = tuple(substitute(predicate, one) for predicate in predicates)
+    return InstructionTrees(after, predicates)
+
+
+def guards(opcode: Opcode, w: Format, lifted: bool, same: bool) -> Guards:
+    """The guards whose predicates are among its trees, in their order."""
+    values = computed(opcode, w)
+    return (*values, *cotangent_step(opcode, w, same and distinguishes(opcode, w)).guards) if lifted else values
+
+
+def distinguishes(opcode: Opcode, w: Format) -> bool:
+    """Whether it matters with D = 1 that ra and rb are one register: both operands contribute to its one cotangent."""
+    may_be_one = not {("ra", "rb"), ("rb", "ra")} & {*opcode.distinct}
+    return may_be_one and {bar("a"), bar("b")} <= cotangent_step(opcode, w, False).after.keys()
+
+
+@cache
+def microprograms(
+    entry: Entry, w: Format, lifted: bool, same: bool, units: Units = DEFAULT_UNITS
+) -> dict[str, Microprogram]:
+    """name -> microprogram with D = `lifted`, for all opcodes of an entry: inverses are made together."""
+    opcodes = opcodes_of(entry)
+    schedules = {o.name: schedule(*trees(o, w, lifted, same, units), w, units) for o in opcodes}
+    return {o.name: microprogram(o, schedules[o.name], schedules[o.inverse_name], units.overlapped) for o in opcodes}
+
+
+# -----------------------------------------------------------------------------
+# Cycles: how long an instruction takes on the co-processor, counted on the schedule that its hardware executes.
+
+
+@cache
+def cycles(
+    opcode: Opcode, w: Format, lifted: bool, same: bool, units: Units = DEFAULT_UNITS, addressing: str | None = None
+) -> int:
+    """Cycles of the opcode with D = `lifted`; `same`: its fields ra and rb name one register; `addressing`: see `Execution`.
+
+    The inverse takes as many, with equal facts. Neither operands nor checks of overflow change the number. `units`: those of the core, see
+    `CORES`.
+    """
+    return sum(stages(opcode, w, lifted, same, units, addressing).values())
+
+
+@cache
+def stages(
+    opcode: Opcode, w: Format, lifted: bool, same: bool, units: Units = DEFAULT_UNITS, addressing: str | None = None
+) -> dict[str, int]:
+    """Stage -> cycles of the opcode, in the order of the stages; see `cycles`."""
+    return microprograms(opcode.entry, w, lifted, same and lifted, units)[opcode.name].stages_before(addressing)
+
+
+def addressing(code: Sequence[Instruction], at: int, following: int) -> str | None:
+    """The fact `Execution.addressing` of the instruction at the address `at`, when that at `following` is next in the code.
+
+    It does not depend on the direction in which the two are executed.
+    """
+    if not 0 <= following < len(code):
+        return None
+    i, after = code[at], code[following]
+    if "m" not in after.opcode.reads and "m" not in after.opcode.writes:
+        return None
+    changed = (field for place, field in REGISTER_FIELDS.items() if place in i.opcode.writes)
+    return next((field for field in changed if getattr(i, field) == after.ra), "")
+
+
+class Execution(NamedTuple):
+    """An executed instruction: the facts on which its cycles depend, and the direction."""
+
+    opcode: Opcode
+    #: with D = 1
+    lifted: bool
+    #: its fields ra and rb name one register
+    same: bool
+    #: +1 forward, −1 backward; backward, the opcode is the inverse of the one in the code
+    direction: int
+    #: Whether the instruction behind it in this direction addresses memory: None if not. If so, the field of this instruction that
+    #: names a register that it writes, and that is the other's ra; "" if there is none.
+    addressing: str | None = None
+
+    @classmethod
+    def at(cls, program: Program, pc: int, lifted: bool, direction: int) -> Execution:
+        """The execution of the instruction at an address."""
+        i = program.instructions[pc]
+        opcode = i.opcode if direction > 0 else program.table.inverse(i.opcode)
+        return cls(opcode, lifted, i.ra == i.rb, direction, addressing(program.instructions, pc, pc + direction))
+
+    def cycles(self, w: Format, units: Units = DEFAULT_UNITS) -> int:
+        """Cycles of the instruction."""
+        return cycles(self.opcode, w, self.lifted, self.same, units, self.addressing)
+
+    def stages(self, w: Format, units: Units = DEFAULT_UNITS) -> dict[str, int]:
+        """Stage -> cycles of the instruction."""
+        return stages(self.opcode, w, self.lifted, self.same, units, self.addressing)
+
+
+def total_cycles(counts: Mapping[Execution, int], w: Format, units: Units = DEFAULT_UNITS) -> int:
+    """Cycles of a run; `counts` has the number of times that each was executed."""
+    return sum(n * execution.cycles(w, units) for execution, n in counts.items())

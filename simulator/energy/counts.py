@@ -26,8 +26,7 @@ from typing import NamedTuple, TypeVar
 
 from retrograd.isa.entries import BAR
 from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS, Units, core_units
-from retrograd.isa.microarchitecture.microprograms import microprograms
-from retrograd.isa.microarchitecture.timing import Execution, total_cycles
+from retrograd.isa.microarchitecture.schedule import Execution, microprograms, total_cycles
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from retrograd.isa.diagnostics import Diagnostic, Span
 from retrograd.isa.encoding import Instruction, write
 from retrograd.isa.entries import Function, a, b
-from retrograd.isa.folds.laws import sample_instructions
+from retrograd.isa.laws import sample_instructions
 
 import retrograd as rg
 

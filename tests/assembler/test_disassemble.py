@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from retrograd.isa.encoding import Instruction, encode
-from retrograd.isa.folds.laws import sample_instructions
+from retrograd.isa.laws import sample_instructions
 
 import retrograd as rg
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from retrograd.isa.manual.description import describe, effect_text
-from retrograd.isa.microarchitecture.timing import cycles
+from retrograd.isa.microarchitecture.schedule import cycles
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Q32_32
 

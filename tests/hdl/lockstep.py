@@ -11,11 +11,11 @@ from typing import Any
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.simulation.transactions import Change, Order, OrderReport, Record
 from retrograd.isa import encoding
-from retrograd.isa.derivatives.cotangent_steps import freed
+from retrograd.isa.derivatives import freed
 from retrograd.isa.encoding import Instruction, encode, illegality
 from retrograd.isa.entries import REGISTER_FIELDS, Opcode
 from retrograd.isa.microarchitecture.micro_operations import Units
-from retrograd.isa.microarchitecture.timing import Execution, total_cycles
+from retrograd.isa.microarchitecture.schedule import Execution, total_cycles
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

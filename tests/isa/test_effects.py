@@ -26,7 +26,7 @@ from retrograd.isa.effects import (
 )
 from retrograd.isa.entries import Bijection, Function
 from retrograd.isa.expr import Expr, const, evaluate, mul_shift, place, rotate_left, select
-from retrograd.isa.folds.python_source import emit
+from retrograd.isa.folds import emit
 from retrograd.isa.table import ENTRIES, TABLE, Table
 from retrograd.isa.words import Format
 

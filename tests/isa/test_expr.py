@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from retrograd.isa.derivatives import adjoint
+from retrograd.isa import derivatives, folds, smtlib
 from retrograd.isa.expr import (
     ONE,
     OPERATIONS,
@@ -40,7 +40,6 @@ from retrograd.isa.expr import (
     sqrt_round,
     substitute,
 )
-from retrograd.isa.folds import python_source, smtlib
 from retrograd.isa.words import WIDTHS, Format
 
 PLACES = ("a", "b", "d", "imm")
@@ -394,7 +393,7 @@ def test_root_next_to_perfect_squares(w: Format) -> None:
 
 
 def run_source(roots: list[Expr], w: Format, env: dict[str, int]) -> list[int]:
-    statements, out = python_source.emit(roots, w, {name: f"v_{name}" for name in PLACES})
+    statements, out = folds.emit(roots, w, {name: f"v_{name}" for name in PLACES})
     source = "\n".join([*statements, f"result = [{', '.join(out)}]"])
     scope: dict[str, Any] = {"isqrt": isqrt, **{f"v_{name}": word for name, word in env.items()}}
     exec(compile(source, "<fold>", "exec"), scope)
@@ -425,7 +424,7 @@ def test_python_source_agrees_on_all_words(op: str) -> None:
     args = (a, b, d)[:arity]
     for s in legal_parameters(op, 4):
         tree = Expr(op, args, s)
-        statements, (out,) = python_source.emit([tree], w, {"a": "a", "b": "b", "d": "d"})
+        statements, (out,) = folds.emit([tree], w, {"a": "a", "b": "b", "d": "d"})
         assert statements == []
         run = eval(f"lambda a=0, b=0, d=0: {out}", {"isqrt": isqrt})
         for v in product(range(16), repeat=arity):
@@ -521,7 +520,7 @@ def test_shared_subtrees_cost_once() -> None:
     fold(tree, count)
     assert calls == 201
     assert evaluate(tree, Format(), {"a": 1}) == 0  # 2^200 mod 2^64
-    statements, _ = python_source.emit([tree], Format(), {"a": "a"})
+    statements, _ = folds.emit([tree], Format(), {"a": "a"})
     assert len(statements) == 199
     commands, _ = smtlib.define([tree], Format())
     assert len(commands) == 201
@@ -659,7 +658,7 @@ def test_every_fold_handles_every_operation(op: str) -> None:
 
 
 def test_operations_with_partials_are_operations() -> None:
-    assert set(adjoint.PARTIALS) <= set(COMPUTING)
+    assert set(derivatives.PARTIALS) <= set(COMPUTING)
 
 
 @pytest.fixture
@@ -672,7 +671,7 @@ def unheard_of(monkeypatch: pytest.MonkeyPatch) -> Expr:
 
 FOLDS: dict[str, Callable[[Expr], object]] = {
     "evaluate": lambda tree: evaluate(tree, Format(), {"a": 1}),
-    "python_source": lambda tree: python_source.emit([tree], Format(), {"a": "a"}),
+    "python_source": lambda tree: folds.emit([tree], Format(), {"a": "a"}),
     "smtlib": lambda tree: smtlib.define([tree], Format()),
     "formula": formula,
 }
@@ -685,9 +684,9 @@ def test_an_unknown_operation_is_refused_by_every_fold(name: str, unheard_of: Ex
 
 
 def test_an_unknown_operation_has_no_derivative(unheard_of: Expr, module: Callable[[str], ModuleType]) -> None:
-    with pytest.raises(adjoint.NoDerivative, match="unheard_of"):
-        adjoint.vector_jacobian(unheard_of, place("c"))
-    with pytest.raises(adjoint.NoDerivative, match="unheard_of"):
+    with pytest.raises(derivatives.NoDerivative, match="unheard_of"):
+        derivatives.vector_jacobian(unheard_of, place("c"))
+    with pytest.raises(derivatives.NoDerivative, match="unheard_of"):
         module("tests/isa/derivatives/real_values.py").real_value(unheard_of, Format(), {"a": 1.0})
 
 

@@ -12,8 +12,8 @@ from itertools import product
 from math import isqrt
 
 import pytest
+from retrograd.isa import laws
 from retrograd.isa.entries import Function, Opcode
-from retrograd.isa.folds import laws
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

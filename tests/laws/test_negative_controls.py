@@ -6,12 +6,11 @@ from collections.abc import Callable
 from itertools import islice
 
 import pytest
-from retrograd.isa import effects
+from retrograd.isa import effects, laws, smtlib
 from retrograd.isa.effects import Effects, Exchange, Permute, Update
 from retrograd.isa.encoding import encode
 from retrograd.isa.entries import NOT_JUMPING, Bijection, Entry, Function, Guard, a, b, br, d, imm
 from retrograd.isa.expr import mul_shift, rotate_left, select
-from retrograd.isa.folds import laws, smtlib
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 

@@ -7,11 +7,11 @@ from itertools import islice, product
 from math import isqrt
 
 import pytest
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift
+from retrograd.isa import folds, laws, smtlib
+from retrograd.isa.derivatives import NoDerivative, lift
 from retrograd.isa.encoding import Instruction, decode, encode, inverse
 from retrograd.isa.entries import Function, a
 from retrograd.isa.expr import Expr, evaluate, formula
-from retrograd.isa.folds import laws, python_source, smtlib
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
@@ -54,7 +54,7 @@ def test_the_table_grew_by_one_entry() -> None:
 def test_it_counts_bits(width: int) -> None:
     w = Format(width, width // 2)
     tree = ones(a, w)
-    statements, (out,) = python_source.emit([tree], w, {"a": "a"})
+    statements, (out,) = folds.emit([tree], w, {"a": "a"})
     source = compile("\n".join([*statements, f"r = {out}"]), "<ones>", "exec")
     rng = random.Random(width)
     words = range(1 << width) if width <= 8 else [0, 1, w.mask, w.sign, *(rng.getrandbits(width) for _ in range(500))]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import islice, product
 
 import pytest
+from retrograd.isa import laws
 from retrograd.isa.entries import Opcode
-from retrograd.isa.folds import laws
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from retrograd.isa.derivatives.adjoint import NoDerivative, bar, lift
+from retrograd.isa import smtlib
+from retrograd.isa.derivatives import NoDerivative, bar, lift
 from retrograd.isa.effects import transition
 from retrograd.isa.entries import Opcode
-from retrograd.isa.folds import smtlib
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

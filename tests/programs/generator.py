@@ -21,7 +21,7 @@ from functools import cache
 
 from retrograd.isa.encoding import CODE_SHIFT, RA_SHIFT, RB_SHIFT, RD_SHIFT
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode
-from retrograd.isa.folds.laws import execute
+from retrograd.isa.laws import execute
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from retrograd.isa.microarchitecture.micro_operations import CORES
-from retrograd.isa.microarchitecture.timing import cycles
+from retrograd.isa.microarchitecture.schedule import cycles
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.energy.counts import counts_of

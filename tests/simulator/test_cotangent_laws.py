@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift
-from retrograd.isa.derivatives.cotangent_steps import cotangent_step, freed
+from retrograd.isa.derivatives import NoDerivative, cotangent_step, freed, lift
 from retrograd.isa.effects import UPDATE_OPERATORS, Exchange, Permute, Update
 from retrograd.isa.encoding import Instruction, encode, inverse
 from retrograd.isa.entries import BAR, Function, Opcode, bar

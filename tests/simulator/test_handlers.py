@@ -9,9 +9,9 @@ from math import gcd
 from typing import Any
 
 import pytest
+from retrograd.isa import laws
 from retrograd.isa.encoding import Instruction, encode, inverse
 from retrograd.isa.entries import Function, Opcode
-from retrograd.isa.folds import laws
 from retrograd.isa.functions import available
 from retrograd.simulator.semantics import Fault, handler, handler_source
 

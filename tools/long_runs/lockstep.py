@@ -38,7 +38,7 @@ from retrograd.hdl.simulation.transactions import BatchReport, Order, OrderRepor
 from retrograd.hdl.simulation.verilated import Probe, Verilated
 from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import Unit
-from retrograd.isa.microarchitecture.microprograms import microprograms
+from retrograd.isa.microarchitecture.schedule import microprograms
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from shares import Store, tests_module

@@ -22,11 +22,11 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift
+from retrograd.isa.derivatives import NoDerivative, lift
 from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import REGISTER_FIELDS, Mode, Opcode, bar, opcodes_of
 from retrograd.isa.expr import Expr, nodes
-from retrograd.isa.folds.matching import is_truth
+from retrograd.isa.folds import is_truth
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
@@ -191,7 +191,7 @@ def row_of(count: int, pc: int, direction: int) -> int:
 def _cycles(code: Sequence[Instruction], at: int, w: Format, differentiating: bool, core: str) -> int:
     # Imported here: the schedule is computed only where cycles are counted.
     from retrograd.isa.microarchitecture.micro_operations import core_units
-    from retrograd.isa.microarchitecture.timing import addressing, cycles
+    from retrograd.isa.microarchitecture.schedule import addressing, cycles
 
     i, fact = code[at], addressing(code, at, at + 1)
     return cycles(i.opcode, w, differentiating, i.ra == i.rb, core_units(core), fact)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from retrograd.isa.expr import ZERO, Expr, evaluate, half
-from retrograd.isa.folds.matching import is_truth
+from retrograd.isa.folds import is_truth
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda import word_arithmetic
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from retrograd.isa.derivatives.cotangent_steps import NOTHING, cotangent_step
+from retrograd.isa.derivatives import NOTHING, cotangent_step
 from retrograd.isa.effects import Erase, Unerase
 from retrograd.isa.entries import NOT_JUMPING, Mode, Opcode
 from retrograd.isa.expr import Expr, inputs, nodes

@@ -22,7 +22,7 @@ from operator import or_
 from typing import Any, NamedTuple, TypeVar
 
 from retrograd.isa.expr import ZERO, Expr, half, nodes
-from retrograd.isa.folds.matching import is_truth, product_tested_by, quotient_tested_by, sum_tested_by
+from retrograd.isa.folds import is_truth, product_tested_by, quotient_tested_by, sum_tested_by
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm.builder import FunctionBuilder, Value
 from retrograd.simulator.engines.llvm.functions import (

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from retrograd.isa.expr import ONE, ZERO, Expr, apply_operation, const, fold, half
-from retrograd.isa.folds.matching import is_truth
+from retrograd.isa.folds import is_truth
 from retrograd.isa.words import Format
 
 #: tree -> coefficient; the coefficient of ONE is the constant

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from retrograd.isa.entries import REGISTER_FIELDS
 from retrograd.isa.expr import ZERO, Expr, const, half, inputs, place
-from retrograd.isa.folds.matching import is_truth, product_tested_by, sum_tested_by
+from retrograd.isa.folds import is_truth, product_tested_by, sum_tested_by
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.instructions import MODES, step
 from retrograd.simulator.engines.translator.affine import AffineForms, Bounds, Form, Intervals

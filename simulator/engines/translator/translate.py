@@ -300,7 +300,7 @@ class Translator:
     def _cycles(self, executed: list[int]) -> int:
         # Imported here: the schedule is computed only where cycles are counted.
         from retrograd.isa.microarchitecture.micro_operations import core_units
-        from retrograd.isa.microarchitecture.timing import addressing, cycles
+        from retrograd.isa.microarchitecture.schedule import addressing, cycles
 
         code, units = self.flow.code, core_units(self.variant.core)
         # No instruction is next of the last in either direction, which lie in the middle and at the end of the code.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from retrograd.debugger.places import written_registers
 from retrograd.isa.encoding import Instruction, inverse, write
-from retrograd.isa.microarchitecture.timing import Execution
+from retrograd.isa.microarchitecture.schedule import Execution
 from retrograd.isa.program import Program
 from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.stores import Store

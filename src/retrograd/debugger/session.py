@@ -25,7 +25,7 @@ from retrograd.debugger.places import Place, entries, line_addresses, place_name
 from retrograd.debugger.timeline import Timeline
 from retrograd.debugger.variables import Variable, Word, named, variables
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, nearest
-from retrograd.isa.microarchitecture.timing import Execution
+from retrograd.isa.microarchitecture.schedule import Execution
 from retrograd.simulator.energy.counts import Counts
 from retrograd.simulator.machine import Machine, Trap
 

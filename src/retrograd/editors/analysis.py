@@ -23,7 +23,7 @@ from retrograd.editors.vocabulary import NAME, vocabulary
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.encoding import write
 from retrograd.isa.manual.pages import entry_page
-from retrograd.isa.microarchitecture.timing import cycles
+from retrograd.isa.microarchitecture.schedule import cycles
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Q32_32

@@ -38,7 +38,7 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.language.conditions import Condition
 from retrograd.isa.diagnostics import CalledSpan, Diagnostic, InputError, Span
 from retrograd.isa.expr import ZERO as ZERO_WORD
-from retrograd.isa.folds.overflows import format_that_holds
+from retrograd.isa.smtlib import format_that_holds
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.state.snapshot import restore, snapshot

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.compiler.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift
+from retrograd.isa.derivatives import NoDerivative, lift
 from retrograd.isa.effects import UPDATE_OPERATORS, transition
 from retrograd.isa.entries import BAR, Bijection, Function, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, div_shift, evaluate, inputs, mul_round, mul_shift, place, select

@@ -38,11 +38,11 @@ from retrograd.hdl.microcode import Microcode, dispatch_address, microcode_for
 from retrograd.hdl.microword import TRAPS, TrapCause
 from retrograd.hdl.netlist import YOSYS, found, need
 from retrograd.hdl.parameters import Parameters
-from retrograd.isa.derivatives.cotangent_steps import NOTHING, cotangent_step
+from retrograd.isa.derivatives import NOTHING, cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode, bar
 from retrograd.isa.expr import Expr, evaluate, nodes
 from retrograd.isa.files import write_file
-from retrograd.isa.microarchitecture.timing import cycles
+from retrograd.isa.microarchitecture.schedule import cycles
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -11,7 +11,7 @@ from retrograd.hdl.reversible.builder import TRUE, Builder
 from retrograd.hdl.reversible.circuit import Circuit, count
 from retrograd.hdl.reversible.lowering import Strategy, lower, lower_operation
 from retrograd.hdl.reversible.verification import disagreement
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift
+from retrograd.isa.derivatives import NoDerivative, lift
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.entries import Opcode
 from retrograd.isa.expr import OPERATIONS, Expr, evaluate, nodes, place
@@ -218,7 +218,7 @@ def provable(opcode: Opcode) -> bool:
 def test_proved(name: str, width: int) -> None:
     """For all words, by a solver: the circuit computes the transition of the table, and its ancillas end as 0."""
     import z3
-    from retrograd.isa.folds.smtlib import define
+    from retrograd.isa.smtlib import define
 
     w = Format(width, width // 2)
     opcode = TABLE[name]

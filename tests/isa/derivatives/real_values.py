@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import sqrt
 
-from retrograd.isa.derivatives.adjoint import NoDerivative
+from retrograd.isa.derivatives import NoDerivative
 from retrograd.isa.expr import Expr, fold
 from retrograd.isa.words import Format
 

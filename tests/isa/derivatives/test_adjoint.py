@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift, vector_jacobian
+from retrograd.isa.derivatives import NoDerivative, lift, vector_jacobian
 from retrograd.isa.effects import UPDATE_OPERATORS, Effects, Exchange, Permute, Update, inverse, transition
 from retrograd.isa.entries import Bijection, Function, Opcode, bar, opcodes_of
 from retrograd.isa.expr import Expr, div_shift, evaluate, mul_round, mul_shift, place, select, sqrt_round

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from retrograd.isa.entries import Opcode
 from retrograd.isa.expr import evaluate
-from retrograd.isa.folds.overflows import format_that_holds
+from retrograd.isa.smtlib import format_that_holds
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

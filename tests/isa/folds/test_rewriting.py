@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from retrograd.isa.expr import ONE, ZERO, Expr, const, div_round, evaluate, mul_shift, nodes, place, select, substitute
-from retrograd.isa.folds.matching import FITTING, is_truth, match, sum_tested_by
-from retrograd.isa.folds.simplification import negated, replaced, simplify
+from retrograd.isa.folds import FITTING, is_truth, match, negated, replaced, simplify, sum_tested_by
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from retrograd.isa.manual.cycles import page
+from retrograd.isa.manual.description import page
 from retrograd.isa.microarchitecture.micro_operations import DEFAULT_UNITS
 from retrograd.isa.table import TABLE
 
@@ -33,5 +33,5 @@ def test_every_instruction_is_on_the_page_with_its_cycles() -> None:
 
 def test_the_pages_numbers_are_those_of_the_units(monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"| look-up in a table | {DEFAULT_UNITS.rom} | 1 |" in page()
-    monkeypatch.setattr("retrograd.isa.manual.cycles.FETCH", 7)
+    monkeypatch.setattr("retrograd.isa.manual.description.FETCH", 7)
     assert "| fetch | 7 |" in page()

@@ -15,7 +15,7 @@ import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.verify import verify
 from retrograd.isa import functions
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift
+from retrograd.isa.derivatives import NoDerivative, lift
 from retrograd.isa.effects import Effects, Exchange, Permute, Update, written
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.entries import Function, Guard, Opcode, a, b, d
@@ -23,7 +23,7 @@ from retrograd.isa.expr import ONE, ZERO, Expr, const, evaluate, fold, inputs, l
 from retrograd.isa.manual import description, notation
 from retrograd.isa.manual import pages as manual
 from retrograd.isa.manual.__main__ import main
-from retrograd.isa.manual.symbolic import FORMATS, SYMBOLIC, FormatDependent, SymbolicNumber
+from retrograd.isa.manual.notation import FORMATS, SYMBOLIC, FormatDependent, SymbolicNumber
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
 from retrograd.simulator.machine import Machine

@@ -48,8 +48,7 @@ from retrograd.isa.microarchitecture.micro_operations import (
     execute,
     unit_of,
 )
-from retrograd.isa.microarchitecture.microprograms import trees
-from retrograd.isa.microarchitecture.schedule import schedule
+from retrograd.isa.microarchitecture.schedule import schedule, trees
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
 

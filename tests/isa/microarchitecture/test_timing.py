@@ -9,16 +9,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from retrograd.isa.derivatives.adjoint import NoDerivative, lift
-from retrograd.isa.derivatives.cotangent_steps import cotangent_step
+from retrograd.isa.derivatives import NoDerivative, cotangent_step, lift
 from retrograd.isa.effects import Erase
 from retrograd.isa.entries import NOT_JUMPING, Bijection, Function, Guard, Opcode, a, b, bar
 from retrograd.isa.expr import mul_shift
 from retrograd.isa.microarchitecture.micro_operations import CORES, Units, execute
-from retrograd.isa.microarchitecture.microprograms import distinguishes, microprograms, trees
-from retrograd.isa.microarchitecture.schedule import schedule
-from retrograd.isa.microarchitecture.stages import plain
-from retrograd.isa.microarchitecture.timing import Execution, cycles, total_cycles
+from retrograd.isa.microarchitecture.schedule import (
+    Execution,
+    cycles,
+    distinguishes,
+    microprograms,
+    plain,
+    schedule,
+    total_cycles,
+    trees,
+)
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.semantics import handler, lifted_handler

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from numba import get_num_threads, njit, prange
 from retrograd.isa import functions
-from retrograd.isa.folds.python_source import emit
+from retrograd.isa.folds import emit
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

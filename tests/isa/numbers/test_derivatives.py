@@ -14,11 +14,11 @@ from typing import Any
 
 import mpmath as mp
 import pytest
-from retrograd.isa.derivatives.adjoint import lift
+from retrograd.isa.derivatives import lift
 from retrograd.isa.effects import transition
 from retrograd.isa.entries import Function, bar
 from retrograd.isa.expr import Expr
-from retrograd.isa.folds.python_source import emit
+from retrograd.isa.folds import emit
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -11,7 +11,7 @@ import pytest
 from numba import njit
 from retrograd.isa.entries import opcodes_of
 from retrograd.isa.expr import Expr, evaluate
-from retrograd.isa.folds.python_source import emit
+from retrograd.isa.folds import emit
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

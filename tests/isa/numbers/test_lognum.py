@@ -10,8 +10,8 @@ from typing import Any
 
 import mpmath as mp
 import pytest
-from retrograd.isa.folds import laws
-from retrograd.isa.folds.python_source import emit
+from retrograd.isa import laws
+from retrograd.isa.folds import emit
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -13,7 +13,7 @@ from typing import Any
 import mpmath as mp
 import pytest
 from retrograd.isa import functions
-from retrograd.isa.folds.python_source import emit
+from retrograd.isa.folds import emit
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

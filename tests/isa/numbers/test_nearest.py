@@ -13,11 +13,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from retrograd.isa.derivatives.adjoint import lift
+from retrograd.isa.derivatives import lift
 from retrograd.isa.effects import transition
 from retrograd.isa.entries import bar
 from retrograd.isa.expr import Expr
-from retrograd.isa.folds.python_source import emit
+from retrograd.isa.folds import emit
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -11,10 +11,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from retrograd.isa import laws, smtlib
 from retrograd.isa.angles import shear
 from retrograd.isa.effects import Effects, Exchange, Permute, Update, inverse, transition
 from retrograd.isa.expr import Expr, nodes, place, select
-from retrograd.isa.folds import laws, smtlib
 from retrograd.isa.functions import index_bits
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -371,7 +371,7 @@ def test_short_vectors_never_overflow(w: Format) -> None:
     opcode = TABLE["rot"]
     guards = [g for g in opcode.guards(w) if g.mode == "overflow"]
     checks = laws.compile_execute(opcode, w, PLACES)
-    from retrograd.isa.folds.python_source import emit
+    from retrograd.isa.folds import emit
 
     statements, out = emit([opcode.guard_predicate(g, w) for g in guards], w, {p: p for p in PLACES})
     scope: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from retrograd.examples import bessel
-from retrograd.isa.microarchitecture.timing import Execution
+from retrograd.isa.microarchitecture.schedule import Execution
 from retrograd.isa.program import SourceMap
 from retrograd.simulator.energy.counts import (
     FRAME,

@@ -205,7 +205,7 @@ def _of_function(options: argparse.Namespace) -> Circuit:
 
 def _of_opcode(options: argparse.Namespace) -> Circuit:
     from retrograd.hdl.reversible.lowering import lower
-    from retrograd.isa.derivatives.adjoint import NoDerivative
+    from retrograd.isa.derivatives import NoDerivative
 
     named = opcodes_named(options.what)
     if len(named) > 1:

@@ -38,7 +38,7 @@ from retrograd.isa.expr import (
     select,
     sqrt_round,
 )
-from retrograd.isa.folds.matching import quotient_tested_by
+from retrograd.isa.folds import quotient_tested_by
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
 from retrograd.simulator.engines.llvm import functions as llvm_functions

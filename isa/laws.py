@@ -14,7 +14,7 @@ from retrograd.isa.diagnostics import ImageError
 from retrograd.isa.encoding import IMMEDIATE_MAX, IMMEDIATE_MIN, Instruction, decode, encode, inverse
 from retrograd.isa.entries import Opcode
 from retrograd.isa.expr import evaluate
-from retrograd.isa.folds.python_source import emit
+from retrograd.isa.folds import emit
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 
