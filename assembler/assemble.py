@@ -1,7 +1,8 @@
-"""Assembly text -> Program, in two passes.
+"""Parser: the first pass over assembly text, line by line.
 
-The parser (`parser.py`) reads lines, encodes instructions, and notes the constants whose value it does not know yet; the layout
-(`layout.py`) fills them in. Every fault of a text is reported in one go.
+A line is a label, then an instruction, a directive or a word that stands for instructions. A line that is repeated is looked up as a
+whole. Any other line is first taken for an instruction whose operands are in the tables of `instructions.py`; a line that is not, or has
+a fault, is read again with the columns of its parts.
 """
 
 from __future__ import annotations
@@ -11,14 +12,152 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
-from retrograd.assembler.parser import Parser
-from retrograd.assembler.sources import MAX_BYTES, decode_text
+from retrograd.assembler.directives import Directives, Layout, SymbolTable
+from retrograd.assembler.instructions import Instructions, Subroutines, WrittenInstruction
+from retrograd.assembler.lexer import MAX_BYTES, Sources, TextFault, decode_text, is_name, parts_of
 from retrograd.assembler.verify import verify
-from retrograd.isa.diagnostics import PrecisionWarning
+from retrograd.isa.diagnostics import PrecisionWarning, Span, nearest
 from retrograd.isa.files import read_stream
-from retrograd.isa.program import Program
+from retrograd.isa.program import MAX_CODE, Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Q32_32, Format, format_of
+
+
+class Parser:
+    """Reads sources into a layout."""
+
+    def __init__(self, table: Table, w: Format, roots: tuple[Path, ...]) -> None:
+        self.sources = Sources(roots)
+        self.symbols = SymbolTable(self.sources, w)
+        self.layout = Layout(self.sources, self.symbols, table)
+        self.instructions = Instructions(self.layout)
+        self.forms = self.instructions.forms
+        self.directives = Directives(self.layout, self.read).words
+        self.subroutines = Subroutines(self.layout).words
+        #: line -> (word, column, end) of lines that encode alike wherever they stand, until the format changes
+        self.known_lines: dict[str, tuple[int, int, int]] = {}
+
+    def program(self) -> Program:
+        """The program of the sources that have been read. Raises AssemblyError."""
+        return self.layout.program()
+
+    def read(self, name: str, text: str, path: Path | None) -> None:
+        """Read one source, and the files that it includes."""
+        known, layout, sources = self.known_lines, self.layout, self.sources
+        code, spans = layout.code, layout.spans
+        with sources.opened(name, text, path) as file:
+            index = file.index
+            for number, line in enumerate(file.lines, 1):
+                hit = None if layout.in_data else known.get(line)
+                if hit is None:
+                    sources.line = number
+                    self._first_time(line)
+                else:
+                    word, column, end = hit
+                    code.append(word)
+                    spans.append((index, number, column, end))
+                if len(code) > MAX_CODE:
+                    raise sources.stop("RG0116", f"more than {MAX_CODE} instructions", Span(name, number))
+
+    def _first_time(self, line: str) -> None:
+        """Carry out a line that is not known, or report its fault."""
+        try:
+            if not self._by_tables(line):
+                self._line(line)
+        except TextFault as e:
+            hint = e.hint
+            if e.name:
+                hint = nearest(e.name, self.symbols.names()) or "define it above: its value is needed here"
+            self.sources.report(self.sources.position(e.start, e.end), e, hint)
+
+    def _by_tables(self, line: str) -> bool:
+        """Append an instruction whose operands are in the tables. False for any other line, and for a fault of the instruction.
+
+        A `;` or a comma in quotes is taken for the end of an operand here. The operand then has an unpaired quote, and is in no table.
+        Raises TextFault for the label of an instruction that the tables encode.
+        """
+        layout, instructions = self.layout, self.instructions
+        if layout.in_data:
+            return False
+        body = line.partition(";")[0].rstrip()
+        words = body.split(None, 1)
+        if len(words) != 2:
+            return False
+        name, rest = words
+        label = None
+        if name[-1] == ":":
+            label, words = name[:-1], rest.split(None, 1)
+            if len(words) != 2 or not is_name(label):
+                return False
+            name, rest = words
+        operands = rest.split(",")
+        word = instructions.look_up(name, operands)
+        if word is None:
+            return False
+        end = len(body)
+        if label is None:
+            start = body.index(name)
+        else:
+            at = body.index(label)
+            layout.define_label(label, at)
+            start = body.index(name, at + len(label))
+        if name in instructions.branches:
+            fixup = instructions.label_of(name, operands[-1], end)
+            layout.emit(word, self.sources.position(start, end), fixup)
+            return True
+        layout.code.append(word)
+        layout.spans.append((self.sources.file.index, self.sources.line, start + 1, end + 1))
+        if label is None:
+            self.known_lines[line] = word, start + 1, end + 1
+        return True
+
+    def _line(self, line: str) -> None:
+        found = parts_of(line)
+        label, word, rest = found.groups()
+        if label is not None:
+            self.layout.define_label(label, found.start(1))
+        start, column = found.start(2), found.start(3)
+        if word is None:
+            if rest.strip():
+                at = column + len(rest) - len(rest.lstrip())
+                raise TextFault("RG0113", f"unexpected `{rest.strip()[:20]}`", at, at + len(rest.strip()))
+        elif (form := self.forms.get(word)) is not None:
+            if self.layout.in_data:
+                raise TextFault("RG0114", f"the instruction `{word}` stands in .data", start, start + len(word))
+            self.instructions.encode(form, WrittenInstruction(word, start, rest, column))
+        elif word in self.directives:
+            w = self.symbols.format
+            self.directives[word](rest, column)
+            if self.symbols.format is not w:
+                self.known_lines.clear()
+                self.instructions.forget()
+        elif word in self.subroutines:
+            if self.layout.in_data:
+                raise TextFault("RG0114", f"`{word}` stands in .data", start, start + len(word))
+            self.subroutines[word](rest, column)
+        else:
+            raise self._unknown(word, rest, start)
+
+    def _unknown(self, word: str, rest: str, start: int) -> TextFault:
+        """The fault of a word that is neither an instruction nor a directive."""
+        end = start + len(word)
+        if word.startswith("."):
+            return TextFault("RG0109", f"unknown directive `{word}`", start, end, nearest(word, self.directives, 0.7))
+        if rest.lstrip().startswith(":"):
+            return TextFault("RG0113", "a second label on the line", start, end, "give it a line of its own")
+        names = [*self.forms, *self.subroutines, *self.directives]
+        hint = (nearest(word.lower(), names) if word.lower() != word else None) or nearest(word, names)
+        updates = [name for name in self.forms if name.startswith(word + ".")]
+        if updates:
+            hint = f"write the update too: {', '.join(f'`{u}`' for u in updates)}"
+        return TextFault("RG0101", f"unknown instruction `{word}`", start, end, hint)
+
+
+# -----------------------------------------------------------------------------
+# Assembly text -> Program, in two passes.
+#
+# The parser (`parser.py`) reads lines, encodes instructions, and notes the constants whose value it does not know yet; the layout
+# (`layout.py`) fills them in. Every fault of a text is reported in one go.
 
 
 def assemble(

@@ -6,7 +6,15 @@ Columns count from 0 within the line; a fault is reported at the columns that it
 from __future__ import annotations
 
 import re
+import stat
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrograd.isa.diagnostics import AssemblyError, Diagnostic, Span
+from retrograd.isa.files import read_file
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 _LINE = re.compile(r"\s*(?:([A-Za-z_][\w.]*)\s*:)?\s*([A-Za-z_.][\w.]*)?(.*)", re.DOTALL)
@@ -121,3 +129,151 @@ def unescaped(body: str, at: int) -> str:
         return chr(value)
 
     return re.sub(r"\\(u\{([0-9a-fA-F]{1,6})\}|.)", character, body, flags=re.DOTALL)
+
+
+# -----------------------------------------------------------------------------
+# The sources of a program: its files, the line that is being read, and the faults found so far.
+#
+# An assembly file may come from anywhere. So an `.include` reads regular text files of limited size, below the folder of the main
+# file or below folders that the user names, and no others.
+
+#: bytes of one file, depth of includes, files in all: beyond any program, short of harm
+MAX_BYTES = 64 << 20
+MAX_DEPTH = 32
+MAX_FILES = 1000
+MAX_ERRORS = 50
+
+#: (index of the file, line, first column, one past the last column), all but the index from 1: as `SourceMap` keeps them
+Position = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file that has been opened: its number, its name in messages, the folder that its includes are relative to."""
+
+    index: int
+    name: str
+    folder: Path | None
+    lines: Sequence[str]
+
+
+class Sources:
+    """The files of a program in the order in which they are opened; every fault of them is reported in one go."""
+
+    def __init__(self, roots: tuple[Path, ...]) -> None:
+        #: the folders below which includes are read
+        self.roots = roots
+        self.files: list[SourceFile] = []
+        self.errors: list[Diagnostic] = []
+        #: literals that lose bits: one warning for each text in a line
+        self._warned: dict[tuple[int, int, str], Diagnostic] = {}
+        #: the file and the number of the line that is being read
+        self.file: SourceFile
+        self.line = 0
+        self._open: list[Path] = []
+
+    @contextmanager
+    def opened(self, name: str, text: str, path: Path | None) -> Iterator[SourceFile]:
+        """The text as the file that is being read; afterwards, the file that includes it is being read again."""
+        if len(self.files) >= MAX_FILES:
+            raise self.stop("RG0116", f"more than {MAX_FILES} files")
+        outer = (self.file, self.line) if self.files else None
+        self.file = SourceFile(len(self.files), name, path.parent if path else None, text.split("\n"))
+        self.files.append(self.file)
+        self._open += [path] if path else []
+        yield self.file
+        if path:
+            self._open.pop()
+        if outer is not None:
+            self.file, self.line = outer
+
+    def included(self, name: str, at: int) -> tuple[str, str, Path]:
+        """(name in messages, text, path) of the file that an `.include` names. Raises TextFault RG0110, RG0111, RG0112."""
+        end = at + len(name)
+        if self.file.folder is None:
+            raise TextFault("RG0110", "a text without a file includes nothing", at, end)
+        got = read_include(name, self.file.folder, self.roots)
+        if isinstance(got, Diagnostic):
+            raise TextFault(got.code, got.message, at, end)
+        path, text = got
+        if path in self._open:
+            raise TextFault("RG0111", f"`{name}` is being read already", at, end)
+        if len(self._open) > MAX_DEPTH:
+            raise TextFault("RG0111", f"includes nest more than {MAX_DEPTH} deep", at, end)
+        return str(Path(self.file.name).parent / name), text, path
+
+    def position(self, start: int, end: int) -> Position:
+        """Columns of the line that is being read, from 0, as a position."""
+        return self.file.index, self.line, start + 1, end + 1
+
+    def stop(self, code: str, message: str, span: Span | None = None) -> AssemblyError:
+        """The error that ends the reading at once, after the faults found so far."""
+        return AssemblyError(*self.errors, Diagnostic(code, message, span))
+
+    def warn(self, fault: TextFault) -> None:
+        """Note a fault in the line that is being read that is no error."""
+        index, number, column, end = self.position(fault.start, fault.end)
+        span, line = Span(self.file.name, number, column, end), self.file.lines[number - 1]
+        warning = Diagnostic(fault.code, fault.message, span, fault.hint, line, severity="warning")
+        self._warned.setdefault((index, number, fault.message), warning)
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        """What `warn` has noted."""
+        return [*self._warned.values()]
+
+    def report(self, position: Position, fault: TextFault, hint: str | None) -> None:
+        """Add a fault to the errors. Raises AssemblyError at the last that is reported."""
+        index, number, column, end = position
+        line = self.files[index].lines[number - 1]
+        # Operands come with the blanks around them; the caret does not.
+        while column < end - 1 and line[column - 1 : column].isspace():
+            column += 1
+        while end - 1 > column and line[end - 2 : end - 1].isspace():
+            end -= 1
+        span = Span(self.files[index].name, number, column, end)
+        self.errors.append(Diagnostic(fault.code, fault.message, span, hint, line))
+        if len(self.errors) == MAX_ERRORS:
+            raise AssemblyError(*self.errors) from None
+
+
+def decode_text(data: bytes, name: str) -> str:
+    """The text of a file. Raises AssemblyError RG0118 for bytes that are not UTF-8 or hold a NUL."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"{name} is not text: byte 0x{data[error.start]:02x} at offset {error.start}"
+        raise AssemblyError(Diagnostic("RG0118", message, Span(name, line))) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise AssemblyError(Diagnostic("RG0118", f"{name} is not text: it holds a NUL", Span(name, line)))
+    return text
+
+
+def read_include(path: str, including: Path, roots: tuple[Path, ...]) -> tuple[Path, str] | Diagnostic:
+    """The path and text of the file that an `.include` names, or a diagnostic without a span."""
+    try:
+        candidates = [(including / path).resolve(), *((root / path).resolve() for root in roots)]
+    except RuntimeError:
+        return Diagnostic("RG0110", f"`{path}` cannot be read: its links go in circles")
+    except (OSError, ValueError) as error:
+        return Diagnostic("RG0110", f"`{path}` cannot be read: {getattr(error, 'strerror', None) or error}")
+    allowed = [c for c in candidates if any(c.is_relative_to(root) for root in roots)]
+    if not allowed or Path(path).is_absolute():
+        return Diagnostic("RG0112", f"`{path}` is outside the program's folder")
+    for candidate in allowed:
+        try:
+            status = candidate.stat()
+            if not stat.S_ISREG(status.st_mode):
+                return Diagnostic("RG0110", f"`{path}` is not a regular file")
+            if status.st_size > MAX_BYTES:
+                return Diagnostic("RG0110", f"`{path}` has {status.st_size} bytes; the limit is {MAX_BYTES}")
+            return candidate, decode_text(read_file(candidate, MAX_BYTES), path)
+        except AssemblyError as error:
+            return error.diagnostics[0]
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            return Diagnostic("RG0110", f"`{path}` cannot be read: {getattr(error, 'strerror', None) or error}")
+    return Diagnostic("RG0110", f"`{path}` does not exist")

@@ -11,8 +11,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from retrograd.assembler.pisa.expansions import REGISTERS, Line, Lines, S, U, condition, expansion
-from retrograd.assembler.pisa.mnemonics import CONDITIONAL, FORMAT, PLAIN, ZERO_REGISTER
+from retrograd.assembler.pisa.instructions import (
+    CONDITIONAL,
+    FORMAT,
+    OPERANDS,
+    PLAIN,
+    ZERO_REGISTER,
+    Line,
+    Lines,
+    S,
+    U,
+    condition,
+    expansion,
+)
 from retrograd.assembler.verify import verify
 from retrograd.isa.diagnostics import AssemblyError, Diagnostic
 from retrograd.isa.encoding import Instruction, write
@@ -193,12 +204,12 @@ def renumbering(program: Program) -> dict[int, int]:
     Raises AssemblyError RG0119 where there are more than 29.
     """
     used = {getattr(i, field) for i in program.instructions for field in _registers(i)}
-    if len(used) > REGISTERS:
-        message = f"the program uses {len(used)} registers; PISA has {REGISTERS}, and three temporaries"
+    if len(used) > OPERANDS:
+        message = f"the program uses {len(used)} registers; PISA has {OPERANDS}, and three temporaries"
         hint = "Use fewer registers, or compile the function itself with --emit pisa."
         raise AssemblyError(Diagnostic("RG0119", message, hint=hint))
-    free = iter(sorted(set(range(REGISTERS)) - used))
-    return {r: r if r < REGISTERS else next(free) for r in sorted(used)}
+    free = iter(sorted(set(range(OPERANDS)) - used))
+    return {r: r if r < OPERANDS else next(free) for r in sorted(used)}
 
 
 def _registers(i: Instruction) -> list[str]:
@@ -218,3 +229,45 @@ def _shown(label: str, line: Line) -> str:
     operands += [line.target] if line.target is not None else []
     text = f"{label + ':' if label else '':<16} {line.mnemonic:<6} {' '.join(operands)}".rstrip()
     return f"{text:<44} ; {line.role}" if line.role is not None else text
+
+
+# -----------------------------------------------------------------------------
+# The output of PISA programs: words that `OUTPUT` gives to the host, as text, by the protocol of the emulator PendVM.
+#
+# The first word is a type, the next is a value of the type: an integer, or a text of four characters a word up to a zero byte. The type 0xFF00
+# is a line break by itself. `OUTPUT $r` is `imm.sub r, 0`, which no other instruction of PISA becomes.
+
+_KIND, _INTEGER, _TEXT, _LINE_BREAK = 0xFF00, 0x0000, 0x0100, 0xFF00
+_UNSIGNED, _HEXADECIMAL = 0x01, 0x10
+
+
+def marks(program: Program) -> dict[int, int]:
+    """address -> register, of every OUTPUT of a program that was read from PISA."""
+    return {
+        pc: i.rd for pc, i in enumerate(program.instructions) if i.opcode.name == "imm.sub" and not i.imm
+    }  # fmt: skip
+
+
+class Output:
+    """Words to text; keeps the type between two words."""
+
+    def __init__(self) -> None:
+        self._type: int | None = None
+
+    def text(self, word: int) -> str:
+        """The text of the next word; empty for a type. A word without a type that is known is shown in hexadecimal."""
+        if self._type is None:
+            if word == _LINE_BREAK:
+                return "\n"
+            self._type = word
+            return ""
+        kind, form = self._type & _KIND, self._type
+        if kind == _TEXT:
+            characters = word.to_bytes(FORMAT.width // 8, "little").partition(b"\0")[0]
+            if not word >> FORMAT.width - 8:
+                self._type = None
+            return "".join(chr(c) if chr(c).isprintable() or c == 10 else "\ufffd" for c in characters)
+        self._type = None
+        if kind != _INTEGER or form & _HEXADECIMAL:
+            return f"{word:x}"
+        return str(word if form & _UNSIGNED else FORMAT.signed(word))

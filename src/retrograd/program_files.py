@@ -8,7 +8,7 @@ from pathlib import Path
 
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.image import MAGIC, from_image
-from retrograd.assembler.sources import decode_text
+from retrograd.assembler.lexer import decode_text
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.files import read_file
 from retrograd.isa.program import Program

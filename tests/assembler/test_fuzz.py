@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import ModuleType
 
 import pytest
-from retrograd.assembler import constants, image
+from retrograd.assembler import directives, image
 from retrograd.assembler.verify import findings
 
 import retrograd as rg
@@ -392,7 +392,7 @@ def test_a_planted_error_is_found(monkeypatch: pytest.MonkeyPatch, generated: Ca
     def apply(op: str, x: int, y: int, at: int) -> int:
         return x // y if op == "/" else x
 
-    monkeypatch.setattr(constants, "_apply", apply)
+    monkeypatch.setattr(directives, "_apply", apply)
     with pytest.raises(ZeroDivisionError, match="division or modulo"):
         try_text("add r1, 1 / 0")
 

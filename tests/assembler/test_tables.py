@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from retrograd.assembler.assemble import Parser
 from retrograd.assembler.instructions import CONDITIONAL, MIRRORED, Instructions, forms_of
-from retrograd.assembler.parser import Parser
 from retrograd.isa.diagnostics import Diagnostic
 from retrograd.isa.encoding import write
 

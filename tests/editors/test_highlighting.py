@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Comment, Error, Keyword, Name, Number, String
+from retrograd.assembler.instructions import SUGAR
 from retrograd.assembler.lexer import parts_of
-from retrograd.assembler.subroutines import SUGAR
 from retrograd.isa.table import TABLE
 
 from retrograd.cli.main import main

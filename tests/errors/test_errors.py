@@ -48,8 +48,8 @@ import numpy as np
 import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.image import from_image, to_image
+from retrograd.assembler.lexer import decode_text
 from retrograd.assembler.pisa.reader import read as read_pisa
-from retrograd.assembler.sources import decode_text
 from retrograd.assembler.verify import findings
 from retrograd.compiler.frontends.janus.dialects import read as read_janus
 from retrograd.compiler.language.types import Array
@@ -272,12 +272,12 @@ def build_include(files: dict[str, str], main_file: str = "main.rga") -> None:
 
 
 def too_many_instructions() -> None:
-    with patch("retrograd.assembler.parser.MAX_CODE", 100):
+    with patch("retrograd.assembler.assemble.MAX_CODE", 100):
         assemble("start\n" + "add r1, 1\n" * 200 + "finish\n", name="long.rga")
 
 
 def too_much_data() -> None:
-    with patch("retrograd.assembler.layout.MAX_DATA", 100):
+    with patch("retrograd.assembler.directives.MAX_DATA", 100):
         assemble(".data\n" + ".word 1, 2, 3, 4\n" * 50, name="long.rga")
 
 
@@ -287,12 +287,12 @@ def include_too_deep() -> None:
 
 
 def include_too_often() -> None:
-    with patch("retrograd.assembler.sources.MAX_FILES", 5):
+    with patch("retrograd.assembler.lexer.MAX_FILES", 5):
         build_include({"main.rga": '.include "part.rga"\n' * 10, "part.rga": "add r1, 1\n"})
 
 
 def include_too_large() -> None:
-    with patch("retrograd.assembler.sources.MAX_BYTES", 100):
+    with patch("retrograd.assembler.lexer.MAX_BYTES", 100):
         build_include({"main.rga": 'start\n.include "part.rga"\nfinish\n', "part.rga": "add r1, 1\n" * 50})
 
 

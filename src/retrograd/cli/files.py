@@ -13,7 +13,7 @@ from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
 
-from retrograd.assembler.constants import evaluate
+from retrograd.assembler.directives import evaluate
 from retrograd.assembler.lexer import TextFault
 from retrograd.cli.arrays import read_array, write_array
 from retrograd.cli.options import fail

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from retrograd.assembler.assemble import Parser
+from retrograd.assembler.instructions import SUGAR, sugar_page
 from retrograd.assembler.lexer import parts_of
-from retrograd.assembler.parser import Parser
-from retrograd.assembler.subroutines import SUGAR, sugar_page
 from retrograd.assembler.verify import findings
 from retrograd.editors.vocabulary import NAME, vocabulary
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError

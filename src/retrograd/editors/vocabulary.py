@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from retrograd.assembler.parser import Parser
+from retrograd.assembler.assemble import Parser
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Q32_32
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrograd.assembler.sources import decode_text
+from retrograd.assembler.lexer import decode_text
 from retrograd.compiler.compiled import Options
 from retrograd.compiler.frontends.vlad.definitions import Expression, File, read_vlad
 from retrograd.compiler.frontends.vlad.reader import Datum, Items, Literal, Symbol

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from retrograd.assembler.sources import decode_text
+from retrograd.assembler.lexer import decode_text
 from retrograd.compiler.compiled import Options
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.dialects import read

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from retrograd.assembler.assemble import assemble
-from retrograd.assembler.pisa.expansions import REGISTERS, expansion
+from retrograd.assembler.pisa.instructions import OPERANDS, expansion
 from retrograd.assembler.pisa.reader import read
 from retrograd.assembler.pisa.writer import renumbering, write_back, write_program
 from retrograd.compiler.backend.emission import emit
@@ -177,7 +177,7 @@ def check_random(generator: ModuleType, seed: int) -> bool:
     used = {
         getattr(i, f) for i in case.program.instructions for f in ("rd", "ra", "rb") if f not in i.opcode.unused_fields
     }
-    if len(used) > REGISTERS:
+    if len(used) > OPERANDS:
         return False
     return check_exported(case.program, case.memory, case.registers)
 
@@ -226,7 +226,7 @@ def sorts(keys: Array[int, 5], table: Array[int, 3], total: int, n: int) -> None
 def check_compiled(function: rg.Reversible, *words: int) -> None:
     """A function compiled for words and registers of PISA, on arguments in memory."""
     compiled = function.compiled_for(types_from_annotations(function), WORDS, Options(stack=200))
-    program = emit(compiled.module, registers=REGISTERS).program
+    program = emit(compiled.module, registers=OPERANDS).program
     assert check_exported(program, [word % 2**32 for word in words])
 
 

@@ -254,10 +254,10 @@ def _gradient(function: Reversible | Inverse, loss: str, compiled: Compiled) -> 
 
 def _pisa_program(compiled: Compiled) -> Program:
     """The program with the registers that PISA has."""
-    from retrograd.assembler.pisa.expansions import REGISTERS
+    from retrograd.assembler.pisa.instructions import OPERANDS
     from retrograd.compiler.backend.emission import emit
 
-    return emit(compiled.module, registers=REGISTERS).program
+    return emit(compiled.module, registers=OPERANDS).program
 
 
 def _emit(program: Program, options: argparse.Namespace, is_pisa: bool = False) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from retrograd.assembler.subroutines import SUGAR, sugar_page
+from retrograd.assembler.instructions import SUGAR, sugar_page
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, no_instruction
 from retrograd.cli.report import print_json
