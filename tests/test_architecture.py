@@ -286,7 +286,7 @@ def test_a_planted_violation_is_found(fault: str) -> None:
         ),
         ("compiler/lower.py", "from retrograd.compiler.frontends.python.specialise import Specialiser"),
         ("assembler/parse.py", "import re\nfrom retrograd.isa import table\nfrom retrograd.assembler import lexer"),
-        ("simulator/engines/machines/native.py", "import numpy as np\nimport llvmlite\nfrom llvmlite import binding"),
+        ("simulator/engines/machines.py", "import numpy as np\nimport llvmlite\nfrom llvmlite import binding"),
         ("hdl/core/core.py", "from amaranth import Module\nfrom retrograd.isa.expr import Expr"),
         ("src/retrograd/cli/commands/run.py", "def f():\n    import numpy\n    from rich.table import Table"),
         ("src/retrograd/cli/commands/run.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy"),

@@ -15,7 +15,7 @@ from retrograd.examples import bessel, bundle_adjustment
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.simulator.engines.cuda.kernel_report import assembled, toolkit_program
-from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx, registers_and_instructions
+from retrograd.simulator.engines.cuda.kernels import KERNEL, ptx, registers_and_instructions
 
 from retrograd.differentiation.programs import gradient_program
 

@@ -16,8 +16,7 @@ from retrograd.simulator.engines.batch import cpu as on_cores
 from retrograd.simulator.engines.batch.layout import BatchLayout
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda.batch import Setting
-from retrograd.simulator.engines.cuda.interpreter import all_opcodes
-from retrograd.simulator.engines.cuda.interpreter_kernel import is_compiled
+from retrograd.simulator.engines.cuda.interpreter import all_opcodes, is_compiled
 from retrograd.simulator.engines.cuda.runtime import Device, device
 from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine
 
@@ -162,7 +161,7 @@ def compile_interpreters(where: Device) -> list[subprocess.Popen[bytes]]:
         "import sys; sys.path[:] = {!r}\n"
         "from retrograd.isa.words import Format\n"
         "from retrograd.simulator.engines.cuda.interpreter import all_opcodes\n"
-        "from retrograd.simulator.engines.cuda.interpreter_kernel import interpreter_ptx\n"
+        "from retrograd.simulator.engines.cuda.interpreter import interpreter_ptx\n"
         "interpreter_ptx(Format({}, {}), {!r}, all_opcodes())\n"
     )
     missing = [w for w in INTERPRETED if not is_compiled(w, where.target, all_opcodes())]

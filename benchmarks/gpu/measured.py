@@ -149,12 +149,12 @@ def _guarded(report: Report, what: str) -> Iterator[None]:
 def _fake() -> Iterator[None]:
     """Numba's simulator, and the translated kernels run by the host."""
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # before Numba is imported
-    from retrograd.simulator.engines.cuda import batch_code, stepped_machine
+    from retrograd.simulator.engines.cuda import batch, stepped_machine
 
     on_host = module_at(TESTS / "simulator" / "engines" / "cuda" / "kernel_on_host.py")
     gpu_peers.anywhere = True
     on_host.HostKernel.level = 0
-    vars(batch_code)["TranslatedKernel"] = on_host.HostKernel
+    vars(batch)["TranslatedKernel"] = on_host.HostKernel
     stepped = stepped_machine.SteppedKernels
     vars(stepped_machine)["SteppedKernels"] = on_host.HostSteppedKernels
     before, policy.decide_device = policy.decide_device, lambda *_: Decision("translated", Reason.LOADED)  # type: ignore[method-assign]

@@ -22,10 +22,10 @@ from retrograd.assembler.assemble import assemble
 from retrograd.benchmarks.measure import Row, seconds
 from retrograd.isa.program import Program
 from retrograd.simulator.energy.counts import Counts, by_line, counts_of
-from retrograd.simulator.engines.interpreter import handlers
-from retrograd.simulator.engines.interpreter.threaded import COUNT
+from retrograd.simulator.engines import interpreter
+from retrograd.simulator.engines.interpreter import COUNT
 from retrograd.simulator.engines.llvm.builder import FunctionBuilder
-from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.machines import TieredMachine
 
 #: bar: time of a run on the threaded tier with counting, over the time without
 BAR = 1.15
@@ -74,7 +74,7 @@ def _inside(passes: int, repeats: int) -> float:
 
 def _without_counts() -> None:
     """Make handlers that leave out the store of their count."""
-    emit = vars(handlers)["emit_handler"]
+    emit = vars(interpreter)["emit_handler"]
 
     def emitted(*arguments: Any) -> FunctionBuilder:
         code: FunctionBuilder = emit(*arguments)
@@ -83,7 +83,7 @@ def _without_counts() -> None:
         code.lines = [line for line in code.lines if "store i64" not in line or not line.endswith(stores)]
         return code
 
-    vars(handlers)["emit_handler"] = emitted
+    vars(interpreter)["emit_handler"] = emitted
 
 
 def _one(passes: int, keeps: bool) -> float:

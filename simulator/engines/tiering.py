@@ -37,7 +37,7 @@ FROM_VARIABLE = f" ({VARIABLE} in the environment)"
 #: instructions up to which LLVM optimises a program at level 2; longer ones at level 1, whose time grows with their length only
 OPTIMISED_FULLY = 400
 
-_COMPILER = "retrograd.simulator.engines.machines.native"
+_COMPILER = "retrograd.simulator.engines.machines"
 #: programs that have an account
 _MOST = 4096
 

@@ -10,8 +10,7 @@ import pytest
 from retrograd.isa.words import Format
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch import cpu
-from retrograd.simulator.engines.batch.layout import BatchLayout
-from retrograd.simulator.engines.batch.results import ResultArray
+from retrograd.simulator.engines.batch.layout import BatchLayout, ResultArray
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 
 import retrograd as rg

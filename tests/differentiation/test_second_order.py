@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.examples import bessel
-from retrograd.simulator.engines.batch import compiled_loops
+from retrograd.simulator.engines.batch import loops
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
@@ -422,7 +422,7 @@ def test_however_the_columns_of_hessians_are_cut_up(monkeypatch: pytest.MonkeyPa
 
 
 def test_programs_with_several_tangents_are_short_enough_for_lanes() -> None:
-    assert programs.LONGEST <= compiled_loops.LONGEST_FOR_LANES
+    assert programs.LONGEST <= loops.LONGEST_FOR_LANES
 
 
 @pytest.mark.share(0)

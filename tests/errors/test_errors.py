@@ -59,7 +59,7 @@ from retrograd.hdl.flow.synthesis import Built, Placed
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.cuda.borrowed_arrays import borrowed
+from retrograd.simulator.engines.cuda.device_arrays import borrowed
 from retrograd.simulator.engines.cuda.runtime import Device, numba_cuda, translated_errors
 from retrograd.simulator.engines.cuda.runtime import device as cuda_device
 from retrograd.simulator.engines.cuda.runtime import devices as cuda_devices
@@ -468,7 +468,7 @@ class LentElsewhere(Lent):
 
 
 def borrow(value: Any, **more: Any) -> None:
-    with patch("retrograd.simulator.engines.cuda.borrowed_arrays.simulated", return_value=False):
+    with patch("retrograd.simulator.engines.cuda.device_arrays.simulated", return_value=False):
         borrowed(value, GPU, name="`x`", **more)
 
 

@@ -29,10 +29,10 @@ from retrograd.compiler.pipeline import PASSES, optimise
 from retrograd.compiler.stored_results import store_results
 from retrograd.isa.program import Program
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.batch import if_conversion as hammocks
+from retrograd.simulator.engines.batch import lanes as hammocks
 from retrograd.simulator.engines.batch.cpu import run_batch
 from retrograd.simulator.engines.llvm.jit import jit_compiler
-from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.machines import TieredMachine
 from retrograd.simulator.engines.translator import flow
 from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.semantics import Fault
@@ -109,8 +109,8 @@ def engine_switches(off: set[str]) -> Iterator[int]:
         patch.object(flow, "VECTOR_LOOPS", "vector_loops" not in off),
         patch.object(hammocks, "enabled", "if_conversion" not in off),
         # Each program runs once.
-        patch("retrograd.simulator.engines.llvm.object_cache.write", lambda key, code: None),
-        patch("retrograd.simulator.engines.llvm.object_cache.read", lambda key: None),
+        patch("retrograd.simulator.engines.llvm.jit.write", lambda key, code: None),
+        patch("retrograd.simulator.engines.llvm.jit.read", lambda key: None),
         *(no_ghosts if "skip_uncompute" in off else ()),
     ]
     for one in chosen:

@@ -20,7 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.batch.compiled_loops import (
+from retrograd.simulator.engines.batch.layout import (
+    BatchLayout,
+    ResultArray,
+    array_table,
+    exact_sums,
+    mark_large,
+    split_columns,
+    width,
+)
+from retrograd.simulator.engines.batch.loops import (
+    PENDING,
+    REFUSED,
+    REGISTERS,
     Key,
     give_up,
     is_loaded,
@@ -30,20 +42,8 @@ from retrograd.simulator.engines.batch.compiled_loops import (
     stretch_and_losses,
     variant_of,
 )
-from retrograd.simulator.engines.batch.instance_loop import PENDING, REFUSED
-from retrograd.simulator.engines.batch.lane_loop import REGISTERS
-from retrograd.simulator.engines.batch.layout import (
-    BatchLayout,
-    array_table,
-    exact_sums,
-    mark_large,
-    split_columns,
-    width,
-)
-from retrograd.simulator.engines.batch.results import ResultArray
 from retrograd.simulator.engines.llvm.jit import cores, jit_compiler
-from retrograd.simulator.engines.state.control_block import UNLIMITED
-from retrograd.simulator.engines.state.words import address_of, zeros
+from retrograd.simulator.engines.state import UNLIMITED, address_of, zeros
 from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts
 from retrograd.simulator.stores import limit_of
 

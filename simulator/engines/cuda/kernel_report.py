@@ -22,12 +22,12 @@ from pathlib import Path
 
 from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.batch.instance_loop import WARP
+from retrograd.simulator.engines.batch.loops import WARP
 from retrograd.simulator.engines.cuda.batch import BLOCK
-from retrograd.simulator.engines.cuda.ptx import KERNEL, ptx
+from retrograd.simulator.engines.cuda.kernels import KERNEL, ptx
 from retrograd.simulator.engines.cuda.runtime import Device, Kernel, device_error
-from retrograd.simulator.engines.cuda.stepped_code import ADD, STEPS, TEST, device_loops, stepped_ptx
-from retrograd.simulator.engines.llvm.types import storage
+from retrograd.simulator.engines.cuda.stepped_machine import ADD, STEPS, TEST, device_loops, stepped_ptx
+from retrograd.simulator.engines.llvm.builder import storage
 from retrograd.simulator.engines.translator.flow import Variant
 
 #: resources of a multiprocessor of compute capability 8.0 or 9.0

@@ -1,45 +1,452 @@
-"""Machines whose single runs execute parallel loops on a device, by stepped launches (stepped_code.py).
+"""Stepped launches: the code of a single run whose parallel loops are executed by the whole device.
 
-    machine = device_machine(program, device(0))
-    machine.run()
+    retrograd_steps(control, R, M, n, counts, plan)      one thread: the program, up to the next parallel loop
+    retrograd_test(M, plan)                              all threads: a test of every cell of that loop, without stores
+    retrograd_add(M, plan)                               all threads: the sums of every cell, unless a test has failed
 
-A run copies registers and memory to the device, launches the three kernels until the program has ended, and copies the state back. One thread of
-the device executes the code outside parallel loops. A run stays on the CPU if it does not begin at an end of its program, or if cotangents move along. It goes on
-in the interpreter on the CPU before an instruction that the translation leaves out. A failed check is undone there, too.
+The host launches the three again and again, in this order. The words of the plan (PlanSlot) pass from launch to launch; a kernel that
+has nothing to do returns at once. `retrograd_steps` is the translation for the CPU (translator/translate.py), which leaves at a
+parallel loop (translator/parallel_loops.py) and at safepoints, and goes on from there in the next launch.
 
-Launches run in a thread of their own, so that Ctrl-C can stop the run between two launches, at a safepoint.
+A cell is a pass of a row. The cells of all rows only add to memory, and none reads a word that one of them writes: the tests of
+`row_sharing.RowDistributionEmitter` make sure of that, and of at most `loops.SPREAD` rows that meet in a word. So a gather is executed as a scatter: each cell
+adds its terms by atomic additions of integers, whose sum does not depend on their order.
+
+The bounds of the loop hold for each partial sum in any order, if the words that the loop finds are small enough. All cells are tested for that before
+one of them stores, so nothing has to be undone where a test fails: one thread goes on with scalar code, which raises the trap or finds that there is none.
+Trap: the tests must read the words as they are before the first sum, so test and sum are two launches.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from enum import IntEnum
+from functools import lru_cache, reduce
+from hashlib import sha256
+from operator import or_
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from retrograd.isa.expr import inputs
 from retrograd.isa.program import Program
-from retrograd.isa.table import Table
+from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda.batch import BLOCK
+from retrograd.simulator.engines.cuda.kernels import optimisation_level
 from retrograd.simulator.engines.cuda.runtime import Device, Kernel, address_of_array, device, on, profiled
-from retrograd.simulator.engines.cuda.stepped_code import (
-    ADD,
-    STEPS,
-    TEST,
-    Plan,
-    PlanSlot,
-    device_loops,
-    stepped_ptx,
+from retrograd.simulator.engines.llvm.builder import (
+    CONSTANT,
+    I1,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Block,
+    Callee,
+    FunctionBuilder,
+    ModuleBuilder,
+    Pointer,
+    Type,
+    Value,
 )
-from retrograd.simulator.engines.machines.array_machine import ArrayMachine
-from retrograd.simulator.engines.machines.native import NativeEngine, variant_of
-from retrograd.simulator.engines.state.control_block import Exit, Slot, TranslatedSlot
-from retrograd.simulator.engines.state.words import ArrayWords, zeros
-from retrograd.simulator.engines.translator.flow import Variant, flow_of
-from retrograd.simulator.engines.translator.translations import executed_by, most_lost_words
+from retrograd.simulator.engines.llvm.functions import Trees
+from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
+from retrograd.simulator.engines.machines import ArrayMachine, NativeEngine, variant_of
+from retrograd.simulator.engines.state import UNLIMITED, ArrayWords, Exit, Slot, TranslatedSlot, zeros
+from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, Word, flow_of, register
+from retrograd.simulator.engines.translator.loops import VectorLoop, find_vector_loops
+from retrograd.simulator.engines.translator.row_sharing import MANY, PAUSE, RowDistributionEmitter, RowLoopEmitter
+from retrograd.simulator.engines.translator.translate import Translator, executed_by, most_lost_words
+from retrograd.simulator.engines.translator.vector_loops import PASSES, ParallelLoop, find_parallel_loops, single_row
 from retrograd.simulator.machine import Machine
+
+#: the kernels, in the order of their launches
+STEPS, TEST, ADD = "retrograd_steps", "retrograd_test", "retrograd_add"
+#: passes that the analysis of a loop takes together; the tests of rows cover all passes
+_LANES = 8
+#: steps of one launch, a fraction of a second
+SLICE = 1 << 18
+#: rows, and passes of a single row, from which on a launch is worth its time; the most cells, whose numbers have 32 bits
+FEW_ROWS, FEW_PASSES, MOST_CELLS = 2, 32, 1 << 31
+
+
+class PlanSlot(IntEnum):
+    """Words that the launches of a run share."""
+
+    #: the Exit of the last launch of `retrograd_steps`
+    WHY = 0
+    #: the point of the code at which the next launch begins; 0: the program's origin
+    POINT = 1
+    #: the loop whose rows are to be executed, their number, and the passes of each
+    LOOP = 2
+    ROWS = 3
+    PASSES = 4
+    #: 1 where the test of a cell has failed
+    FAILED = 5
+    #: steps of a launch
+    SLICE = 6
+    #: of each loop: rows are tried while no more steps are left; after a failure, fewer by the second number
+    LOOPS = 7
+
+
+def device_loops(program: Program, variant: Variant) -> tuple[ParallelLoop, ...]:
+    """The loops of a program whose passes a device executes at once: nests of two loops, and then the single loops."""
+    return _known_loops(program.code, program.format, program.table, variant)
+
+
+@lru_cache(64)
+def _known_loops(code: tuple[int, ...], w: Format, table: Table, variant: Variant) -> tuple[ParallelLoop, ...]:
+    return _loops(flow_of(Program(code, format=w, table=table), variant), variant)
+
+
+def _loops(flow: Flow, variant: Variant) -> tuple[ParallelLoop, ...]:
+    found = [finding.loop for finding in find_vector_loops(flow, variant, _LANES) if finding.loop is not None]
+    single = (single_row(loop) for loop in found)
+    return (*find_parallel_loops(flow, found), *(loop for loop in single if loop is not None))
+
+
+class Plan:
+    """The layout of the plan for these loops: behind the words of PlanSlot, those of the loops, then registers of the first row and their changes."""
+
+    def __init__(self, loops: Sequence[ParallelLoop]) -> None:
+        self.count = len(loops)
+        self.registers = max((len(loop.inside) for loop in loops), default=0)
+        self.first = PlanSlot.LOOPS + 2 * self.count
+        self.by = self.first + self.registers
+
+    def pause(self, loop: int) -> int:
+        """The first of the two words of a loop."""
+        return PlanSlot.LOOPS + 2 * loop
+
+    def new(self) -> list[int]:
+        """The words before the first launch."""
+        words = [0] * PlanSlot.LOOPS + [UNLIMITED, PAUSE] * self.count + [0] * (2 * self.registers)
+        words[PlanSlot.WHY], words[PlanSlot.SLICE] = Exit.PAUSED, SLICE
+        return words
+
+
+class _PlanEmitter(RowDistributionEmitter):
+    """Emits the function that plans the rows of a loop; the next launches execute them. The plan takes the place of `team`."""
+
+    def __init__(self, scalar: SteppedTranslator, loop: ParallelLoop, number: int) -> None:
+        self.layout = scalar.layout
+        super().__init__(scalar, loop, f"plan{number}")
+
+    def _places(self) -> tuple[Pointer, Pointer]:
+        plan = self.given["team"].of(I64)
+        return plan[self.layout.first], plan[self.layout.by]
+
+    def _is_worth_it(self, rows: Value, passes: Value) -> Value:
+        return rows.gt(FEW_ROWS) & (rows * passes).gt(FEW_PASSES) & (rows * passes).lt(MOST_CELLS)
+
+    def _distribute(self) -> None:
+        self.code.ret(self.code.pack(self.total.load(), self.passes.load(), self.code.constant(I64, 1)))
+
+
+class _SingleRowPlanEmitter(_PlanEmitter):
+    """Emits the function that plans the passes of a single loop."""
+
+    def _count_rows(self) -> None:
+        self.total.store(1)
+        passes = self.passes.load()
+        steps = passes * (steps_of_pass(self.scalar.flow, self.inner) + 2)
+        enough = passes.gt(FEW_PASSES) & passes.lt(MANY)
+        self._unless(enough & self.given["left"].gt(steps + self.scalar.longest))
+
+
+class _PlannedLoopEmitter(RowLoopEmitter):
+    """Emits the way out of the code at a loop, and the way back. After the rows, scalar code executes the last one."""
+
+    def __init__(self, scalar: SteppedTranslator, loop: ParallelLoop, number: int, plan: _PlanEmitter) -> None:
+        super().__init__(scalar, loop, plan)
+        self.stepped, self.number = scalar, number
+        self.point = scalar.new_point()
+
+    def emit(self) -> None:
+        code, scalar = self.code, self.stepped
+        plan, own = scalar.plan, scalar.layout.pause(self.number)
+        names = ("rows.try", "rows.some", "rows.failed", "rows.complete", "rows.alone")
+        attempt, some, failed, complete, alone = map(code.block, names)
+        left = scalar.left.load()
+        code.branch(~left.gt(plan[own].load()) & ~scalar.bad.load(), attempt, alone)
+        code.start(attempt)
+        words = self._words()
+        found = code.call(self.share, scalar.given["M"], scalar.given["n"], scalar.given["plan"], left, *words.values())
+        rows, passes = found.part(0), found.part(1)
+        code.branch(rows.gt(0), some, failed)
+        code.start(some)
+        planned: dict[PlanSlot, Value | int] = {PlanSlot.ROWS: rows, PlanSlot.PASSES: passes}
+        planned |= {PlanSlot.LOOP: self.number, PlanSlot.FAILED: 0}
+        for slot, word in planned.items():
+            plan[slot].store(word)
+        # No check is pending, so this is a safepoint.
+        scalar.keep_safepoint(left)
+        scalar.leave_at(self.point, Exit.ROWS, self.loop.start[0])
+        code.start(scalar.points[self.point])
+        code.branch(plan[PlanSlot.FAILED].load().eq(0), complete, failed)
+        code.start(failed)
+        pause = plan[own + 1].load()
+        plan[own].store(scalar.left.load() - pause)
+        plan[own + 1].store(pause.gt(UNLIMITED >> 8).select(pause, pause + pause))
+        code.jump(alone)
+        code.start(complete)
+        plan[own].store(UNLIMITED)
+        plan[own + 1].store(PAUSE)
+        self._complete(plan[PlanSlot.ROWS].load(), plan[PlanSlot.PASSES].load(), alone)
+        code.start(alone)
+
+    def _complete(self, rows: Value, passes: Value, alone: Block) -> None:
+        self._account(self._words() | {PASSES: passes}, rows, passes)
+        self.code.jump(alone)
+
+
+class _PlannedPassesEmitter(_PlannedLoopEmitter):
+    """Emits the same for a single loop, all of whose passes are executed."""
+
+    def _complete(self, rows: Value, passes: Value, alone: Block) -> None:
+        scalar, inner = self.stepped, self.inner
+        for r, by in inner.inductions.items():
+            scalar.slots[register(r)].add(passes * by)
+        scalar.left.add(-(passes * (steps_of_pass(scalar.flow, inner) + 2) - 1))
+        for node in (*inner.body, inner.closing):
+            self._executed(node, passes)
+        self._executed(inner.header, passes - 1)
+        scalar.keep_safepoint(scalar.left.load())
+        scalar.go(inner.leave, inner.closing[0])
+
+    def _executed(self, node: Node, times: Value) -> None:
+        self.stepped.given["counts"].of(I64)[self.order[node]].add(times)
+
+
+def steps_of_pass(flow: Flow, inner: VectorLoop) -> int:
+    """Instructions of the body of a pass."""
+    return sum(len(flow.blocks[node]) for node in inner.body)
+
+
+class SteppedTranslator(Translator):
+    """Emits the function of a program that leaves at parallel loops and at safepoints, and goes on there in the next launch:
+
+    name(ctl, R, M, n, C, N, counts, plan) -> Exit
+    """
+
+    def __init__(self, flow: Flow, variant: Variant, module: ModuleBuilder, name: str) -> None:
+        self.found = _loops(flow, variant)
+        self.layout = Plan(self.found)
+        super().__init__(flow, variant, module, name)
+        #: where the code can begin: the first block, then the safepoints and the loops
+        self.points = [self.blocks[next(iter(flow.blocks))]]
+        self.resumed: dict[Node, int] = {}
+
+    def _parameters(self) -> dict[str, Type]:
+        return super()._parameters() | {"plan": POINTER}
+
+    def new_point(self) -> int:
+        """The number of another block at which the code can begin."""
+        self.points.append(self.code.block("point"))
+        return len(self.points) - 1
+
+    def _begin(self) -> None:
+        super()._begin()
+        code = self.code
+        self.plan = self.given["plan"].of(I64)
+        self.br.store(self.control[Slot.BR].load())
+        self.until = self.left.load() - self.plan[PlanSlot.SLICE].load()
+        self.point = code.variable(I64, "point.next", 0)
+        self.resumed = {node: self.new_point() for node in self.flow.blocks if node in self.flow.headers}
+        for k, loop in enumerate(self.found):
+            if loop.before:
+                self.parallel_loops[loop.start] = _PlannedLoopEmitter(self, loop, k, _PlanEmitter(self, loop, k))
+            else:
+                plan = _SingleRowPlanEmitter(self, loop, k)
+                self.vector_loops[loop.start] = _PlannedPassesEmitter(self, loop, k, plan)
+        first, *others = self.points
+        code.switch(self.plan[PlanSlot.POINT].load(), first, list(enumerate(others, 1)))
+
+    def _end(self) -> None:
+        self.plan[PlanSlot.WHY].store(self.why.load())
+        self.plan[PlanSlot.POINT].store(self.point.load())
+        super()._end()
+
+    def leave_at(self, point: int, why: Exit, at: int) -> None:
+        """Leave; the next launch begins at the point."""
+        self.point.store(point)
+        self._leave(why, at)
+
+    def keep_safepoint(self, left: Value) -> None:
+        """Keep the state as a safepoint: no step before it is undone."""
+        self.left_before.store(left)
+        self.logged.store(0)
+        if self.drops:
+            self._save_account()
+
+    def go(self, node: Node | None, at: int) -> None:
+        """Go on at the node behind the instruction at an address."""
+        self._go(node, at)
+
+    def _safepoint(self, node: Node) -> None:
+        super()._safepoint(node)
+        code, point = self.code, self.resumed[node]
+        with code.when(self.left.load().lt(self.until), "pause", likely=False):
+            self.leave_at(point, Exit.PAUSED, node[0])
+        code.start(self.points[point])
+
+
+# ---------------------------------------------------------------- cells
+
+
+class _CellEmitter:
+    """Emits functions of one cell of a loop, `test(M, plan, row, pass) -> whether it fails` and `add(M, plan, row, pass)`."""
+
+    def __init__(self, module: ModuleBuilder, loop: ParallelLoop, number: int, layout: Plan) -> None:
+        self.module, self.loop, self.inner, self.number = module, loop, loop.inner, number
+        self.layout = layout
+
+    def _begin(self, name: str) -> None:
+        given = {"M": POINTER, "plan": POINTER, "row": I64, "pass": I64}
+        code = self.code = self.module.function(f"{name}{self.number}", I1, given, "nounwind alwaysinline")
+        memory, plan, row, passed = code.arguments
+        self.memory, plan = memory.of(I64), plan.of(I64)
+        #: registers at the beginning of the row, and of the pass
+        self.entry: dict[int, Value] = {}
+        self.words: dict[str, Value] = {}
+        for k, r in enumerate(sorted(self.loop.inside)):
+            word = self.entry[r] = plan[self.layout.first + k].load() + row * plan[self.layout.by + k].load()
+            by = self.inner.inductions.get(r, 0)
+            self.words[register(r)] = word + passed * by if by else word
+
+    def _place(self, word: Word) -> Pointer:
+        base, offset = word
+        at = self.code.constant(I64, offset)
+        for r, k in base.terms:
+            at = at + self.words[register(r)] * k
+        return self.memory[at]
+
+    def _load(self, names: Collection[str]) -> None:
+        for word, name in self.inner.loads.items():
+            if name in names:
+                self.words[name] = self._place(word).load()
+
+    def _terms(self) -> tuple[Trees, list[Value]]:
+        roots = tuple(self.inner.additions.values())
+        trees = Trees(self.code, self.inner.forms.w, self.words, roots)
+        return trees, [trees.value(root) for root in roots]
+
+    def emit_test(self) -> Callee:
+        """Whether a word is too large for the sums that are not checked, or a term has no value."""
+        self._begin("test")
+        code, inner = self.code, self.inner
+        bounded = {name: self.entry[int(name[1:])] for name in sorted(inner.bounded) if name.startswith("r")}
+        self._load({name for name in inner.bounded if name.startswith("m")})
+        bounded |= {name: self.words[name] for name in sorted(inner.bounded) if name.startswith("m")}
+        failed: list[Value] = []
+        if bounded:
+            failed.append(reduce(or_, (x ^ x.sar(63) for x in bounded.values())).gtu((1 << inner.bits) - 1))
+        self._load(inputs(*inner.additions.values()) - self.words.keys())
+        trees, _ = self._terms()
+        code.ret(code.any([*failed, *trees.unsound()]))
+        return code.callee
+
+    def emit_add(self) -> Callee:
+        self._begin("add")
+        self._load(inputs(*self.inner.additions.values()))
+        _, terms = self._terms()
+        for word, term in zip(self.inner.additions, terms, strict=True):
+            self._place(word).atomic_add(term)
+        self.code.ret(0)
+        return self.code.callee
+
+
+def _cells_kernel(module: ModuleBuilder, name: str, cells: Sequence[Callee], *, tests: bool) -> None:
+    """The kernel that calls the function of the planned loop for each of its cells; if it tests, a result is kept."""
+    given = {"M": POINTER, "plan": POINTER}
+    code = module.function(name, VOID, given, "", linkage="", convention="ptx_kernel")
+    memory, words = code.arguments
+    plan = words.of(I64)
+    planned = plan[PlanSlot.WHY].load().eq(int(Exit.ROWS))
+    if not tests:
+        planned = planned & plan[PlanSlot.FAILED].load().eq(0)
+    thread, threads = _thread(code)
+    with code.when(planned, "planned"):
+        rows, passes, number = (plan[slot].load() for slot in (PlanSlot.ROWS, PlanSlot.PASSES, PlanSlot.LOOP))
+        count = rows * passes
+        for k, cell in enumerate(cells):
+            with (
+                code.when(number.eq(k), f"loop{k}"),
+                code.counting(thread, threads, lambda i: i.lt(count), f"cells{k}") as i,
+            ):
+                # Numbers of 32 bits are divided much faster.
+                row = i.to(I32).udiv(passes.to(I32)).to(I64)
+                result = code.call(cell, memory, words, row, i - row * passes)
+                if tests:
+                    with code.when(result, f"failed{k}"):
+                        plan[PlanSlot.FAILED].store(1)
+    code.ret()
+
+
+def _thread(code: FunctionBuilder) -> tuple[Value, Value]:
+    """(number of the thread, number of all threads)"""
+    names = ("tid", "ntid", "ctaid", "nctaid")
+    specials = [code.module.declare(f"llvm.nvvm.read.ptx.sreg.{name}.x", I32) for name in names]
+    tid, ntid, ctaid, nctaid = (code.call(special).to(I64) for special in specials)
+    return ctaid * ntid + tid, nctaid * ntid
+
+
+def _steps_kernel(module: ModuleBuilder, function: Callee) -> None:
+    """The kernel of one thread: it runs the program on, unless it has ended."""
+    given = {"ctl": POINTER, "R": POINTER, "M": POINTER, "n": I64, "counts": POINTER, "plan": POINTER}
+    code = module.function(STEPS, VOID, given, "", linkage="", convention="ptx_kernel")
+    control, registers, memory, n, counts, plan = code.arguments
+    why = plan.of(I64)[PlanSlot.WHY].load()
+    thread, _ = _thread(code)
+    goes_on = why.eq(int(Exit.ROWS)) | why.eq(int(Exit.PAUSED))
+    nothing = Value(code, POINTER, "null")
+    with code.when(goes_on & thread.eq(0), "on"):
+        code.call(function, control, registers, memory, n, nothing, nothing, counts, plan)
+    code.ret()
+
+
+# ---------------------------------------------------------------- the module
+
+
+def stepped_ir(program: Program, variant: Variant) -> str:
+    """The three kernels as LLVM IR for NVPTX."""
+    module = ModuleBuilder(tables=CONSTANT)
+    translator = SteppedTranslator(flow_of(program, variant), variant, module, "translated")
+    translator.emit()
+    _steps_kernel(module, module.callees["translated"])
+    cells = [_CellEmitter(module, loop, k, translator.layout) for k, loop in enumerate(translator.found)]
+    _cells_kernel(module, TEST, [cell.emit_test() for cell in cells], tests=True)
+    _cells_kernel(module, ADD, [cell.emit_add() for cell in cells], tests=False)
+    return 'target triple = "nvptx64-nvidia-cuda"\n\n' + module.text()
+
+
+def stepped_ptx(program: Program, variant: Variant, arch: str) -> str:
+    """The three kernels as PTX for a compute capability. It is compiled once, then kept on disk."""
+    level = optimisation_level(program)
+    digest = sha256(repr(tuple(program.code)).encode()).hexdigest()
+    known = program.table is TABLE
+    key = f"{source_digest()} {program.format} {variant} {digest}" if known else stepped_ir(program, variant)
+
+    def make() -> str:
+        return jit_compiler().device_assembly(stepped_ir(program, variant), arch, level)
+
+    return jit_compiler().kept(f"stepped ptx {arch} {level} {key}", make)
+
+
+# -----------------------------------------------------------------------------
+# Machines whose single runs execute parallel loops on a device, by stepped launches (stepped_code.py).
+#
+#     machine = device_machine(program, device(0))
+#     machine.run()
+#
+# A run copies registers and memory to the device, launches the three kernels until the program has ended, and copies the state back. One thread of
+# the device executes the code outside parallel loops. A run stays on the CPU if it does not begin at an end of its program, or if cotangents move along. It goes on
+# in the interpreter on the CPU before an instruction that the translation leaves out. A failed check is undone there, too.
+#
+# Launches run in a thread of their own, so that Ctrl-C can stop the run between two launches, at a safepoint.
 
 #: rounds of three launches between two looks at the plan: 1, 2, 4, … up to this number
 MOST_ROUNDS = 64

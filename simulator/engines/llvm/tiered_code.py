@@ -18,8 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.llvm.background import background
-from retrograd.simulator.engines.llvm.jit import jit_compiler
+from retrograd.simulator.engines.llvm.jit import background, jit_compiler
 from retrograd.simulator.engines.tiering import Decision, Reason
 
 

@@ -26,11 +26,20 @@ from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.llvm.builder import Block, FunctionBuilder, Pointer, Value
-from retrograd.simulator.engines.llvm.types import I1, I64, POINTER, VOID, Type
-from retrograd.simulator.engines.state.control_block import Exit
+from retrograd.simulator.engines.llvm.builder import (
+    I1,
+    I64,
+    POINTER,
+    VOID,
+    Block,
+    FunctionBuilder,
+    Pointer,
+    Type,
+    Value,
+)
+from retrograd.simulator.engines.state import Exit
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant
-from retrograd.simulator.engines.translator.mirrors import (
+from retrograd.simulator.engines.translator.mirror_search import (
     Mirror,
     Region,
     boundaries_of,

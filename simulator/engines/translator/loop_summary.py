@@ -22,23 +22,22 @@ from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.expr import const
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.builder import VectorUnit
-from retrograd.simulator.engines.llvm.instructions import MODES, step
+from retrograd.simulator.engines.llvm.instructions import MODES, stack_accesses, step, with_locations
 from retrograd.simulator.engines.llvm.jit import jit_compiler
-from retrograd.simulator.engines.llvm.stack_accesses import stack_accesses, with_locations
 from retrograd.simulator.engines.tiering import level_for
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
 from retrograd.simulator.engines.translator.loops import LoopFinding, find_vector_loops
-from retrograd.simulator.engines.translator.mirror_search import mirrors_of
-from retrograd.simulator.engines.translator.mirrors import (
+from retrograd.simulator.engines.translator.mirror_search import (
     Mirror,
     boundaries_of,
     can_be_undone,
     is_mirror,
+    mirrors_of,
     registers,
     written,
 )
-from retrograd.simulator.engines.translator.parallel_loops import RowFinding, row_findings
 from retrograd.simulator.engines.translator.translate import translate
+from retrograd.simulator.engines.translator.vector_loops import RowFinding, row_findings
 
 #: kinds of checks: results and operands that must fit; addresses; conditions of branches; operands outside a domain
 KINDS = ("overflow", "address", "branch", "domain")

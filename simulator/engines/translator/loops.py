@@ -28,13 +28,16 @@ from retrograd.isa.folds import is_truth, product_tested_by, sum_tested_by
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.instructions import MODES, step
 from retrograd.simulator.engines.translator.affine import AffineForms, Bounds, Form, Intervals
-from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
-from retrograd.simulator.engines.translator.symbolic_pass import (
+from retrograd.simulator.engines.translator.flow import (
     Base,
+    Flow,
     GuardAndWords,
+    Node,
     Refusal,
     SymbolicPass,
+    Variant,
     Word,
+    flow_of,
     register,
 )
 

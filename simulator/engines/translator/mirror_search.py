@@ -1,36 +1,110 @@
-"""Search for compute blocks and their uncompute blocks in code.
+"""Mirrors: pairs of a compute block and its uncompute block, the exact inverse of it.
 
-    add r1, r2;  st.add [r3], r1;  sub r1, r2        the third instruction undoes the first, and the second keeps r1 and r2
+    compute = code[start:end];  body = code[end:undo];  uncompute = code[undo:after] = compute⁻¹
 
-Stretches of code that are inverse to an earlier stretch are found by their first instructions. Of these, the search proposes pairs
-whose body seems to keep the registers and the words of memory that the compute block uses. It walks the code, and follows
-the values of registers symbolically: sums that cancel, loops whose counter ends at a known bound, registers that are promised to be
-zero, procedures that give registers back. Loops and branches are walked as part of the stretch that holds them. A procedure is walked
-with the constants of its first call; where another call differs, the walk begins again with the constants that both have.
+Pairs are found in the code alone (mirror_search.py), so programs of the compiler, of Janus and hand-written assembly are treated
+alike. A pair that is found is verified here, and translated code checks at run time that the body keeps the words that the
+compute block uses (ghost_uncompute.py). A wrong proposal costs time and never changes a result.
 
-The proposals are heuristic: memory is assumed not to alias, and registers to begin as zeros. Nothing relies on them (mirrors.py).
+A region is a range of memory between two neighbouring data labels. An access is expected in the region of the constant from
+which its address is formed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+from retrograd.isa.effects import Erase, Unerase
 from retrograd.isa.encoding import Instruction, inverse
-from retrograd.isa.entries import Function
+from retrograd.isa.entries import REGISTER_FIELDS, Function
+from retrograd.isa.program import Program
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.translator.mirrors import (
-    Mirror,
-    Mirrors,
-    Region,
-    can_be_undone,
-    has_address,
-    registers,
-    written,
-)
+
+#: (first address, words) of a region
+Region = tuple[int, int]
+
+
+class Mirror(NamedTuple):
+    """A compute block and its uncompute block, by their addresses."""
+
+    start: int
+    end: int
+    undo: int
+    after: int
+
+    def reflected(self, length: int) -> Mirror:
+        """The pair as it stands in the code that runs in the other direction."""
+        return Mirror(*(2 * length - at for at in reversed(self)))
+
+    def twin(self, outer: Mirror) -> Mirror:
+        """The image, in the uncompute block of `outer`, of a pair in its compute block."""
+        return Mirror(*(outer.start + outer.after - at for at in reversed(self)))
+
+
+@dataclass
+class Mirrors:
+    """The pairs of a program, and the region of each access that has one: address of the instruction -> region."""
+
+    pairs: list[Mirror] = field(default_factory=list)
+    regions: dict[int, Region] = field(default_factory=dict)
+
+
+def boundaries_of(program: Program) -> tuple[int, ...]:
+    """The addresses between which the program's regions lie."""
+    found = {at for at in program.data_labels.values() if 0 <= at < program.memory}
+    return (*sorted(found), program.memory) if found else ()
+
+
+def is_mirror(code: Sequence[Instruction], pair: Mirror, table: Table) -> bool:
+    """Whether the uncompute block is the inverse of the compute block, of instructions that lose no word and do not turn or halt."""
+    if not 0 <= pair.start < pair.end <= pair.undo < pair.after <= len(code):
+        return False
+    if pair.after - pair.undo != pair.end - pair.start:
+        return False
+    return all(
+        code[pair.after - 1 - k] == inverse(code[pair.start + k], table) and can_be_undone(code[pair.start + k])
+        for k in range(pair.end - pair.start)
+    )
+
+
+def can_be_undone(i: Instruction) -> bool:
+    opcode = i.opcode
+    if opcode.turns or opcode.name in ("start", "finish") or ("br" in opcode.writes and "d" in opcode.writes):
+        return False
+    return not any(isinstance(e, Erase | Unerase) for e in opcode.effects(Format()))
+
+
+def registers(i: Instruction) -> list[int]:
+    """The registers that an instruction names."""
+    return [getattr(i, f) for f in ("rd", "ra", "rb") if f in i.opcode.fields]
+
+
+def written(i: Instruction) -> list[int]:
+    """The registers that an instruction changes."""
+    return [getattr(i, REGISTER_FIELDS[place]) for place in i.opcode.writes if place in REGISTER_FIELDS]
+
+
+def has_address(i: Instruction) -> bool:
+    return "[ra+imm]" in i.opcode.operands
+
+
+# -----------------------------------------------------------------------------
+# Search for compute blocks and their uncompute blocks in code.
+#
+#     add r1, r2;  st.add [r3], r1;  sub r1, r2        the third instruction undoes the first, and the second keeps r1 and r2
+#
+# Stretches of code that are inverse to an earlier stretch are found by their first instructions. Of these, the search proposes pairs
+# whose body seems to keep the registers and the words of memory that the compute block uses. It walks the code, and follows
+# the values of registers symbolically: sums that cancel, loops whose counter ends at a known bound, registers that are promised to be
+# zero, procedures that give registers back. Loops and branches are walked as part of the stretch that holds them. A procedure is walked
+# with the constants of its first call; where another call differs, the walk begins again with the constants that both have.
+#
+# The proposals are heuristic: memory is assumed not to alias, and registers to begin as zeros. Nothing relies on them (mirrors.py).
 
 #: instructions by which pairs are found; a shorter uncompute block is executed
 SEED = 4

@@ -19,17 +19,30 @@ from itertools import combinations
 from typing import Protocol
 
 from retrograd.isa.expr import Expr, const, inputs
-from retrograd.simulator.engines.llvm.builder import Block, Callee, FunctionBuilder, ModuleBuilder, Pointer, Value
-from retrograd.simulator.engines.llvm.trees import Trees
-from retrograd.simulator.engines.llvm.types import I64, POINTER, structure
-from retrograd.simulator.engines.state.control_block import UNLIMITED, TeamSlot, TeamState, TranslatedSlot
-from retrograd.simulator.engines.translator.flow import Flow, Node
+from retrograd.simulator.engines.llvm.builder import (
+    I64,
+    POINTER,
+    Block,
+    Callee,
+    FunctionBuilder,
+    ModuleBuilder,
+    Pointer,
+    Value,
+    structure,
+)
+from retrograd.simulator.engines.llvm.functions import Trees
+from retrograd.simulator.engines.state import UNLIMITED, TeamSlot, TeamState, TranslatedSlot
+from retrograd.simulator.engines.translator.flow import Base, Flow, Node, register
 from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
 from retrograd.simulator.engines.translator.loops import VectorLoop
-from retrograd.simulator.engines.translator.parallel_loops import PASSES, ParallelLoop
-from retrograd.simulator.engines.translator.symbolic_pass import Base, register
-from retrograd.simulator.engines.translator.team import set_state, wait
-from retrograd.simulator.engines.translator.vector_loops import ScalarCode, VectorLoopEmitter
+from retrograd.simulator.engines.translator.vector_loops import (
+    PASSES,
+    ParallelLoop,
+    ScalarCode,
+    VectorLoopEmitter,
+    set_state,
+    wait,
+)
 
 #: rows between those of the two threads; each word is met by no more rows than `loops.SPREAD`
 GAP = 2

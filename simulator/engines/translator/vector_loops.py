@@ -12,22 +12,38 @@ Trap: a refused chunk is tried again only after more and more scalar passes, sin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import Protocol
 
-from retrograd.isa.expr import Expr, const, inputs
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.isa.expr import ONE, ZERO, Expr, const, inputs, place
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.llvm.builder import Block, FunctionBuilder, Pointer, Value
-from retrograd.simulator.engines.llvm.trees import Trees
-from retrograd.simulator.engines.llvm.types import I64, integer
-from retrograd.simulator.engines.state.control_block import UNLIMITED
+from retrograd.simulator.engines.llvm.builder import (
+    I32,
+    I64,
+    POINTER,
+    Block,
+    Callee,
+    FunctionBuilder,
+    Pointer,
+    Value,
+    integer,
+)
+from retrograd.simulator.engines.llvm.functions import Trees
+from retrograd.simulator.engines.llvm.instructions import step
+from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
+from retrograd.simulator.engines.state import UNLIMITED, TeamSlot, TeamState
 from retrograd.simulator.engines.translator.affine import Intervals
-from retrograd.simulator.engines.translator.flow import Flow, Node, Variant
+from retrograd.simulator.engines.translator.flow import Base, Flow, Node, Refusal, SymbolicPass, Variant, Word, register
 from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
 from retrograd.simulator.engines.translator.loops import WIDTH, VectorLoop
-from retrograd.simulator.engines.translator.symbolic_pass import Base, Word, register
 
 #: bytes of a word
 _BYTES = WIDTH // 8
@@ -352,3 +368,246 @@ class VectorLoopEmitter:
 def _magnitude(x: Value) -> Value:
     """x if x ≥ 0, else −1 − x."""
     return x ^ x.sar(WIDTH - 1)
+
+
+# -----------------------------------------------------------------------------
+# Parallelisation of nested loops: the rows of an outer loop around a vector loop, on two threads.
+#
+# A row is a pass of an outer loop that is one straight line except for one vector loop (loops.py). Rows are taken in parallel if their
+# passes only add, and read no word that any row writes. From row to row each register advances by a constant, which may depend on
+# the number of passes T:
+#
+#     r' = r + c + k·T
+#
+# so the registers of every row are known before the rows run. T is counted in the first row by the loop's own branches; it is the same in every
+# row, since registers on which those branches depend do not change.
+#
+# The code that shares the rows out is in row_sharing.py.
+
+#: the input that stands for the number of passes of a row
+PASSES = "T"
+
+
+@dataclass
+class ParallelLoop:
+    """A loop whose rows run on two threads."""
+
+    inner: VectorLoop
+    header: Node
+    before: list[Node]
+    entry: Node
+    after: list[Node]
+    closing: Node
+    #: registers at the beginning of the vector loop, over those at the beginning of the row
+    inside: dict[int, Expr] = field(default_factory=dict)
+    #: register -> the sum of its changes in a row
+    deltas: dict[int, Expr] = field(default_factory=dict)
+    #: must hold in the first row; BR behind the closing branch, and the guards of the landing, in each row
+    entered: list[Expr] = field(default_factory=list)
+    jump: int = 0
+    after_closing: Expr = ZERO
+    landing: list[Expr] = field(default_factory=list)
+
+    @property
+    def start(self) -> Node:
+        """The node at which a row begins; of a single row, the passes."""
+        return self.before[0] if self.before else self.inner.start
+
+
+@dataclass(frozen=True)
+class RowFinding:
+    """A candidate: the outer loop as its rows are shared, or the reason for which one thread executes them all."""
+
+    header: Node
+    reason: str
+    loop: ParallelLoop | None
+
+
+def find_parallel_loops(flow: Flow, loops: list[VectorLoop]) -> Iterator[ParallelLoop]:
+    """The loops around these vector loops whose rows may run in parallel."""
+    return (finding.loop for finding in row_findings(flow, loops) if finding.loop is not None)
+
+
+def row_findings(flow: Flow, loops: list[VectorLoop]) -> Iterator[RowFinding]:
+    """The loops that are one straight line around one of these vector loops, whose passes only add."""
+    for inner in loops:
+        for header in flow.blocks:
+            found = _around(flow, inner, header)
+            if found is not None:
+                try:
+                    _analyse(flow, found)
+                except Refusal as refusal:
+                    yield RowFinding(header, str(refusal), None)
+                else:
+                    yield RowFinding(header, "", found)
+
+
+def _straight(flow: Flow, node: Node | None) -> tuple[list[Node], Node | None]:
+    """(straight blocks from the node on, the branch behind them)"""
+    found: list[Node] = []
+    while node is not None and not flow.branches(node[0]):
+        run = flow.blocks[node]
+        # The block of a node whose uncompute block is skipped is empty.
+        if not run or flow.code[run[-1]].opcode.halts:
+            return found, None
+        found.append(node)
+        node = flow.after(run[-1])
+    return found, node
+
+
+def _around(flow: Flow, inner: VectorLoop, header: Node) -> ParallelLoop | None:
+    at, landed = header
+    if not landed or not flow.branches(at) or header == inner.header or not inner.additions:
+        return None
+    before, entry = _straight(flow, flow.after(at))
+    after, closing = _straight(flow, inner.leave)
+    if not before or entry != (inner.header[0], False) or closing is None or header not in flow.successors[closing]:
+        return None
+    if any(flow.code[node[0]].opcode.turns for node in (header, closing)):
+        return None
+    return ParallelLoop(inner, header, before, entry, after, closing)
+
+
+def single_row(inner: VectorLoop) -> ParallelLoop | None:
+    """A vector loop as a row by itself, if its passes only add, and their words are neighbours."""
+    if not inner.additions or any(abs(stride) != 1 for stride in inner.strides.values()):
+        return None
+    found = ParallelLoop(inner, inner.header, [], inner.header, [], inner.closing)
+    found.inside = {r: place(register(r)) for r in sorted(_registers(inner))}
+    return found
+
+
+def _registers(inner: VectorLoop) -> set[int]:
+    """The registers that the passes of a vector loop read."""
+    registers = {*inner.constants, *inner.inductions, *(r for base in inner.strides for r, _ in base.terms)}
+    trees = [*inner.additions.values(), inner.after_closing, *inner.landing]
+    return registers | {int(name[1:]) for name in inputs(*trees) | inner.bounded if name.startswith("r")}
+
+
+def _analyse(flow: Flow, loop: ParallelLoop) -> None:
+    inner, forms, w = loop.inner, loop.inner.forms, flow.program.format
+    nodes = (*loop.before, *loop.after)
+    addresses = [at for node in nodes for at in flow.blocks[node]]
+    branches = (loop.header[0], loop.entry[0], loop.closing[0])
+    own = {*addresses, *branches, *(at for node in inner.body for at in flow.blocks[node])}
+    if any(own & {ghost.start, ghost.end, ghost.undo, ghost.after} for ghost in flow.ghosts):
+        raise Refusal("a row begins or ends a compute block")
+    steps = {at: step(flow.code[at].opcode, w, False, False) for at in (*addresses, *branches)}
+    if any(steps[at].memory or any(steps[at].guards.values()) or steps[at].erases for at in addresses):
+        raise Refusal("a row does more than to run its loop")
+    if any(abs(stride) != 1 for stride in inner.strides.values()):
+        raise Refusal("words lie apart")
+    row = SymbolicPass(flow, steps, forms, {})
+    for node in loop.before:
+        for at in flow.blocks[node]:
+            row.execute(at, ())
+    loop.inside = {r: row.word(r) for r in sorted(_registers(inner))}
+    came, guards = row.branch(loop.entry[0], 0)
+    loop.entered = [came.eq(0), *guards]
+    passes = place(PASSES)
+    for r, by in inner.inductions.items():
+        row.registers[r] = forms.tree(forms.combined(row.word(r), passes, by))
+    for node in loop.after:
+        for at in flow.blocks[node]:
+            row.execute(at, ())
+    loop.jump = loop.header[0] - flow.leaves(loop.closing[0])
+    loop.after_closing, guards = row.branch(loop.closing[0], 0)
+    if any(guard is not const(1) for guard in guards):
+        raise Refusal("the closing branch has a guard")
+    arrived, more = row.branch(loop.header[0], loop.jump)
+    loop.landing = [arrived.eq(0), *more]
+    loop.deltas = {r: forms.sum(tree, place(register(r)), -1) for r, tree in sorted(row.registers.items())}
+    changed = {register(r) for r, delta in loop.deltas.items() if delta is not const(0)}
+    for r, delta in loop.deltas.items():
+        linear = all(atom is ONE or atom.op == "input" for atom in forms.form(delta))
+        if not linear or changed & delta.inputs or (r in inner.constants and delta is not const(0)):
+            raise Refusal("a register changes irregularly from row to row")
+
+
+# -----------------------------------------------------------------------------
+# A second thread for translated code: it waits in machine code for rows of a loop (parallel_loops.py), and executes them.
+#
+# Both threads share the words of TeamSlot. One thread owns them at a time, and hands them over by an atomic store of the state:
+#
+#     IDLE or DONE → WORK     by the thread of the run
+#     WORK → DONE             by the second thread
+#     any → QUIT              by Python, behind the run
+#
+# A thread that waits looks at the state again and again; after a while it lets other threads run, and later it sleeps. The second thread exists only while
+# a run of translated code that shares rows goes on.
+
+#: looks at the state between which other threads may run; such pauses before a thread sleeps, and the microseconds of its sleep
+_LOOKS, _PAUSES, _SLEEP = 1 << 10, 1 << 6, 50
+
+
+def set_state(team: Pointer, state: TeamState) -> None:
+    """Hand the words over, behind all stores so far."""
+    team.code.do(f"store atomic i64 {int(state)}, ptr {team[TeamSlot.STATE].name} release, align 8")
+
+
+def wait(team: Pointer, states: tuple[TeamState, ...]) -> Value:
+    """Wait for one of the states; the state."""
+    code = team.code
+    looks = code.variable(I64, "looks", 0)
+    names = ("wait", "wait.more", "wait.rest", "wait.yield", "wait.sleep", "wait.end")
+    head, more, rest, pause, sleep, end = map(code.block, names)
+    code.start(head)
+    place, state = team[TeamSlot.STATE], Value(code, I64, code.name())
+    code.do(f"{state.name} = load atomic i64, ptr {place.name} acquire, align 8")
+    code.branch(code.any(state.eq(int(wanted)) for wanted in states), end, more)
+    code.start(more)
+    looks.add(1)
+    code.branch((looks.load() & _LOOKS - 1).eq(0), rest, head)
+    code.start(rest)
+    code.branch(looks.load().lt(_LOOKS * _PAUSES), pause, sleep)
+    code.start(pause)
+    code.call(code.module.declare("sched_yield", I32, pure=False))
+    code.jump(head)
+    code.start(sleep)
+    code.call(code.module.declare("usleep", I32, I32, pure=False), _SLEEP)
+    code.jump(head)
+    code.start(end, keep=True)
+    return state
+
+
+def _work() -> str:
+    module = jit_compiler().module()
+    code = module.function("work", I64, {"team": POINTER}, linkage="")
+    team = code.arguments[0].of(I64)
+    again, work, end = map(code.block, ("again", "work", "end"))
+    code.start(again)
+    state = wait(team, (TeamState.WORK, TeamState.QUIT))
+    code.branch(state.eq(int(TeamState.WORK)), work, end)
+    code.start(work)
+    _execute(code, team)
+    set_state(team, TeamState.DONE)
+    code.jump(again)
+    code.start(end)
+    code.ret(0)
+    return module.text()
+
+
+def _execute(code: FunctionBuilder, team: Pointer) -> None:
+    pointers = [team[slot].load().of(I64) for slot in (TeamSlot.MEMORY, TeamSlot.REGISTERS, TeamSlot.DELTAS)]
+    function = team[TeamSlot.FUNCTION].load().of(I64)
+    n, first, last, passes = (team[s].load() for s in (TeamSlot.WORDS, TeamSlot.FIRST, TeamSlot.LAST, TeamSlot.PASSES))
+    types = (POINTER, I64, POINTER, POINTER, I64, I64, I64)
+    callee = Callee(function.name, I64, types)
+    result = code.call(callee, pointers[0], n, pointers[1], pointers[2], first, last, passes)
+    team[TeamSlot.RESULT].store(result)
+
+
+@contextmanager
+def second_thread() -> Iterator[NDArray[np.int64]]:
+    """A thread that waits for work as long as the context is entered; the words that are shared with it."""
+    words = np.zeros(len(TeamSlot), dtype=np.int64)
+    address = jit_compiler().load(f"{source_digest()} team", ("work",), _work)["work"]
+    work = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
+    # The thread keeps the words, should it outlive the context.
+    thread = threading.Thread(target=lambda: work(words.ctypes.data), daemon=True)
+    thread.start()
+    try:
+        yield words
+    finally:
+        words[TeamSlot.STATE] = TeamState.QUIT
+        thread.join()

@@ -30,8 +30,7 @@ from retrograd.compiler.lower import Argument
 from retrograd.functions.requests import Request
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch.layout import Range, split_columns
-from retrograd.simulator.engines.batch.results import ResultArray
+from retrograd.simulator.engines.batch.layout import Range, ResultArray, split_columns
 from retrograd.values.arrays import Ragged, WordArray, as_array, plain
 from retrograd.values.binding import located, types_of, with_further
 from retrograd.values.marshal import from_words, word_array
@@ -221,7 +220,7 @@ def _on_host(value: Any, name: str) -> Any:
         return value
     if not (hasattr(value, "__dlpack_device__") or hasattr(value, "__cuda_array_interface__")):
         return value
-    from retrograd.simulator.engines.cuda.borrowed_arrays import copied_to_host
+    from retrograd.simulator.engines.cuda.device_arrays import copied_to_host
 
     return copied_to_host(value, f"`{name}`")
 

@@ -28,8 +28,7 @@ from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.presentation.progress import Bar
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.batch.layout import BatchLayout, Range, split_columns, width
-from retrograd.simulator.engines.batch.results import ResultArray
+from retrograd.simulator.engines.batch.layout import BatchLayout, Range, ResultArray, split_columns, width
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import Decision, Reason, engine_named
 from retrograd.simulator.machine import REGISTERS, Machine, Stop, Trap
@@ -350,7 +349,7 @@ class _SequentialRunner:
 
     def at_hand(self) -> bool:
         """Whether compiled code for such rows is loaded already."""
-        engine = sys.modules.get("retrograd.simulator.engines.batch.compiled_loops")
+        engine = sys.modules.get("retrograd.simulator.engines.batch.loops")
         # Another thread may be importing it now.
         found = getattr(engine, "at_hand", None)
         return found is not None and bool(
@@ -359,7 +358,7 @@ class _SequentialRunner:
 
     def price(self) -> float:
         """Seconds until compiled code for such rows is loaded."""
-        from retrograd.simulator.engines.batch import compiled_loops as batch
+        from retrograd.simulator.engines.batch import loops as batch
 
         return batch.price(self.compiled.program, **self.modes, cycles=self.out.cycles is not None)
 

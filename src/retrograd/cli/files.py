@@ -179,7 +179,7 @@ def read_words(region: Region, w: Format) -> list[int]:
 
 def cached_folder(name: str) -> Path:
     """A folder in the cache of compiled code; a temporary folder if there is no cache or others can write to it."""
-    from retrograd.simulator.engines.llvm.object_cache import trusted_folder
+    from retrograd.simulator.engines.llvm.jit import trusted_folder
 
     kept = trusted_folder(make=True)
     return Path(tempfile.mkdtemp(prefix="retrograd-")) / name if kept is None else kept / name

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.simulator.engines.state.snapshot import restore, snapshot
+from retrograd.simulator.engines.state import restore, snapshot
 from retrograd.simulator.machine import Machine, Trap
 
 #: moves of fewer steps are single steps; the first and the longest run of a search

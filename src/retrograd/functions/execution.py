@@ -29,7 +29,7 @@ from retrograd.values.precision import Losses
 from retrograd.values.trees import has_trees, restored
 
 if TYPE_CHECKING:
-    from retrograd.simulator.engines.machines.whole_runs import FinishedRun
+    from retrograd.simulator.engines.machines import FinishedRun
 
 __all__ = [
     "ENGINES",
@@ -181,7 +181,7 @@ def finished(
         machine.load(address, (word,))
     execute(compiled, machine, max_steps)
     if whole is None and machine.engine == "translated" and not compiled.externals:
-        from retrograd.simulator.engines.machines.whole_runs import WholeRuns
+        from retrograd.simulator.engines.machines import WholeRuns
 
         compiled.derived[key] = WholeRuns(compiled.program, backward=backward, overflow=overflow)
     return machine

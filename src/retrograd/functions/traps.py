@@ -41,7 +41,7 @@ from retrograd.isa.expr import ZERO as ZERO_WORD
 from retrograd.isa.smtlib import format_that_holds
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.choice import machine_for
-from retrograd.simulator.engines.state.snapshot import restore, snapshot
+from retrograd.simulator.engines.state import restore, snapshot
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
 from retrograd.values.numbers import lognum
 

@@ -28,7 +28,7 @@ from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.microarchitecture.lanes import MAX_LANES
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch.results import ResultArray
+from retrograd.simulator.engines.batch.layout import ResultArray
 from retrograd.simulator.stores import limit_of
 from retrograd.values.precision import Losses
 

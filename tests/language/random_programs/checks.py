@@ -19,7 +19,7 @@ from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.passes.erase_routines import erase_routines
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.machines import TieredMachine
 
 import retrograd as rg
 from retrograd.values.binding import types_from_annotations

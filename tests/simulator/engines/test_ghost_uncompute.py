@@ -23,8 +23,7 @@ from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.translator import ghost_uncompute
 from retrograd.simulator.engines.translator.flow import Flow
 from retrograd.simulator.engines.translator.ghost_uncompute import boundaries_of
-from retrograd.simulator.engines.translator.mirror_search import _Search, mirrors_of
-from retrograd.simulator.engines.translator.mirrors import Mirror, can_be_undone
+from retrograd.simulator.engines.translator.mirror_search import Mirror, _Search, can_be_undone, mirrors_of
 
 import retrograd as rg
 
@@ -171,8 +170,8 @@ def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.fixture(autouse=True)
 def unkept(monkeypatch: pytest.MonkeyPatch) -> None:
     """No code is kept, and batches are translated without LLVM's optimiser, too."""
-    monkeypatch.setattr("retrograd.simulator.engines.llvm.object_cache.write", lambda key, code: None)
-    monkeypatch.setattr("retrograd.simulator.engines.batch.compiled_loops.level_for", lambda instructions: 0)
+    monkeypatch.setattr("retrograd.simulator.engines.llvm.jit.write", lambda key, code: None)
+    monkeypatch.setattr("retrograd.simulator.engines.batch.loops.level_for", lambda instructions: 0)
 
 
 #: r1 … r4 := words of two regions and a product, used and uncomputed; `{body}` is an instruction of the body

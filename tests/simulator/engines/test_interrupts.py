@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from retrograd.simulator.engines.machines import native
-from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
+from retrograd.simulator.engines import machines as native
+from retrograd.simulator.engines.machines import TieredMachine
 
 import retrograd as rg
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from retrograd.simulator.engines import machines
 from retrograd.simulator.engines.llvm.builder import Value
 from retrograd.simulator.engines.llvm.jit import jit_compiler
-from retrograd.simulator.engines.machines import native
-from retrograd.simulator.engines.state.control_block import TeamSlot
-from retrograd.simulator.engines.translator import row_sharing, translations
+from retrograd.simulator.engines.state import TeamSlot
+from retrograd.simulator.engines.translator import row_sharing, translate
 from retrograd.simulator.engines.translator.flow import Variant, flow_of
 from retrograd.simulator.engines.translator.loops import find_vector_loops
-from retrograd.simulator.engines.translator.parallel_loops import find_parallel_loops
+from retrograd.simulator.engines.translator.vector_loops import find_parallel_loops
 
 import retrograd as rg
 from tests.simulator.engines.conftest import WITH_VECTOR_LOOPS, set_transformations
@@ -110,7 +110,7 @@ def teams(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[NDArray[np.int64]]]:
     # Where the host has no masked instructions, LLVM takes others.
     monkeypatch.setattr(jit_compiler(), "vector_unit", unit._replace(masks=True, threads=True))
     found: list[NDArray[np.int64]] = []
-    second = native.second_thread
+    second = machines.second_thread
 
     @contextmanager
     def kept() -> Iterator[NDArray[np.int64]]:
@@ -118,19 +118,19 @@ def teams(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[NDArray[np.int64]]]:
             found.append(words)
             yield words
 
-    monkeypatch.setattr(native, "second_thread", kept)
-    monkeypatch.setattr(native, "BRIEF", 1)
-    monkeypatch.setattr(native, "FEW_WORDS", 0)
+    monkeypatch.setattr(machines, "second_thread", kept)
+    monkeypatch.setattr(machines, "BRIEF", 1)
+    monkeypatch.setattr(machines, "FEW_WORDS", 0)
     monkeypatch.setattr(row_sharing, "FEW", 8)
     monkeypatch.setattr(row_sharing, "FEW_ROWS", 5)
     monkeypatch.setenv("RETROGRAD_CACHE", "")
     linked = dict(jit_compiler()._linked)
     jit_compiler()._linked.clear()
-    translations._translation_of.cache_clear()
+    translate._translation_of.cache_clear()
     yield found
     jit_compiler()._linked.clear()
     jit_compiler()._linked.update(linked)
-    translations._translation_of.cache_clear()
+    translate._translation_of.cache_clear()
 
 
 def fill(machine: rg.Machine, words: list[int]) -> None:
@@ -195,7 +195,7 @@ def test_faults_in_the_sharing_are_found(
     run(lockstep, translated, nest(body), words, 0, [None])
     monkeypatch.setattr(row_sharing._SharingEmitter, name, fault)
     jit_compiler()._linked.clear()
-    translations._translation_of.cache_clear()
+    translate._translation_of.cache_clear()
     with pytest.raises(AssertionError):
         run(lockstep, translated, nest(body), words, 0, [None])
 

@@ -14,17 +14,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from retrograd.simulator.engines import machines as native
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.batch import compiled_loops, cpu
+from retrograd.simulator.engines.batch import cpu, loops
 from retrograd.simulator.engines.llvm import tiered_code
-from retrograd.simulator.engines.llvm.background import BackgroundCompiler, BackgroundError, background
-from retrograd.simulator.engines.llvm.jit import jit_compiler
+from retrograd.simulator.engines.llvm.jit import BackgroundCompiler, BackgroundError, background, jit_compiler
 from retrograd.simulator.engines.llvm.tiered_code import TieredCode
-from retrograd.simulator.engines.machines import native
-from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
-from retrograd.simulator.engines.machines.whole_runs import WholeRuns
+from retrograd.simulator.engines.machines import TieredMachine, WholeRuns
 from retrograd.simulator.engines.tiering import Costs, Policy, Reason
-from retrograd.simulator.engines.translator import translations
+from retrograd.simulator.engines.translator import translate
 
 import retrograd as rg
 
@@ -75,10 +73,10 @@ def empty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(tiering, "policy", Policy(Costs(wait=-1.0, background_share=0.0)))
     monkeypatch.setenv("RETROGRAD_CACHE", "")
     monkeypatch.setattr(jit_compiler(), "_linked", {})
-    monkeypatch.setattr(compiled_loops, "_loops", {})
-    translations._translation_of.cache_clear()
+    monkeypatch.setattr(loops, "_loops", {})
+    translate._translation_of.cache_clear()
     yield
-    translations._translation_of.cache_clear()
+    translate._translation_of.cache_clear()
 
 
 @pytest.fixture
@@ -117,7 +115,7 @@ def test_runs_before_and_after_the_switch(seed: int, at_once: AtOnce, generator:
         expected, found = (ran(machine, 10_000) for machine in machines)
         assert found == expected
     # Once for each translation.
-    assert at_once.compiled == translations._translation_of.cache_info().currsize
+    assert at_once.compiled == translate._translation_of.cache_info().currsize
 
 
 def test_a_run_begins_anew_in_optimised_code(at_once: AtOnce, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +162,7 @@ def test_batches_move_to_optimised_code(lanes: int, at_once: AtOnce, monkeypatch
         got = found.rows.tolist(), found.steps.tolist(), found.failed.tolist()
         first = first or got
         assert got == first
-        addresses.append(compiled_loops.loop_of(program, compiled_loops.variant_of(program, False, True, True)).address)
+        addresses.append(loops.loop_of(program, loops.variant_of(program, False, True, True)).address)
     for row, (x, y) in zip(first[0], rows.tolist(), strict=True):
         machine = rg.Machine(program)
         machine.memory[:2] = x, y
@@ -222,7 +220,7 @@ def test_what_is_no_interpreter_is_not_started(
 
 
 def test_another_compiler_runs_a_program_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = "from retrograd.simulator.engines.llvm.background import answer; answer({})"
+    program = "from retrograd.simulator.engines.llvm.jit import answer; answer({})"
     other = background("other")
     assert other is background("other") is not background()
     assert other.run(lambda: "module", program.format("lambda text: text.upper().encode()")).result(60) == b"MODULE"
@@ -236,7 +234,7 @@ def test_another_compiler_runs_a_program_of_its_own(monkeypatch: pytest.MonkeyPa
 def test_a_compiler_that_is_closed_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = BackgroundCompiler()
     slow = "import time; time.sleep(600)#{}{}"
-    monkeypatch.setattr("retrograd.simulator.engines.llvm.background._PROGRAM", slow)
+    monkeypatch.setattr("retrograd.simulator.engines.llvm.jit._PROGRAM", slow)
     future = compiler.compile(lambda: MODULE, 1)
     until = time.monotonic() + 60
     while compiler._process is None and time.monotonic() < until:
@@ -252,7 +250,7 @@ def test_a_compiler_that_is_closed_leaves_no_process(monkeypatch: pytest.MonkeyP
 
 SCRIPT = """
 import os, signal, sys
-from retrograd.simulator.engines.llvm.background import background
+from retrograd.simulator.engines.llvm.jit import background
 future = background().compile(lambda: {text!r}, 1)
 {then}
 print("ended")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from retrograd.assembler.assemble import assemble
+from retrograd.simulator.engines import machines as native
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.machines import native
-from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.machines import TieredMachine
 from retrograd.simulator.machine import Machine, Trap
 
 #: steps of Python, over all runs of a test

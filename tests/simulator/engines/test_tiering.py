@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.batch import compiled_loops
+from retrograd.simulator.engines import machines, tiering
+from retrograd.simulator.engines.batch import loops
 from retrograd.simulator.engines.choice import machine_for
-from retrograd.simulator.engines.machines import native, tiered_machine
-from retrograd.simulator.engines.machines.native import NativeEngine
-from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
-from retrograd.simulator.engines.machines.whole_runs import FinishedRun, WholeRuns
+from retrograd.simulator.engines.machines import FinishedRun, NativeEngine, TieredMachine, WholeRuns
 from retrograd.simulator.engines.tiering import Costs, Decision, Policy, Ready, Reason
 
 import retrograd as rg
@@ -59,7 +56,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Policy]:
         monkeypatch.setattr(tiering, "policy", policy)
         monkeypatch.setattr(policy, "to_import", lambda: to_import)
         if ready is not None:
-            monkeypatch.setattr(native, "ready", lambda *_: ready)
+            monkeypatch.setattr(machines, "ready", lambda *_: ready)
         return policy
 
     return planted
@@ -319,12 +316,12 @@ def test_a_machine_that_moved_does_not_go_back_to_python(plant: Callable[..., Po
 def test_the_disk_is_searched_once_for_each_variant(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[Any] = []
     monkeypatch.setattr(tiering, "policy", Policy())
-    monkeypatch.setattr(native, "is_translated", lambda *key: bool(searched.append(key)))
+    monkeypatch.setattr(machines, "is_translated", lambda *key: bool(searched.append(key)))
     program = rg.assemble(LOOP.format(trips=4, other=16))
     for overflow in (True, False, True, False):
         machine = TieredMachine(program, overflow=overflow)
         account = tiering.policy.account(program)
-        assert native.ready(machine, None, account).translation == tiering.policy.costs.translation(8)
+        assert machines.ready(machine, None, account).translation == tiering.policy.costs.translation(8)
     assert len(searched) == 2
 
 
@@ -341,7 +338,7 @@ def test_single_steps_ask_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Policy, "decide", lambda *_, **__: pytest.fail("decided"))
     machine = TieredMachine(PROGRAM)
     assert machine.step()
-    assert machine.run(tiered_machine.FEW - 1).steps == tiered_machine.FEW - 1
+    assert machine.run(machines.FEW - 1).steps == machines.FEW - 1
 
 
 # ---------------------------------------------------------------- devices
@@ -376,8 +373,8 @@ def powers(y: fixed, x: fixed, n: int):
 def test_batches_add_up(plant: Callable[..., Policy], monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small batches move on to a loop over rows as one large batch does."""
     plant(NEVER, python_row=5.0)
-    monkeypatch.setattr(compiled_loops, "_loops", {})
-    monkeypatch.setattr(compiled_loops, "price", lambda *_, **__: 8_000.0)
+    monkeypatch.setattr(loops, "_loops", {})
+    monkeypatch.setattr(loops, "price", lambda *_, **__: 8_000.0)
     engines = []
     for _ in range(10):
         found = rg.run_batch(powers, np.zeros(4), np.full(4, 0.5), 50, in_axes=(0, 0, None))
@@ -391,8 +388,8 @@ def test_batches_add_up(plant: Callable[..., Policy], monkeypatch: pytest.Monkey
 
 def test_a_large_batch_is_compiled_after_one_row(plant: Callable[..., Policy], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(NEVER)
-    monkeypatch.setattr(compiled_loops, "_loops", {})
-    monkeypatch.setattr(compiled_loops, "price", lambda *_, **__: 10_000.0)
+    monkeypatch.setattr(loops, "_loops", {})
+    monkeypatch.setattr(loops, "price", lambda *_, **__: 10_000.0)
     with tiering.recorded() as found:
         assert rg.run_batch(powers, np.zeros(40), np.full(40, 0.5), 50, in_axes=(0, 0, None)).engine == "translated"
     assert found["auto", Reason.ROWS][1] == 1

@@ -16,7 +16,7 @@ import pytest
 from retrograd.simulator.engines.batch.cpu import run_batch
 from retrograd.simulator.engines.llvm.builder import VectorUnit
 from retrograd.simulator.engines.llvm.jit import jit_compiler
-from retrograd.simulator.engines.translator import flow, loops, translations
+from retrograd.simulator.engines.translator import flow, loops, translate
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.loops import vector_loops
 from retrograd.simulator.engines.translator.vector_loops import VectorLoopEmitter
@@ -215,11 +215,11 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(loops, "MOST_SCATTERED", 0)
     linked = dict(jit_compiler()._linked)
     jit_compiler()._linked.clear()
-    translations._translation_of.cache_clear()
+    translate._translation_of.cache_clear()
     yield
     jit_compiler()._linked.clear()
     jit_compiler()._linked.update(linked)
-    translations._translation_of.cache_clear()
+    translate._translation_of.cache_clear()
 
 
 #: vector units of this host and of others: without masks, with four lanes and with two

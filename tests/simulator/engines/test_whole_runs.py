@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.machines import native, whole_runs
-from retrograd.simulator.engines.machines.whole_runs import FinishedRun, WholeRuns
+from retrograd.simulator.engines import machines, tiering
+from retrograd.simulator.engines.machines import FinishedRun, WholeRuns
 
 import retrograd as rg
 from retrograd import Array, Stack, fixed, reversible
@@ -137,7 +136,7 @@ def test_traps_and_limits_are_those_of_machines(fresh: list[FinishedRun]) -> Non
 
 def test_long_runs_are_left_to_machines(fresh: list[FinishedRun], monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C cannot interrupt a run without a machine. After a short run, runs are tried without one again."""
-    for module in (native, whole_runs):
+    for module in (machines, machines):
         monkeypatch.setattr(module, "BRIEF", 3000)
     expected = {n: rg.run(mix, 0.0, 2.0**-9, n, engine="reference").steps for n in (3, 1000)}
     assert expected[1000] > 3000
@@ -161,7 +160,7 @@ def test_memory_of_long_runs_is_an_array(
     engine: str, format: str, fresh: list[FinishedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compiled code uses it as it is. The machine goes on, and its words are not those of the values that a caller holds."""
-    for module in (native, whole_runs):
+    for module in (machines, machines):
         monkeypatch.setattr(module, "BRIEF", 200)
     whole, frac = (int(part) for part in format[1:].split("."))
     # Sums of numbers so far apart are no floats, so the values keep their words.
@@ -173,7 +172,7 @@ def test_memory_of_long_runs_is_an_array(
     born = []
     for _ in range(3):
         found = rg.run(shift, xs, ns, 2.0**-6, 20, engine=engine, format=format)
-        born.append(isinstance(found.machine, whole_runs.ArrayMachine))
+        born.append(isinstance(found.machine, machines.ArrayMachine))
         same(found, expected, rg.run(shift, xs, ns, 2.0**-6, 20, engine=engine, format=format))
         kept = repr(found.values)
         again = pickle.loads(pickle.dumps(found.machine))
@@ -209,7 +208,7 @@ def test_loading_an_array_machine_is_loading_a_machine(address: Any, words: Any)
         return list(machine.memory)
 
     program = rg.assemble(".format 32, 16\n.memory 4\nstart\nfinish\n")
-    assert loaded(whole_runs.ArrayMachine(program)) == loaded(rg.Machine(program))
+    assert loaded(machines.ArrayMachine(program)) == loaded(rg.Machine(program))
 
 
 def test_engines_are_those_that_are_named(fresh: list[FinishedRun], monkeypatch: pytest.MonkeyPatch) -> None:

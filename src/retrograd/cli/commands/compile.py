@@ -267,7 +267,7 @@ def _emit(program: Program, options: argparse.Namespace, is_pisa: bool = False) 
 
         text = write_back(program) if is_pisa else write_program(program)
     elif options.emit == "ptx":
-        from retrograd.simulator.engines.cuda.ptx import ptx
+        from retrograd.simulator.engines.cuda.kernels import ptx
 
         arch = options.arch or "sm_80"
         text = f"// {_title('PTX', program, options.program)}, for {arch}\n{ptx(program, arch)}"
@@ -290,7 +290,7 @@ def _title(form: str, program: Program, name: str) -> str:
 
 def _llvm(program: Program, name: str) -> str:
     """The LLVM module of batches on this processor."""
-    from retrograd.simulator.engines.batch.compiled_loops import batch_ir
+    from retrograd.simulator.engines.batch.loops import batch_ir
     from retrograd.simulator.engines.llvm.jit import jit_compiler
 
     return (

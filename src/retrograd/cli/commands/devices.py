@@ -223,6 +223,6 @@ def processor() -> str:
 
 def compiled_code() -> Path | None:
     """The folder in which compiled code is kept, or None."""
-    from retrograd.simulator.engines.llvm.object_cache import cache_folder
+    from retrograd.simulator.engines.llvm.jit import cache_folder
 
     return cache_folder()

@@ -19,12 +19,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from retrograd.examples import bessel, bundle_adjustment, graph_embedding
 from retrograd.isa.encoding import inverse
-from retrograd.simulator.engines.batch import compiled_loops, converged_lanes, if_conversion
 from retrograd.simulator.engines.batch import cpu as batch
+from retrograd.simulator.engines.batch import lanes as converged_lanes
+from retrograd.simulator.engines.batch import lanes as if_conversion
+from retrograd.simulator.engines.batch import loops
 from retrograd.simulator.engines.batch.cpu import run_batch
-from retrograd.simulator.engines.batch.if_conversion import find_hammocks
-from retrograd.simulator.engines.batch.layout import BatchLayout, width
-from retrograd.simulator.engines.batch.results import ResultArray
+from retrograd.simulator.engines.batch.lanes import find_hammocks
+from retrograd.simulator.engines.batch.layout import BatchLayout, ResultArray, width
 from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.translator.flow import flow_of
@@ -51,7 +52,7 @@ bottom: goto.ne r1, r0, top
 @pytest.fixture(params=[1, 4, 8], ids=["alone", "converged", "lanes"], autouse=True)
 def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Instances one by one, side by side while they go the same way, and side by side in any case; by whatever instructions the processor has."""
-    monkeypatch.setattr(compiled_loops, "_loops", {})
+    monkeypatch.setattr(loops, "_loops", {})
     monkeypatch.setattr(jit_compiler(), "lanes", request.param)
     monkeypatch.setattr(jit_compiler(), "diverging", request.param == 8)
     # One of the three suffices for code that LLVM unrolls, which takes twice as long to compile.
@@ -260,7 +261,7 @@ def test_branches_that_part_are_converted(fault: str, lanes: int, monkeypatch: p
 def test_branches_that_cannot_be_converted(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run with a branch inside, and all branches where conversion is switched off."""
     monkeypatch.setattr(jit_compiler(), "diverging", False)
-    variant = compiled_loops.variant_of(rg.assemble(PARTLY), False, True, True)
+    variant = loops.variant_of(rg.assemble(PARTLY), False, True, True)
     assert [h.run for h in find_hammocks(flow_of(rg.assemble(PARTLY), variant)).values()] == [list(range(5, 13))]
     assert not find_hammocks(flow_of(rg.assemble(COUNTDOWN), variant))
     nested = PARTLY.replace(
@@ -270,7 +271,7 @@ def test_branches_that_cannot_be_converted(lanes: int, monkeypatch: pytest.Monke
     check_parted(nested, parted_rows(24))
     monkeypatch.setattr(if_conversion, "enabled", False)
     assert not find_hammocks(flow_of(rg.assemble(PARTLY), variant))
-    monkeypatch.setattr(compiled_loops, "_loops", {})
+    monkeypatch.setattr(loops, "_loops", {})
     compiled_anew(monkeypatch)
     assert check_parted(PARTLY, parted_rows(24)).given_up >= (lanes > 1) * 12
 
@@ -301,7 +302,7 @@ bottom: goto.ne r1, r2, top
 @pytest.mark.share(3)
 def test_addresses_from_a_table_are_scalars(lanes: int) -> None:
     program = rg.assemble(LOOKED_UP)
-    assert compiled_loops.tables_of(program) == ((9, 13),)
+    assert loops.tables_of(program) == ((9, 13),)
     rng = np.random.default_rng(2)
     rows = rng.integers(-(2**40), 2**40, (32, 13)).astype(np.uint64)
     rows[:, 9:] = program.data[9:]
@@ -317,9 +318,9 @@ def test_addresses_from_a_table_are_scalars(lanes: int) -> None:
         assert not ended or ran.steps[i] == steps
     # Lanes of one address are read at once, without a gather.
     if lanes > 1:
-        variant = compiled_loops.variant_of(program, False, True, True)
-        key = compiled_loops.key_of(program, variant, lanes)
-        both = [compiled_loops._ir(program, v, lanes) for v in (key.variant, variant)]
+        variant = loops.variant_of(program, False, True, True)
+        key = loops.key_of(program, variant, lanes)
+        both = [loops._ir(program, v, lanes) for v in (key.variant, variant)]
         converged = [text[text.index("@converged") :].split("\n}")[0] for text in both]
         assert ["gather" in text for text in converged] == [False, True]
 
@@ -666,29 +667,29 @@ def test_long_blocks_are_cut() -> None:
     program = rg.assemble(
         "start\n" + "\n".join(f"add r{1 + k % 5}, r{1 + (k + 1) % 5}" for k in range(1000)) + "\nfinish"
     )
-    blocks = re.split(r"^\S+:$", compiled_loops.batch_ir(program), flags=re.MULTILINE)
+    blocks = re.split(r"^\S+:$", loops.batch_ir(program), flags=re.MULTILINE)
     assert max(len(re.findall(r" = add i64 ", block)) for block in blocks) < 200
 
 
 def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.lanes", 3600.0)
-    monkeypatch.setattr(compiled_loops, "_loops", {})
+    monkeypatch.setattr(loops, "_loops", {})
     monkeypatch.setattr(batch, "_seconds", {})
     program = rg.assemble(COUNTDOWN)
     rows = np.array([[1 + i, 0] for i in range(16)], dtype=np.uint64)
     for _ in range(3):
         run_batch(program, rows)
-    assert [key[-1] for key in compiled_loops._loops] == [1]
+    assert [key[-1] for key in loops._loops] == [1]
     # Of an hour, only these three were short.
     monkeypatch.setattr(batch, "_seconds", dict.fromkeys(batch._seconds, 3600.0))
     run_batch(program, rows)
-    assert [key[-1] for key in compiled_loops._loops] == ([1] if lanes == 1 else [1, lanes])
+    assert [key[-1] for key in loops._loops] == ([1] if lanes == 1 else [1, lanes])
 
 
 @pytest.mark.share(3)
 def test_lanes_that_take_longer_are_given_up(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once three batches in lanes took longer for an instance than an instance alone did."""
-    monkeypatch.setattr(compiled_loops, "_loops", {})
+    monkeypatch.setattr(loops, "_loops", {})
     for name in ("_alone", "_slower", "_in_lanes", "_short"):
         monkeypatch.setattr(batch, name, {})
     monkeypatch.setattr(batch, "MEASURED", 0.0)
@@ -702,7 +703,7 @@ def test_lanes_that_take_longer_are_given_up(lanes: int, monkeypatch: pytest.Mon
         for _ in range(4):
             kept = [ResultArray(np.zeros_like(rows), None, program.format)]
             runs(len(rows), [rows], kept, np.zeros(0, dtype=np.uint64))
-            found.append(bool(compiled_loops._loops.get(key)))
+            found.append(bool(loops._loops.get(key)))
         return found
 
     batch._alone[key] = 3600.0
@@ -728,7 +729,7 @@ def test_short_batches_are_measured_together(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_rows_that_part_run_alone_from_then_on(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without masks, most instances leave their lanes: the loop for lanes is used once, and then given up."""
-    monkeypatch.setattr(compiled_loops, "_loops", {})
+    monkeypatch.setattr(loops, "_loops", {})
     program = rg.assemble(COUNTDOWN)
     rows = np.array([[1 + i, 0] for i in range(16)], dtype=np.uint64)
     layout = BatchLayout.first(2)

@@ -10,9 +10,9 @@ from retrograd.isa.encoding import Instruction, encode, illegality
 from retrograd.isa.entries import REGISTER_FIELDS
 from retrograd.isa.table import TABLE
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.batch import compiled_loops
+from retrograd.simulator.engines.batch import loops
 from retrograd.simulator.engines.batch.cpu import run_batch
-from retrograd.simulator.engines.batch.instances import AccessRange, access_ranges
+from retrograd.simulator.engines.batch.layout import AccessRange, access_ranges
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 
 import retrograd as rg
@@ -41,7 +41,7 @@ LIMITS = (
 @pytest.fixture(params=[1, 4, 8], ids=["alone", "converged", "lanes"])
 def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Instances one by one, and side by side."""
-    monkeypatch.setattr(compiled_loops, "_loops", {})
+    monkeypatch.setattr(loops, "_loops", {})
     monkeypatch.setattr(jit_compiler(), "lanes", request.param)
     monkeypatch.setattr(jit_compiler(), "diverging", request.param == 8)
     monkeypatch.setattr(tiering.policy.costs, "lanes", 0.0)

@@ -21,7 +21,7 @@ from retrograd.simulator.engines.cuda.kernel_report import (
     toolkit_program,
 )
 from retrograd.simulator.engines.cuda.runtime import Device
-from retrograd.simulator.engines.cuda.stepped_code import ADD, STEPS, TEST
+from retrograd.simulator.engines.cuda.stepped_machine import ADD, STEPS, TEST
 
 import retrograd as rg
 from retrograd.values.binding import bind, types_of

@@ -26,11 +26,10 @@ from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.cuda import interpreter_kernel, ptx, stepped_code
+from retrograd.simulator.engines.cuda import interpreter, kernels, stepped_machine
 from retrograd.simulator.engines.cuda.interpreter import all_opcodes
-from retrograd.simulator.engines.cuda.kernel_loop import emit_kernel_loop
 from retrograd.simulator.engines.cuda.kernel_report import assembled, toolkit_program
-from retrograd.simulator.engines.cuda.ptx import KERNEL, registers_and_instructions
+from retrograd.simulator.engines.cuda.kernels import KERNEL, emit_kernel_loop, registers_and_instructions
 from retrograd.simulator.engines.translator.flow import Variant
 
 import retrograd as rg
@@ -148,7 +147,7 @@ THE_OTHER = [pytest.param(name, ARCHITECTURES[1 - k % 2], marks=pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize(("name", "arch"), [*ONE_EACH, *THE_OTHER])
 def test_examples(name: str, arch: str) -> None:
-    looked_at(ptx.ptx(example(name), arch), arch)
+    looked_at(kernels.ptx(example(name), arch), arch)
 
 
 def test_every_instruction_is_among_them() -> None:
@@ -162,7 +161,7 @@ def test_every_instruction_is_among_them() -> None:
 @pytest.mark.parametrize("mode", [{}, {"backward": True}, {"overflow": False}, {"checks": False}], ids=str)
 def test_formats_and_modes(w: Format, mode: dict[str, bool]) -> None:
     program = straight({"mov.add", "fmul.add", "fdiv.sub", "exch", "ld.xor", "fexp.add", "swap"}, w)
-    text = ptx.ptx(program, "sm_80", **mode)
+    text = kernels.ptx(program, "sm_80", **mode)
     looked_at(text, "sm_80")
     # Memory lies in words as wide as the format's.
     assert re.search(rf"ld\.global(?:\.\w+)*\.[bsu]{max(8, w.width)}\b", text)
@@ -171,24 +170,24 @@ def test_formats_and_modes(w: Format, mode: dict[str, bool]) -> None:
 def test_it_is_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETROGRAD_CACHE", "")
     program = compiled(bessel.bessel, 0.0, 1.0)
-    assert ptx.ptx(program, "sm_80") == ptx.ptx(program, "sm_80")
+    assert kernels.ptx(program, "sm_80") == kernels.ptx(program, "sm_80")
 
 
 def test_it_is_kept_by_what_it_is_made_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path))
     program = straight({"mov.add"})
-    made = {(arch, back): ptx.ptx(program, arch, backward=back) for arch in ARCHITECTURES for back in (False, True)}
+    made = {(arch, back): kernels.ptx(program, arch, backward=back) for arch in ARCHITECTURES for back in (False, True)}
     assert len(list(tmp_path.iterdir())) == 4
-    assert {key: ptx.ptx(program, key[0], backward=key[1]) for key in made} == made
+    assert {key: kernels.ptx(program, key[0], backward=key[1]) for key in made} == made
     assert len(list(tmp_path.iterdir())) == 4
-    ptx.ptx(straight({"mov.sub"}))
+    kernels.ptx(straight({"mov.sub"}))
     assert len(list(tmp_path.iterdir())) == 5
 
 
 @pytest.mark.parametrize("arch", ["", "90", "sm_", "sm_9", "compute_90", "sm_90; exit", "sm_90\n", "SM_90", "sm_1234"])
 def test_what_is_no_capability_is_refused(arch: str) -> None:
     with pytest.raises(InputError) as caught:
-        ptx.ptx(straight({"mov.add"}), arch)
+        kernels.ptx(straight({"mov.add"}), arch)
     assert caught.value.diagnostics[0].code == "RG0603"
     assert "sm_80" in str(caught.value)
 
@@ -205,7 +204,7 @@ def test_counts() -> None:
 
 def test_parameters_are_those_of_the_loop(on_host: ModuleType) -> None:
     """The PTX's parameters are as many and as wide as the documented ones; a launch passes integers of 64 bits."""
-    text = ptx.ptx(example("bessel"), "sm_80")
+    text = kernels.ptx(example("bessel"), "sm_80")
     inside = re.search(r"\.entry \w+\(([^)]*)\)", text, re.DOTALL)
     assert inside is not None
     declared = re.findall(r"\.param \.(\w+)( \.ptr \.global[^,\n]*)? \w+_param_(\d+)", inside[1])
@@ -214,7 +213,9 @@ def test_parameters_are_those_of_the_loop(on_host: ModuleType) -> None:
     said = re.search(r"name\(([^)]*)\)", str(emit_kernel_loop.__doc__))
     assert said is not None
     assert len(re.findall(r"\w+", said[1])) == 12
-    found = re.search(rf"define ptx_kernel void @{KERNEL}\((.*?)\) {{", ptx.kernel_ir(straight({"mov.add"})), re.DOTALL)
+    found = re.search(
+        rf"define ptx_kernel void @{KERNEL}\((.*?)\) {{", kernels.kernel_ir(straight({"mov.add"})), re.DOTALL
+    )
     assert found is not None
     assert tuple("ptr" in part for part in found[1].split(",")) == on_host.PARAMETERS
     with_pointer = [bool(pointer) for _, pointer, _ in declared]
@@ -233,7 +234,7 @@ MORE = 1.1
 
 def resources_of(program: Program, arch: str, ptxas: str) -> tuple[int, int]:
     """(registers, spilled bytes) of a thread of the batch kernel."""
-    found = assembled(ptx.ptx(program, arch), arch, ptxas)[KERNEL]
+    found = assembled(kernels.ptx(program, arch), arch, ptxas)[KERNEL]
     assert found.spilled is not None
     return found.registers, found.spilled
 
@@ -281,19 +282,19 @@ def test_ptxas_takes_every_example(ptxas: Any, module: Any, every: Any, arch: st
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_ptxas_takes_every_format(ptxas: Any, w: Format) -> None:
     program = straight({"mov.add", "fmul.add", "fdiv.sub", "exch", "ld.xor", "fexp.add", "swap"}, w)
-    ptxas(ptx.ptx(program, "sm_80"), "sm_80")
+    ptxas(kernels.ptx(program, "sm_80"), "sm_80")
 
 
 def test_ptxas_takes_random_programs(ptxas: Any, generator: ModuleType) -> None:
     for seed in range(PROGRAMS):
         arch = ARCHITECTURES[seed % 2]
-        ptxas(ptx.ptx(generator.generate(seed).program, arch), arch)
+        ptxas(kernels.ptx(generator.generate(seed).program, arch), arch)
 
 
 def test_random_programs(generator: ModuleType) -> None:
     for seed in range(PROGRAMS):
         arch = ARCHITECTURES[seed % 2]
-        looked_at(ptx.ptx(generator.generate(seed).program, arch), arch)
+        looked_at(kernels.ptx(generator.generate(seed).program, arch), arch)
 
 
 @pytest.mark.slow
@@ -301,7 +302,7 @@ def test_random_programs(generator: ModuleType) -> None:
 def test_ptxas_takes_many_random_programs(ptxas: Any, generator: ModuleType, first: int) -> None:
     for seed in range(first, first + 50):
         arch = ARCHITECTURES[seed % 2]
-        ptxas(ptx.ptx(generator.generate(seed).program, arch, backward=seed % 3 == 0), arch)
+        ptxas(kernels.ptx(generator.generate(seed).program, arch, backward=seed % 3 == 0), arch)
 
 
 # ---------------------------------------------------------------- the interpreter's kernel
@@ -355,7 +356,7 @@ def without_device(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 def check_interpreter(w: Format, arch: str, ptxas: Any, without_device: Callable[[str], None]) -> None:
     without_device(arch)
-    text, name = interpreter_kernel.interpreter_ptx(w, arch, all_opcodes())
+    text, name = interpreter.interpreter_ptx(w, arch, all_opcodes())
     told = ptxas(text, arch)
     assert name in told
     assert re.findall(r"(\d+) bytes spill", told) == ["0", "0"]
@@ -366,8 +367,8 @@ def check_interpreter(w: Format, arch: str, ptxas: Any, without_device: Callable
 def test_the_interpreter_for_some_opcodes(
     ptxas: Any, without_device: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = interpreter_kernel.interpreter_source
-    monkeypatch.setattr(interpreter_kernel, "interpreter_source", lambda w, opcodes: source(w, opcodes, only=SOME))
+    source = interpreter.interpreter_source
+    monkeypatch.setattr(interpreter, "interpreter_source", lambda w, opcodes: source(w, opcodes, only=SOME))
     check_interpreter(FORMATS[0], "sm_90", ptxas, without_device)
 
 
@@ -386,9 +387,9 @@ def test_kernels_of_a_single_run(ptxas: Any, arch: str) -> None:
     """The kernels of cells take few registers, so that a multiprocessor holds all its threads."""
     fields = np.zeros((12, 12))
     program = compiled(wave.propagate, fields, fields, fields, 3)
-    text = stepped_code.stepped_ptx(program, Variant(), arch)
+    text = stepped_machine.stepped_ptx(program, Variant(), arch)
     told = ptxas(text, arch)
-    for name, most in ((stepped_code.TEST, 32), (stepped_code.ADD, 32), (stepped_code.STEPS, 255)):
+    for name, most in ((stepped_machine.TEST, 32), (stepped_machine.ADD, 32), (stepped_machine.STEPS, 255)):
         found = re.search(
             rf"entry function '{name}'.*?(\d+) bytes spill stores.*?Used (\d+) registers", told, re.DOTALL
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from retrograd.simulator.engines.cuda.stepped_code import (
+from retrograd.simulator.engines.cuda.stepped_machine import (
     ADD,
     SLICE,
     STEPS,
@@ -13,10 +13,10 @@ from retrograd.simulator.engines.cuda.stepped_code import (
     Plan,
     PlanSlot,
     device_loops,
+    has_parallel_loops,
     stepped_ir,
 )
-from retrograd.simulator.engines.cuda.stepped_machine import has_parallel_loops
-from retrograd.simulator.engines.state.control_block import UNLIMITED, Exit
+from retrograd.simulator.engines.state import UNLIMITED, Exit
 from retrograd.simulator.engines.translator.flow import Variant
 
 import retrograd as rg

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from retrograd.simulator.engines.llvm.builder import FunctionBuilder, ModuleBuilder, Operand, Value
-from retrograd.simulator.engines.llvm.jit import jit_compiler
-from retrograd.simulator.engines.llvm.types import (
+from retrograd.simulator.engines.llvm.builder import (
     DOUBLE,
     I1,
     I8,
@@ -17,13 +15,18 @@ from retrograd.simulator.engines.llvm.types import (
     I128,
     POINTER,
     VOID,
+    FunctionBuilder,
     IllTyped,
+    ModuleBuilder,
+    Operand,
     Type,
+    Value,
     bits_of,
     integer,
     pointer,
     structure,
 )
+from retrograd.simulator.engines.llvm.jit import jit_compiler
 
 
 @pytest.fixture(autouse=True)

@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 import retrograd.isa
 from retrograd.isa import files
-from retrograd.simulator.engines.interpreter import handlers
+from retrograd.simulator.engines import interpreter
 from retrograd.simulator.engines.llvm import jit
-from retrograd.simulator.engines.llvm import object_cache as code_cache
-from retrograd.simulator.engines.llvm.jit import JitCompiler, package_digest, source_digest
-from retrograd.simulator.engines.llvm.object_cache import cache_folder
-from retrograd.simulator.engines.machines.tiered_machine import TieredMachine
-from retrograd.simulator.engines.translator import translations
+from retrograd.simulator.engines.llvm import jit as code_cache
+from retrograd.simulator.engines.llvm.jit import JitCompiler, cache_folder, package_digest, source_digest
+from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.translator import translate
 
 import retrograd as rg
 
@@ -414,14 +413,20 @@ _alive: list[JitCompiler] = []
 @pytest.fixture
 def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """As in a process that has compiled nothing yet."""
-    caches = (handlers.entry, handlers._handlers, handlers._decoded, translations._translation_of, jit._jit_compiler)
+    caches = (
+        interpreter.entry,
+        interpreter._handlers,
+        interpreter._decoded,
+        translate._translation_of,
+        jit._jit_compiler,
+    )
 
     def forget() -> None:
         _alive.append(jit.jit_compiler())
         for cache in caches:
             cache.cache_clear()
-        translations._loaded.clear()
-        handlers._loaded.clear()
+        translate._loaded.clear()
+        interpreter._loaded.clear()
 
     yield forget
     forget()

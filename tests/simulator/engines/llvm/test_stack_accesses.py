@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from retrograd.simulator.engines.llvm.builder import ModuleBuilder
-from retrograd.simulator.engines.llvm.stack_accesses import stack_accesses, with_locations
-from retrograd.simulator.engines.llvm.types import I64
+from retrograd.simulator.engines.llvm.builder import I64, ModuleBuilder
+from retrograd.simulator.engines.llvm.instructions import stack_accesses, with_locations
 
 ASSEMBLY = """
 f:

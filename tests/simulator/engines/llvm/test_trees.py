@@ -42,12 +42,10 @@ from retrograd.isa.folds import quotient_tested_by
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import WIDTHS, Format
 from retrograd.simulator.engines.llvm import functions as llvm_functions
-from retrograd.simulator.engines.llvm import trees as llvm_ir
-from retrograd.simulator.engines.llvm.builder import Callee, ModuleBuilder
-from retrograd.simulator.engines.llvm.functions import ROOT_SHIFT
+from retrograd.simulator.engines.llvm import functions as llvm_ir
+from retrograd.simulator.engines.llvm.builder import I64, POINTER, VOID, Callee, ModuleBuilder, integer
+from retrograd.simulator.engines.llvm.functions import ROOT_SHIFT, Trees
 from retrograd.simulator.engines.llvm.jit import jit_compiler
-from retrograd.simulator.engines.llvm.trees import Trees
-from retrograd.simulator.engines.llvm.types import I64, POINTER, VOID, integer
 
 PLACES = ("a", "b", "c")
 a, b, c = (place(name) for name in PLACES)

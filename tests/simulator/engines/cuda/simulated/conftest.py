@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from retrograd.simulator.engines.cuda import batch_code
+from retrograd.simulator.engines.cuda import batch
 from retrograd.simulator.engines.cuda.runtime import Device, device, numba_cuda
 from retrograd.simulator.engines.tiering import Decision, Policy, Reason
 
@@ -29,13 +29,13 @@ def gpu() -> Device:
 def translated(on_host: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Batches run the translated kernel, by the host; `launches` has (blocks, threads in a block, instances) of each launch."""
     found = on_host.HostKernel
-    monkeypatch.setattr(batch_code, "TranslatedKernel", found)
+    monkeypatch.setattr(batch, "TranslatedKernel", found)
     chosen = Decision("translated", Reason.LOADED)
     monkeypatch.setattr(Policy, "decide_device", lambda *_: chosen)
     found.launches.clear()
-    batch_code._loaded.clear()
+    batch._loaded.clear()
     yield found
-    batch_code._loaded.clear()
+    batch._loaded.clear()
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.simulator.engines.cuda import borrowed_arrays
-from retrograd.simulator.engines.cuda.borrowed_arrays import ArrayError, borrowed, copied_to_host, is_device_array
+from retrograd.simulator.engines.cuda import device_arrays
+from retrograd.simulator.engines.cuda.device_arrays import ArrayError, borrowed, copied_to_host, is_device_array
 from retrograd.simulator.engines.cuda.runtime import Device, address_of_array, device, numba_cuda
 
 import retrograd as rg
@@ -107,7 +107,7 @@ def test_memory_lent_by_dlpack_has_an_interface() -> None:
     utils = pytest.importorskip("cuda.core.utils")
     array = np.arange(12, dtype=np.int32).reshape(3, 4)
     view = utils.StridedMemoryView.from_dlpack(array, -1)
-    found = borrowed_arrays._Interface(view, array.itemsize).__cuda_array_interface__
+    found = device_arrays._Interface(view, array.itemsize).__cuda_array_interface__
     assert (found["shape"], found["typestr"]) == ((3, 4), "<i4")
     assert found["data"][0] == array.ctypes.data
     assert found["strides"] in (None, array.strides)

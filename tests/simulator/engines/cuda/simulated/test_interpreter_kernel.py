@@ -11,7 +11,7 @@ import pytest
 from retrograd.simulator.engines.batch import cpu as on_cores
 from retrograd.simulator.engines.batch.layout import BatchLayout
 from retrograd.simulator.engines.cuda import batch as on_gpus
-from retrograd.simulator.engines.cuda import interpreter_kernel
+from retrograd.simulator.engines.cuda import interpreter
 from retrograd.simulator.engines.cuda.batch import Setting
 from retrograd.simulator.engines.cuda.interpreter import all_opcodes
 
@@ -99,10 +99,10 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_found(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     before, after = FAULTS[fault]
-    source = interpreter_kernel.kernel_source
+    source = interpreter.kernel_source
     assert before in source(FORMATS[0], all_opcodes())
-    monkeypatch.setattr(interpreter_kernel, "kernel_source", lambda *given: source(*given).replace(before, after))
-    interpreter_kernel.simulated_kernel.cache_clear()
+    monkeypatch.setattr(interpreter, "kernel_source", lambda *given: source(*given).replace(before, after))
+    interpreter.simulated_kernel.cache_clear()
     try:
         if fault == "an address beyond memory":
             program = rg.assemble(".memory 2\nstart\nld.add r1, [r0 + 2]\nfinish\n", format=FORMATS[0])
@@ -110,4 +110,4 @@ def test_planted_faults_are_found(monkeypatch: pytest.MonkeyPatch, fault: str) -
         else:
             assert differences(FORMATS[0])[0]
     finally:
-        interpreter_kernel.simulated_kernel.cache_clear()
+        interpreter.simulated_kernel.cache_clear()

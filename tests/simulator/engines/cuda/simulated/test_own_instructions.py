@@ -14,8 +14,7 @@ from retrograd.simulator.engines.batch import cpu as on_cores
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda import stepped_machine
 from retrograd.simulator.engines.cuda.batch import Setting
-from retrograd.simulator.engines.cuda.interpreter import all_opcodes, opcodes_for
-from retrograd.simulator.engines.cuda.interpreter_kernel import _key
+from retrograd.simulator.engines.cuda.interpreter import _key, all_opcodes, opcodes_for
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from retrograd.simulator.engines.batch import cpu as on_cores
 from retrograd.simulator.engines.batch.layout import BatchLayout
-from retrograd.simulator.engines.cuda import batch_code
-from retrograd.simulator.engines.cuda.borrowed_arrays import ArrayError
-from retrograd.simulator.engines.cuda.resident import ResidentBatch
+from retrograd.simulator.engines.cuda import batch
+from retrograd.simulator.engines.cuda.device_arrays import ArrayError, ResidentBatch
 from retrograd.simulator.engines.cuda.runtime import Device, address_of_array, numba_cuda
 
 import retrograd as rg
@@ -63,7 +62,7 @@ def test_the_kernel_is_loaded_once(tier: str, gpu: Device) -> None:
     )
     for _ in range(3):
         ran = there(given, out)
-    assert len(batch_code._loaded) == (tier == "translated")
+    assert len(batch._loaded) == (tier == "translated")
     # The rows of `out` hold results; a row without a result keeps its words.
     assert address_of_array(ran.out) == address_of_array(out)
     assert ran.failed.tolist() == [0, 7, 14]

@@ -15,7 +15,7 @@ import pytest
 from retrograd.examples.wave import medium, misfit, propagate, pulse
 from retrograd.isa.diagnostics import InputError
 from retrograd.simulator.engines.choice import machine_for
-from retrograd.simulator.engines.cuda import stepped_code, stepped_machine
+from retrograd.simulator.engines.cuda import stepped_machine
 from retrograd.simulator.engines.cuda.runtime import Device
 from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine
 from retrograd.simulator.engines.llvm.builder import Pointer
@@ -38,7 +38,7 @@ def host(on_host: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The kernels, run by the host."""
     found = on_host.HostSteppedKernels
     monkeypatch.setattr(stepped_machine, "SteppedKernels", found)
-    monkeypatch.setattr(stepped_code, "FEW_PASSES", 4)
+    monkeypatch.setattr(stepped_machine, "FEW_PASSES", 4)
     stepped_machine._kernels.cache_clear()
     found.rounds.clear()
     found.refused = 0
@@ -81,21 +81,21 @@ def test_many_random_nests(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch
     """Some of them in launches of few steps."""
     for seed in range(first + 5000, first + 5000 + SLOW_CHUNK):
         print(f"seed {seed}")
-        monkeypatch.setattr(stepped_code, "SLICE", 40 if seed % 4 == 0 else 1 << 18)
+        monkeypatch.setattr(stepped_machine, "SLICE", 40 if seed % 4 == 0 else 1 << 18)
         run(Lockstep, make, *generate(random.Random(seed)))
 
 
 def test_short_launches(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every launch ends at a safepoint after a few steps, and the next one goes on there."""
-    monkeypatch.setattr(stepped_code, "SLICE", 25)
-    monkeypatch.setattr(stepped_code, "FEW_ROWS", 1 << 20)
+    monkeypatch.setattr(stepped_machine, "SLICE", 25)
+    monkeypatch.setattr(stepped_machine, "FEW_ROWS", 1 << 20)
     both = run(Lockstep, make, nest(UPDATE), list(range(MEMORY)), 0, [None])
     assert {found[1] for found in host.rounds} == {1}
     assert both.tested.retired > 1000
 
 
 def test_an_interrupt_leaves_a_state_that_goes_on(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stepped_code, "SLICE", 25)
+    monkeypatch.setattr(stepped_machine, "SLICE", 25)
     begin, launch = stepped_machine._SteppedRun._run, host.launch
     runs: list[Any] = []
 
@@ -152,7 +152,7 @@ LATER = ("ld.add r8, [r5 + 45]", "exch r9, [r5]", "fadd r9, r8", "exch r9, [r5]"
 @pytest.mark.parametrize(
     ("owner", "name", "fault", "body", "large"),
     [
-        (stepped_code._CellEmitter, "emit_test", all_pass, UPDATE, 425),
+        (stepped_machine._CellEmitter, "emit_test", all_pass, UPDATE, 425),
         (Pointer, "atomic_add", plain_stores, UPDATE, None),
         (row_sharing.RowDistributionEmitter, "_unless", unchecked, LATER, None),
     ],

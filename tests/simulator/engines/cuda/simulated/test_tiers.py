@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.simulator.engines.batch import cpu as on_cores
+from retrograd.simulator.engines.cuda import batch, interpreter, runtime
 from retrograd.simulator.engines.cuda import batch as on_gpus
-from retrograd.simulator.engines.cuda import batch_code, interpreter_kernel, runtime
-from retrograd.simulator.engines.cuda.batch import Setting
-from retrograd.simulator.engines.cuda.batch_code import BatchCode, InterpreterKernel
+from retrograd.simulator.engines.cuda.batch import BatchCode, InterpreterKernel, Setting
 from retrograd.simulator.engines.cuda.interpreter import all_opcodes
 from retrograd.simulator.engines.cuda.runtime import Device
 from retrograd.simulator.engines.tiering import Costs, Policy, Reason, recorded
@@ -45,13 +44,13 @@ class Launches:
 def test_a_batch_changes_its_tier(translated: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The translation is compiled while the first piece runs; the results are those of the cores."""
     go = threading.Event()
-    original = batch_code.translated_kernel
+    original = batch.translated_kernel
 
     def slow(*arguments: Any) -> Any:
         assert go.wait(60)
         return original(*arguments)
 
-    monkeypatch.setattr(batch_code, "translated_kernel", slow)
+    monkeypatch.setattr(batch, "translated_kernel", slow)
     launches = Launches(monkeypatch, translated)
     program = rg.assemble(PROGRAM)
     ended: list[int] = []
@@ -64,8 +63,8 @@ def test_a_batch_changes_its_tier(translated: Any, monkeypatch: pytest.MonkeyPat
                 future.result()
 
     waiting: list[Any] = []
-    submit = batch_code._background().submit
-    monkeypatch.setattr(batch_code._background(), "submit", lambda *more: waiting.append(submit(*more)) or waiting[-1])
+    submit = batch._background().submit
+    monkeypatch.setattr(batch._background(), "submit", lambda *more: waiting.append(submit(*more)) or waiting[-1])
     found = on_gpus.run_batch(
         program, ROWS, setting=Setting(block=4, piece=4, devices=[0], tier="both"), progress=progress
     )
@@ -78,7 +77,7 @@ def test_a_translation_that_fails_ends_the_batch(translated: Any, gpu: Device, m
     def refused(*_: Any) -> Any:
         raise runtime.device_error("RG1003", "no such code")
 
-    monkeypatch.setattr(batch_code, "translated_kernel", refused)
+    monkeypatch.setattr(batch, "translated_kernel", refused)
     code = BatchCode(rg.assemble(PROGRAM), gpu, MODES, 10, "both")
     assert code._translation is not None
     wait([code._translation])
@@ -123,15 +122,15 @@ def test_the_interpreter_is_compiled_once_translations_have_taken_their_share(
 ) -> None:
     """Another process compiles it for later batches. If it cannot, batches stay with their translations."""
     monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path))
-    for module in (batch_code, interpreter_kernel):
+    for module in (batch, interpreter):
         monkeypatch.setattr(module, "simulated", lambda: False)
     program = rg.assemble(PROGRAM)
     price = Costs().optimised_translation(len(program.code))
-    monkeypatch.setattr(batch_code, "policy", Policy(Costs(device_interpreter=25 * price)))
-    monkeypatch.setattr(interpreter_kernel, "_begun", set())
+    monkeypatch.setattr(batch, "policy", Policy(Costs(device_interpreter=25 * price)))
+    monkeypatch.setattr(interpreter, "_begun", set())
     elsewhere = Elsewhere(answer)
-    monkeypatch.setattr(interpreter_kernel, "background", lambda name: elsewhere)
-    monkeypatch.setattr(batch_code, "translated_kernel", lambda *_: None)
+    monkeypatch.setattr(interpreter, "background", lambda name: elsewhere)
+    monkeypatch.setattr(batch, "translated_kernel", lambda *_: None)
     code = BatchCode(program, gpu, MODES, 10, "translated")
     for begun in (0, 0, 1):
         with recorded() as found:
@@ -139,7 +138,7 @@ def test_the_interpreter_is_compiled_once_translations_have_taken_their_share(
         assert [reason for _, reason in found] == [Reason.DEVICE_WITHOUT_INTERPRETER]
         assert len(elsewhere.jobs) == begun
     text, other = elsewhere.jobs[0]
-    assert text == interpreter_kernel.kernel_source(rg.Format(), all_opcodes())
-    assert other == f"from {interpreter_kernel.__name__} import serve; serve(64, '{gpu.target}')"
+    assert text == interpreter.kernel_source(rg.Format(), all_opcodes())
+    assert other == f"from {interpreter.__name__} import serve; serve(64, '{gpu.target}')"
     assert code._decided(10) == ("interpreted" if isinstance(answer, bytes) else "translated")
     assert len(elsewhere.jobs) == 1

@@ -1,0 +1,670 @@
+"""A machine that moves between engines: a run begins in Python and goes on in machine code where that pays.
+
+It equals the reference machine bit for bit. The policy (`tiering.py`) decides which engine takes the next steps. Steps of Python
+are those of the reference machine itself. For the others, a NativeEngine takes over the machine's stores and leaves the machine
+where the compiled code stopped.
+
+A translation runs a program from one of its ends only. A run that outgrows Python or the interpreter is therefore restored to
+its beginning, and the translation runs all of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.isa.diagnostics import api_boundary
+from retrograd.isa.program import Program
+from retrograd.isa.words import Format
+from retrograd.simulator.engines import tiering
+from retrograd.simulator.engines.interpreter import ENTRY_BYTES, decode, entry, handlers_to_load
+from retrograd.simulator.engines.llvm.tiered_code import TieredCode
+from retrograd.simulator.engines.state import (
+    ACCOUNT,
+    CONTROL_WORDS,
+    DTYPES,
+    UNLIMITED,
+    ArrayWords,
+    Exit,
+    Flag,
+    SharedCotangents,
+    Slot,
+    Snapshot,
+    TranslatedSlot,
+    address_of,
+    restore,
+    snapshot,
+    words_with_spare,
+    zeros,
+)
+from retrograd.simulator.engines.tiering import Decision, Ready, Reason
+from retrograd.simulator.engines.translator.flow import Variant
+from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
+from retrograd.simulator.engines.translator.translate import (
+    Executed,
+    LoadedTranslation,
+    Translated,
+    is_translated,
+    translation,
+    translation_is_loaded,
+)
+from retrograd.simulator.engines.translator.vector_loops import second_thread
+from retrograd.simulator.machine import REGISTERS, Machine, Outcome
+from retrograd.simulator.stores import Cotangents, Store
+
+#: runs of fewer steps are left to Python without a decision: a single step of a debugger among them
+FEW = 4
+
+
+class TieredMachine(Machine):
+    """A machine whose runs are taken by one engine or several, as `engine` allows.
+
+    `auto`: Python, the interpreter and the translation, as the policy decides; `native`: the same without Python; `threaded`: the
+    interpreter; `translated`: the translation where a run begins at an end of the program, the interpreter elsewhere; `cuda`: the
+    same with the translation on a device (cuda/stepped_machine.py).
+    `level`: LLVM's effort for the translation, 0 to 2; by the size of the program unless given.
+    """
+
+    def __init__(self, *args: Any, engine: str = "auto", level: int | None = None, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        #: the engine that was named
+        self.named = engine
+        self._level = level
+        self._native: NativeEngine | None = None
+        #: the engine that ran a machine out of a pickle
+        self._ran = "reference"
+        #: the last decision of the last run; None before the first
+        self.decision: Decision | None = None
+
+    @property
+    def engine(self) -> str:
+        return self._ran if self._native is None else self._native.name
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**super().__getstate__(), "_native": None, "_ran": self.engine}
+
+    def _new_cotangents(self) -> Cotangents:
+        made = super()._new_cotangents()
+        return made if self._native is None else self._native.shared_cotangents(made)
+
+    # ------------------------------------------------------------------ motion
+
+    def _loop(self, max_steps: int | None) -> int:
+        left = UNLIMITED if max_steps is None else min(max_steps, UNLIMITED)
+        if left < FEW:
+            return super()._loop(max_steps)
+        account = tiering.policy.account(self.program, self._differentiating)
+        whole = self._can_translate(left)
+        taken = self._run(left, account, whole)
+        if whole and self.at_end:
+            account.steps = taken
+        return taken
+
+    def _run(self, left: int, account: tiering.Account, whole: bool) -> int:
+        """Run for `left` steps or to the end, on one engine after the other; the steps taken."""
+        before: Snapshot | None = None
+        taken = 0
+        while taken < left and not (taken and self.at_end):
+            decision = self.decision = self._decide(account, whole)
+            most = left - taken if decision.steps is None else min(left - taken, decision.steps)
+            taken_over = None if decision.engine == "reference" else self._taken_over()
+            if taken_over is not None and decision.engine == "translated":
+                if before is not None:
+                    restore(self, before)
+                taken = taken_over.translated(self, left)
+                return taken + taken_over.interpreted(self, left - taken)
+            if whole and before is None and decision.steps is not None:
+                before = snapshot(self)
+            if taken_over is None:
+                done = super()._loop(most)
+                tiering.policy.count_python(account, done, self._differentiating)
+                # A run that goes on from here is longer than was expected.
+                account.steps = None
+            else:
+                done = taken_over.interpreted(self, most)
+                tiering.policy.count_interpreted(account, done)
+            taken += done
+            if done < most:
+                break
+        return taken
+
+    def _watch(self, *arguments: Any) -> Outcome:
+        tiering.record(Decision("reference", Reason.OBSERVED))
+        return super()._watch(*arguments)
+
+    def _decide(self, account: tiering.Account, whole: bool) -> Decision:
+        translating = self.named in ("translated", "cuda")
+        if self.named == "threaded" or (translating and not whole):
+            return tiering.record(Decision("threaded", Reason.INSIDE if translating else Reason.NAMED))
+        if translating:
+            return tiering.record(Decision("translated", Reason.NAMED))
+        return tiering.policy.decide(
+            self.program,
+            account,
+            lambda: self._ready(account),
+            differentiating=self._differentiating,
+            python=self.named == "auto" and self._native is None,
+            whole=whole,
+        )
+
+    def _ready(self, account: tiering.Account) -> Ready:
+        # Imported here: NumPy and LLVM are imported only for a run that is worth their time.
+
+        return ready(self, self._level, account)
+
+    def _taken_over(self) -> NativeEngine:
+        """The engine of machine code, to which the machine's state has been handed over."""
+        if self._native is None:
+            self._native = self._new_engine()
+        return self._native
+
+    def _new_engine(self) -> NativeEngine:
+
+        return NativeEngine(self, self._level)
+
+    def _can_translate(self, left: int) -> bool:
+        """Whether the machine stands at an end of its program, with steps enough, and no state that only the interpreter keeps."""
+        end = self.program.finish if self._direction < 0 else self.program.start
+        if self._br or self._pc not in (end, end + self._direction) or left <= len(self.program.code) * 4:
+            return False
+        if not self._differentiating:
+            return True
+        assert self._cotangents is not None
+        lost = self._cotangents._lost
+        kept = self._keep_dropped or "strict" in self._modes
+        return not kept and (lost is None or lost[1] == self._cotangents.way)
+
+
+# -----------------------------------------------------------------------------
+# Runs of one machine in machine code: the interpreter, and the program's translation.
+#
+# A NativeEngine takes over the stores of a machine: registers, memory, cotangents and counts move into arrays that compiled code
+# reads and writes, and PC, BR and DIR pass through the control block. The machine stays the owner of its state: after each run it
+# stands where the compiled code stopped. Instructions that compiled code refuses are executed by the reference machine, which
+# raises their traps.
+
+#: steps of the interpreter after which Python looks at its signals: a fraction of a second
+SLICE = 1 << 27
+#: seconds between two looks for optimised code
+GLANCE = 0.05
+#: steps of translated code that end before a user could press Ctrl-C, and words of memory that are copied in no time
+BRIEF, FEW_WORDS = 1 << 18, 1 << 14
+
+
+def variant_of(machine: Machine) -> Variant:
+    """The translation that runs the machine from the end of its program at which it stands."""
+    return Variant(
+        differentiating=machine._differentiating,
+        backward=machine._direction < 0,
+        overflow="overflow" in machine._modes,
+        strict="strict" in machine._modes,
+        ghosts=None if machine._differentiating else ghosts_of(machine.program),
+    )
+
+
+def ready(machine: Machine, level: int | None, account: tiering.Account) -> tiering.Ready:
+    """The prices of the machine's compiled code. The disk is searched once for each variant of a program."""
+    program, variant = machine.program, variant_of(machine)
+    if translation_is_loaded(program, variant, level):
+        return tiering.Ready(0.0, 0.0)
+    found = account.prices.get(variant)
+    if found is None:
+        costs, lifted = tiering.policy.costs, variant.differentiating
+        kept = is_translated(program, variant, level)
+        compiled, loaded = handlers_to_load(program, lifted)
+        found = account.prices[variant] = tiering.Ready(
+            compiled * costs.compile_handler + loaded * costs.load_handler,
+            costs.load_translation if kept else costs.translation(len(program.code), lifted),
+            kept,
+        )
+    return found
+
+
+class NativeEngine:
+    """Compiled code for a machine, whose stores it takes over. `level`: LLVM's effort, by the size of the program unless given."""
+
+    def __init__(self, machine: Machine, level: int | None = None) -> None:
+        self._level = level
+        #: the fastest engine that has run: "threaded" or "translated"
+        self.name = "threaded"
+        #: the program decoded for the interpreter, with D = 0 and D = 1
+        self._decoded: dict[bool, NDArray[Any]] = {}
+        self.control = control = np.zeros(CONTROL_WORDS, dtype=np.int64)
+        flags = Flag.OVERFLOW * ("overflow" in machine._modes) | Flag.STRICT * ("strict" in machine._modes)
+        control[Slot.FLAGS], control[Slot.WAY] = flags | Flag.KEEP * machine._keep_dropped, 1
+        #: how often each instruction was executed: forward by address, backward by address from the end
+        self.hits = np.array([machine.executed[+1], machine.executed[-1][::-1]], dtype=np.int64)
+        self._format = w = machine.format
+        machine._registers, machine._memory = _shared(machine._registers, w), _shared(machine._memory, w)
+        machine.executed = {+1: ArrayWords(self.hits[0]), -1: ArrayWords(self.hits[1][::-1])}
+        if machine._cotangents is not None:
+            machine._cotangents = self.shared_cotangents(machine._cotangents)
+            machine._code.pop(True, None)  # its handlers are bound to the cotangents before
+        # Views that a user holds already show the words where they are now.
+        for name in machine._views:
+            getattr(machine, name)
+
+    def shared_cotangents(self, old: Cotangents) -> Cotangents:
+        """The cotangents in arrays, with their account in the control block."""
+        words = _shared(old.registers, self._format), _shared(old.memory, self._format)
+        new = SharedCotangents(self.control, *words, keep=old.keep, strict=old.strict)
+        new.take_over(old)
+        return new
+
+    def _arguments(self, machine: Machine) -> tuple[Any, ...]:
+        """The arguments of compiled code: the control block and the stores."""
+        shadows = machine._cotangents
+        return (
+            self.control.ctypes.data,
+            _address(machine._registers),
+            _address(machine._memory),
+            len(machine._memory),
+            None if shadows is None else _address(shadows.registers),
+            None if shadows is None else _address(shadows.memory),
+        )
+
+    # ------------------------------------------------------------------ interpreted
+
+    def interpreted(self, machine: Machine, steps: int) -> int:
+        """Run until the machine halts or has taken the steps, which are returned. Raises Trap."""
+        taken = 0
+        while taken < steps and not machine.at_end:
+            if not self._enters(machine):
+                # The reference machine raises the trap, or the run has ended.
+                if not Machine._loop(machine, 1):
+                    break
+                taken += 1
+                continue
+            why, done = self._run_threaded(machine, min(steps - taken, SLICE))
+            taken += done
+            if why == Exit.HALTED:
+                break
+            if why != Exit.LIMIT and taken < steps:
+                taken += Machine._loop(machine, 1)
+        return taken
+
+    def _enters(self, machine: Machine) -> bool:
+        """Whether compiled code can go on from here: after a jump, only at an instruction that ends one."""
+        code = machine.program.instructions
+        return 0 <= machine._pc < len(code) and (not machine._br or "br" in code[machine._pc].opcode.writes)
+
+    def _run_threaded(self, machine: Machine, steps: int) -> tuple[int, int]:
+        """Run the interpreter for at most `steps` steps. Returns its Exit, and the steps taken."""
+        control = self.control
+        run, _ = entry()
+        differentiating = machine._differentiating
+        entries = self._decoded.get(differentiating)
+        if entries is None:
+            entries = self._decoded[differentiating] = decode(machine.program, differentiating)
+        n, base = len(machine.program.code), entries.ctypes.data
+        forward, backward = base, base + (n + 1) * ENTRY_BYTES
+        at = (
+            forward + machine._pc * ENTRY_BYTES
+            if machine._direction > 0
+            else backward + (n - 1 - machine._pc) * ENTRY_BYTES
+        )
+        control[Slot.IP], control[Slot.BR], control[Slot.LEFT] = at, machine._br, steps
+        control[Slot.FORWARD], control[Slot.BACKWARD], control[Slot.BYTES] = forward, backward, n * ENTRY_BYTES
+        control[Slot.MIRROR] = forward + backward + (n - 1) * ENTRY_BYTES
+        control[Slot.WHY] = Exit.LIMIT
+        try:
+            run(*self._arguments(machine))
+        finally:
+            # Ctrl-C is raised as the call returns. The steps that were taken are kept.
+            machine._br = int(control[Slot.BR])
+            at = int(control[Slot.IP])
+            machine._direction = -1 if at >= backward else 1
+            machine._pc = n - 1 - (at - backward) // ENTRY_BYTES if at >= backward else (at - forward) // ENTRY_BYTES
+            why = int(control[Slot.WHY])
+            if why == Exit.BAILOUT:
+                machine._pc += machine._direction * machine._br
+            self._collect(entries, n)
+        return why, steps - int(control[Slot.LEFT])
+
+    def _collect(self, entries: NDArray[Any], n: int) -> None:
+        """Move the counts of executed instructions from the decoded code to the machine's."""
+        counts = entries["count"]
+        self.hits[0] += counts[:n]
+        self.hits[1] += counts[n + 1 : 2 * n + 1]
+        counts[:] = 0
+
+    # ------------------------------------------------------------------ translated
+
+    def translated(self, machine: Machine, left: int) -> int:
+        """Run the translation from an end of the program. Returns the steps taken.
+
+        It stops at the other end, at an instruction that the interpreter must execute, or before the steps are used up.
+        """
+        main = threading.current_thread() is threading.main_thread()
+        before = snapshot(machine) if left > BRIEF and len(machine._memory) <= FEW_WORDS else None
+        if main and before is not None:
+            # To begin a thread takes as long as a short run, so the run is first tried without one.
+            taken, why = self._translated_steps(machine, BRIEF, at_once=True)
+            if why not in (Exit.LIMIT, Exit.UNCOMPUTE):
+                return taken
+            restore(machine, before)
+        at_once = not main or left <= BRIEF
+        while True:
+            code = self._translation(machine).code
+            first = code.address
+            if before is None and code.pending and not at_once:
+                before = snapshot(machine)
+            taken, why = self._translated_steps(machine, left, at_once)
+            # Optimised code has come, and the run was stopped for it.
+            moved = why == Exit.LIMIT and code.address != first and not at_once
+            if before is None or not (moved or why == Exit.UNCOMPUTE):
+                return taken
+            # A translation begins at an end of the program only: that with optimised code, or the one that executes uncompute blocks.
+            restore(machine, before)
+
+    def _translation(self, machine: Machine) -> LoadedTranslation:
+        return translation(machine.program, variant_of(machine), self._level)
+
+    def _translated_steps(self, machine: Machine, left: int, at_once: bool) -> tuple[int, int]:
+        """Returns the steps taken and the Exit. `at_once`: run in this thread, which Ctrl-C cannot interrupt."""
+        control = self.control
+        steps = left
+        if machine._pc == (machine.program.finish if machine._direction < 0 else machine.program.start):
+            left -= 1
+            self.step_over_end(machine)
+        found = self._translation(machine)
+        code = found.code
+        log = zeros(found.losses + 1, machine.format)
+        counts = np.zeros(len(found.flow.counters), dtype=np.int64)
+        control[Slot.LEFT], control[Slot.LOG], control[Slot.LOGGED] = left, log.ctypes.data, 0
+        control[TranslatedSlot.STOP] = 0
+        run, arguments = Translated(found.address), (*self._arguments(machine), counts.ctypes.data)
+        control[TranslatedSlot.TEAM] = 0
+        with ExitStack() as threads:
+            if not at_once and left > BRIEF and found.shares_rows:
+                control[TranslatedSlot.TEAM] = threads.enter_context(second_thread()).ctypes.data
+            interrupted, why = (None, run(*arguments)) if at_once else _interruptible(control, code, run, *arguments)
+        left = int(control[Slot.LEFT])
+        if at_once and code.pending:
+            code.count((steps - left) * tiering.policy.costs.first_code_step)
+        if why == Exit.UNCOMPUTE:
+            disable_ghosts(machine.program)
+        self.leave_machine(machine, control, why, found.executed, counts)
+        window = int(control[TranslatedSlot.WINDOW])
+        if window:
+            self._undo(machine, window)
+        if interrupted is not None:
+            raise interrupted
+        return steps - left - window, why
+
+    def step_over_end(self, machine: Machine) -> None:
+        """Step over `start` or `finish`. Both do nothing, so the step needs no decoded code."""
+        machine.executed[machine._direction][machine._pc] += 1
+        machine._pc += machine._direction
+
+    def leave_machine(
+        self,
+        machine: Machine,
+        control: NDArray[np.int64],
+        why: int,
+        executed: Executed,
+        counts: NDArray[np.int64],
+    ) -> None:
+        """Leave the machine where the translation stopped, its executed instructions counted."""
+        self.name = "translated"
+        n = len(machine.program.code)
+        machine._br = int(control[Slot.BR])
+        node = int(control[TranslatedSlot.NODE])
+        machine._direction = 1 if node < n else -1
+        machine._pc = node if node < n else 2 * n - 1 - node
+        if why == Exit.BAILOUT:
+            machine._pc += machine._direction * machine._br
+        places, blocks = executed
+        np.add.at(self.hits.reshape(-1), places, counts[blocks])
+
+    def _undo(self, machine: Machine, steps: int) -> None:
+        """Undo the steps that were taken behind a failed guard: their effects, their counts and their dropped cotangents."""
+        control = self.control
+        executed = self.hits.copy()
+        way = int(control[Slot.WAY])
+        machine.turn()
+        control[Slot.FLAGS] |= Flag.LENIENT
+        try:
+            why, taken = self._run_threaded(machine, steps)
+        finally:
+            control[Slot.FLAGS] &= ~Flag.LENIENT
+        assert (why, taken) == (Exit.LIMIT, steps), (why, taken, steps)
+        machine.turn()
+        control[Slot.WAY] = way
+        for k, slot in enumerate(ACCOUNT):
+            control[slot] = control[TranslatedSlot.SAVED + k]
+        # Undone steps are not counted. A step is undone in the other direction, unless its instruction turns the direction.
+        undone = self.hits - executed
+        turns = np.array([i.opcode.turns for i in machine.program.instructions])
+        other = undone[::-1, ::-1]
+        self.hits[:] = executed - np.where(np.stack([turns, turns[::-1]]), undone, other)
+
+
+def _interruptible(
+    control: NDArray[np.int64], code: TieredCode, run: Callable[..., int], *arguments: Any
+) -> tuple[BaseException | None, int]:
+    """Run compiled code in a thread, so that Python receives Ctrl-C and can stop the code at its next safepoint. It also stops there
+    when optimised code has come.
+
+    Returns the exception that interrupted the run, or None, and the code's result.
+    """
+    ended = threading.Event()
+    results: list[int] = []
+
+    def work() -> None:
+        results.append(run(*arguments))
+        ended.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    interrupted = None
+    while not ended.is_set():
+        try:
+            if not ended.wait(GLANCE if code.pending else None) and code.count(GLANCE):
+                control[TranslatedSlot.STOP] = 1
+        except BaseException as error:
+            interrupted = error
+            control[TranslatedSlot.STOP] = 1
+    return interrupted, results[0]
+
+
+def _address(words: Store) -> int:
+    assert isinstance(words, ArrayWords)
+    return words.array.ctypes.data
+
+
+def _shared(words: Store, w: Format) -> ArrayWords:
+    if isinstance(words, ArrayWords):
+        return words
+    shared = words_with_spare(len(words), w)
+    shared[:] = words
+    return shared
+
+
+# -----------------------------------------------------------------------------
+# Machines for long runs on many words, whose memory is an array from the first step on.
+
+
+class ArrayMachine(TieredMachine):
+    """A machine whose memory is an array from the first step on. Compiled code uses it as it is; Python is slower with it."""
+
+    def _first_memory(self, size: int) -> Store:
+        memory = words_with_spare(size, self.format)
+        memory[: len(self.program.data)] = self.program.data
+        return memory
+
+    @api_boundary
+    def load(self, address: int, words: Iterable[int]) -> None:
+        if isinstance(address, int) and isinstance(words, np.ndarray) and (words.dtype, words.ndim) == (np.uint64, 1):
+            end = address + len(words)
+            if 0 <= address <= end <= len(self._memory):
+                self._memory[address:end] = words & self.format.mask
+                return
+        super().load(address, words)
+
+
+# -----------------------------------------------------------------------------
+# Whole runs: a loaded translation, run from one end of its program to the other, without a machine.
+#
+#     WholeRuns(program)(words)  =  the machine that has run on these words, if it reaches the end
+#
+# Most calls of a function take few steps and do not trap, and to make a machine takes far longer than such a run. Here the state of
+# a run lies in one fresh array, and a machine is made of it only where the caller reads it. The results are those of a machine, since
+# the code is the same. A run that does not reach the end is discarded: the caller runs it on a machine, which raises the trap,
+# meets the limit to the step, and can be interrupted.
+
+#: bytes of a number of the control block, and of a count
+_BYTES = 8
+_NAMED, _LOADED = Decision("translated", Reason.NAMED), Decision("translated", Reason.LOADED)
+
+
+class WholeRuns:
+    """A program's translation, loaded, and the layout of the state of its runs."""
+
+    def __init__(self, program: Program, *, backward: bool, overflow: bool) -> None:
+        self.program, self.backward, self.overflow = program, backward, overflow
+        self._policy: tiering.Policy | None = None
+        #: whether the last run did not reach the end since a check of an instruction failed
+        self.trapped = False
+        self._load()
+
+    def _load(self) -> None:
+        program, backward, overflow = self.program, self.backward, self.overflow
+        variant = Variant(backward=backward, overflow=overflow, ghosts=ghosts_of(program))
+        found = self.translation = translation(program, variant, None)
+        self._loaded_at, self._run = found.address, Translated(found.address)
+        self._dtype: np.dtype[Any] = np.dtype(DTYPES[program.format.width])
+        self._data = np.array(program.data, dtype=self._dtype)
+        sizes = (CONTROL_WORDS, *(self._room(k) for k in (REGISTERS, program.memory + 1)))
+        sizes += (len(found.flow.counters), self._room(found.losses + 1))
+        #: where registers, memory, counts and log begin, and the end of all
+        self._registers, self._memory, self._counts, self._log, self._size = np.cumsum(sizes).tolist()
+        self._words = slice(self._memory * self._width, self._memory * self._width + program.memory)
+        code = found.flow.code
+        erased = [sum(code[at].opcode.erased_words for at in run) for run in found.flow.counters]
+        #: words that each block erases; None where no block does
+        self._erased = np.array(erased) if any(erased) else None
+
+    @property
+    def _width(self) -> int:
+        """Words of the program in a number of the control block."""
+        return _BYTES // self._dtype.itemsize
+
+    def _room(self, words: int) -> int:
+        """The room of a number of words, in numbers of the control block."""
+        return -(-words // self._width)
+
+    def _account_of_program(self) -> tiering.Account:
+        if self._policy is not tiering.policy:
+            self._policy = tiering.policy
+            self._account = tiering.policy.account(self.program)
+        return self._account
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the last run took more steps than a run without a machine may take."""
+        expected = self._account_of_program().steps
+        return expected is not None and expected > BRIEF
+
+    def __call__(
+        self, words: Sequence[int] | NDArray[Any], engine: str, limit: int | None, given: Mapping[int, int]
+    ) -> FinishedRun | None:
+        """The run from these first words of memory, and from the `given` ones, address -> word; None if it does not reach the end.
+
+        `engine`: the engine that was named. A run of very many steps is left to a machine, which Ctrl-C can interrupt.
+        """
+        account = self._account_of_program()
+        expected = account.steps
+        self.trapped = False
+        if expected is not None and expected > BRIEF:
+            return None
+        left = BRIEF if limit is None else min(limit, BRIEF)
+        if left <= 4 * len(self.program.code):
+            return None
+        state = np.zeros(self._size, dtype=np.int64)
+        memory = state.view(self._dtype)[self._words]
+        if len(self._data):
+            memory[: len(self._data)] = self._data
+        if len(words):
+            memory[: len(words)] = words
+        for address, word in given.items():
+            memory[address] = word
+        base = address_of(state)
+        # The step over the end at which the program begins is taken here: `start` and `finish` do nothing.
+        state[Slot.LEFT], state[Slot.WAY], state[Slot.LOG] = left - 1, 1, base + self._log * _BYTES
+        found = self.translation
+        if found.address != self._loaded_at:
+            self._loaded_at, self._run = found.address, Translated(found.address)
+        why = self._run(
+            base,
+            base + self._registers * _BYTES,
+            base + self._memory * _BYTES,
+            len(memory),
+            None,
+            None,
+            base + self._counts * _BYTES,
+        )
+        if why != Exit.HALTED or state.item(TranslatedSlot.WINDOW):
+            if why == Exit.UNCOMPUTE:
+                disable_ghosts(self.program)
+                self._load()
+            if why == Exit.LIMIT and left == BRIEF:
+                account.steps = BRIEF + 1
+            self.trapped = why == Exit.REFUSED or (why == Exit.HALTED and bool(state.item(TranslatedSlot.WINDOW)))
+            return None
+        steps = left - state.item(Slot.LEFT)
+        account.steps = steps
+        if found.code.pending:
+            found.code.count(steps * tiering.policy.costs.first_code_step)
+        tiering.record(self._decision(engine))
+        return FinishedRun(self, engine, state, memory, steps)
+
+    def erased_words(self, state: NDArray[np.int64]) -> int:
+        """The words that a run has erased."""
+        return 0 if self._erased is None else int(self._erased @ state[self._counts : self._log])
+
+    def fresh_machine(self, engine: str) -> TieredMachine:
+        """A machine of the engine at the start of a long run."""
+        return ArrayMachine(self.program, engine=engine, backward=self.backward, overflow=self.overflow)
+
+    def machine(self, engine: str, state: NDArray[np.int64]) -> TieredMachine:
+        """A machine of the engine that stands where a run ended."""
+        machine = TieredMachine(self.program, engine=engine, backward=self.backward, overflow=self.overflow)
+        native = machine._taken_over()
+        words = state.view(self._dtype)
+        machine._memory[:] = words[self._words]
+        machine._registers[:] = words[self._registers * self._width :][:REGISTERS]
+        native.step_over_end(machine)
+        native.leave_machine(machine, state, Exit.HALTED, self.translation.executed, state[self._counts : self._log])
+        machine.decision = self._decision(engine)
+        return machine
+
+    @staticmethod
+    def _decision(engine: str) -> Decision:
+        return _NAMED if engine == "translated" else _LOADED
+
+
+class FinishedRun:
+    """A run that reached the end of its program. `memory`, `retired`, `erased_bits` and `engine` are those of the machine."""
+
+    __slots__ = ("_machine", "_of", "_state", "memory", "named", "retired")
+    engine = "translated"
+
+    def __init__(self, of: WholeRuns, named: str, state: NDArray[np.int64], memory: NDArray[Any], steps: int) -> None:
+        self._of, self.named, self._state = of, named, state
+        self._machine: TieredMachine | None = None
+        self.memory, self.retired = ArrayWords(memory), steps
+
+    @property
+    def erased_bits(self) -> int:
+        """Bits lost by `erase`."""
+        return self._of.erased_words(self._state) * self._of.program.format.width
+
+    def machine(self) -> TieredMachine:
+        """A machine that stands at the end of the run; the same one each time."""
+        if self._machine is None:
+            self._machine = self._of.machine(self.named, self._state)
+        return self._machine
