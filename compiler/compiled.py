@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NoReturn
 
 from retrograd.compiler.backend.emission import Emitted, emit
-from retrograd.compiler.backend.operand_selection import select_operands
+from retrograd.compiler.backend.memory_operands import select_operands
 from retrograd.compiler.backend.release_marks import mark_releases
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.activity import useful_variables

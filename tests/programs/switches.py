@@ -21,8 +21,7 @@ from unittest.mock import patch
 
 import numpy as np
 from retrograd.compiler.backend.emission import emit
-from retrograd.compiler.backend.memory_operands import use_memory_operands
-from retrograd.compiler.backend.register_promotion import promote_to_registers
+from retrograd.compiler.backend.memory_operands import promote_to_registers, use_memory_operands
 from retrograd.compiler.derivatives.gradients import TRANSFORMATIONS, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.pipeline import PASSES, optimise

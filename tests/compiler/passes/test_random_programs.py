@@ -9,9 +9,7 @@ from types import ModuleType
 
 import pytest
 from retrograd.compiler import pipeline
-from retrograd.compiler.backend.memory_operands import use_memory_operands
-from retrograd.compiler.backend.operand_selection import select_operands
-from retrograd.compiler.backend.register_promotion import promote_to_registers
+from retrograd.compiler.backend.memory_operands import promote_to_registers, select_operands, use_memory_operands
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
