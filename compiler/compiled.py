@@ -14,7 +14,7 @@ from retrograd.compiler.backend.emission import Emitted, emit
 from retrograd.compiler.backend.memory_operands import select_operands
 from retrograd.compiler.backend.release_marks import mark_releases
 from retrograd.compiler.deep_recursion import with_deep_stack
-from retrograd.compiler.derivatives.activity import useful_variables
+from retrograd.compiler.derivatives.accumulators import useful_variables
 from retrograd.compiler.frontends.python.source import SourceFunction, fail
 from retrograd.compiler.ir.statements import Module, Region
 from retrograd.compiler.ir.traversal import with_conditions, without_conditions

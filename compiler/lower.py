@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrograd.compiler.derivatives.gradient_procedures import GradientProcedures
+from retrograd.compiler.derivatives.gradients import GradientProcedures
 from retrograd.compiler.frontends.constants import Place, SourceConstant
 from retrograd.compiler.frontends.module_builder import HostBlock, ModuleBuilder
 from retrograd.compiler.frontends.python.captures import Captures, static_key

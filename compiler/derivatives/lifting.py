@@ -16,16 +16,20 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import product
 
-from retrograd.compiler.derivatives.accumulators import Accumulator, Role, Roles, passed_roles, with_carriers
-from retrograd.compiler.derivatives.activity import Storage
-from retrograd.compiler.derivatives.reverse_sweeps import Sums
-from retrograd.compiler.derivatives.shadows import (
+from retrograd.compiler.derivatives.accumulators import (
+    Accumulator,
     LinearUpdate,
+    Role,
+    Roles,
     SelfUpdate,
     Shadows,
+    Storage,
+    Sums,
     cotangents,
     kinks_of,
+    passed_roles,
     tangents,
+    with_carriers,
     with_shadows,
 )
 from retrograd.compiler.derivatives.uncompute_elimination import Restoring

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from retrograd.compiler.backend.emission import emit
-from retrograd.compiler.derivatives.activity import useful_variables
+from retrograd.compiler.derivatives.accumulators import useful_variables
 from retrograd.compiler.derivatives.gradients import gradient
 from retrograd.compiler.ir.statements import Module, Region
 from retrograd.simulator.machine import Machine, Stop, Trap

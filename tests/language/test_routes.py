@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from retrograd.compiler.compiled import real_regions
 from retrograd.compiler.derivatives import lifting
-from retrograd.compiler.derivatives.shadows import LinearUpdate, Shadows, cotangents
+from retrograd.compiler.derivatives.accumulators import LinearUpdate, Shadows, cotangents
 from retrograd.isa.entries import Opcode
 from retrograd.isa.expr import Expr, const
 from retrograd.isa.words import Format

@@ -15,9 +15,8 @@ import pytest
 from retrograd.assembler.verify import verify
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.derivatives import lifting
-from retrograd.compiler.derivatives.activity import active_storage
+from retrograd.compiler.derivatives.accumulators import LinearUpdate, Shadows, active_storage, tangents
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
-from retrograd.compiler.derivatives.shadows import LinearUpdate, Shadows, tangents
 from retrograd.compiler.ir.statements import (
     SP,
     Block,

@@ -16,7 +16,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retrograd.compiler.derivatives.shadows import LinearUpdate, SelfUpdate, Shadows, cotangents, tangents, with_shadows
+from retrograd.compiler.derivatives.accumulators import (
+    LinearUpdate,
+    SelfUpdate,
+    Shadows,
+    cotangents,
+    tangents,
+    with_shadows,
+)
 from retrograd.isa.derivatives import NoDerivative, lift
 from retrograd.isa.effects import UPDATE_OPERATORS, transition
 from retrograd.isa.entries import BAR, Bijection, Function, Opcode, bar

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.compiler.backend.emission import emit
-from retrograd.compiler.derivatives.shadows import LinearUpdate, cotangents, tangents
+from retrograd.compiler.derivatives.accumulators import LinearUpdate, cotangents, tangents
 from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, NoInstruction, updates
 from retrograd.compiler.ir.statements import Block, Const, Delocal, Kind, Local, Module, Node, Op, Region, Var
 from retrograd.compiler.ir.traversal import walk

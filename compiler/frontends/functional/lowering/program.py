@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from retrograd.compiler.derivatives.gradient_calls import (
+from retrograd.compiler.derivatives.gradients import (
     ArgumentCells,
     ArgumentStorage,
     DerivativeCall,
