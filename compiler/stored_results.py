@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.cost_model import executed, expected_trips, length, trip_values
 from retrograd.compiler.ir.effects import NO_MEMORY, NO_VARS, AccessAnalysis, AccessSets, clobbered_between
+from retrograd.compiler.ir.instruction_selection import executed, expected_trips, length, trip_values
 from retrograd.compiler.ir.traversal import map_children, rebuilt, splice, walk
 from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
 from retrograd.isa.diagnostics import Span

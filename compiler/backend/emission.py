@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from retrograd.compiler.backend.function_emitter import FunctionEmitter, Shared
 from retrograd.compiler.backend.linear_code import Branch, Step, callees, linearize
 from retrograd.compiler.backend.registers import SLOT, Moves, assign_roles, make_constant, undo, weigh_constants
-from retrograd.compiler.ir.call_graph import callees_first
 from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.statements import (
     SP,
@@ -32,7 +31,7 @@ from retrograd.compiler.ir.statements import (
     Region,
     Var,
 )
-from retrograd.compiler.ir.traversal import operands_of
+from retrograd.compiler.ir.traversal import callees_first, operands_of
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.program import ArrayLayout, Program, SourceMap, VariableLocation

@@ -28,9 +28,9 @@ from retrograd.compiler.backend.registers import (
     undo,
 )
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.call_graph import Component
-from retrograd.compiler.ir.opcode_facts import facts, guards
+from retrograd.compiler.ir.instruction_selection import facts, guards
 from retrograd.compiler.ir.statements import SP, Call, Module, Operand, Var
+from retrograd.compiler.ir.traversal import Component
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import Opcode

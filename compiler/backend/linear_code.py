@@ -16,7 +16,7 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.opcode_facts import commutes, facts
+from retrograd.compiler.ir.instruction_selection import commutes, facts
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import IMMEDIATE_MAX, IMMEDIATE_MIN
 from retrograd.isa.entries import Opcode

@@ -21,9 +21,17 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.cost_model import executed, expected_trips, trip_values
 from retrograd.compiler.ir.effects import AccessAnalysis
-from retrograd.compiler.ir.opcode_facts import by_registers, commutes, facts, memory_forms, operand
+from retrograd.compiler.ir.instruction_selection import (
+    by_registers,
+    commutes,
+    executed,
+    expected_trips,
+    facts,
+    memory_forms,
+    operand,
+    trip_values,
+)
 from retrograd.compiler.ir.traversal import map_bodies, map_children, map_operands, operands_of, rebuilt, splice, walk
 from retrograd.compiler.passes.forward_substitution import forward_substitute, substitute_erased
 from retrograd.isa.table import TABLE

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from retrograd.compiler.backend.linear_code import Branch, Step, immediate_of
-from retrograd.compiler.ir.cost_model import ASSUMED_TRIPS
+from retrograd.compiler.ir.instruction_selection import ASSUMED_TRIPS
 from retrograd.compiler.ir.statements import Call, Const, Delocal, External, Local, Module, Op, Operand, Var
 from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.table import TABLE

@@ -17,8 +17,7 @@ from functools import cache
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets
-from retrograd.compiler.ir.instruction_selection import updates
-from retrograd.compiler.ir.opcode_facts import can_trap, facts, operand
+from retrograd.compiler.ir.instruction_selection import can_trap, facts, operand, updates
 from retrograd.compiler.ir.statements import SP, Call, For, Module, Op, Region, Var
 from retrograd.compiler.ir.traversal import bodies, operands_of, walk
 from retrograd.isa.derivatives import NoDerivative, kinks, lift, on_shadows, vector_jacobian

@@ -20,12 +20,9 @@ from retrograd.compiler.derivatives.lifting import Kept, Lifting, Mode
 from retrograd.compiler.derivatives.uncompute_elimination import Restoring, eliminate_uncomputation
 from retrograd.compiler.frontends.specialisation import GradientOf, Parameters, Specialisation
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.alpha_equivalence import Renaming
-from retrograd.compiler.ir.call_graph import calls, needed
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, clobbered_between, private_regions
 from retrograd.compiler.ir.expressions import Address, const
-from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, updates
-from retrograd.compiler.ir.opcode_facts import facts
+from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, facts, updates
 from retrograd.compiler.ir.statements import (
     SP,
     ZERO,
@@ -44,7 +41,8 @@ from retrograd.compiler.ir.statements import (
     Within,
     invert,
 )
-from retrograd.compiler.ir.traversal import bodies, map_blocks, rebuilt, walk, without_conditions
+from retrograd.compiler.ir.traversal import bodies, calls, map_blocks, needed, rebuilt, walk, without_conditions
+from retrograd.compiler.ir.value_numbering import Renaming
 from retrograd.compiler.language.arithmetic import first_axis
 from retrograd.compiler.language.lengths import bound, is_known
 from retrograd.compiler.language.shapes import ArrayShape, PassedLength, ScalarShape, Shape, leaf_shapes

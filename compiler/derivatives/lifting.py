@@ -35,8 +35,7 @@ from retrograd.compiler.derivatives.accumulators import (
 from retrograd.compiler.derivatives.uncompute_elimination import Restoring
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between
-from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, updates
-from retrograd.compiler.ir.opcode_facts import facts, operand
+from retrograd.compiler.ir.instruction_selection import Location, MemoryWord, facts, operand, updates
 from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.entries import Opcode, bar

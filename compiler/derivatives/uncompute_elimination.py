@@ -15,10 +15,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.call_graph import calls
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between
-from retrograd.compiler.ir.opcode_facts import can_trap, facts, operand
-from retrograd.compiler.ir.traversal import bodies, operands_of, walk
+from retrograd.compiler.ir.instruction_selection import can_trap, facts, operand
+from retrograd.compiler.ir.traversal import bodies, calls, operands_of, walk
 from retrograd.isa.table import TABLE
 
 #: functions whose values are reused

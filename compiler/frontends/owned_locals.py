@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from retrograd.compiler.frontends.ir_builder import IRBuilder, Versions
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import Address, E, Length, read
-from retrograd.compiler.ir.opcode_facts import OPPOSITE
+from retrograd.compiler.ir.instruction_selection import OPPOSITE
 from retrograd.compiler.ir.statements import (
     ZERO,
     Block,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.opcode_facts import facts, operand
+from retrograd.compiler.ir.instruction_selection import facts, operand
 from retrograd.compiler.ir.traversal import bodies, operands_of, walk
 
 #: a stretch of memory by its name; None is any memory

@@ -30,7 +30,7 @@ from retrograd.compiler.ir.expressions import (
     sub,
     variables,
 )
-from retrograd.compiler.ir.opcode_facts import OPPOSITE
+from retrograd.compiler.ir.instruction_selection import OPPOSITE
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format

@@ -20,10 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.alpha_equivalence import Renaming
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, union
 from retrograd.compiler.ir.traversal import map_bodies, map_children
-from retrograd.compiler.ir.value_numbering import NumberedValue, ValueNumbering
+from retrograd.compiler.ir.value_numbering import NumberedValue, Renaming, ValueNumbering
 
 
 def eliminate_common_subexpressions(

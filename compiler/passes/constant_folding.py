@@ -20,9 +20,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.cost_model import trip_values
-from retrograd.compiler.ir.known_values import KnownValues
-from retrograd.compiler.ir.opcode_facts import constant_value, facts, is_rounded, move_for, operand
+from retrograd.compiler.ir.instruction_selection import (
+    constant_value,
+    facts,
+    is_rounded,
+    move_for,
+    operand,
+    trip_values,
+)
+from retrograd.compiler.ir.ranges import KnownValues
 from retrograd.compiler.ir.traversal import map_bodies, map_operands, operands_of
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.expr import evaluate

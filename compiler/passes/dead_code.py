@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis
-from retrograd.compiler.ir.opcode_facts import constant_value, facts, is_rounded
+from retrograd.compiler.ir.instruction_selection import constant_value, facts, is_rounded
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, operands_of, rebuilt, walk
 
 

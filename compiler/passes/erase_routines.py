@@ -19,9 +19,8 @@ from dataclasses import replace
 from enum import Enum
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.cost_model import ASSUMED_TRIPS, code_size, expected_trips
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between, locals_left, private_regions
-from retrograd.compiler.ir.opcode_facts import facts, operand
+from retrograd.compiler.ir.instruction_selection import ASSUMED_TRIPS, code_size, expected_trips, facts, operand
 from retrograd.compiler.ir.traversal import bodies, map_children, rebuilt, walk
 from retrograd.compiler.ir.value_numbering import ValueNumbering
 from retrograd.isa.table import TABLE

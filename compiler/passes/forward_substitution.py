@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import NO_VARS, AccessAnalysis
-from retrograd.compiler.ir.opcode_facts import OPPOSITE, facts, with_update
+from retrograd.compiler.ir.instruction_selection import OPPOSITE, facts, with_update
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, operands_of, splice, walk
 from retrograd.isa.entries import Function
 

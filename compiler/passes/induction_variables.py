@@ -22,9 +22,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.cost_model import expected_trips, trip_values
 from retrograd.compiler.ir.effects import AccessAnalysis, union
-from retrograd.compiler.ir.opcode_facts import facts, operand
+from retrograd.compiler.ir.instruction_selection import expected_trips, facts, operand, trip_values
 from retrograd.compiler.ir.traversal import map_bodies, map_children, operands_of, rebuilt, splice, walk
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE

@@ -15,11 +15,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.alpha_equivalence import Renaming
-from retrograd.compiler.ir.call_graph import call_graph, callees_first, drop_uncalled
-from retrograd.compiler.ir.cost_model import code_size
-from retrograd.compiler.ir.opcode_facts import facts, operand
-from retrograd.compiler.ir.traversal import bodies, map_children, rebuilt, walk
+from retrograd.compiler.ir.instruction_selection import code_size, facts, operand
+from retrograd.compiler.ir.traversal import (
+    bodies,
+    call_graph,
+    callees_first,
+    drop_uncalled,
+    map_children,
+    rebuilt,
+    walk,
+)
+from retrograd.compiler.ir.value_numbering import Renaming
 from retrograd.isa.diagnostics import CalledSpan, Span
 
 

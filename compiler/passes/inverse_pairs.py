@@ -19,10 +19,10 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
 from retrograd.compiler.ir.effects import AccessAnalysis
-from retrograd.compiler.ir.opcode_facts import facts
+from retrograd.compiler.ir.instruction_selection import facts
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
+from retrograd.compiler.ir.value_numbering import StructuralKeys
 from retrograd.isa.table import TABLE
 
 _FAMILIES = ({"add", "sub"}, {"xor"}, {"mul", "div"})

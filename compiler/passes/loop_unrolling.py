@@ -14,11 +14,10 @@ Traps: unchanged. Remarks: why a loop stays.
 from __future__ import annotations
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.alpha_equivalence import Renaming
-from retrograd.compiler.ir.cost_model import code_size, length, trip_values
-from retrograd.compiler.ir.opcode_facts import facts, operand
+from retrograd.compiler.ir.instruction_selection import code_size, facts, length, operand, trip_values
 from retrograd.compiler.ir.statements import Block, Const, For, Module, Node, Op, Var, While
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
+from retrograd.compiler.ir.value_numbering import Renaming
 from retrograd.isa.diagnostics import Span
 
 #: instructions of a pass that control the loop, and of a test with both of its ends

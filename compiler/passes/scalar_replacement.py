@@ -24,11 +24,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from retrograd.compiler.ir import statements as ir
-from retrograd.compiler.ir.alpha_equivalence import Renaming
-from retrograd.compiler.ir.cost_model import ASSUMED_TRIPS
 from retrograd.compiler.ir.effects import AccessAnalysis, clobbered_between, constant_regions, private_regions
-from retrograd.compiler.ir.opcode_facts import by_registers, facts
+from retrograd.compiler.ir.instruction_selection import ASSUMED_TRIPS, by_registers, facts
 from retrograd.compiler.ir.traversal import bodies, map_children, splice, walk
+from retrograd.compiler.ir.value_numbering import Renaming
 from retrograd.isa.table import TABLE
 
 #: deeper than this, loops count no more

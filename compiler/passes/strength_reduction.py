@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from retrograd.compiler.ir.opcode_facts import OPPOSITE, facts
+from retrograd.compiler.ir.instruction_selection import OPPOSITE, facts
 from retrograd.compiler.ir.statements import Block, Const, Module, Node, Op, Operand, Var
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies
 from retrograd.isa.table import TABLE

@@ -25,7 +25,7 @@ import numpy as np
 
 from retrograd.compiler.compiled import Precision
 from retrograd.compiler.frontends.constants import SourceConstant
-from retrograd.compiler.ir.opcode_facts import is_rounded
+from retrograd.compiler.ir.instruction_selection import is_rounded
 from retrograd.compiler.ir.statements import Kind, Region
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import flattened, kinds, without_derivative

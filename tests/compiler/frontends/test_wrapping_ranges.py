@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.ir.cost_model import trip_values
+from retrograd.compiler.ir.instruction_selection import trip_values
 from retrograd.compiler.ir.statements import Const, For, Kind, Var
 
 import retrograd as rg

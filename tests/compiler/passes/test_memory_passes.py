@@ -15,8 +15,7 @@ from types import ModuleType
 import pytest
 from retrograd.compiler import pipeline
 from retrograd.compiler.backend.memory_operands import promote_to_registers, select_operands, use_memory_operands
-from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
-from retrograd.compiler.ir.opcode_facts import facts
+from retrograd.compiler.ir.instruction_selection import facts
 from retrograd.compiler.ir.ranges import MIRRORED, AffineValue, Symbols
 from retrograd.compiler.ir.statements import (
     Block,
@@ -44,6 +43,7 @@ from retrograd.compiler.ir.statements import (
     Test as When,
 )
 from retrograd.compiler.ir.traversal import bodies, map_blocks, map_bodies, walk
+from retrograd.compiler.ir.value_numbering import StructuralKeys
 from retrograd.compiler.passes.alpha_renaming import rename_locals
 from retrograd.compiler.passes.check_elimination import eliminate_checks
 from retrograd.compiler.passes.erase_routines import erase_routines

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import pytest
 from retrograd.compiler import pipeline
-from retrograd.compiler.ir.alpha_equivalence import StructuralKeys
-from retrograd.compiler.ir.cost_model import code_size
+from retrograd.compiler.ir.instruction_selection import code_size
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -39,6 +38,7 @@ from retrograd.compiler.ir.statements import (
     Test as When,
 )
 from retrograd.compiler.ir.traversal import walk
+from retrograd.compiler.ir.value_numbering import StructuralKeys
 from retrograd.compiler.passes.alpha_renaming import rename_locals
 from retrograd.compiler.passes.common_subexpressions import eliminate_common_subexpressions
 from retrograd.compiler.passes.constant_folding import fold_constants

@@ -28,7 +28,6 @@ from retrograd.compiler.frontends.functional.lowering.values import Value, combi
 from retrograd.compiler.frontends.functional.structures import has_cells
 from retrograd.compiler.frontends.functional.types import FIXED, Array, Function, Key, Tuple, Type, kinds
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
-from retrograd.compiler.ir.alpha_equivalence import Renaming
 from retrograd.compiler.ir.expressions import Address, read
 from retrograd.compiler.ir.statements import (
     SP,
@@ -45,6 +44,7 @@ from retrograd.compiler.ir.statements import (
     Within,
 )
 from retrograd.compiler.ir.traversal import walk
+from retrograd.compiler.ir.value_numbering import Renaming
 from retrograd.compiler.language.values import ArrayView
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE

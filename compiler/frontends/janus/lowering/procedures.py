@@ -33,7 +33,6 @@ from retrograd.compiler.frontends.janus.lowering.values import (
     to_stored,
 )
 from retrograd.compiler.frontends.module_builder import ModuleBuilder
-from retrograd.compiler.ir.call_graph import callees_first
 from retrograd.compiler.ir.expressions import Address, E, loads, variables
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import (
@@ -49,6 +48,7 @@ from retrograd.compiler.ir.statements import (
     Test,
     Var,
 )
+from retrograd.compiler.ir.traversal import callees_first
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 
 #: versions of one procedure whose lengths are known

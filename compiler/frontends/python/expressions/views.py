@@ -26,7 +26,7 @@ from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import Address, E, Length, const, constant, load, read
-from retrograd.compiler.ir.opcode_facts import OPPOSITE
+from retrograd.compiler.ir.instruction_selection import OPPOSITE
 from retrograd.compiler.ir.statements import (
     ZERO,
     Block,

@@ -31,7 +31,7 @@ from retrograd.compiler.ir.expressions import (
     variables,
 )
 from retrograd.compiler.ir.flatten import allocate, release
-from retrograd.compiler.ir.opcode_facts import OPPOSITE
+from retrograd.compiler.ir.instruction_selection import OPPOSITE
 from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Local, Node, Op, Region, Var, invert
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element, number_kind

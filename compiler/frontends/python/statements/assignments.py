@@ -24,7 +24,7 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import const, variables
 from retrograd.compiler.ir.flatten import release
-from retrograd.compiler.ir.opcode_facts import OPPOSITE
+from retrograd.compiler.ir.instruction_selection import OPPOSITE
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element

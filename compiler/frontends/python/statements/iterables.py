@@ -20,8 +20,8 @@ from retrograd.compiler.frontends.ir_builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.ir.cost_model import length
 from retrograd.compiler.ir.expressions import E, RunLength, add, apply, choose, const, interval, sub
+from retrograd.compiler.ir.instruction_selection import length
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import first_axis, number_kind
 from retrograd.compiler.language.intrinsics import repeat
