@@ -17,20 +17,24 @@ from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.specialise import Specialiser
 from retrograd.compiler.frontends.specialisation import Declare
 from retrograd.compiler.ir.statements import ZERO, Call, Const, Local, Module, Node, Op, Operand, Region, Var, Within
-from retrograd.compiler.language.conditions import Condition
-from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, Shape, StackShape, StaticShape, StructShape
 from retrograd.compiler.language.types import (
+    ArrayShape,
     ArrayType,
+    ScalarShape,
     ScalarType,
+    Shape,
+    StackShape,
     StackType,
+    StaticShape,
     StaticType,
+    StructShape,
     StructType,
     Type,
     layouts,
     leaves,
     row_major,
 )
-from retrograd.compiler.language.values import FunctionValue
+from retrograd.compiler.language.values import Condition, FunctionValue
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format

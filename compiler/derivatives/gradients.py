@@ -44,9 +44,19 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.ir.traversal import bodies, calls, map_blocks, needed, rebuilt, walk, without_conditions
 from retrograd.compiler.ir.value_numbering import Renaming
 from retrograd.compiler.language.arithmetic import first_axis
-from retrograd.compiler.language.lengths import bound, is_known
-from retrograd.compiler.language.shapes import ArrayShape, PassedLength, ScalarShape, Shape, leaf_shapes
-from retrograd.compiler.language.types import ArrayType, ScalarType, StructType, Type
+from retrograd.compiler.language.types import (
+    ArrayShape,
+    ArrayType,
+    PassedLength,
+    ScalarShape,
+    ScalarType,
+    Shape,
+    StructType,
+    Type,
+    bound,
+    is_known,
+    leaf_shapes,
+)
 from retrograd.compiler.language.values import ArrayView, Scalar, StructValue, Value
 from retrograd.isa import functions
 from retrograd.isa.expr import Expr, div_round, place

@@ -13,9 +13,8 @@ from typing import Any
 from retrograd.compiler.frontends.constants import Constants
 from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.statements import Exact, Kind, Module, Procedure, Region
-from retrograd.compiler.language.conditions import Condition
-from retrograd.compiler.language.powers import Powers
-from retrograd.compiler.language.values import Value
+from retrograd.compiler.language.arithmetic import Powers
+from retrograd.compiler.language.values import Condition, Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 from retrograd.isa.encoding import IMMEDIATE_MAX
 from retrograd.isa.program import ArrayLayout

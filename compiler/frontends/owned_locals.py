@@ -28,8 +28,7 @@ from retrograd.compiler.ir.statements import (
     Test,
     Var,
 )
-from retrograd.compiler.language.lengths import is_empty, words_of
-from retrograd.compiler.language.types import ScalarType
+from retrograd.compiler.language.types import ScalarType, is_empty, words_of
 from retrograd.compiler.language.values import ArrayView, Scalar, StackValue, Value
 from retrograd.isa.diagnostics import Span
 

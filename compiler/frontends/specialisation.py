@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from retrograd.compiler.ir.expressions import Address, Length, RunLength, read
 from retrograd.compiler.ir.statements import ZERO, Kind, Node, Op, Procedure, Region, Var
-from retrograd.compiler.language.shapes import (
+from retrograd.compiler.language.types import (
     ArrayShape,
     ClosureShape,
     PassedLength,
@@ -21,8 +21,9 @@ from retrograd.compiler.language.shapes import (
     StackShape,
     StaticShape,
     StructShape,
+    layouts,
+    part_name,
 )
-from retrograd.compiler.language.types import layouts, part_name
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,

@@ -32,7 +32,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
-from retrograd.compiler.language.sizes import check_call
+from retrograd.compiler.language.types import check_call
 
 F = TypeVar("F")
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from retrograd.compiler.ir.expressions import Address, E, InRange, Length, load, read
-from retrograd.compiler.ir.statements import Kind, Var
+from retrograd.compiler.ir.expressions import Address, E, InRange, Length, load, negated, read, walk
+from retrograd.compiler.ir.flatten import Temporaries
+from retrograd.compiler.ir.statements import Block, Const, If, Kind, Local, Operand, Test, Var, invert
 from retrograd.compiler.language.types import (
     COMPLEX,
+    FIXED,
+    INT,
     ArrayAnnotation,
     ArrayType,
     ScalarType,
@@ -26,6 +30,7 @@ from retrograd.compiler.language.types import (
     struct_of,
     tuple_of,
 )
+from retrograd.isa.diagnostics import Span
 from retrograd.isa.words import brief
 
 
@@ -300,3 +305,199 @@ def describe(value: Value) -> str:
             return f"the function {f.__name__}"
         case RoutineValue(name):
             return f"the routine {name}"
+
+
+# -----------------------------------------------------------------------------
+# Types of lists and of values of data classes among the arguments of a function.
+#
+#     value  ↔  fixed numbers, and integers: its ints and bools, the lengths of its lists, the numbers of its classes
+#
+# The form of a value is its integers without ints and bools: two values of one form differ in numbers only. A program is compiled for each form of
+# its arguments, as for each shape of an array.
+
+#: the integers of a value; None for each int and bool
+Form = tuple[int | None, ...]
+
+
+class Encoded(NamedTuple):
+    """The numbers of a value, its integers, and its form."""
+
+    numbers: list[float]
+    integers: list[int]
+    form: Form
+
+
+class Structure(ABC):
+    """The type of lists or data classes that an annotation names. `str(structure)` is the annotation."""
+
+    @property
+    @abstractmethod
+    def holds_numbers(self) -> bool:
+        """Whether values of this type may hold fixed numbers."""
+
+    @abstractmethod
+    def encoded(self, value: Any, name: str) -> Encoded:
+        """A value as numbers and integers. Raises TypeError with the place at which the value is of another type."""
+
+    @abstractmethod
+    def decoded(self, numbers: Sequence[Any], integers: Sequence[int | None]) -> Any:
+        """The value of these numbers and integers; None in place of an integer is an int or bool that is zero. Raises ValueError if there is none."""
+
+    @abstractmethod
+    def form_of(self, integers: Sequence[int]) -> Form:
+        """The form of a value with these integers. Raises ValueError if there is none."""
+
+    def type_for(self, value: Any, name: str) -> FormType:
+        """The type of arguments of this form. Raises TypeError."""
+        found = self.encoded(value, name)
+        return self.sized(len(found.numbers), len(found.integers), found.form)
+
+    def sized(self, numbers: int, integers: int, form: Form | None = None) -> FormType:
+        """The type of values with this many numbers and integers."""
+        fields = ("numbers", ArrayType(FIXED, (numbers,))), ("integers", ArrayType(INT, (integers,)))
+        return FormType(object, fields, self, form)
+
+
+@dataclass(frozen=True)
+class Unfilled:
+    """The place of a result before a run: zeros, for this many numbers and integers."""
+
+    numbers: int
+    integers: int
+
+
+@dataclass(frozen=True)
+class FormType(StructType):
+    """A list or a value of a data class: an array of its numbers, then one of its integers. `form` is None for a result, which is open."""
+
+    structure: Structure
+    form: Form | None
+
+    @property
+    def count(self) -> int:
+        """How many numbers the value has."""
+        return self.fields[0][1].size
+
+    def filled(self, words: Sequence[int]) -> FormType:
+        """The type of the value that these words hold: a result with its form. Raises ValueError if they hold none."""
+        return replace(self, form=self.structure.form_of([int(x) for x in words[self.count :]]))
+
+    def __str__(self) -> str:
+        return str(self.structure)
+
+
+# -----------------------------------------------------------------------------
+# Conditions as the user wrote them, for the messages of tests that fail when the program runs.
+
+
+class Condition(NamedTuple):
+    """The text of a condition and its place. `sides`: of a comparison, the texts of the two operands of its test.
+
+    A side is None where the condition is no comparison, or where the operand is a literal. `negated`: the test is the opposite of the
+    condition, as in `from p … until q`.
+    """
+
+    text: str
+    span: Span
+    sides: tuple[str | None, str | None] = (None, None)
+    negated: bool = False
+
+    def values(self, a: Operand, b: Operand) -> str:
+        """`: x is {a}, y is {b}` for the operands of the test, without constants."""
+        known = [
+            f"`{side}` is {blank}"
+            for side, operand, blank in ((self.sides[0], a, "{a}"), (self.sides[1], b, "{b}"))
+            if side is not None and not isinstance(operand, Const)
+        ]
+        return f": {', '.join(known)}" if known else ""
+
+
+# -----------------------------------------------------------------------------
+# Branches and loops on conditions with computed operands: the operands are kept, in place of a bit that holds the condition.
+#
+# With P, Q the statements that compute the operands of p, q:
+#
+#     if p, q: A else B     →   P;  if p, q: (P⁻¹; A; Q) else (P⁻¹; B; Q);  Q⁻¹
+#     while p, q: A         →   P; Q;  while p, q: (Q⁻¹; P⁻¹; A; P; Q);  Q⁻¹; P⁻¹
+#     if p and q: A         →   P;  if p: (Q;  if q: A;  Q⁻¹);  P⁻¹                  A changes no operand
+#
+# A bit would be set, cleared and tested in addition. But Q⁻¹, and P⁻¹ in a loop, begin where ways meet, so a processor evaluates their operands
+# once more; after `b ^= p` it has them at hand. So a bit holds conditions with products, roots or other functions in them, and conditions
+# joined by `or`, or by `and` in other places.
+# Correct because only the branch lies between P and P⁻¹. Traps: a branch traps where a bit would not have been zero.
+# Cost: P⁻¹ and Q stand in both branches, and the operands of a loop keep their registers during its passes.
+
+
+class Operands(NamedTuple):
+    """The variables that hold the operands of conditions, and the statements that compute them from zeros."""
+
+    born: Block
+    compute: Block
+
+    @staticmethod
+    def of(t: Temporaries) -> Operands:
+        born = tuple(node for node in t.compute if isinstance(node, Local))
+        return Operands(born, tuple(node for node in t.compute if not isinstance(node, Local)))
+
+    @property
+    def clear(self) -> Block:
+        return invert(self.compute)
+
+    @property
+    def freed(self) -> Block:
+        return invert(self.born)
+
+
+#: functions that cost about as much as a test of a bit
+_CHEAP = frozenset({"abs", "fabs", "max", "min", "seq", "slt", "sltu"})
+
+
+def has_cheap_operands(condition: E) -> bool:
+    """Whether a condition is a test of variables, sums, sizes and the like.
+
+    An element of an array is none: its address is shared between the tests and the branches of a statement only outside of branches.
+    """
+    return all(
+        node.param in _CHEAP if node.op == "apply" else node.op in ("const", "read", "add", "sub", "neg", "not")
+        for node in walk(condition)
+    )
+
+
+def joined_by_and(condition: E) -> tuple[E, ...]:
+    """The conditions c₁, c₂, … of c₁ and c₂ and …, in their order; the condition itself if it is not such a one."""
+    match condition.op:
+        case "choose":
+            first, then, orelse = condition.args
+            if orelse.op == "const" and not orelse.param:
+                return (*joined_by_and(first), *joined_by_and(then))
+            if then.op == "const" and not then.param:
+                return (*joined_by_and(negated(first)), *joined_by_and(orelse))
+        case "apply" if condition.param == "and":
+            return tuple(part for x in condition.args for part in joined_by_and(x))
+        case "not":
+            inner = condition.args[0]
+            if inner.op == "apply" and inner.param == "or":
+                return tuple(part for x in inner.args for part in joined_by_and(negated(x)))
+            if inner.op == "choose" and inner.args[1].op == "const" and inner.args[1].param:
+                return (*joined_by_and(negated(inner.args[0])), *joined_by_and(negated(inner.args[2])))
+    return (condition,)
+
+
+def branch_on_all(
+    conditions: tuple[E, ...], then: Block, t: Temporaries, span: Span | None, checked: Callable[[E], bool]
+) -> Block:
+    """`if conditions[0] and conditions[1] and …: then`, where `then` changes no operand. `checked`: see `Temporaries.wrap`."""
+    first, *others = conditions
+    test = t.test(first)
+    body = branch_on_all(tuple(others), then, t.inner(), span, checked) if others else then
+    return t.wrap((If(test, body, (), test, span),), checked(first))
+
+
+def branch_on(
+    before: tuple[Temporaries, Test], then: Block, orelse: Block, after: tuple[Temporaries, Test], span: Span | None
+) -> Block:
+    """`if before, after: then else orelse`, for a test before the branch and a test after it, with their temporaries."""
+    (t_before, test), (t_after, post) = before, after
+    p, q = Operands.of(t_before), Operands.of(t_after)
+    then, orelse = ((*p.clear, *block, *q.compute) for block in (then, orelse))
+    return (*p.born, *q.born, *p.compute, If(test, then, orelse, post, span), *q.clear, *q.freed, *p.freed)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from retrograd.compiler.ir.expressions import apply, choose, const, negated, read, sub
 from retrograd.compiler.ir.statements import Kind, Var
-from retrograd.compiler.language.kept_operands import has_cheap_operands, joined_by_and
+from retrograd.compiler.language.values import has_cheap_operands, joined_by_and
 
 import retrograd as rg
 from retrograd import Array, ProgramTrap, fixed, reversible

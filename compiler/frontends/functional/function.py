@@ -37,10 +37,9 @@ from retrograd.compiler.frontends.python.source import NOTHING, Parameter, Sourc
 from retrograd.compiler.frontends.specialisation import Declare, Specialisation, parameters_of
 from retrograd.compiler.ir.expressions import Address
 from retrograd.compiler.ir.statements import Kind, Procedure, Var
-from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.intrinsics import NoForm
-from retrograd.compiler.language.shapes import ArrayShape, ScalarShape, StaticShape, StructShape
-from retrograd.compiler.language.values import ArrayView, FunctionValue, Scalar, StructValue
+from retrograd.compiler.language.types import ArrayShape, ScalarShape, StaticShape, StructShape
+from retrograd.compiler.language.values import ArrayView, FormType, FunctionValue, Scalar, StructValue
 from retrograd.compiler.language.values import Value as Argument
 from retrograd.isa.diagnostics import CompileError
 from retrograd.isa.words import Q32_32, Format

@@ -13,7 +13,7 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import Vanishing
 from retrograd.compiler.language.arithmetic import NegativePower, ShapeMismatch
 from retrograd.compiler.language.purity import Impure
-from retrograd.compiler.language.sizes import TooLarge
+from retrograd.compiler.language.types import TooLarge
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 
 T = TypeVar("T")

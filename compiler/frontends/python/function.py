@@ -44,7 +44,7 @@ from retrograd.compiler.frontends.python.statements.updates import Updates
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.frontends.specialisation import parameters_of
 from retrograd.compiler.ir.statements import Block
-from retrograd.compiler.language.shapes import Shape
+from retrograd.compiler.language.types import Shape
 from retrograd.compiler.language.values import Constant, FunctionValue, RoutineValue, Value
 
 

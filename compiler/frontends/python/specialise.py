@@ -24,17 +24,20 @@ from retrograd.compiler.frontends.specialisation import (
 )
 from retrograd.compiler.ir.effects import only_adds
 from retrograd.compiler.ir.statements import Adjoint, Kind, Procedure
-from retrograd.compiler.language.shapes import (
+from retrograd.compiler.language.types import (
     ArrayShape,
+    ArrayType,
     PassedLength,
     ScalarShape,
+    ScalarType,
     Shape,
     StaticShape,
     StructShape,
+    StructType,
     has_passed_length,
+    is_real,
     leaf_shapes,
 )
-from retrograd.compiler.language.types import ArrayType, ScalarType, StructType, is_real
 from retrograd.compiler.language.values import FunctionValue
 
 #: a type of the language

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from retrograd.compiler.language.conditions import Condition
+from retrograd.compiler.language.values import Condition
 from retrograd.isa.diagnostics import Span
 
 

@@ -20,8 +20,8 @@ from retrograd.batch.arguments import Axis, in_given_form
 from retrograd.batch.batches import run_batch
 from retrograd.compiler.compiled import Precision
 from retrograd.compiler.frontends.python.source import NOTHING
-from retrograd.compiler.language.forms import Structure
 from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, static
+from retrograd.compiler.language.values import Structure
 from retrograd.differentiation.arguments import Which, direction_of, is_one
 from retrograd.differentiation.batches import batch_pullback
 from retrograd.differentiation.parts import ArgumentPart, chosen_parts

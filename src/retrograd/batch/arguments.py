@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from retrograd.batch.chunked import ChunkedArray, ChunkedRows, is_chunked
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.frontends.python.source import SourceFunction
-from retrograd.compiler.language.forms import FormType, Structure
 from retrograd.compiler.language.types import (
     FIXED,
     ArrayType,
@@ -26,6 +25,7 @@ from retrograd.compiler.language.types import (
     is_complex,
     static,
 )
+from retrograd.compiler.language.values import FormType, Structure
 from retrograd.compiler.lower import Argument
 from retrograd.functions.requests import Request
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest

@@ -64,8 +64,8 @@ def _literal(text: str, whole: str, annotation: Any, number: Callable[[int], flo
             raise fail("RG0510", f"`{whole[:60]}`: the fields of {annotation.__name__} are {', '.join(fields)}")
         return annotation(**value)
     if isinstance(value, list | tuple):
-        from retrograd.compiler.language.forms import Structure
         from retrograd.compiler.language.types import StackAnnotation
+        from retrograd.compiler.language.values import Structure
         from retrograd.isa.diagnostics import InputError
         from retrograd.values.arrays import Ragged, as_array
 

@@ -266,8 +266,8 @@ def _flat(name: str, t: Type, value: Any) -> dict[str, Any]:
     """One argument as arrays by name."""
     import numpy as np
 
-    from retrograd.compiler.language.forms import FormType
     from retrograd.compiler.language.types import ArrayType, StackType, StaticType, StructType
+    from retrograd.compiler.language.values import FormType
     from retrograd.values.arrays import as_array
 
     match t:

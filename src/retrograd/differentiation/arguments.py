@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import (
     ArrayType,
     ComplexNumber,
@@ -29,6 +28,7 @@ from retrograd.compiler.language.types import (
     is_complex,
     part_name,
 )
+from retrograd.compiler.language.values import FormType
 from retrograd.compiler.lower import Argument
 from retrograd.functions.derived import NotDifferentiable
 from retrograd.functions.requests import Request

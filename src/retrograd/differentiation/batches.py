@@ -18,8 +18,8 @@ from retrograd.batch.arguments import Axes, Batch, Loaded, in_given_form, is_tup
 from retrograd.batch.batches import Shared, argument_ranges
 from retrograd.batch.runs import ElementTrap, Numbers, run_rows
 from retrograd.compiler.compiled import Compiled, Precision
-from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import FIXED, LOGNUM, ArrayType, StructType, Type, is_complex
+from retrograd.compiler.language.values import FormType
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
     Reals,

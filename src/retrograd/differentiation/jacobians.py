@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from retrograd.batch.arguments import Loaded
 from retrograd.compiler.compiled import Precision
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import ArrayType, StructType, Type
+from retrograd.compiler.language.values import FormType
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
     PIECE,

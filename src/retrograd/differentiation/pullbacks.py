@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from retrograd.compiler.compiled import Compiled, Precision
-from retrograd.compiler.language.forms import FormType
+from retrograd.compiler.language.values import FormType
 from retrograd.compiler.lower import Argument
 from retrograd.differentiation.arguments import (
     Reals,

@@ -13,7 +13,7 @@ from retrograd.compiler.frontends.functional.forms.marshalling import Marshallin
 from retrograd.compiler.frontends.functional.function import FunctionalSource
 from retrograd.compiler.frontends.functional.types import INT, Tuple, Type
 from retrograd.compiler.frontends.python.source import Parameter
-from retrograd.compiler.language.forms import Structure, Unfilled
+from retrograd.compiler.language.values import Structure, Unfilled
 from retrograd.differentiation import grad, hessian, jvp, vjp
 from retrograd.functions.reversible import Reversible, run
 from retrograd.isa.diagnostics import RetrogradError, api_boundary, shorten_traceback

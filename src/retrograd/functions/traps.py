@@ -35,7 +35,7 @@ from retrograd.compiler.ir.statements import (
     Var,
     While,
 )
-from retrograd.compiler.language.conditions import Condition
+from retrograd.compiler.language.values import Condition
 from retrograd.isa.diagnostics import CalledSpan, Diagnostic, InputError, Span
 from retrograd.isa.expr import ZERO as ZERO_WORD
 from retrograd.isa.smtlib import format_that_holds

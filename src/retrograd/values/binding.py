@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
-from retrograd.compiler.language.forms import Structure, Unfilled
 from retrograd.compiler.language.types import (
     BOOL,
     COMPLEX,
@@ -36,6 +35,7 @@ from retrograd.compiler.language.types import (
     static,
     struct_of,
 )
+from retrograd.compiler.language.values import Structure, Unfilled
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.values.arrays import Ragged, as_array

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.forms import FormType, Unfilled
 from retrograd.compiler.language.types import (
     FIXED,
     ArrayType,
@@ -27,6 +26,7 @@ from retrograd.compiler.language.types import (
     is_complex,
     part_name,
 )
+from retrograd.compiler.language.values import FormType, Unfilled
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format, brief
 from retrograd.values.arrays import as_array, reals_of, refuse_masked, types_within

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.forms import FormType
 from retrograd.compiler.language.types import (
     ArrayAnnotation,
     ArrayType,
@@ -30,6 +29,7 @@ from retrograd.compiler.language.types import (
     item_name,
     static,
 )
+from retrograd.compiler.language.values import FormType
 from retrograd.values.numbers import fixed, lognum, uint
 
 _ANNOTATIONS = {Kind.INT: int, Kind.UINT: uint, Kind.BOOL: bool, Kind.FIXED: fixed, Kind.LOGNUM: lognum}

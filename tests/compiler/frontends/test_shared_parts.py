@@ -18,7 +18,7 @@ from retrograd.compiler.ir.expressions import E, const, read
 from retrograd.compiler.ir.flatten import allocate, release
 from retrograd.compiler.ir.statements import Block, Call, Const, Delocal, Kind, Local, Module, Op, Var, Within
 from retrograd.compiler.language.arithmetic import Arithmetic
-from retrograd.compiler.language.shapes import ScalarShape
+from retrograd.compiler.language.types import ScalarShape
 from retrograd.compiler.language.values import Scalar, Value, variable
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from retrograd.compiler.language.arithmetic import _folded
-from retrograd.compiler.language.sizes import BITS, MOST, TooLarge, check_call
+from retrograd.compiler.language.types import BITS, MOST, TooLarge, check_call
 
 import retrograd as rg
 from retrograd import fixed, reversible
@@ -102,8 +102,8 @@ def test_the_estimate_is_not_below_what_a_function_gives(
     """With the limit just below the size of the result the call is refused."""
     found = function(*args)
     if isinstance(found, int):
-        monkeypatch.setattr("retrograd.compiler.language.sizes.BITS", found.bit_length() - 1)
+        monkeypatch.setattr("retrograd.compiler.language.types.BITS", found.bit_length() - 1)
     else:
-        monkeypatch.setattr("retrograd.compiler.language.sizes.MOST", int(np.size(found)) - 1)
+        monkeypatch.setattr("retrograd.compiler.language.types.MOST", int(np.size(found)) - 1)
     with pytest.raises(TooLarge):
         check_call(function, args)

@@ -19,7 +19,7 @@ import numpy as np
 from retrograd.compiler.frontends.functional.data_classes import field_types, fields_of
 from retrograd.compiler.frontends.functional.types import Data, List, Tuple, Type, Word
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.forms import Encoded, Form, Structure
+from retrograd.compiler.language.values import Encoded, Form, Structure
 
 
 def classes_of(t: Data) -> list[type]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from retrograd.compiler.frontends.functional.lowering.body import Body
 from retrograd.compiler.ir.expressions import Address, E, load, read
 from retrograd.compiler.ir.statements import Block, Check, Const, Delocal, For, Kind, Local, Node, Op, Test, Var
-from retrograd.compiler.language.lengths import known
+from retrograd.compiler.language.types import known
 from retrograd.compiler.language.values import ArrayView
 from retrograd.isa.table import TABLE
 

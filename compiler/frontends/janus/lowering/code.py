@@ -23,7 +23,7 @@ from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.ir.expressions import E, const
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Block, Local, Node, Var
-from retrograd.compiler.language.conditions import Condition
+from retrograd.compiler.language.values import Condition
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 
 #: fixes of errors in the words of Janus, where those of the kinds of errors are in the words of Python

@@ -36,8 +36,7 @@ from retrograd.compiler.ir.statements import (
     Var,
     Within,
 )
-from retrograd.compiler.language.lengths import known
-from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation
+from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, known
 from retrograd.compiler.language.values import ArrayView, Scalar, StackValue
 from retrograd.compiler.language.values import Value as Argument
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest

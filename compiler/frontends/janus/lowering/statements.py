@@ -43,7 +43,7 @@ from retrograd.compiler.ir.statements import (
     Var,
     invert,
 )
-from retrograd.compiler.language.kept_operands import branch_on, has_cheap_operands
+from retrograd.compiler.language.values import branch_on, has_cheap_operands
 from retrograd.isa.diagnostics import CompileError
 from retrograd.isa.table import TABLE
 

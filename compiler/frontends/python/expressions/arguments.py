@@ -18,21 +18,20 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import Length, RunLength
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import number_kind
-from retrograd.compiler.language.lengths import LARGEST, bound
-from retrograd.compiler.language.shapes import (
+from retrograd.compiler.language.types import (
+    LARGEST,
+    ArrayAnnotation,
     ArrayShape,
     ClosureShape,
     PassedLength,
     ScalarShape,
+    ScalarType,
     Shape,
+    StackAnnotation,
     StackShape,
     StaticShape,
     StructShape,
-)
-from retrograd.compiler.language.types import (
-    ArrayAnnotation,
-    ScalarType,
-    StackAnnotation,
+    bound,
     element_of,
     is_complex,
     is_struct,

@@ -28,16 +28,21 @@ from retrograd.compiler.language import complex_numbers, intrinsics, purity
 from retrograd.compiler.language.arithmetic import element, kind_of, number_kind
 from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.intrinsics import Intrinsic
-from retrograd.compiler.language.lengths import is_empty, is_known, note_range, operands, sum_over, words_of
 from retrograd.compiler.language.purity import Impure, need_container
-from retrograd.compiler.language.sizes import TooLarge
 from retrograd.compiler.language.types import (
     ArrayAnnotation,
     ComplexNumber,
     StackAnnotation,
+    TooLarge,
     is_complex,
+    is_empty,
+    is_known,
     is_struct,
+    note_range,
+    operands,
     scalar_of,
+    sum_over,
+    words_of,
 )
 from retrograd.compiler.language.values import (
     ArrayView,

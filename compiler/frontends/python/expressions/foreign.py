@@ -27,7 +27,7 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.language import complex_numbers, intrinsics
 from retrograd.compiler.language.lognums import is_lognum
-from retrograd.compiler.language.sizes import check_size
+from retrograd.compiler.language.types import check_size
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,

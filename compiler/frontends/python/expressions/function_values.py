@@ -24,8 +24,16 @@ from retrograd.compiler.ir.expressions import E, Invocation, Length, view
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language import complex_numbers
 from retrograd.compiler.language.arithmetic import number_kind, on_constants
-from retrograd.compiler.language.shapes import ScalarShape, Shape, StructShape, leaf_shapes
-from retrograd.compiler.language.types import ScalarType, StructType, scalar_of, struct_of
+from retrograd.compiler.language.types import (
+    ScalarShape,
+    ScalarType,
+    Shape,
+    StructShape,
+    StructType,
+    leaf_shapes,
+    scalar_of,
+    struct_of,
+)
 from retrograd.compiler.language.values import (
     Constant,
     FunctionValue,

@@ -17,8 +17,8 @@ from retrograd.compiler.frontends.python.expressions.lowering import ExpressionL
 from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, InRange, Length, RunLength, add, apply, const, interval, linear, sub
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.lengths import bound, value_of
 from retrograd.compiler.language.purity import need_container, need_plain
+from retrograd.compiler.language.types import bound, value_of
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,

@@ -24,9 +24,8 @@ from retrograd.compiler.ir.expressions import loads
 from retrograd.compiler.ir.statements import Region
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element
-from retrograd.compiler.language.lengths import bound, is_known
 from retrograd.compiler.language.purity import attribute
-from retrograd.compiler.language.types import ScalarType, is_complex
+from retrograd.compiler.language.types import ScalarType, bound, is_complex, is_known
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,

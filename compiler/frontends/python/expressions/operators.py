@@ -16,8 +16,8 @@ from retrograd.compiler.frontends.python.text import shortened
 from retrograd.compiler.ir.expressions import E, const, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import COMPARISONS, element, kind_of
-from retrograd.compiler.language.lengths import merged, note_range, sum_over
 from retrograd.compiler.language.purity import need_plain
+from retrograd.compiler.language.types import merged, note_range, sum_over
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,

@@ -43,8 +43,7 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.compiler.language.arithmetic import element, number_kind
 from retrograd.compiler.language.complex_numbers import is_conjugation
-from retrograd.compiler.language.lengths import is_empty, note_range
-from retrograd.compiler.language.types import ScalarType, is_complex, scalar_of
+from retrograd.compiler.language.types import ScalarType, is_complex, is_empty, note_range, scalar_of
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,

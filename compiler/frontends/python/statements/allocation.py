@@ -36,20 +36,25 @@ from retrograd.compiler.ir.statements import SP, Block, Const, Delocal, Kind, Lo
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import element, number_kind
 from retrograd.compiler.language.intrinsics import Intrinsic
-from retrograd.compiler.language.lengths import LARGEST, bound, is_known, note_range, value_of, words_of
-from retrograd.compiler.language.lengths import operands as lengths_read
 from retrograd.compiler.language.types import (
     COMPLEX,
+    LARGEST,
     ScalarType,
     StackType,
     StructType,
+    bound,
     element_of,
     is_complex,
+    is_known,
     layouts,
+    note_range,
     part_name,
     row_major,
     scalar_of,
+    value_of,
+    words_of,
 )
+from retrograd.compiler.language.types import operands as lengths_read
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,

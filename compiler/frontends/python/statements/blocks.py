@@ -16,7 +16,7 @@ from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import E, Length, const, read
 from retrograd.compiler.ir.statements import Block, Kind, Node, Region, Var
 from retrograd.compiler.language.arithmetic import element
-from retrograd.compiler.language.lengths import is_empty, is_known, note_range
+from retrograd.compiler.language.types import is_empty, is_known, note_range
 from retrograd.compiler.language.values import Lazy, Scalar, Value
 from retrograd.isa.diagnostics import Span
 

@@ -42,14 +42,14 @@ from retrograd.compiler.ir.statements import (
     While,
 )
 from retrograd.compiler.language.intrinsics import repeat
-from retrograd.compiler.language.kept_operands import (
+from retrograd.compiler.language.values import (
+    Constant,
     Operands,
     branch_on,
     branch_on_all,
     has_cheap_operands,
     joined_by_and,
 )
-from retrograd.compiler.language.values import Constant
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 

@@ -27,9 +27,7 @@ from retrograd.compiler.ir.expressions import Address, E, Length, RunLength, loa
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Block, Call, Const, If, Operand, Region, Test, Var, invert
 from retrograd.compiler.language.arithmetic import first_axis
-from retrograd.compiler.language.lengths import bound, merged, value_of, words_of
-from retrograd.compiler.language.shapes import Shape
-from retrograd.compiler.language.types import row_major
+from retrograd.compiler.language.types import Shape, bound, merged, row_major, value_of, words_of
 from retrograd.compiler.language.values import (
     ArrayView,
     FunctionValue,

@@ -25,8 +25,8 @@ from retrograd.compiler.ir.instruction_selection import length
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import first_axis, number_kind
 from retrograd.compiler.language.intrinsics import repeat
-from retrograd.compiler.language.lengths import operands
 from retrograd.compiler.language.purity import need_iterable, need_plain
+from retrograd.compiler.language.types import operands
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,

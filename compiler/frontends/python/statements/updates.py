@@ -21,8 +21,7 @@ from retrograd.compiler.ir.expressions import Address, E, difference_of, interva
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Kind, Local, Node, Var
 from retrograd.compiler.language.arithmetic import broadcast, element
-from retrograd.compiler.language.lengths import bound, is_empty, note_range
-from retrograd.compiler.language.types import is_complex
+from retrograd.compiler.language.types import bound, is_complex, is_empty, note_range
 from retrograd.compiler.language.values import (
     ArrayView,
     Lazy,
