@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.compiler.compiled import Compiled
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.simulator.engines.batch.layout import Range
 
 import retrograd as rg

@@ -78,7 +78,7 @@ ONLY_IN = {
 }
 #: the front end of Python; these files compose it with the rest of the compiler, which depends on no source language
 PYTHON_FRONT_END = "compiler/frontends/python"
-COMPOSED_IN = frozenset({"compiler/lower.py", "compiler/compiled.py"})
+COMPOSED_IN = frozenset({"compiler/pipeline.py", "compiler/compiled.py"})
 #: files of another front end that read Python's syntax, or objects of Python
 READS_PYTHON = frozenset(
     {f"compiler/frontends/functional/{name}.py" for name in ("function", "data_classes")}
@@ -284,7 +284,7 @@ def test_a_planted_violation_is_found(fault: str) -> None:
             "compiler/frontends/python/x.py",
             "import ast\nfrom retrograd.compiler.frontends.python.diagnostics import Errors",
         ),
-        ("compiler/lower.py", "from retrograd.compiler.frontends.python.specialise import Specialiser"),
+        ("compiler/pipeline.py", "from retrograd.compiler.frontends.python.specialise import Specialiser"),
         ("assembler/parse.py", "import re\nfrom retrograd.isa import table\nfrom retrograd.assembler import lexer"),
         ("simulator/engines/machines.py", "import numpy as np\nimport llvmlite\nfrom llvmlite import binding"),
         ("hdl/core/core.py", "from amaranth import Module\nfrom retrograd.isa.expr import Expr"),

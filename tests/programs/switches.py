@@ -22,10 +22,10 @@ from unittest.mock import patch
 import numpy as np
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.backend.memory_operands import promote_to_registers, use_memory_operands
+from retrograd.compiler.compiled import store_results
 from retrograd.compiler.derivatives.gradients import TRANSFORMATIONS, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.pipeline import PASSES, optimise
-from retrograd.compiler.stored_results import store_results
 from retrograd.isa.program import Program
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch import lanes as hammocks

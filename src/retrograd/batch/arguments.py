@@ -26,7 +26,7 @@ from retrograd.compiler.language.types import (
     static,
 )
 from retrograd.compiler.language.values import FormType, Structure
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.functions.requests import Request
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format

@@ -28,7 +28,7 @@ from retrograd.batch.distributed_runs import chunks, rows_of_task
 from retrograd.batch.runs import BatchWords, ElementTrap
 from retrograd.compiler.compiled import Compiled, Options, Precision
 from retrograd.compiler.language.types import ScalarType, StaticType
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.distribution.executors import refuse
 from retrograd.distribution.tasks import Distribution
 from retrograd.functions.reversible import Inverse, Reversible, request_of

@@ -29,7 +29,7 @@ from retrograd.compiler.language.types import (
     part_name,
 )
 from retrograd.compiler.language.values import FormType
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.functions.derived import NotDifferentiable
 from retrograd.functions.requests import Request
 from retrograd.functions.reversible import Inverse, Reversible, oriented

@@ -20,7 +20,7 @@ from retrograd.batch.runs import ElementTrap, Numbers, run_rows
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.language.types import FIXED, LOGNUM, ArrayType, StructType, Type, is_complex
 from retrograd.compiler.language.values import FormType
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.differentiation.arguments import (
     Reals,
     all_fixed,

@@ -17,7 +17,7 @@ import numpy as np
 
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.language.types import FIXED, LOGNUM
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.differentiation.arguments import (
     Which,
     all_fixed,

@@ -20,7 +20,7 @@ from retrograd.compiler.compiled import Precision
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayType, StructType, Type
 from retrograd.compiler.language.values import FormType
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.differentiation.arguments import (
     PIECE,
     REAL,

@@ -22,7 +22,7 @@ from retrograd.compiler.language.types import (
     StructType,
     Type,
 )
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.differentiation.arguments import (
     direction_of,
     is_one,

@@ -29,7 +29,7 @@ from retrograd.compiler.compiled import Compiled, emit_optimised, real_regions
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.differentiation.scales import OVERFLOW, overflows
 from retrograd.distribution.tasks import Distribution
 from retrograd.functions.execution import Finished, ProgramTrap, Unexplained, execute, finished, load

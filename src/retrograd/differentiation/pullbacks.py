@@ -11,7 +11,7 @@ from typing import Any
 
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.language.values import FormType
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.differentiation.arguments import (
     Reals,
     all_fixed,

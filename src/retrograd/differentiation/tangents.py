@@ -19,7 +19,7 @@ from retrograd.batch.arguments import Loaded
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import Type
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.differentiation.arguments import (
     PIECE,
     Reals,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrograd.compiler.compiled import Compiled, Precision
-    from retrograd.compiler.lower import Argument
+    from retrograd.compiler.pipeline import Argument
 
 
 @dataclass(frozen=True)

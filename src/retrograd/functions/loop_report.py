@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from retrograd.compiler.compiled import Storage
 from retrograd.compiler.ir.statements import Remark
-from retrograd.compiler.stored_results import Storage
 from retrograd.functions.storage_report import storage_dict, storage_text
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.program import Program

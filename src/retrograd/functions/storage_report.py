@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from retrograd.compiler.stored_results import Storage, StoredResult
+from retrograd.compiler.compiled import Storage, StoredResult
 from retrograd.presentation.tables import columns
 
 

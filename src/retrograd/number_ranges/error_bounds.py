@@ -27,7 +27,7 @@ from retrograd.compiler.compiled import Precision
 from retrograd.compiler.frontends.constants import SourceConstant
 from retrograd.compiler.ir.instruction_selection import is_rounded
 from retrograd.compiler.ir.statements import Kind, Region
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.differentiation.arguments import flattened, kinds, without_derivative
 from retrograd.differentiation.gradient_requests import GradientRequest, WayBack
 from retrograd.functions.execution import ProgramTrap, execute

@@ -19,11 +19,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
-from retrograd.compiler.compiled import Compiled, Options
+from retrograd.compiler.compiled import NOTHING_STORED, Compiled, Options, Storage
 from retrograd.compiler.frontends.functional.function import FunctionalSource
 from retrograd.compiler.ir.statements import Module, Within
 from retrograd.compiler.ir.traversal import bodies, walk
-from retrograd.compiler.stored_results import NOTHING_STORED, Storage
 from retrograd.functions.execution import argument_words, execute, load
 from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.functions.storage_report import storage_dict, storage_text

@@ -13,7 +13,7 @@ import numpy as np
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
 from retrograd.compiler.language.values import FormType
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.differentiation import value_and_grad
 from retrograd.differentiation.arguments import REAL, without_derivative
 from retrograd.differentiation.gradient_requests import need_loss

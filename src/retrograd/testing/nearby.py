@@ -9,7 +9,7 @@ from functools import cached_property
 
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.lower import Argument
+from retrograd.compiler.pipeline import Argument
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap

@@ -44,11 +44,11 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.compiler.ir.traversal import bodies, map_blocks, map_bodies, walk
 from retrograd.compiler.ir.value_numbering import StructuralKeys
-from retrograd.compiler.passes.alpha_renaming import rename_locals
 from retrograd.compiler.passes.check_elimination import eliminate_checks
-from retrograd.compiler.passes.erase_routines import erase_routines
+from retrograd.compiler.passes.dead_code import erase_routines
 from retrograd.compiler.passes.forward_substitution import substitute_erased
 from retrograd.compiler.passes.induction_variables import reduce_induction_variables
+from retrograd.compiler.passes.inlining import rename_locals
 from retrograd.compiler.passes.live_range_extension import extend_live_ranges
 from retrograd.compiler.passes.scalar_replacement import replace_arrays_by_scalars
 from retrograd.compiler.passes.strength_reduction import reduce_strength

@@ -39,13 +39,11 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.compiler.ir.traversal import walk
 from retrograd.compiler.ir.value_numbering import StructuralKeys
-from retrograd.compiler.passes.alpha_renaming import rename_locals
 from retrograd.compiler.passes.common_subexpressions import eliminate_common_subexpressions
 from retrograd.compiler.passes.constant_folding import fold_constants
-from retrograd.compiler.passes.dead_code import eliminate_dead_code
-from retrograd.compiler.passes.erase_routines import erase_routines
+from retrograd.compiler.passes.dead_code import eliminate_dead_code, erase_routines
 from retrograd.compiler.passes.forward_substitution import forward_substitute
-from retrograd.compiler.passes.inlining import inline_calls
+from retrograd.compiler.passes.inlining import inline_calls, rename_locals
 from retrograd.compiler.passes.inverse_pairs import cancel_inverse_pairs
 from retrograd.compiler.passes.loop_unrolling import unroll_loops
 from retrograd.compiler.passes.strength_reduction import reduce_strength

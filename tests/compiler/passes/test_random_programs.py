@@ -35,7 +35,7 @@ from retrograd.compiler.ir.statements import (
     Test as When,
 )
 from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
-from retrograd.compiler.passes.erase_routines import erase_routines
+from retrograd.compiler.passes.dead_code import erase_routines
 from retrograd.compiler.passes.forward_substitution import substitute_erased
 from retrograd.compiler.passes.strength_reduction import reduce_strength
 from retrograd.isa.table import TABLE

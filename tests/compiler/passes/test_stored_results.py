@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from retrograd.compiler import pipeline
+from retrograd.compiler.compiled import store_results
 from retrograd.compiler.ir.statements import Module, Within, invert
-from retrograd.compiler.stored_results import store_results
 from retrograd.simulator.semantics import Fault
 
 import retrograd as rg

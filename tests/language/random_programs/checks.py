@@ -16,7 +16,7 @@ from typing import Any
 
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.compiled import Compiled, Options
-from retrograd.compiler.passes.erase_routines import erase_routines
+from retrograd.compiler.passes.dead_code import erase_routines
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.machines import TieredMachine

@@ -20,9 +20,8 @@ from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
 
 if TYPE_CHECKING:
-    from retrograd.compiler.compiled import Compiled
+    from retrograd.compiler.compiled import Compiled, Storage
     from retrograd.compiler.ir.statements import Remark
-    from retrograd.compiler.stored_results import Storage
     from retrograd.functions.reversible import Inverse, Reversible
 
 
@@ -169,7 +168,7 @@ def _dump(function: Any, args: list[Any], keywords: dict[str, Any], options: arg
     """Print a stage of the compilation of a functional function."""
     from retrograd.compiler.frontends.functional.printer import definition_text, types_text
     from retrograd.compiler.frontends.python.captures import Captures
-    from retrograd.compiler.lower import shape_of
+    from retrograd.compiler.pipeline import shape_of
     from retrograd.functional_programs.functions import Functional
 
     if not isinstance(function, Functional):
