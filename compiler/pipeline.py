@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retrograd.compiler.derivatives.gradients import GradientProcedures
+from retrograd.compiler.frontends.builder import HostBlock, ModuleBuilder
 from retrograd.compiler.frontends.constants import Place, SourceConstant
-from retrograd.compiler.frontends.module_builder import HostBlock, ModuleBuilder
 from retrograd.compiler.frontends.python.captures import Captures, static_key
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.specialise import Specialiser

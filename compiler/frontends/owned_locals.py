@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
-from retrograd.compiler.frontends.ir_builder import IRBuilder, Versions
-from retrograd.compiler.frontends.scope import Scope
+from retrograd.compiler.frontends.builder import IRBuilder, Scope, Versions
 from retrograd.compiler.ir.expressions import Address, E, Length, read
 from retrograd.compiler.ir.instruction_selection import OPPOSITE
 from retrograd.compiler.ir.statements import (

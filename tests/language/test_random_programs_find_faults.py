@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from retrograd.compiler.derivatives.lifting import Lifting
-from retrograd.compiler.frontends import ir_builder
+from retrograd.compiler.frontends import builder
+from retrograd.compiler.frontends.builder import WriteLog
 from retrograd.compiler.frontends.python.expressions import function_values
 from retrograd.compiler.frontends.python.expressions.arguments import Arguments
 from retrograd.compiler.frontends.python.expressions.calls import CallValues
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.views import Views
-from retrograd.compiler.frontends.write_log import WriteLog
 from retrograd.compiler.ir.expressions import add, const
 from retrograd.compiler.ir.statements import Call, If, Kind
 from retrograd.compiler.ir.traversal import map_children
@@ -124,7 +124,7 @@ def length_one_too_long(patch: Patch) -> None:
 
 def branches_exchanged(patch: Patch) -> None:
     """The tests are left out, and the branches are exchanged."""
-    right = ir_builder.without_tests
+    right = builder.without_tests
 
     def wrong(block: Any) -> Any:
         out = []
@@ -133,7 +133,7 @@ def branches_exchanged(patch: Patch) -> None:
             out.append(inner._replace(then=inner.orelse, orelse=inner.then) if isinstance(inner, If) else inner)
         return tuple(out)
 
-    patch.setattr(ir_builder, "without_tests", wrong)
+    patch.setattr(builder, "without_tests", wrong)
 
 
 def called_in_place(patch: Patch) -> None:

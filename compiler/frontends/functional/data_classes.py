@@ -15,7 +15,7 @@ import inspect
 import types
 from typing import Any, Union, get_args, get_origin
 
-from retrograd.compiler.frontends.annotations import annotations_of
+from retrograd.compiler.frontends.constants import annotations_of
 from retrograd.compiler.frontends.functional.types import FIXED, Data, List, Tuple, Type, Word
 from retrograd.compiler.language.types import scalar_of
 from retrograd.isa.diagnostics import CompileError, Diagnostic

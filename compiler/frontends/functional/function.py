@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from retrograd.compiler.deep_recursion import with_deep_stack
-from retrograd.compiler.frontends.annotations import signature_of
+from retrograd.compiler.frontends.builder import ModuleBuilder
+from retrograd.compiler.frontends.constants import signature_of
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import type_of
 from retrograd.compiler.frontends.functional.forgetting import Calls
@@ -31,7 +32,6 @@ from retrograd.compiler.frontends.functional.types import (
     Word,
     named,
 )
-from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction, fail
 from retrograd.compiler.frontends.specialisation import Declare, Specialisation, parameters_of

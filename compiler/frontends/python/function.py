@@ -12,8 +12,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from retrograd.compiler.frontends.ir_builder import IRBuilder
-from retrograd.compiler.frontends.module_builder import ModuleBuilder
+from retrograd.compiler.frontends.builder import IRBuilder, ModuleBuilder, Scope
 from retrograd.compiler.frontends.owned_locals import OwnedLocals
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
@@ -41,7 +40,6 @@ from retrograd.compiler.frontends.python.statements.loops import Loops
 from retrograd.compiler.frontends.python.statements.refusals import refuse_statement
 from retrograd.compiler.frontends.python.statements.routines import Routines
 from retrograd.compiler.frontends.python.statements.updates import Updates
-from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.frontends.specialisation import parameters_of
 from retrograd.compiler.ir.statements import Block
 from retrograd.compiler.language.types import Shape

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
-from retrograd.compiler.frontends.annotations import annotations_of, signature_of
+from retrograd.compiler.frontends.constants import annotations_of, signature_of
 from retrograd.compiler.frontends.python.captures import Captures, steady
 from retrograd.compiler.frontends.specialisation import GradientOf
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest, shown

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
-from retrograd.compiler.frontends.module_builder import ModuleBuilder
+from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.function import FunctionLowering

@@ -9,7 +9,7 @@ import textwrap
 from abc import ABCMeta
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
-from retrograd.compiler.frontends.annotations import annotations_of
+from retrograd.compiler.frontends.constants import annotations_of
 from retrograd.compiler.frontends.python.source import SourceFunction, evaluated_in
 from retrograd.compiler.language.types import array_of_known_length, complete, is_open, is_struct
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest, shown

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.functional.lowering.heap import Heap
 from retrograd.compiler.frontends.functional.lowering.values import Value
 from retrograd.compiler.frontends.functional.types import Type, kinds
-from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.ir.expressions import E, read
 from retrograd.compiler.ir.flatten import Temporaries, allocate
 from retrograd.compiler.ir.statements import (

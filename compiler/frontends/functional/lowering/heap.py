@@ -7,7 +7,7 @@ Address 0 is the empty list. A cell of a data class begins with the number of it
 
 from __future__ import annotations
 
-from retrograd.compiler.frontends.module_builder import ModuleBuilder
+from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.ir.statements import Check, Const, Node, Region, Test, Var
 from retrograd.isa.diagnostics import Span
 

@@ -17,6 +17,7 @@ from retrograd.compiler.derivatives.gradients import (
     GradientCall,
     TangentCall,
 )
+from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.forms.results import ArrayResult
 from retrograd.compiler.frontends.functional.inference import Define, Inference
@@ -27,7 +28,6 @@ from retrograd.compiler.frontends.functional.lowering.heap import Heap
 from retrograd.compiler.frontends.functional.lowering.values import Value, combined
 from retrograd.compiler.frontends.functional.structures import has_cells
 from retrograd.compiler.frontends.functional.types import FIXED, Array, Function, Key, Tuple, Type, kinds
-from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.ir.expressions import Address, read
 from retrograd.compiler.ir.statements import (
     SP,

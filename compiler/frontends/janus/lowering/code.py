@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.lowering.expressions import Expressions
 from retrograd.compiler.frontends.janus.lowering.values import (
@@ -19,7 +20,6 @@ from retrograd.compiler.frontends.janus.lowering.values import (
     length_of,
     to_stored,
 )
-from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.ir.expressions import E, const
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import Block, Local, Node, Var

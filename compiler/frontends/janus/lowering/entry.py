@@ -13,13 +13,13 @@ from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
+from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.lowering.expressions import WIDER, Expressions, integer
 from retrograd.compiler.frontends.janus.lowering.locals import LARGEST
 from retrograd.compiler.frontends.janus.lowering.procedures import Procedures
 from retrograd.compiler.frontends.janus.lowering.statements import StatementLowering
 from retrograd.compiler.frontends.janus.lowering.values import INT, ArrayPlace, Integer, Place, ScalarPlace, StackPlace
-from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.frontends.specialisation import Specialisation, parameters_of
 from retrograd.compiler.ir.expressions import read
 from retrograd.compiler.ir.statements import (

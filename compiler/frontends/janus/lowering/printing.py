@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from retrograd.compiler.frontends.builder import HostBlock
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.lowering.code import Code
 from retrograd.compiler.frontends.janus.lowering.values import (
@@ -18,7 +19,6 @@ from retrograd.compiler.frontends.janus.lowering.values import (
     StackPlace,
     exact,
 )
-from retrograd.compiler.frontends.module_builder import HostBlock
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import External, Kind, Operand, Var
 from retrograd.compiler.language.types import ScalarType, StackType

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.lowering.code import Code
 from retrograd.compiler.frontends.janus.lowering.expressions import counted, described_place, integer, word_type
@@ -32,7 +33,6 @@ from retrograd.compiler.frontends.janus.lowering.values import (
     stack_layouts,
     to_stored,
 )
-from retrograd.compiler.frontends.module_builder import ModuleBuilder
 from retrograd.compiler.ir.expressions import Address, E, loads, variables
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import (

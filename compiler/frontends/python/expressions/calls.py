@@ -13,7 +13,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.builder import IRBuilder
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.foreign import Foreign
 from retrograd.compiler.frontends.python.expressions.function_values import FunctionValues

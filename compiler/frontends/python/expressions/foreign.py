@@ -20,11 +20,11 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from retrograd.compiler.frontends.builder import Scope
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.host_functions import OF_NUMPY, WRITTEN
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.language import complex_numbers, intrinsics
 from retrograd.compiler.language.lognums import is_lognum
 from retrograd.compiler.language.types import check_size

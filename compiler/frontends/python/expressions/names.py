@@ -13,13 +13,12 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.builder import Borrowed, IRBuilder, Scope
 from retrograd.compiler.frontends.owned_locals import own_name
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.source import InnerFunction, SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.frontends.scope import Borrowed, Scope
 from retrograd.compiler.ir.expressions import loads
 from retrograd.compiler.ir.statements import Region
 from retrograd.compiler.language import intrinsics

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from retrograd.compiler.frontends.ir_builder import IRBuilder, Versions
+from retrograd.compiler.frontends.builder import IRBuilder, Versions
 from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.arguments import items_of

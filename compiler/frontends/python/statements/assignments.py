@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.builder import IRBuilder, Scope
 from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
@@ -21,7 +21,6 @@ from retrograd.compiler.frontends.python.statements.locations import Locations
 from retrograd.compiler.frontends.python.statements.refusals import refuse_statement
 from retrograd.compiler.frontends.python.statements.updates import is_update
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import const, variables
 from retrograd.compiler.ir.flatten import release
 from retrograd.compiler.ir.instruction_selection import OPPOSITE

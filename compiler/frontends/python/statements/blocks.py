@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.builder import IRBuilder, Scope
 from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals, Update
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.names import require_unchanged
-from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import E, Length, const, read
 from retrograd.compiler.ir.statements import Block, Kind, Node, Region, Var
 from retrograd.compiler.language.arithmetic import element

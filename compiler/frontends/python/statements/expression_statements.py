@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
+from retrograd.compiler.frontends.builder import Scope
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.indexing import Indexing
 from retrograd.compiler.frontends.python.expressions.lowering import INSTEAD_OF_EXPRESSION, ExpressionLowering
@@ -17,7 +18,6 @@ from retrograd.compiler.frontends.python.statements.calls import Calls
 from retrograd.compiler.frontends.python.statements.refusals import INSTEAD_OF_STATEMENT
 from retrograd.compiler.frontends.python.statements.routines import Routines
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.values import Constant, FunctionValue, RoutineValue, describe

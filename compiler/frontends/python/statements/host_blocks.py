@@ -9,12 +9,10 @@ from functools import cached_property
 from types import CodeType
 from typing import Any
 
-from retrograd.compiler.frontends.ir_builder import IRBuilder
-from retrograd.compiler.frontends.module_builder import HostBlock
+from retrograd.compiler.frontends.builder import HostBlock, IRBuilder, Scope
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import Address, RunLength
 from retrograd.compiler.ir.statements import External, Operand
 from retrograd.compiler.language.values import ArrayView, Constant, Scalar, StackValue, StructValue, Value

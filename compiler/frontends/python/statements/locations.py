@@ -10,12 +10,11 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.builder import IRBuilder, Scope
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.expressions.operators import OPERATORS
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.expressions import (
     Address,
     E,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.builder import Borrowed, IRBuilder, Scope
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
 from retrograd.compiler.frontends.python.statements.assignments import Assignments
@@ -19,7 +19,6 @@ from retrograd.compiler.frontends.python.statements.blocks import Blocks
 from retrograd.compiler.frontends.python.statements.branches import loads_clobbered, refuse_else, where_changed
 from retrograd.compiler.frontends.python.statements.iterables import INDEX, MOST_COPIES, Item, Iterable, Iterables
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.frontends.scope import Borrowed, Scope
 from retrograd.compiler.ir.expressions import E, add, apply, const, interval, loads, sub, variables
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.statements import For, Kind, Region, Var

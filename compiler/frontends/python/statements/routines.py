@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from retrograd.compiler.frontends.ir_builder import IRBuilder
+from retrograd.compiler.frontends.builder import IRBuilder, Scope
 from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
 from retrograd.compiler.frontends.python.diagnostics import Errors
 from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
@@ -22,7 +22,6 @@ from retrograd.compiler.frontends.python.statements.blocks import Blocks, OpenRo
 from retrograd.compiler.frontends.python.statements.host_blocks import HostBlocks
 from retrograd.compiler.frontends.python.statements.locations import Locations
 from retrograd.compiler.frontends.python.text import shortened
-from retrograd.compiler.frontends.scope import Scope
 from retrograd.compiler.ir.statements import Block, Local, Within, invert
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.values import Constant, FunctionValue, RoutineValue, Scalar

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from retrograd.compiler.frontends.annotations import annotations_of, signature_of
+from retrograd.compiler.frontends.constants import annotations_of, signature_of
 
 import retrograd as rg
 
