@@ -15,8 +15,8 @@ from retrograd.compiler.derivatives.gradients import GradientProcedures
 from retrograd.compiler.frontends.builder import HostBlock, ModuleBuilder
 from retrograd.compiler.frontends.constants import Place, SourceConstant
 from retrograd.compiler.frontends.python.captures import Captures, static_key
+from retrograd.compiler.frontends.python.function import Specialiser
 from retrograd.compiler.frontends.python.source import SourceFunction
-from retrograd.compiler.frontends.python.specialise import Specialiser
 from retrograd.compiler.frontends.specialisation import Declare
 from retrograd.compiler.ir.statements import ZERO, Call, Const, Local, Module, Node, Op, Operand, Region, Var, Within
 from retrograd.compiler.language.types import (

@@ -263,7 +263,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "the Python front end in the core of another": (
         "compiler/frontends/functional/lowering/program.py", "from retrograd.compiler.frontends.python.captures import Captures", "only the Python front end"),
     "the Python front end in what all share": (
-        "compiler/frontends/x.py", "from retrograd.compiler.frontends.python.diagnostics import Errors", "only the Python front end"),
+        "compiler/frontends/x.py", "from retrograd.compiler.frontends.python.source import Errors", "only the Python front end"),
     "an unknown dependency": ("compiler/x.py", "import sympy", "no dependency of compiler"),
 }  # fmt: skip
 
@@ -282,9 +282,9 @@ def test_a_planted_violation_is_found(fault: str) -> None:
         ("isa/laws.py", "from retrograd import isa"),
         (
             "compiler/frontends/python/x.py",
-            "import ast\nfrom retrograd.compiler.frontends.python.diagnostics import Errors",
+            "import ast\nfrom retrograd.compiler.frontends.python.source import Errors",
         ),
-        ("compiler/pipeline.py", "from retrograd.compiler.frontends.python.specialise import Specialiser"),
+        ("compiler/pipeline.py", "from retrograd.compiler.frontends.python.function import Specialiser"),
         ("assembler/parse.py", "import re\nfrom retrograd.isa import table\nfrom retrograd.assembler import lexer"),
         ("simulator/engines/machines.py", "import numpy as np\nimport llvmlite\nfrom llvmlite import binding"),
         ("hdl/core/core.py", "from amaranth import Module\nfrom retrograd.isa.expr import Expr"),

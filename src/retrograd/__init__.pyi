@@ -20,7 +20,7 @@ from retrograd.batch.runs import ElementTrap as ElementTrap
 from retrograd.compiler.compiled import Compiled as Compiled
 from retrograd.compiler.compiled import Options as Options
 from retrograd.compiler.frontends.functional.data_classes import data as data
-from retrograd.compiler.frontends.python.structs import struct as struct
+from retrograd.compiler.frontends.python.function import struct as struct
 from retrograd.compiler.language.instructions import instruction as instruction
 from retrograd.compiler.language.intrinsics import atan as atan
 from retrograd.compiler.language.intrinsics import atan2 as atan2

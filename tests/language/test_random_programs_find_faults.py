@@ -12,11 +12,11 @@ import pytest
 from retrograd.compiler.derivatives.lifting import Lifting
 from retrograd.compiler.frontends import builder
 from retrograd.compiler.frontends.builder import WriteLog
-from retrograd.compiler.frontends.python.expressions import function_values
-from retrograd.compiler.frontends.python.expressions.arguments import Arguments
-from retrograd.compiler.frontends.python.expressions.calls import CallValues
-from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.expressions.views import Views
+from retrograd.compiler.frontends.python import calls
+from retrograd.compiler.frontends.python.arguments import Arguments
+from retrograd.compiler.frontends.python.calls import CallValues
+from retrograd.compiler.frontends.python.expressions import ExpressionLowering
+from retrograd.compiler.frontends.python.indexing import Views
 from retrograd.compiler.ir.expressions import add, const
 from retrograd.compiler.ir.statements import Call, If, Kind
 from retrograd.compiler.ir.traversal import map_children
@@ -137,7 +137,7 @@ def branches_exchanged(patch: Patch) -> None:
 
 
 def called_in_place(patch: Patch) -> None:
-    patch.setattr(function_values, "only_adds", lambda *_: True)
+    patch.setattr(calls, "only_adds", lambda *_: True)
 
 
 def other_function_of_the_library(patch: Patch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
-from retrograd.compiler.frontends.python.structs import struct
+from retrograd.compiler.frontends.python.function import struct
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg

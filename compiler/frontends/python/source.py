@@ -1,4 +1,4 @@
-"""Functions as source: their text and syntax tree, the values of their names, the annotations of their parameters."""
+"""Pieces of syntax as text, for messages."""
 
 from __future__ import annotations
 
@@ -13,14 +13,47 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from retrograd.compiler.frontends.constants import annotations_of, signature_of
+from retrograd.compiler.frontends.constants import Constants, Place, annotations_of, signature_of
 from retrograd.compiler.frontends.python.captures import Captures, steady
 from retrograd.compiler.frontends.specialisation import GradientOf
+from retrograd.compiler.ir.expressions import Vanishing
+from retrograd.compiler.language.arithmetic import NegativePower, ShapeMismatch
+from retrograd.compiler.language.purity import Impure
+from retrograd.compiler.language.types import TooLarge
+from retrograd.compiler.language.values import Condition
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest, shown
 from retrograd.isa.words import Format
+
+
+def condition(node: ast.expr, span: Span) -> Condition:
+    """A condition with the texts of its sides: `>` and `<=` exchange the operands of their test."""
+    sides: tuple[ast.expr, ...] = ()
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        x, y = node.left, node.comparators[0]
+        match node.ops[0]:
+            case ast.Lt() | ast.GtE() | ast.Eq() | ast.NotEq():
+                sides = x, y
+            case ast.Gt() | ast.LtE():
+                sides = y, x
+            case _:
+                pass
+    texts = [None if isinstance(side, ast.Constant) else shortened(side) for side in sides]
+    return Condition(shortened(node), span, (texts[0], texts[1]) if texts else (None, None))
+
+
+def shortened(node: ast.AST) -> str:
+    """A piece of syntax as text of at most 50 characters; of several lines, the first. A value in its place has the text `of` that syntax."""
+    text, _, more = ast.unparse(getattr(node, "of", node)).partition("\n")
+    text += " …" * bool(more)
+    return text if len(text) <= 50 else text[:47] + "…"
+
+
+# -----------------------------------------------------------------------------
+# Functions as source: their text and syntax tree, the values of their names, the annotations of their parameters.
 
 #: a parameter without default or annotation
 NOTHING = inspect.Parameter.empty
@@ -500,3 +533,92 @@ def _annotated_locals(fn: Callable[..., Any]) -> dict[str, Any]:
 
 def is_module(value: Any) -> bool:
     return isinstance(value, types.ModuleType)
+
+
+# -----------------------------------------------------------------------------
+# Diagnostics at a place of the source: exceptions of operators and of pure functions become a CompileError with span and caret.
+
+T = TypeVar("T")
+
+
+class Errors:
+    """Raises the errors of one source file. `constants`: those of the program, which have their places by `guarded`."""
+
+    def __init__(self, source: Source, constants: Constants | None = None) -> None:
+        self._source, self._constants = source, constants
+        self.span = source.span
+
+    def fail(self, code: str, message: str, where: ast.AST | Span, hint: str | None = None) -> NoReturn:
+        """Raise a CompileError that points at a piece of syntax."""
+        span = where if isinstance(where, Span) else self.span(where)
+        raise CompileError(Diagnostic(code, message, span, hint, self._source.text(span.line)))
+
+    def guarded(self, node: ast.AST, function: Callable[..., T], *args: Any) -> T:
+        """function(*args); an exception that the operands cause is reported at `node`."""
+        try:
+            if self._constants is None:
+                return function(*args)
+            return self._constants.at(
+                lambda value: Place(self.span(_literal(node, value)), self._source.library), function, *args
+            )
+        except ShapeMismatch as error:
+            self.fail("RG0712", f"the shapes {error} do not broadcast", node)
+        except TypeError as error:
+            message, _, hint = str(error).partition("; ")
+            own = shortened(node) if isinstance(node, ast.expr) else "x"
+            self.fail("RG0703", message, node, hint.replace("(x)", f"({own})") or None)
+        except Impure as error:
+            self.fail("RG0721", str(error), node)
+        except ZeroDivisionError:
+            self.fail("RG0714", f"`{shortened(node)}` divides by zero", node, "Divide by another number.")
+        except TooLarge as error:
+            self.fail("RG0723", f"{error}", node)
+        except NegativePower as error:
+            self.fail("RG0810", f"{error}", node)
+        except Vanishing as error:
+            self.fail("RG0730", f"{error}", _literal(node, error.value), error.hint)
+        except (OverflowError, ValueError) as error:
+            message, _, hint = str(error).partition("; ")
+            self.fail("RG0714", message, node, hint.replace("(x)", f"({shortened(node)})") or None)
+
+
+def _literal(node: ast.AST, value: Fraction | None) -> ast.AST:
+    """The number in a piece of syntax, where it is written there; else the whole piece."""
+    size = None if value is None else abs(value)
+    return next((n for n in ast.walk(node) if isinstance(n, ast.Constant) and n.value == size), node)
+
+
+# -----------------------------------------------------------------------------
+# The user's own adjoints of functions: whether a function can be one.
+
+
+def need_adjoint(function: SourceFunction, adjoint: SourceFunction) -> None:
+    """Raise RG0727 unless the parameters of `adjoint` are those of the function and cotangents of some of them, each once."""
+    names = [p.name for p in function.parameters]
+    own = [p.name for p in adjoint.parameters]
+    cotangents = [f"d_{name}" for name in names]
+    called = f"the adjoint of `{function.__name__}`"
+    declared = (
+        f"Declare it as `def {adjoint.__name__}({', '.join([*names, *cotangents])})`, without cotangents of ints."
+    )
+
+    def refuse(message: str, name: str = "", hint: str = declared) -> NoReturn:
+        Errors(adjoint.source).fail("RG0727", message, adjoint.argument(name) or adjoint.tree, hint)
+
+    if function.was_lowered:
+        hint = f"Define the adjoint before the first use of `{function.__name__}`."
+        refuse(f"`{function.__name__}` was compiled before its adjoint was defined", "", hint)
+    if function.gradient_of is not None or function.variadic is not None or adjoint.variadic is not None:
+        refuse(
+            f"`{function.__name__}` can have no adjoint of its own",
+            "",
+            "Give one to a function with a fixed number of parameters.",
+        )
+    wrong = next((x for x, name in zip(own, names, strict=False) if x != name), None)
+    if len(own) < len(names) or wrong is not None:
+        refuse(f"{called} begins with the parameters {', '.join(f'`{name}`' for name in names)}", wrong or "")
+    for i, name in enumerate(own[len(names) :]):
+        if name not in cotangents or name in own[len(names) : len(names) + i]:
+            refuse(f"`{name}` is no cotangent of a parameter of `{function.__name__}`", name)
+    if len(own) == len(names):
+        refuse(f"{called} has no cotangents")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.constants import signature_of
-from retrograd.compiler.frontends.python.adjoints import need_adjoint
+from retrograd.compiler.frontends.python.source import need_adjoint
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.functions.compilation import Compilable, use_format
 from retrograd.functions.listing import Listing, assembly, html

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.statements import iterables, loops
+from retrograd.compiler.frontends.python import loops
+from retrograd.compiler.frontends.python import loops as iterables
 from retrograd.simulator.machine import Stop
 
 import retrograd as rg

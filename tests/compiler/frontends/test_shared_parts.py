@@ -10,7 +10,7 @@ import pytest
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.frontends.builder import IRBuilder, ModuleBuilder, Scope
 from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
-from retrograd.compiler.frontends.python.text import condition
+from retrograd.compiler.frontends.python.source import condition
 from retrograd.compiler.frontends.specialisation import parameters_of
 from retrograd.compiler.ir.expressions import E, const, read
 from retrograd.compiler.ir.flatten import allocate, release

@@ -11,10 +11,8 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.data_classes import fields_of
 from retrograd.compiler.frontends.functional.scalars import computed, on_numbers
 from retrograd.compiler.frontends.python.captures import Captures
-from retrograd.compiler.frontends.python.diagnostics import Errors
-from retrograd.compiler.frontends.python.host_functions import ALTERNATIVES
-from retrograd.compiler.frontends.python.source import SourceFunction
-from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.frontends.python.foreign import ALTERNATIVES
+from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
 from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic
 from retrograd.isa.diagnostics import nearest
 

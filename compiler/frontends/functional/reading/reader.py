@@ -15,8 +15,7 @@ from retrograd.compiler.frontends.functional.data_classes import fields_of
 from retrograd.compiler.frontends.functional.reading.expressions import BINARY, ExpressionReader, Scope
 from retrograd.compiler.frontends.functional.reading.paths import assigned, returns, stored, within
 from retrograd.compiler.frontends.python.captures import Captures
-from retrograd.compiler.frontends.python.source import SourceFunction
-from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.frontends.python.source import SourceFunction, shortened
 from retrograd.compiler.language.intrinsics import forget
 from retrograd.isa.diagnostics import nearest
 

@@ -13,12 +13,11 @@ from typing import Any
 
 from retrograd.compiler.frontends.builder import IRBuilder, Versions
 from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
-from retrograd.compiler.frontends.python.diagnostics import Errors
-from retrograd.compiler.frontends.python.expressions.arguments import items_of
-from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.expressions.views import MADE_BY
-from retrograd.compiler.frontends.python.statements.updates import Updates
-from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.frontends.python.arguments import items_of
+from retrograd.compiler.frontends.python.expressions import ExpressionLowering
+from retrograd.compiler.frontends.python.indexing import MADE_BY
+from retrograd.compiler.frontends.python.source import Errors, shortened
+from retrograd.compiler.frontends.python.updates import Updates
 from retrograd.compiler.ir.expressions import (
     Address,
     E,

@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from retrograd.compiler.frontends.python.captures import static_key
-from retrograd.compiler.frontends.python.diagnostics import Errors
-from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
-from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.frontends.python.expressions import ExpressionLowering
+from retrograd.compiler.frontends.python.source import NOTHING, Errors, Parameter, SourceFunction, shortened
 from retrograd.compiler.ir.expressions import Length, RunLength
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import number_kind

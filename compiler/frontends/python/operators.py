@@ -9,10 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.frontends.python.diagnostics import Errors
-from retrograd.compiler.frontends.python.expressions.foreign import Foreign
-from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.frontends.python.expressions import ExpressionLowering
+from retrograd.compiler.frontends.python.foreign import Foreign
+from retrograd.compiler.frontends.python.source import Errors, shortened
 from retrograd.compiler.ir.expressions import E, const, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import COMPARISONS, element, kind_of

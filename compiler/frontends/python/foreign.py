@@ -1,11 +1,7 @@
-"""Functions of Python and NumPy on values of a run, where the language has the same function; comprehensions of known lengths.
+"""Functions of Python and NumPy that the language has under another name: one table for their values and for the advice of messages.
 
-    math.ceil(x)            -rg.floor(-x)
-    np.clip(x, a, b)        min(max(x, a), b)
-    all((c, d))             c and d, as a bool
-    sum(v * v for v in a)   a[0] * a[0] + a[1] * a[1] + …
-
-A function of constants alone is called by Python itself.
+WRITTEN[math.ceil]     "-floor(-x)"
+ALTERNATIVES["ceil"]   "-rg.floor(-{x})"
 """
 
 from __future__ import annotations
@@ -13,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
@@ -21,10 +17,8 @@ from typing import Any
 
 import numpy as np
 from retrograd.compiler.frontends.builder import Scope
-from retrograd.compiler.frontends.python.diagnostics import Errors
-from retrograd.compiler.frontends.python.expressions.lowering import ExpressionLowering
-from retrograd.compiler.frontends.python.host_functions import OF_NUMPY, WRITTEN
-from retrograd.compiler.frontends.python.text import shortened
+from retrograd.compiler.frontends.python.expressions import ExpressionLowering
+from retrograd.compiler.frontends.python.source import Errors, shortened
 from retrograd.compiler.language import complex_numbers, intrinsics
 from retrograd.compiler.language.lognums import is_lognum
 from retrograd.compiler.language.types import check_size
@@ -39,6 +33,71 @@ from retrograd.compiler.language.values import (
     describe,
     tuple_value,
 )
+
+_REMAINDER = "(abs(fixed(x)) % abs(fixed(y)))"
+_WHOLE = "(floor(x) if x >= 0 else -floor(-x))"
+#: function → an expression of the same value over its arguments x, y, z; names are those of the language
+WRITTEN: dict[Callable[..., Any], str] = {
+    math.ceil: "-floor(-x)", math.trunc: _WHOLE, math.fabs: "abs(fixed(x))", math.pow: "fixed(x) ** y",
+    math.copysign: "abs(fixed(x)) if y >= 0 else -abs(fixed(x))", math.fmod: f"{_REMAINDER} if x >= 0 else -{_REMAINDER}",
+    math.degrees: f"fixed(x) * {180 / math.pi!r}", math.radians: f"fixed(x) * {math.pi / 180!r}", builtins.pow: "x ** y",
+    np.abs: "abs(x)", np.fabs: "abs(fixed(x))", np.negative: "-x", np.square: "x * x", np.sign: "(x > 0) - (x < 0)",
+    np.floor: "fixed(floor(x))", np.ceil: "fixed(-floor(-x))", np.trunc: f"fixed({_WHOLE})", np.rint: "fixed(round(x))",
+    np.maximum: "max(x, y)", np.minimum: "min(x, y)", np.clip: "min(max(x, y), z)", np.where: "select(x, y, z)",
+    np.add: "x + y", np.subtract: "x - y", np.multiply: "x * y", np.divide: "x / y", np.power: "x ** y", np.mod: "x % y", np.floor_divide: "x // y",
+    np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x @ y",
+    np.sqrt: "sqrt(x)", np.exp: "exp(x)", np.log: "log(x)", np.sin: "sin(x)", np.cos: "cos(x)", np.tan: "tan(x)", np.arctan: "atan(x)",
+    np.arctan2: "atan2(x, y)", np.degrees: f"fixed(x) * {180 / math.pi!r}", np.radians: f"fixed(x) * {math.pi / 180!r}",
+}  # fmt: skip
+#: name of a function of NumPy → the function of `math` with its value
+OF_NUMPY = {"arcsin": "asin", "arccos": "acos"}
+#: functions of the library, by the number of their arguments
+_OF_LIBRARY = {
+    1: ("tanh", "sinh", "cosh", "asin", "acos", "exp2", "expm1", "log1p", "log2", "log10", "cbrt", "erf"),
+    2: ("hypot",),
+}
+
+
+def _shown(expression: str) -> str:
+    """An expression of `WRITTEN` as a user writes it: with `rg.`, and without conversions of its arguments, which are fixed; {x} is an argument."""
+
+    class Shown(ast.NodeTransformer):
+        def visit_Call(self, node: ast.Call) -> ast.AST:
+            self.generic_visit(node)
+            return node.args[0] if isinstance(node.func, ast.Name) and node.func.id == "fixed" else node
+
+        def visit_Name(self, node: ast.Name) -> ast.AST:
+            own = node.id in (
+                "select",
+                "floor",
+                *(f.__name__ for f in intrinsics.FOREIGN.values()),
+            ) and node.id not in (
+                "min",
+                "max",
+            )
+            return ast.Name(f"{{{node.id}}}" if node.id in ("x", "y", "z") else f"rg.{node.id}" if own else node.id)
+
+    return ast.unparse(Shown().visit(ast.parse(expression, mode="eval")))
+
+
+#: name of a function of Python or NumPy → an expression to write in its place. `math.remainder` is no `np.remainder`.
+ALTERNATIVES: dict[str, str] = {
+    **{f.__name__: _shown(text) for f, text in WRITTEN.items() if f is not np.mod},
+    **{name: f"rg.{name}({', '.join(['{x}', '{y}'][:n])})" for n, names in _OF_LIBRARY.items() for name in names},
+    **{name: f"rg.{of}({{x}})" for name, of in OF_NUMPY.items()},
+    "divmod": "{x} // {y}` and `{x} % {y}", "sorted": "retrograd.library.sort", "float": "fixed({x})",
+}  # fmt: skip
+
+
+# -----------------------------------------------------------------------------
+# Functions of Python and NumPy on values of a run, where the language has the same function; comprehensions of known lengths.
+#
+#     math.ceil(x)            -rg.floor(-x)
+#     np.clip(x, a, b)        min(max(x, a), b)
+#     all((c, d))             c and d, as a bool
+#     sum(v * v for v in a)   a[0] * a[0] + a[1] * a[1] + …
+#
+# A function of constants alone is called by Python itself.
 
 COMPLEX_FUNCTIONS = "Operators and functions such as `rg.exp` take complex numbers."
 #: the names of templates, besides their arguments x, y, z
