@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Comment, Error, Keyword, Name, Number, String, Whitespace
 from retrograd.compiler.frontends.janus import parser, parser_1982
-from retrograd.compiler.frontends.janus.cursor import Cursor
+from retrograd.compiler.frontends.janus.parser import Cursor
 from retrograd.compiler.frontends.vlad import reader
 from retrograd.compiler.frontends.vlad.primitives import PRIMITIVES
 from retrograd.compiler.frontends.vlad.translation import FORMS

@@ -1,19 +1,441 @@
-"""Parser of the Jana interpreter's dialect of Janus: recursive descent, with the precedences of the interpreter.
+"""A position in the tokens of a text of Janus, with the errors found so far.
 
-    prefix ! ~ (type)   **   * / %   + -   << >>   comparisons   & | ^   && ||         tight to loose; all associate to the left
-
-A number may have a sign where an operand is expected; there is no other unary minus. Statements need no separators.
+A parser that meets an error records it and goes on at the next statement, so a run reports several. Of the errors in one line only the
+first is kept: the others mostly follow from it.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import NamedTuple, NoReturn, TypeVar
 
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.cursor import Cursor
-from retrograd.compiler.frontends.janus.expression_parser import LEVELS, TYPES, ExpressionParser
-from retrograd.compiler.frontends.janus.statement_parser import StatementParser
-from retrograd.isa.diagnostics import CompileError
+from retrograd.compiler.frontends.janus.syntax import Source
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
+
+#: blocks and expressions within each other
+_DEEPEST = 100
+#: errors that a run reports
+_MOST = 20
+
+T = TypeVar("T")
+
+
+class Token(NamedTuple):
+    """`kind`: number, name, string, sign; `open` for the begin of a comment or text without an end; `end` for the end of the file;
+    empty for a character of no token.
+    """
+
+    kind: str
+    text: str
+    begin: int
+
+
+class Cursor:
+    """Reads tokens one by one. `pattern`: its groups are the kinds of tokens, and `space`; `keywords` are no names."""
+
+    def __init__(self, text: str, name: str, pattern: re.Pattern[str], keywords: frozenset[str]) -> None:
+        self.source = Source(name, text.splitlines())
+        self.keywords = keywords
+        self.findings: list[Diagnostic] = []
+        self._text = text
+        self._starts = [0, *(m.end() for m in re.finditer(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", text))]
+        self.tokens: list[Token] = []
+        self.at = self._depth = 0
+        at = 0
+        while at < len(text):
+            found = pattern.match(text, at)
+            if found is None:
+                self.tokens.append(Token("", text[at], at))
+                at += 1
+                continue
+            if found.lastgroup != "space":
+                self.tokens.append(Token(str(found.lastgroup), found[0], at))
+            at = found.end()
+        self.tokens.append(Token("end", "", len(text)))
+
+    # ------------------------------------------------------------------ places
+
+    @property
+    def next(self) -> Token:
+        """The token at the position."""
+        return self.tokens[self.at]
+
+    def advance(self) -> str:
+        """Pass the token at the position. Returns its text."""
+        token = self.next
+        if token.kind != "end":
+            self.at += 1
+        return token.text
+
+    def _span(self, begin: int, end: int) -> Span:
+        line = bisect_right(self._starts, begin)
+        start = self._starts[line - 1]
+        last = self._starts[line] - 1 if line < len(self._starts) else len(self._text)
+        return Span(self.source.name, line, begin - start + 1, max(min(end, last) - start + 1, begin - start + 2))
+
+    def since(self, begin: int) -> Span:
+        """The place of the text from a position to the last token."""
+        last = self.tokens[max(self.at - 1, 0)]
+        return self._span(begin, last.begin + len(last.text))
+
+    # ------------------------------------------------------------------ errors
+
+    def error(self, message: str, span: Span, hint: str | None = None) -> CompileError:
+        """The error RG0725 at a place."""
+        lines = self.source.lines
+        line = lines[span.line - 1] if span.line <= len(lines) else ""
+        return CompileError(Diagnostic("RG0725", message, span, hint, line))
+
+    def fail(self, message: str, hint: str | None = None) -> NoReturn:
+        """Raise CompileError RG0725 at the next token."""
+        token = self.next
+        if token.kind == "open":
+            kind, end = ("comment", "*/") if token.text == "/*" else ("text", '"')
+            message, hint = f"the {kind} has no end", f"A {kind} ends with `{end}`."
+        elif token.text == ";":
+            hint = "A statement ends where the next one begins. Leave out the `;`."
+        begin = token.begin
+        if token.kind == "end" and self.at:
+            # The place where something is missing is behind the last token.
+            begin = self.tokens[self.at - 1].begin + len(self.tokens[self.at - 1].text)
+        raise self.error(message, self._span(begin, begin + len(token.text)), hint)
+
+    def record(self, error: CompileError) -> None:
+        """Keep an error. Raises CompileError with all errors where there are too many."""
+        for found in error.diagnostics:
+            lines = {d.span.line for d in self.findings if d.span is not None}
+            if found.span is None or found.span.line not in lines:
+                self.findings.append(found)
+        if len(self.findings) >= _MOST:
+            self.finish()
+
+    def finish(self) -> None:
+        """Raise CompileError where errors were found."""
+        if self.findings:
+            raise CompileError(*self.findings)
+
+    def found(self) -> str:
+        """The next token, in words."""
+        return "the end of the file" if self.next.kind == "end" else f"`{self.next.text}`"
+
+    # ------------------------------------------------------------------ tokens
+
+    def sees(self, *texts: str) -> bool:
+        """Whether the next token is one of these."""
+        return self.next.kind in ("sign", "name") and self.next.text in texts
+
+    def take(self, *texts: str) -> str | None:
+        """Pass the next token, if it is one of these."""
+        return self.advance() if self.sees(*texts) else None
+
+    def need(self, *texts: str, hint: str | None = None) -> str:
+        """Pass the next token, which must be one of these."""
+        found = self.take(*texts)
+        if found is None:
+            *others, last = (f"`{t}`" for t in texts)
+            wanted = f"{', '.join(others)} or {last}" if others else last
+            self.fail(f"{self.found()} stands where {wanted} is expected", hint)
+        return found
+
+    def name(self, kind: str) -> str:
+        """Pass a name, which is no keyword. `kind`: its kind, for the error."""
+        token = self.next
+        if token.kind != "name" or token.text in self.keywords:
+            self.fail(f"{self.found()} stands where {kind} is expected")
+        return self.advance()
+
+    def listed(self, item: Callable[[], T], end: str) -> tuple[T, ...]:
+        """Items with commas between them, up to a bracket."""
+        out: list[T] = []
+        if self.take(end):
+            return ()
+        while True:
+            out.append(item())
+            if self.need(",", end) == end:
+                return tuple(out)
+
+    def deeper(self, parse: Callable[[], T]) -> T:
+        """The result of a parser of a nested part. Raises CompileError where parts are nested too deep."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            self._depth -= 1
+            self.fail("the program is nested too deep")
+        try:
+            return parse()
+        finally:
+            self._depth -= 1
+
+
+# -----------------------------------------------------------------------------
+# Parser of the expressions of Janus, for both dialects, by precedence climbing. Binary operators associate to the left.
+
+#: the precedences of the Jana interpreter, loose to tight
+LEVELS = (
+    ("&&", "||"),
+    ("&", "|", "^"),
+    ("<=", "<", ">=", ">", "=", "!="),
+    ("<<", ">>"),
+    ("+", "-"),
+    ("*", "/", "%"),
+    ("**",),
+)
+TYPES = ("int", "bool", "stack", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+#: digits of the longest number
+_DIGITS = 70
+
+
+class ExpressionParser:
+    """Parses expressions at a cursor.
+
+    `levels`: binary operators, loose to tight; `spelled`: other spellings of operators; `minus`: whether `-x` is an expression.
+    """
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        levels: Sequence[Sequence[str]],
+        spelled: Mapping[str, str] = MappingProxyType({}),
+        minus: bool = False,
+    ) -> None:
+        self._cursor, self._spelled, self._minus = cursor, spelled, minus
+        self._level = {operator: level for level, operators in enumerate(levels) for operator in operators}
+
+    def expression(self, least: int = 0) -> syntax.Expression:
+        """An expression whose operators have this level at least. Raises CompileError RG0725, as the other methods do."""
+        cursor = self._cursor
+        begin = cursor.next.begin
+        left = cursor.deeper(self._operand)
+        while cursor.next.kind == "sign" and (level := self._level.get(cursor.next.text, -1)) >= least:
+            operator = cursor.advance()
+            right = self.expression(level + 1)
+            left = syntax.Binary(self._spelled.get(operator, operator), left, right, span=cursor.since(begin))
+        return left
+
+    def reference(self) -> syntax.Reference:
+        """A variable or an element."""
+        cursor = self._cursor
+        begin = cursor.next.begin
+        name = cursor.name("a variable")
+        indices: list[syntax.Expression] = []
+        while cursor.take("["):
+            indices.append(self.expression())
+            cursor.need("]")
+        return syntax.Reference(name, tuple(indices), span=cursor.since(begin))
+
+    def number(self) -> syntax.Number:
+        """A number, with or without a sign."""
+        cursor = self._cursor
+        begin = cursor.next.begin
+        sign = -1 if cursor.take("-") else 1
+        text = cursor.next.text
+        base = {"x": 16, "o": 8, "b": 2}.get(text[1:2].lower(), 10)
+        digits = text if base == 10 else text[2:]
+        if len(digits) > _DIGITS:
+            cursor.fail("the number has more digits than any word")
+        cursor.advance()
+        return syntax.Number(sign * int(digits, base), span=cursor.since(begin))
+
+    def _operand(self) -> syntax.Expression:
+        cursor = self._cursor
+        token = cursor.next
+        begin = token.begin
+        if token.kind == "number" or (token.text == "-" and cursor.tokens[cursor.at + 1].kind == "number"):
+            return self.number()
+        if (operator := cursor.take("!", "~")) is not None:
+            return syntax.Unary(operator, cursor.deeper(self._operand), span=cursor.since(begin))
+        if self._minus and cursor.take("-"):
+            zero = syntax.Number(0, span=cursor.since(begin))
+            return syntax.Binary("-", zero, cursor.deeper(self._operand), span=cursor.since(begin))
+        if cursor.take("("):
+            kind = cursor.take(*TYPES) if cursor.next.text in cursor.keywords else None
+            if kind is not None:
+                cursor.need(")")
+                return syntax.Cast(kind, cursor.deeper(self._operand), span=cursor.since(begin))
+            inner = self.expression()
+            cursor.need(")")
+            return inner
+        if token.kind == "name" and token.text in cursor.keywords:
+            return self._named(begin)
+        if token.kind == "name":
+            return self.reference()
+        hint = "Write `0 - x`: only numbers have a sign." if cursor.sees("-") else self._spelling()
+        cursor.fail(f"{cursor.found()} stands where an expression is expected", hint)
+
+    def _spelling(self) -> str | None:
+        """The way out where the last operator and the next token are one operator of another language."""
+        before, token = self._cursor.tokens[self._cursor.at - 1], self._cursor.next
+        found = before.text + token.text if before.begin + len(before.text) == token.begin else ""
+        operator = {"==": "=", "!==": "!=", "<>": "!=", "=<": "<=", "=>": ">="}.get(found)
+        return None if operator is None else f"Write `{operator}` in place of `{found}`."
+
+    def _named(self, begin: int) -> syntax.Expression:
+        """An expression that begins with a keyword."""
+        cursor = self._cursor
+        if (word := cursor.take("size", "top", "empty")) is not None:
+            cursor.need("(")
+            name = cursor.name("a variable")
+            cursor.need(")")
+            node = {"size": syntax.Size, "top": syntax.Top, "empty": syntax.Empty}[word]
+            return node(name, span=cursor.since(begin))
+        if (word := cursor.take("true", "false")) is not None:
+            return syntax.Truth(word == "true", span=cursor.since(begin))
+        cursor.fail(f"{cursor.found()} stands where an expression is expected")
+
+
+# -----------------------------------------------------------------------------
+# Parser of the statements that both dialects of Janus have, with recovery from errors.
+#
+# After an error in a statement the parser goes on at the next keyword that begins or ends a statement. An error in a condition ends only
+# the condition, so the blocks of the statement keep their ends.
+
+
+class StatementParser:
+    """Parses blocks, `if`, `from`, updates and exchanges.
+
+    `starts`: the keywords that begin a statement; `statement`: parses another statement, whose keyword is passed already; `changes`:
+    spelling of an update or exchange -> its operator.
+    """
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        expressions: ExpressionParser,
+        starts: frozenset[str],
+        statement: Callable[[str, int], syntax.Statement],
+        changes: Mapping[str, str],
+    ) -> None:
+        self._cursor, self._expressions = cursor, expressions
+        self._statement, self._starts, self._changes = statement, starts, changes
+        #: the ends of the blocks that are open, and how many of these each keyword ends
+        self._open: list[tuple[str, ...]] = []
+        self._ends: Counter[str] = Counter(("procedure",))
+
+    # ------------------------------------------------------------------ recovery
+
+    def recover(self, *stops: str) -> None:
+        """Pass tokens up to a keyword of a statement. `stops`: further keywords."""
+        cursor = self._cursor
+        while not self.at_end() and not cursor.sees(*self._starts, *stops):
+            cursor.advance()
+
+    @contextmanager
+    def recovered(self, *stops: str) -> Iterator[None]:
+        """Record an error, and pass the rest of the statement. `stops`: further keywords to go on at."""
+        begin = self._cursor.at
+        try:
+            yield
+        except CompileError as error:
+            self._cursor.record(error)
+            if self._cursor.at == begin:
+                self._cursor.advance()
+            self.recover(*stops)
+
+    def condition(self, *stops: str) -> syntax.Expression:
+        """A condition; after an error, a number in its place."""
+        begin = self._cursor.next.begin
+        try:
+            return self._expressions.expression()
+        except CompileError as error:
+            self._cursor.record(error)
+            self.recover(*stops)
+            return syntax.Number(0, span=self._cursor.since(begin))
+
+    # ------------------------------------------------------------------ blocks
+
+    def body(self, *ends: str) -> syntax.Body:
+        """Statements up to a keyword, which is not passed."""
+        out: list[syntax.Statement] = []
+        self._open.append(ends)
+        self._ends.update(ends)
+        try:
+            while not self.at_end():
+                with self.recovered():
+                    out.append(self._cursor.deeper(self.statement))
+        finally:
+            self._ends.subtract(self._open.pop())
+        return tuple(out)
+
+    def rest(self) -> syntax.Body:
+        """The other statements of the innermost block that is open."""
+        return self.body(*self._open[-1])
+
+    def at_end(self) -> bool:
+        """Whether the innermost block, or one around it, ends here."""
+        token = self._cursor.next
+        return token.kind == "end" or (token.kind in ("sign", "name") and self._ends[token.text] > 0)
+
+    def statement(self) -> syntax.Statement:
+        """A statement. Raises CompileError RG0725."""
+        cursor = self._cursor
+        begin = cursor.next.begin
+        word = cursor.next.text
+        if cursor.next.kind == "name" and word in cursor.keywords:
+            cursor.advance()
+            if word == "if":
+                return self._if(begin)
+            if word == "from":
+                return self._from(begin)
+            return self._statement(word, begin)
+        return self._change(begin)
+
+    def stray(self, word: str) -> NoReturn:
+        """Raise CompileError for a keyword that begins no statement."""
+        self._cursor.at -= 1
+        hint = None
+        if word in TYPES:
+            hint = f"Only `main` declares variables. A procedure has parameters, and locals: `local {word} x = 0`, `delocal {word} x = 0`."
+        self._cursor.fail(f"`{word}` stands where a statement is expected", hint)
+
+    def end(self, word: str, first: str, line: int) -> None:
+        """Pass the keyword that ends a block, which began on a line with another keyword."""
+        self._cursor.need(word, hint=f"The `{first}` of line {line} ends with `{word}`.")
+
+    def _if(self, begin: int) -> syntax.If:
+        cursor = self._cursor
+        line = cursor.since(begin).line
+        condition = self.condition("then")
+        cursor.take("then")
+        then = self.body("else", "fi")
+        orelse = self.body("fi") if cursor.take("else") else ()
+        self.end("fi", "if", line)
+        return syntax.If(condition, then, orelse, self.condition(), span=cursor.since(begin))
+
+    def _from(self, begin: int) -> syntax.Loop:
+        cursor = self._cursor
+        line = cursor.since(begin).line
+        entry = self.condition("do", "loop")
+        do = self.body("loop", "until") if cursor.take("do") else ()
+        loop = self.body("until") if cursor.take("loop") else ()
+        self.end("until", "from", line)
+        return syntax.Loop(entry, do, loop, self.condition(), span=cursor.since(begin))
+
+    def _change(self, begin: int) -> syntax.Statement:
+        """An update or an exchange."""
+        cursor, expressions = self._cursor, self._expressions
+        target = expressions.reference()
+        hint = None
+        if cursor.sees("("):
+            hint = f"`call {target.name}` calls a procedure, and `uncall {target.name}` runs it backward."
+        elif cursor.next.kind == "sign":
+            hint = "A statement has an inverse: `x += e`, `x -= e`, `x ^= e`, `x <=> y`. There is no assignment."
+        operator = self._changes[cursor.need(*self._changes, hint=hint)]
+        if operator == "<=>":
+            return syntax.Swap(target, expressions.reference(), span=cursor.since(begin))
+        return syntax.Update(target, operator, expressions.expression(), span=cursor.since(begin))
+
+
+# -----------------------------------------------------------------------------
+# Parser of the Jana interpreter's dialect of Janus: recursive descent, with the precedences of the interpreter.
+#
+#     prefix ! ~ (type)   **   * / %   + -   << >>   comparisons   & | ^   && ||         tight to loose; all associate to the left
+#
+# A number may have a sign where an operand is expected; there is no other unary minus. Statements need no separators.
 
 TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+|//[^\n]*|/\*.*?\*/)|(?P<number>0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|[0-9]+)"

@@ -1,9 +1,9 @@
-"""Parser of Janus of 1982 (C. Lutz, H. Derby: Janus, a time-reversible language. Letter to R. Landauer, 1986).
+r"""Parser of Janus of 1982 (C. Lutz, H. Derby: Janus, a time-reversible language. Letter to R. Landauer, 1986).
 
     n x1 x2 list[12]                                 global variables, zeros at first
     procedure fib  if n = 0 then … fi x1 = x2        procedures without parameters
 
-    x # y   x != y      inequality                   x \\ y   x % y      remainder
+    x # y   x != y      inequality                   x \ y   x % y      remainder
     x : y   x <=> y     exchange                     x != e  x ^= e     exclusive or
     x */ y              ⌊x · y / 2^(W−1)⌋            ; …   // …         comment
 
@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.cursor import Cursor, Token
-from retrograd.compiler.frontends.janus.expression_parser import LEVELS, ExpressionParser
-from retrograd.compiler.frontends.janus.statement_parser import StatementParser
+from retrograd.compiler.frontends.janus.parser import LEVELS, Cursor, ExpressionParser, StatementParser, Token, parse
+from retrograd.compiler.frontends.janus.syntax import Program
+from retrograd.isa.diagnostics import Diagnostic, InputError
 
 TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+|;[^\n]*|//[^\n]*)|(?P<number>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_']*)"
@@ -209,3 +209,23 @@ def _integer(e: syntax.Expression) -> syntax.Expression:
 def _condition(e: syntax.Expression) -> syntax.Expression:
     found = _operands(e)
     return found if _is_condition(e) else syntax.Binary("!=", found, syntax.Number(0, span=e.span), span=e.span)
+
+
+# -----------------------------------------------------------------------------
+# The dialects of Janus: `jana`, of the Jana interpreter, and `1982`, of Lutz and Derby.
+
+DIALECTS = {"jana": parse, "1982": parse_1982}
+_PARAMETERS = re.compile(r"\bprocedure\s+[\w']+\s*\(")
+
+
+def read(text: str, name: str, dialect: str | None = None) -> Program:
+    """The program of a text. Raises CompileError RG0725, InputError RG0603 for an unknown dialect.
+
+    Without a dialect, a file NAME.janus is one of 1982, unless a procedure in it has parameters; any other file is one of Jana.
+    """
+    if dialect is None:
+        dialect = "1982" if name.endswith(".janus") and _PARAMETERS.search(text) is None else "jana"
+    if dialect not in DIALECTS:
+        hint = f"dialects: {', '.join(DIALECTS)}"
+        raise InputError(Diagnostic("RG0603", f"there is no dialect {dialect!r:.40} of Janus", hint=hint))
+    return DIALECTS[dialect](text, name)

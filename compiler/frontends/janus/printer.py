@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.expression_parser import LEVELS
+from retrograd.compiler.frontends.janus.parser import LEVELS
 
 _LEVEL = {operator: level for level, operators in enumerate(LEVELS) for operator in operators} | {
     "*/": next(level for level, operators in enumerate(LEVELS) if "*" in operators)

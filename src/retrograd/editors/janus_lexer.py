@@ -13,7 +13,7 @@ from pygments.lexer import RegexLexer, words
 from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String, Whitespace
 
 from retrograd.compiler.frontends.janus import parser, parser_1982
-from retrograd.compiler.frontends.janus.expression_parser import TYPES
+from retrograd.compiler.frontends.janus.parser import TYPES
 
 _ENDS = r"(?![A-Za-z0-9_'])"
 _CONSTANTS = ("true", "false", "nil")

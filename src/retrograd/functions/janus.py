@@ -16,8 +16,8 @@ from retrograd.assembler.lexer import decode_text
 from retrograd.compiler.compiled import Options
 from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.dialects import read
-from retrograd.compiler.frontends.janus.lowering.entry import Entry
+from retrograd.compiler.frontends.janus.parser_1982 import read
+from retrograd.compiler.frontends.janus.procedures import Entry
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, Source
 from retrograd.compiler.frontends.specialisation import Declare, Specialisation

@@ -26,8 +26,8 @@ def execute(options: argparse.Namespace) -> int:
     if not options.program.endswith((".ja", ".janus")):
         hint = "`retrograd dis --inverse` prints the inverse of an assembly program; `FILE.py:~FUNCTION` is the inverse of a function"
         raise fail("RG0509", f"`{options.program}` is no program of Janus", hint)
-    from retrograd.compiler.frontends.janus.inversion import inverted
     from retrograd.compiler.frontends.janus.printer import program_text
+    from retrograd.compiler.frontends.janus.syntax import inverted
     from retrograd.functions.janus import read_janus
 
     text = program_text(inverted(read_janus(input_path(options.program), options.dialect), main=not options.jana))

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.dialects import read
-from retrograd.compiler.frontends.janus.inversion import inverted
 from retrograd.compiler.frontends.janus.parser import parse
+from retrograd.compiler.frontends.janus.parser_1982 import read
 from retrograd.compiler.frontends.janus.printer import program_text
+from retrograd.compiler.frontends.janus.syntax import inverted
 from retrograd.isa.diagnostics import CompileError
 
 from retrograd.cli.main import main

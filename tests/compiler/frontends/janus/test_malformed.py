@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.compiler.frontends.janus.dialects import read
 from retrograd.compiler.frontends.janus.parser import parse
+from retrograd.compiler.frontends.janus.parser_1982 import read
 from retrograd.isa.diagnostics import CompileError
 
 from retrograd.functions.janus import JanusFunction

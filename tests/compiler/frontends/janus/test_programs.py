@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from retrograd.compiler.compiled import Options
-from retrograd.compiler.frontends.janus.dialects import read
 from retrograd.compiler.frontends.janus.parser import parse
+from retrograd.compiler.frontends.janus.parser_1982 import read
 from retrograd.isa.diagnostics import CompileError, InputError
 from retrograd.isa.words import Format
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from retrograd.compiler.compiled import Options
-from retrograd.compiler.frontends.janus.inversion import inverted
 from retrograd.compiler.frontends.janus.parser import parse
 from retrograd.compiler.frontends.janus.printer import program_text
+from retrograd.compiler.frontends.janus.syntax import inverted
 from retrograd.isa.words import Format
 
 from retrograd.functions.execution import ProgramTrap

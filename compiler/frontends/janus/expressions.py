@@ -1,35 +1,18 @@
-"""Lowering of expressions of Janus to expressions of the IR.
+"""Values and places of Janus while a procedure is lowered.
 
-    x / y, x % y      floored                    x << n, x >> n     0, or the sign, from n = width on
-    x && y, x || y    y only where x decides nothing
-    x */ y            ⌊x · y / 2^(W−1)⌋
-    a[i]              within Σ strides · i, each index tested against its length
-
-Traps: an element of the array that the statement changes is tested to be another element than the changed one.
+An integer of k bits, k < W, is kept as v · 2^(W−k): sums and exclusive ors of such words wrap at k bits by themselves. Expressions work
+with the number v itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
+from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.lowering.values import (
-    BOOL,
-    INT,
-    LITERAL,
-    ArrayPlace,
-    Integer,
-    Place,
-    ScalarPlace,
-    StackPlace,
-    Value,
-    exact,
-    from_stored,
-    length_of,
-    word_in,
-)
 from retrograd.compiler.ir.expressions import (
     Address,
     E,
@@ -41,13 +24,154 @@ from retrograd.compiler.ir.expressions import (
     lazy,
     load,
     negated,
+    read,
     sub,
 )
-from retrograd.compiler.ir.statements import Var
+from retrograd.compiler.ir.flatten import Temporaries
+from retrograd.compiler.ir.statements import Block, Kind, Local, Node, Region, Var
 from retrograd.compiler.language.arithmetic import Arithmetic
-from retrograd.compiler.language.values import Constant, Scalar
-from retrograd.isa.diagnostics import Span, nearest
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, layouts
+from retrograd.compiler.language.values import Condition, Constant, Scalar
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
+from retrograd.isa.program import ArrayLayout
 from retrograd.isa.words import Format
+
+INT, BOOL = Kind.INT, Kind.BOOL
+
+
+class Integer(NamedTuple):
+    """A type of integers. `width` 0: a literal, which has the type of the operand beside it."""
+
+    width: int
+    signed: bool = True
+
+
+LITERAL = Integer(0)
+
+
+class Value(NamedTuple):
+    """A number or a truth value. `exact`: the number lies in the range of its type; else it is right only modulo 2^width."""
+
+    e: E
+    #: None for a truth value
+    type: Integer | None
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class ScalarPlace:
+    """A variable or an element of an array."""
+
+    name: str
+    type: Integer | None
+    where: Var | Address
+    #: declared `constant`: no statement may change it
+    constant: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        return BOOL if self.type is None else INT
+
+
+@dataclass(frozen=True)
+class ArrayPlace:
+    """An array. A length is a number, or the variable that holds it."""
+
+    name: str
+    type: Integer | None
+    lengths: tuple[int | Var, ...]
+    address: Address
+
+
+@dataclass(frozen=True)
+class StackPlace:
+    """A stack in memory: a count, then the words, which are zero from the count on."""
+
+    name: str
+    capacity: int
+    address: Address
+
+
+Place = ScalarPlace | ArrayPlace | StackPlace
+
+
+def array_layouts(
+    name: str, t: Integer | None, lengths: Sequence[int | Var | None], w: Format
+) -> tuple[ArrayLayout, ...]:
+    """The layout of an array for debuggers; none where a length is unknown, or where the words are no numbers themselves."""
+    known = tuple(n for n in lengths if isinstance(n, int))
+    if len(known) < len(lengths) or (t is not None and t.width != w.width):
+        return ()
+    return tuple(layouts(ArrayType(ScalarType(BOOL if t is None else INT), known), name))
+
+
+def stack_layouts(name: str, capacity: int) -> tuple[ArrayLayout, ...]:
+    """The layout of a stack for debuggers."""
+    return tuple(layouts(StackType(ScalarType(INT), capacity), name))
+
+
+def region_of(place: ArrayPlace | StackPlace) -> Region:
+    return place.address.region
+
+
+def length_of(length: int | Var) -> E:
+    """A length as an expression."""
+    return read(length) if isinstance(length, Var) else const(length, INT)
+
+
+def word_in(place: ScalarPlace) -> E:
+    """The word that the place holds."""
+    return read(place.where) if isinstance(place.where, Var) else load(place.where, place.kind)
+
+
+def _amount(t: Integer, w: Format) -> int:
+    return 0 if t.width == 0 else w.width - t.width
+
+
+def from_stored(e: E, t: Integer | None, w: Format) -> E:
+    """The number whose stored word is e."""
+    if t is None or not _amount(t, w):
+        return e
+    return apply("sar" if t.signed else "shr", INT, e, const(_amount(t, w), INT))
+
+
+def to_stored(value: Value, t: Integer | None, w: Format) -> E:
+    """The stored word of a number, for a place of this type."""
+    if t is None or not _amount(t, w):
+        return value.e
+    if value.e.op == "const":
+        return const(w.signed(value.e.param << _amount(t, w)), INT)
+    return apply("shl", INT, value.e, const(_amount(t, w), INT))
+
+
+def exact(value: Value, w: Format) -> Value:
+    """The same number, in the range of its type."""
+    t = value.type
+    if value.exact or t is None or not _amount(t, w):
+        return value
+    if value.e.op == "const":
+        return Value(const(number_in(value.e.param, t, w), INT), t)
+    return Value(from_stored(to_stored(value, t, w), t, w), t)
+
+
+def number_in(number: int, t: Integer, w: Format) -> int:
+    """The number of a type that is equal to a number modulo 2^width, as a signed word."""
+    width = t.width or w.width
+    rest = number & ((1 << width) - 1)
+    if t.signed and rest >> (width - 1):
+        rest -= 1 << width
+    return w.signed(rest)
+
+
+# -----------------------------------------------------------------------------
+# Lowering of expressions of Janus to expressions of the IR.
+#
+#     x / y, x % y      floored                    x << n, x >> n     0, or the sign, from n = width on
+#     x && y, x || y    y only where x decides nothing
+#     x */ y            ⌊x · y / 2^(W−1)⌋
+#     a[i]              within Σ strides · i, each index tested against its length
+#
+# Traps: an element of the array that the statement changes is tested to be another element than the changed one.
 
 #: the fix of a type that no word holds
 WIDER = "Choose a wider format, such as --format 64,0."
@@ -417,3 +541,119 @@ def integer(name: str, w: Format) -> Integer | None:
     if name == "int":
         return Integer(w.width)
     return Integer(int(name[1:]), name[0] == "i")
+
+
+# -----------------------------------------------------------------------------
+# The IR of one body while it is made: the nodes so far, the places in scope, and the errors.
+
+#: fixes of errors in the words of Janus, where those of the kinds of errors are in the words of Python
+_FIXES = {
+    "RG0702": "Declare it: among the variables of `main`, by `local … delocal`, as a parameter; in 1982 above the procedures.",
+    "RG0703": "docs/janus.md lists the types, and the operators of each.",
+    "RG0704": "Copy the value into a local variable, and free that with an expression of the values after the statement.",
+    "RG0706": "Choose another name: a name stands for one variable in a procedure.",
+    "RG0709": "Update another variable, or declare it without `constant`.",
+    "RG0712": "Make the lengths equal; missing values of an array are zeros.",
+    "RG0715": "Give one argument for each parameter, of its type.",
+}
+
+
+class Code:
+    """The code of one version of a procedure.
+
+    `names`: the places in scope; `span`: the place of the current statement; `findings`: the errors of all versions so far.
+    """
+
+    def __init__(self, module: ModuleBuilder, source: syntax.Source, findings: list[Diagnostic]) -> None:
+        self.module, self.w, self.source, self.findings = module, module.w, source, findings
+        self.names: dict[str, Place] = {}
+        self.out: list[Node] = []
+        self.span = Span(source.name, 1, 1, 2)
+        self.expressions = Expressions(self.w, self.names, self.text, self.fail)
+
+    # ------------------------------------------------------------------ the source
+
+    def text(self, span: Span) -> str:
+        """The piece of the source at a place."""
+        line = self.source.lines[span.line - 1] if 0 < span.line <= len(self.source.lines) else ""
+        found = line[span.column - 1 : span.end - 1].strip()
+        return found if len(found) <= 50 else found[:47] + "…"
+
+    def fail(self, code: str, message: str, span: Span, hint: str | None = None) -> NoReturn:
+        """Raise CompileError. Without a hint, the fix of the kind of error for Janus is shown."""
+        line = self.source.lines[span.line - 1] if 0 < span.line <= len(self.source.lines) else None
+        raise CompileError(Diagnostic(code, message, span, hint or _FIXES.get(code), line))
+
+    # ------------------------------------------------------------------ emission
+
+    def emit(self, *nodes: Node) -> None:
+        self.out.extend(nodes)
+
+    def temporaries(self) -> Temporaries:
+        return Temporaries(self.w, self.span, self.module.powers)
+
+    @contextmanager
+    def collect(self) -> Iterator[list[Node]]:
+        outer, self.out = self.out, []
+        try:
+            yield self.out
+        finally:
+            self.out = outer
+
+    def update(self, place: ScalarPlace, update: str, value: Value) -> None:
+        """place update= value."""
+        e = to_stored(value, place.type, self.w)
+        if place.kind is BOOL:
+            update = "xor"
+        t = self.temporaries()
+        where = place.where
+        body: list[Node] = []
+        if isinstance(where, Var):
+            t.into(body, where, update, e)
+            self.emit(*t.wrap(tuple(body)))
+            return
+        if e.op in ("const", "read", "load"):
+            body.append(t.memory(f"st.{update}", t.operand(e), where))
+        else:
+            d = Var(f"%{where.region.name}", place.kind, self.span)
+            t.into(body, d, update, e)
+            # The word is exchanged into d after the temporaries are computed, since they may read the array.
+            t.compute += [Local(d, False, self.span), t.memory("exch", d, where)]
+        self.emit(*t.wrap(tuple(body)))
+
+    def toggle(self, bit: Var, condition: E) -> Block:
+        """bit ^= condition."""
+        t = self.temporaries()
+        body: list[Node] = []
+        t.into(body, bit, "xor", condition)
+        return t.wrap(tuple(body))
+
+    def require_variable(self, place: Place, span: Span) -> None:
+        """Refuse to change a constant."""
+        if isinstance(place, ScalarPlace) and place.constant:
+            self.fail("RG0709", f"`{place.name}` is a constant, and cannot be changed", span)
+
+    def words(self, place: ArrayPlace | StackPlace) -> E:
+        """The number of words that an array or stack has."""
+        if isinstance(place, StackPlace):
+            return const(place.capacity + 1, INT)
+        out: E = const(1, INT)
+        for length in place.lengths:
+            out = self.expressions.product(out, length_of(length))
+        return out
+
+    # ------------------------------------------------------------------ conditions
+
+    def pair(self, before: syntax.Expression, after: syntax.Expression, negated: bool = False) -> None:
+        """Keep the texts of two conditions for the messages of traps."""
+        self.module.conditions[before.span] = self._described(before, negated), self._described(after, negated)
+
+    def _described(self, node: syntax.Expression, negated: bool) -> Condition:
+        sides: tuple[str | None, str | None] = (None, None)
+        if isinstance(node, syntax.Binary) and node.operator in ("<", ">=", "=", "!=", ">", "<="):
+            pair = [node.left, node.right]
+            if node.operator in (">", "<="):
+                pair.reverse()
+            texts = [None if isinstance(x, syntax.Number) else self.text(x.span) for x in pair]
+            sides = texts[0], texts[1]
+        return Condition(self.text(node.span), node.span, sides, negated)

@@ -1,0 +1,799 @@
+"""Variables, arrays and stacks of `local … delocal …`: the statements that make them and free them.
+
+    local t = e … delocal t = e'   Local; t += e; …; t −= e'; Delocal, tested for zero in both directions
+
+Traps: RG0802 where a variable is freed with another value, or an array with an element that is not zero; RG0801 for a length below 1.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any, NoReturn
+
+from retrograd.compiler.frontends.builder import HostBlock
+from retrograd.compiler.frontends.janus import syntax
+from retrograd.compiler.frontends.janus.expressions import (
+    BOOL,
+    INT,
+    ArrayPlace,
+    Code,
+    Integer,
+    Place,
+    ScalarPlace,
+    StackPlace,
+    Value,
+    array_layouts,
+    exact,
+    length_of,
+    stack_layouts,
+    to_stored,
+    word_in,
+    word_type,
+)
+from retrograd.compiler.ir.expressions import Address, E, add, apply, const, read, sub
+from retrograd.compiler.ir.flatten import Temporaries
+from retrograd.compiler.ir.statements import (
+    SP,
+    ZERO,
+    Block,
+    Check,
+    Const,
+    Delocal,
+    External,
+    For,
+    If,
+    Kind,
+    Local,
+    Node,
+    Op,
+    Operand,
+    Region,
+    Test,
+    Var,
+    While,
+    invert,
+)
+from retrograd.compiler.language.types import ScalarType, StackType
+from retrograd.compiler.language.values import MeasuredArray, Scalar, StackValue, branch_on, has_cheap_operands
+from retrograd.compiler.language.values import Value as Watched
+from retrograd.isa.diagnostics import CompileError, Span, printable
+from retrograd.isa.program import ArrayLayout
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+#: elements of an array
+LARGEST = 1 << 24
+#: words that a stack of a recursive procedure may hold
+_LOCAL_STACK = 1024
+
+
+class Locals:
+    """Makes and frees the locals of one version of a procedure.
+
+    `owner`: the name of the version. `recursive`: more than one activation may be live. `capacity`: words of a stack.
+    """
+
+    def __init__(self, code: Code, owner: str, recursive: bool, capacity: int) -> None:
+        self._code, self._owner, self._recursive, self._capacity = code, owner, recursive, capacity
+
+    def require_match(self, node: syntax.Local) -> None:
+        """Refuse a `delocal` of other names or types than its `local`."""
+        for a, b in zip_longest(node.declarations, node.releases):
+            if a is None or b is None or a.name != b.name:
+                at = b or a
+                local, delocal = (f"`{d.name}`" if d is not None else "nothing" for d in (a, b))
+                message = f"`local` declares {local}, and `delocal` frees {delocal}"
+                self._code.fail(
+                    "RG0711", message, at.span, "Free the variables of each `local` together, the last `local` first."
+                )
+            if a.type != b.type or len(a.lengths) != len(b.lengths):
+                self._code.fail("RG0703", f"`{a.name}` is freed with another type than it was declared with", b.span)
+
+    def born(self, node: syntax.Declaration) -> Block:
+        """The statements that make a local, whose name is in scope from here on."""
+        if node.name in self._code.names:
+            self._code.fail("RG0706", f"`{node.name}` is declared already", node.span)
+        with self._code.collect() as out:
+            if node.type == "stack":
+                self._new_stack(node)
+            elif node.lengths:
+                self._new_array(node)
+            else:
+                t = word_type(node.type, self._code.w, self._code.fail, node.span)
+                place = ScalarPlace(node.name, t, Var(node.name, INT if t is not None else BOOL, node.place))
+                assert isinstance(place.where, Var)
+                self._code.emit(Local(place.where, True, node.span))
+                if node.initial is not None:
+                    self._code.update(place, "add", self._code.expressions.of_type(node.initial, t))
+                self._code.names[node.name] = replace(place, constant=node.role == "constant")
+        return tuple(out)
+
+    def freed(self, node: syntax.Declaration) -> Block:
+        """The statements that free a local with the value of the declaration."""
+        place = self._code.names.pop(node.name)
+        with self._code.collect() as out:
+            match place:
+                case ScalarPlace(where=Var() as var):
+                    if node.initial is not None:
+                        self._code.update(place, "sub", self._code.expressions.of_type(node.initial, place.type))
+                    self._code.emit(Delocal(var, True, node.span))
+                case ArrayPlace():
+                    self._code.names[node.name] = place
+                    self.fill(place, node, "sub")
+                    del self._code.names[node.name]
+                    self._free_words(place, node)
+                case StackPlace():
+                    self._free_words(place, node)
+        return tuple(out)
+
+    def fill(self, place: ArrayPlace, node: syntax.Declaration, update: str) -> None:
+        """array update= the values of its declaration, in row-major order."""
+        if node.initial is None:
+            return
+        for r in syntax.references(node.initial):
+            if r.name == node.name:
+                self._code.fail("RG0704", f"the values of `{node.name}` read `{node.name}` itself", r.span)
+        for address, e in self._row_major(node.initial, place.lengths, place.address):
+            if isinstance(e, syntax.Number) and e.value == 0:
+                continue
+            element = ScalarPlace(place.name, place.type, address)
+            self._code.update(element, update, self._code.expressions.of_type(e, place.type))
+
+    def _row_major(
+        self, node: syntax.Expression, lengths: Sequence[int | Var], address: Address
+    ) -> Iterator[tuple[Address, syntax.Expression]]:
+        """(address, value) of the initial values of an array; missing values are zeros.
+
+        The number of values is tested at run time where the length is known only then. A length is 1 at least.
+        """
+        if not lengths:
+            yield address, node
+            return
+        first, rest = lengths[0], lengths[1:]
+        message = f"`{self._code.text(node.span)}` does not fit the shape of the array"
+        if not isinstance(node, syntax.Items) or (isinstance(first, int) and len(node.items) > first):
+            self._code.fail("RG0712", message, node.span)
+        if isinstance(first, Var) and len(node.items) > 1:
+            enough = Test("ltu", Const(len(node.items) - 1), first)
+            self._code.emit(Check(enough, "RG0801", f"{message}: its length is {{b}}", node.span))
+        stride: E = const(1, INT)
+        for length in rest:
+            stride = self._code.expressions.product(stride, length_of(length))
+        for k, item in enumerate(node.items):
+            at = address.moved(k * stride.param) if stride.op == "const" else address.shifted(stride, k)
+            yield from self._row_major(item, rest, at if k else address)
+
+    def _new_stack(self, node: syntax.Declaration) -> None:
+        capacity = min(self._capacity, _LOCAL_STACK) if self._recursive else self._capacity
+        address = self._words_for(node, const(capacity + 1, INT), stack_layouts(node.name, capacity))
+        place = StackPlace(node.name, capacity, address)
+        self._code.emit(*self._zero_tests(place, node))
+        self._code.names[node.name] = place
+
+    def _new_array(self, node: syntax.Declaration) -> None:
+        lengths: list[int | Var] = []
+        plain = Integer(self._code.w.width)
+        for dimension in node.lengths:
+            if dimension is None:
+                self._code.fail("RG0703", f"`{node.name}` has no length", node.span)
+            e = self._code.expressions.number(dimension)
+            if e.op == "const":
+                length = dimension.value if isinstance(dimension, syntax.Number) else e.param
+                if not 1 <= length <= LARGEST:
+                    hint = f"A length lies between 1 and {LARGEST}."
+                    self._code.fail("RG0703", f"`{node.name}` has a length of {length}", dimension.span, hint)
+                lengths.append(length)
+                continue
+            var = Var(f"{node.name}.length", INT, node.span)
+            most = int(LARGEST ** (1 / len(node.lengths)))
+            inner = self._code.temporaries()
+            self._code.emit(Local(var, True, node.span))
+            self._code.update(ScalarPlace(node.name, plain, var), "add", Value(e, plain))
+            one_less = inner.operand(sub(read(var), const(1, INT), self._code.w))
+            message = f"a length of `{node.name}` is not between 1 and {most}"
+            self._code.emit(
+                *inner.wrap((Check(Test("ltu", one_less, Const(most)), "RG0801", message, dimension.span),))
+            )
+            lengths.append(var)
+        words: E = const(1, INT)
+        for length in lengths:
+            words = self._code.expressions.product(words, length_of(length))
+        t = word_type(node.type, self._code.w, self._code.fail, node.span)
+        address = self._words_for(node, words, array_layouts(node.name, t, lengths, self._code.w))
+        place = ArrayPlace(node.name, t, tuple(lengths), address)
+        self._code.emit(*self._zero_tests(place, node))
+        self._code.names[node.name] = place
+        self.fill(place, node, "add")
+
+    def _words_for(self, node: syntax.Declaration, words: E, inside: tuple[ArrayLayout, ...]) -> Address:
+        """The address of new words: static where there is one activation, and their number is known."""
+        if words.op == "const" and not self._recursive:
+            name = f"{self._owner}.{node.name}"
+            return Address(self._code.module.static_region(name, words.param, node.span, layouts=inside), None)
+        base = Var(f"{node.name}.base", Kind.ADDRESS, node.span)
+        region = Region(node.name, words.param if words.op == "const" else 1, span=node.span, layouts=inside)
+        self._code.emit(Local(base, False, node.span), Op(TABLE["mov.add"], base, SP, None, 0, node.span))
+        self._code.emit(*self._grown(words, node.span))
+        return Address(region, base)
+
+    def _grown(self, words: E, span: Span) -> Block:
+        t = self._code.temporaries()
+        count = t.operand(words)
+        return t.wrap((Op(TABLE["mov.add"], SP, count, None, 0, span),))
+
+    def _free_words(self, place: ArrayPlace | StackPlace, node: syntax.Declaration) -> None:
+        """Test for zeros, and free the words and the lengths."""
+        self._code.emit(*self._zero_tests(place, node))
+        base = place.address.base
+        if base is not None:
+            self._code.emit(*invert(self._grown(self._code.words(place), node.span)))
+            self._code.emit(Op(TABLE["mov.sub"], base, SP, None, 0, node.span), Delocal(base, False, node.span))
+        if isinstance(place, StackPlace):
+            return
+        for length, dimension in zip(reversed(place.lengths), reversed(node.lengths), strict=True):
+            if isinstance(length, Var) and dimension is not None:
+                value = self._code.expressions.number(dimension)
+                t = self._code.temporaries()
+                body: list[Node] = []
+                t.into(body, length, "sub", value)
+                self._code.emit(*t.wrap(tuple(body)), Delocal(length, True, dimension.span))
+
+    def _zero_tests(self, place: ArrayPlace | StackPlace, node: syntax.Declaration) -> Block:
+        """Tests that each word is zero, made at both ends of the life of an array or a stack."""
+        span = node.span
+        i, word = Var("i", INT), Var(place.name, INT, place.address.region.span)
+        if isinstance(place, StackPlace):
+            # Words above the count are zero, so the count decides.
+            words: E = const(1, INT)
+            message = f"the stack `{place.name}` holds values when it is freed, and must be empty"
+        else:
+            words = self._code.words(place)
+            message = f"`{place.name}[{{k}}]` is left with {{a}} when `{place.name}` is freed, and must be zero"
+            if len(place.lengths) > 1:
+                message = f"`{place.name}` is freed with an element that is not zero: number {{k}} is {{a}}"
+        t = self._code.temporaries()
+        t.compute += [Local(word, True, span), t.memory("exch", word, place.address.shifted(read(i), 1))]
+        body = t.wrap((Check(Test("eq", word, ZERO), "RG0802", message, span),))
+        outer = self._code.temporaries()
+        return outer.wrap((For(i, ZERO, outer.operand(words), 1, body, False, True, span),))
+
+
+# -----------------------------------------------------------------------------
+# Loops of Janus: `from … do … loop … until …` and `iterate`.
+#
+#     from p loop s until q          While(¬q, s, ¬p)
+#     from p do s loop t until q     f, g := 0, 1;  While(g, [If(f, t, f);  f ^= p, which must be 1;  s;  g ^= q], f);  f ^= 1
+#     iterate int i = a to b         For, where the body changes neither bound; else the loop that it stands for
+#
+# Backward, f is 1 at the beginning of each pass, so its test never fails, and the loop tests g.
+
+Statements = Sequence[syntax.Statement]
+
+
+class Loops:
+    """Lowers loops. `block` lowers statements; `written`: the names that statements change."""
+
+    def __init__(
+        self, code: Code, block: Callable[[Statements], Block], written: Callable[[Statements], set[str]]
+    ) -> None:
+        self._code, self._block, self._written = code, block, written
+
+    def lower_loop(self, node: syntax.Loop) -> None:
+        self._code.pair(node.exit, node.entry, negated=True)
+        entry, until = self._code.expressions.condition(node.entry), self._code.expressions.condition(node.exit)
+        do, loop = self._block(node.do), self._block(node.loop)
+        self._loop(entry, do, loop, until, node.entry.span, node.exit.span)
+
+    def _loop(self, entry: E, do: Block, loop: Block, until: E, at: Span, end: Span) -> None:
+        t_entry, t_until = self._code.temporaries(), self._code.temporaries()
+        begun, ended = t_entry.test(entry), t_until.test(until)
+        if not do and not t_entry.compute and not t_until.compute:
+            self._code.emit(While(ended.negated(), loop, begun.negated(), end))
+            return
+        f, g = Var("passed", BOOL, end), Var("again", BOOL, end)
+        passed, again = Test("ne", f, ZERO), Test("ne", g, ZERO)
+        one = Const(1)
+        text = self._code.text(at)
+        message = f"`{text}` is {{truth}}, and must be true before the loop and false after each pass"
+        entered = Check(passed, "RG0803", message, at)
+        body: list[Node] = [If(passed, loop, (), passed, end)] if loop else []
+        body += [*self._code.toggle(f, entry), entered, *do, *self._code.toggle(g, until)]
+        self._code.emit(Local(f, False, end), Local(g, False, end), Op(TABLE["mov.xor"], g, one, None, 0, end))
+        self._code.emit(While(again, tuple(body), passed, end))
+        self._code.emit(Op(TABLE["mov.xor"], f, one, None, 0, end), Delocal(g, False, end), Delocal(f, False, end))
+
+    def lower_iterate(self, node: syntax.Iterate) -> None:
+        t = word_type(node.type, self._code.w, self._code.fail, node.span) if node.type != "stack" else None
+        if t is None:
+            self._code.fail("RG0703", "the index of `iterate` is an integer", node.span)
+        if node.name in self._code.names:
+            self._code.fail("RG0706", f"`{node.name}` is declared already", node.span)
+        start, last = self._code.expressions.of_type(node.start, t), self._code.expressions.of_type(node.stop, t)
+        step = self._code.expressions.of_type(node.step, t) if node.step is not None else None
+        by = 1 if step is None else step.e.param if step.e.op == "const" else 0
+        stop = add(last.e, const(by, INT) if step is None or by else step.e, self._code.w)
+        changed = self._written(node.body)
+        bounds = {r.name for e in (node.start, node.stop) for r in syntax.references(e)}
+        if not by or node.name in changed or bounds & changed or t.width != self._code.w.width:
+            self._iterate_by_loop(node, start.e, stop, last, step)
+            return
+        index = Var(node.name, INT, node.span)
+        span = node.span
+        temporaries = self._code.temporaries()
+        first, end = temporaries.operand(start.e), temporaries.operand(stop)
+        distance = sub(stop, start.e, self._code.w)
+        checks: list[Node] = []
+        message = f"`{self._code.text(node.span)}` never ends: its index does not meet the last value"
+        if distance.op == "const":
+            ends = distance.param * by >= 0 and distance.param % by == 0
+            if not ends:
+                checks.append(Check(Test("ne", ZERO, ZERO), "RG0804", message, span))
+                first = end
+        else:
+            low, high = (first, end) if by > 0 else (end, first)
+            checks.append(Check(Test("ge", high, low), "RG0804", message, span))
+            if abs(by) > 1:
+                inner = self._code.temporaries()
+                rest = inner.operand(apply("mod", INT, distance, const(by, INT)))
+                checks += inner.wrap((Check(Test("eq", rest, ZERO), "RG0804", message, span),))
+        self._code.names[node.name] = ScalarPlace(node.name, t, index)
+        body = self._block(node.body)
+        del self._code.names[node.name]
+        some = distance.op == "const" and distance.param != 0
+        self._code.emit(*temporaries.wrap((*checks, For(index, first, end, by, body, False, some, span))))
+
+    def _iterate_by_loop(self, node: syntax.Iterate, start: E, stop: E, last: Value, step: Value | None) -> None:
+        """`local v = a; from v = a loop body; v += step until v = b + step; delocal v = b + step`."""
+        t = word_type(node.type, self._code.w, self._code.fail, node.span)
+        var = Var(node.name, INT, node.span)
+        place = ScalarPlace(node.name, t, var)
+        self._code.emit(Local(var, True, node.span))
+        self._code.update(place, "add", Value(start, t))
+        self._code.names[node.name] = place
+        one = Value(const(1, INT), t)
+        with self._code.collect() as body:
+            self._code.emit(*self._block(node.body))
+            self._code.update(place, "add", step or one)
+        value = Value(word_in(place), t)
+        begin = apply("seq", BOOL, value.e, to_stored(Value(start, t), t, self._code.w))
+        stored = to_stored(Value(stop, t), t, self._code.w)
+        self._loop(begin, (), tuple(body), apply("seq", BOOL, value.e, stored), node.start.span, node.stop.span)
+        del self._code.names[node.name]
+        self._code.update(place, "sub", Value(stop, t))
+        self._code.emit(Delocal(var, True, node.stop.span))
+
+
+# -----------------------------------------------------------------------------
+# `show`, `print`, `printf`, `write`: the host reads the variables at a mark in the program, and prints them in both directions.
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A value to print: `prefix`, then the value, which the host finds under `key`."""
+
+    prefix: str
+    key: str
+    convert: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class _Output:
+    """Prints a line of items."""
+
+    items: tuple[_Item, ...]
+    last: str
+
+    def __call__(self, names: dict[str, Any]) -> None:
+        line = "".join(i.prefix + shown(i.convert(names[i.key])) for i in self.items)
+        sys.stdout.write(printable(f"{line}{self.last}\n", lines=True))
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """The values of a stack, the top last."""
+
+    values: tuple[Any, ...]
+
+
+class Printing:
+    """Lowers the statements that print."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+
+    def lower(self, node: syntax.Print | syntax.Printf | syntax.Show) -> None:
+        places: list[tuple[str, Place]] = []
+        last = ""
+        match node:
+            case syntax.Print(text=text):
+                last = text
+            case syntax.Printf(text=text, arguments=arguments):
+                self._require(node, text, arguments)
+                pieces = re.split(r"(%.)", text, flags=re.DOTALL)
+                prefix, given = "", iter(arguments)
+                for piece in pieces:
+                    if piece == "%%" or len(piece) != 2 or piece[0] != "%":
+                        prefix += "%" if piece == "%%" else piece
+                    else:
+                        places.append((prefix, self._place(next(given))))
+                        prefix = ""
+                last = prefix
+            case syntax.Show(arguments=arguments):
+                for k, argument in enumerate(arguments):
+                    place = self._place(argument)
+                    places.append(("" if k == 0 else ", ", place))
+        named = isinstance(node, syntax.Show)
+        self._external(node, places, last, named)
+
+    def _require(self, node: syntax.Printf, text: str, arguments: tuple[syntax.Reference, ...]) -> None:
+        """Refuse a format whose specifiers do not fit the arguments."""
+        fail = self._code.fail
+        specifiers = [s for s in re.findall(r"%(.)", text, flags=re.DOTALL) if s != "%"]
+        wrong = next((s for s in specifiers if s not in "dabt"), None)
+        if wrong is not None:
+            fail("RG0715", f"`%{wrong}` is no specifier", node.span, "Write %d, %b, %a, %t or %%.")
+        if len(specifiers) != len(arguments):
+            message = f"{len(specifiers)} specifiers stand for {len(arguments)} variables"
+            fail("RG0715", message, node.span, "Name one variable for each specifier; %% prints a percent sign.")
+        for s, a in zip(specifiers, arguments, strict=True):
+            place = self._place(a)
+            kind = {ArrayPlace: "a", StackPlace: "t"}.get(type(place)) or (
+                "b" if isinstance(place, ScalarPlace) and place.type is None else "d"
+            )
+            if kind != s:
+                fail("RG0715", f"`%{s}` prints another type than `{a.name}` has", node.span, f"Write %{kind}.")
+
+    def _place(self, node: syntax.Reference) -> Place:
+        return self._code.expressions.place(node)
+
+    def _external(self, node: Any, places: list[tuple[str, Place]], last: str, named: bool) -> None:
+        lowering = self._code
+        t = lowering.temporaries()
+        operands: list[Operand] = []
+        watched: dict[str, Watched] = {}
+        items: list[_Item] = []
+        for k, (prefix, place) in enumerate(places):
+            key = f"v{k}"
+            watched[key] = self._watch(place, t, operands)
+            name = f"{place.name}{self._lengths(place)} = " if named else ""
+            items.append(_Item(prefix + name, key, self._conversion(place)))
+        block = HostBlock(_Output(tuple(items), last), watched, lowering.source.name)
+        number = lowering.module.host_block(block)
+        lowering.emit(*t.wrap((External(number, node.span, tuple(operands)),)))
+
+    @staticmethod
+    def _lengths(place: Place) -> str:
+        if not isinstance(place, ArrayPlace):
+            return ""
+        return "".join("[]" if isinstance(n, Var) else f"[{n}]" for n in place.lengths)
+
+    def _watch(self, place: Place, t: Temporaries, operands: list[Operand]) -> Watched:
+        """The value that the host reads, whose operands are added."""
+        match place:
+            case ScalarPlace():
+                e = exact(self._code.expressions.read(place), self._code.w).e
+                operands.append(t.operand(e))
+                return Scalar(e)
+            case ArrayPlace():
+                operands.append(t.location(place.address))
+                operands.extend(n for n in place.lengths if isinstance(n, Var))
+                kind = Kind.INT if place.type is not None else Kind.BOOL
+                lengths = tuple(None if isinstance(n, Var) else n for n in place.lengths)
+                return MeasuredArray(ScalarType(kind), lengths, place.address)
+            case StackPlace():
+                operands.append(t.location(place.address))
+                return StackValue(StackType(ScalarType(Kind.INT), place.capacity), place.address)
+
+    def _conversion(self, place: Place) -> Callable[[Any], Any]:
+        """From the value that the host reads to the number that is printed."""
+        if isinstance(place, StackPlace):
+            return lambda values: _Stack(tuple(values))
+        t, w = place.type, self._code.w
+        if t is None:
+            return lambda value: value
+        if isinstance(place, ArrayPlace):
+            return lambda value: _each(value, lambda v: number_of(v, t, w))
+        return lambda value: value & w.mask if not t.signed else value
+
+
+def number_of(word: int, t: Integer, w: Format) -> int:
+    """The number of a type that a stored word stands for."""
+    amount = w.width - t.width
+    return word >> amount if t.signed else (word & w.mask) >> amount
+
+
+def _each(value: Any, convert: Callable[[Any], Any]) -> Any:
+    return [_each(v, convert) for v in value] if hasattr(value, "__len__") else convert(int(value))
+
+
+def shown(value: Any) -> str:
+    """A value as the interpreters of Janus print it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case _Stack(values):
+            return f"<{', '.join(map(shown, reversed(values)))}]" if values else "nil"
+        case int():
+            return str(value)
+    return "{" + ", ".join(shown(v) for v in value) + "}"
+
+
+# -----------------------------------------------------------------------------
+# Lowering of the statements of one procedure of Janus to the reversible IR.
+#
+#     if p … fi q                    If(p, …, q); another condition than a test of cheap operands is kept in a bit
+#     x += e                         Op, within the temporaries of e; an element is exchanged into a variable where e needs some
+#     push(x, s)                     S[count], x = x, S[count]; count += 1
+#
+# Errors of statements are kept in `Code.findings`, and the next statement is lowered, so a run reports several.
+
+_UPDATES = {"+=": "add", "-=": "sub", "^=": "xor"}
+
+
+class StatementLowering:
+    """Lowers the body of one version of a procedure.
+
+    `written`: the names that statements change. `call`: lowers a call.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        locals: Locals,
+        written: Callable[[Statements], set[str]],
+        call: Callable[[Code, syntax.Call], None],
+    ) -> None:
+        self.code, self.locals = code, locals
+        self._call = call
+        self._printing = Printing(code)
+        self._loops = Loops(code, self.block, written)
+
+    def block(self, statements: Statements) -> Block:
+        """The IR of statements, which are not emitted."""
+        outer = self.code.span
+        with self.code.collect() as inner:
+            self.lower(statements)
+        self.code.span = outer
+        return tuple(inner)
+
+    def lower(self, statements: Statements) -> None:
+        """Emit the IR of statements in a row."""
+        for node in statements:
+            self.code.span = node.span
+            try:
+                self._statement(node)
+            except CompileError as error:
+                self.code.findings += error.diagnostics
+
+    def _statement(self, node: syntax.Statement) -> None:
+        match node:
+            case syntax.Update():
+                self._update(node)
+            case syntax.Swap():
+                self._swap(node)
+            case syntax.If():
+                self._if(node)
+            case syntax.Loop():
+                self._loops.lower_loop(node)
+            case syntax.Iterate():
+                self._loops.lower_iterate(node)
+            case syntax.Local():
+                self._local(node)
+            case syntax.Push():
+                self.code.emit(*self._push(node))
+            case syntax.Pop():
+                self.code.emit(*invert(self._push(node)))
+            case syntax.Call():
+                self._call(self.code, node)
+            case syntax.Assert():
+                self._assert(node)
+            case syntax.Error():
+                self.code.emit(Check(Test("ne", ZERO, ZERO), "RG0804", f"error: {node.message}", node.span))
+            case syntax.Skip():
+                pass
+            case syntax.Print() | syntax.Printf() | syntax.Show():
+                self._printing.lower(node)
+
+    # ------------------------------------------------------------------ updates
+
+    def _update(self, node: syntax.Update) -> None:
+        place = self.code.expressions.place(node.target)
+        if not isinstance(place, ScalarPlace):
+            self.code.fail(
+                "RG0703", f"`{self.code.text(node.target.span)}` is no number, and has no {node.operator}", node.span
+            )
+        if isinstance(place.where, Address):
+            self.code.expressions.changed = place.where
+        try:
+            value = self.code.expressions.of_type(node.value, place.type)
+        finally:
+            self.code.expressions.changed = None
+        if place.type is None and node.operator != "^=":
+            self.code.fail("RG0703", f"`{place.name}` is a bool, which has no {node.operator}", node.span)
+        self._require_apart(node.target, place, (node.value,))
+        self.code.update(place, _UPDATES[node.operator], value)
+
+    def _require_apart(self, target: syntax.Reference, place: Place, others: Sequence[syntax.Expression]) -> None:
+        """Refuse expressions that read a variable which a statement changes, and indices that read an array which it changes."""
+        self.code.require_variable(place, target.span)
+        for index in target.indices:
+            for r in syntax.references(index):
+                read_there = self.code.expressions.named(r.name, r.span)
+                if _overlap(place, read_there):
+                    message = (
+                        f"an index of `{self.code.text(target.span)}` reads `{r.name}`, which the statement changes"
+                    )
+                    self.code.fail("RG0704", message, r.span)
+        if isinstance(place, ScalarPlace) and isinstance(place.where, Var):
+            for r in (r for e in others for r in syntax.references(e)):
+                if _overlap(place, self.code.expressions.named(r.name, r.span)):
+                    other = f"`{r.name}`" if r.name == place.name else f"`{r.name}`, another name of `{place.name}`"
+                    self.code.fail(
+                        "RG0704", f"`{self.code.text(self.code.span)}` reads {other}, which it changes", r.span
+                    )
+
+    def _swap(self, node: syntax.Swap) -> None:
+        x, y = self.code.expressions.place(node.left), self.code.expressions.place(node.right)
+        if type(x) is not type(y) or (
+            not isinstance(x, StackPlace) and not isinstance(y, StackPlace) and x.type != y.type
+        ):
+            self.code.fail("RG0703", f"`{self.code.text(node.span)}` exchanges values of two types", node.span)
+        for one, reference in ((x, node.left), (y, node.left), (x, node.right), (y, node.right)):
+            self._require_apart(reference, one, ())
+        match x, y:
+            case ScalarPlace(where=Var() as a), ScalarPlace(where=Var() as b):
+                if a is b:
+                    self._fail_same()
+                self.code.emit(Op(TABLE["swap"], a, b, None, 0, self.code.span))
+            case ScalarPlace(where=a), ScalarPlace(where=b):
+                if isinstance(b, Var):
+                    a, b = b, a
+                assert isinstance(b, Address)
+                self._exchange(a, b, x.kind)
+            case ArrayPlace(), ArrayPlace():
+                self._require_lengths(x, y)
+                self._exchange_all(x, y)
+            case StackPlace(), StackPlace():
+                self._exchange_all(x, y)
+
+    def _fail_same(self) -> NoReturn:
+        message = f"`{self.code.text(self.code.span)}` exchanges a variable with itself"
+        self.code.fail("RG0705", message, self.code.span, "Leave the statement out.")
+
+    def _require_distinct(self, a: Address, b: Address, t: Temporaries) -> Block:
+        """Refuse places that are one place, and test those of one region that may be."""
+        distance = a.minus(b) if a.region is b.region else 1
+        if distance == 0:
+            self._fail_same()
+        if distance is not None:
+            return ()
+        test = Test("ne", t.operand(self.code.expressions.offset(a)), t.operand(self.code.expressions.offset(b)))
+        message = f"`{self.code.text(self.code.span)}` exchanges an element with itself"
+        return (Check(test, "RG0805", message, self.code.span),)
+
+    def _exchange(self, a: Var | Address, b: Address, kind: Kind) -> None:
+        t = self.code.temporaries()
+        if isinstance(a, Var):
+            self.code.emit(*t.wrap((t.memory("exch", a, b),)))
+            return
+        # Three exchanges would lose the word where both are the same.
+        distinct = self._require_distinct(a, b, t)
+        held = t.fresh("held", kind)
+        first, second = t.memory("exch", held, a), t.memory("exch", held, b)
+        self.code.emit(*t.wrap((*distinct, first, second, first)))
+
+    def _require_lengths(self, x: ArrayPlace, y: ArrayPlace) -> None:
+        """Refuse to exchange arrays of two shapes; lengths that are unknown yet are tested."""
+        text = f"`{self.code.text(self.code.span)}` exchanges arrays of two shapes"
+        if len(x.lengths) != len(y.lengths):
+            self.code.fail("RG0712", text, self.code.span)
+        for a, b in zip(x.lengths, y.lengths, strict=True):
+            if isinstance(a, Var) or isinstance(b, Var):
+                if a is not b:
+                    first, second = (n if isinstance(n, Var) else Const(n) for n in (a, b))
+                    self.code.emit(
+                        Check(Test("eq", first, second), "RG0801", f"{text}: {{a}} and {{b}}", self.code.span)
+                    )
+            elif a != b:
+                self.code.fail("RG0712", f"{text}: {a} and {b}", self.code.span)
+
+    def _exchange_all(self, x: Place, y: Place) -> None:
+        """Exchange arrays or stacks, word by word."""
+        assert not isinstance(x, ScalarPlace)
+        assert not isinstance(y, ScalarPlace)
+        outer = self.code.temporaries()
+        # Parts of one array that have one shape are the same part, or apart.
+        distinct = self._require_distinct(x.address, y.address, outer)
+        i, held = Var("i", INT), Var("held", INT, self.code.span)
+        words = outer.operand(self.code.words(x))
+        t = self.code.temporaries()
+        t.compute.append(Local(held, False, self.code.span))
+        a, b = (t.memory("exch", held, p.address.shifted(read(i), 1)) for p in (x, y))
+        loop = For(i, ZERO, words, 1, t.wrap((a, b, a)), False, True, self.code.span)
+        self.code.emit(*outer.wrap((*distinct, loop)))
+
+    # ------------------------------------------------------------------ stacks
+
+    def _push(self, node: syntax.Push | syntax.Pop) -> Block:
+        """S[count], x = x, S[count]; count += 1, where S is zero from count on. The inverse is `pop`."""
+        stack, place = self.code.expressions.stack(node.stack, node.span), self.code.expressions.place(node.value)
+        if not isinstance(place, ScalarPlace) or place.type != Integer(self.code.w.width):
+            self.code.fail(
+                "RG0703", f"`{self.code.text(node.value.span)}` is no int, and a stack holds ints", node.value.span
+            )
+        self._require_apart(node.value, stack, ())
+        self._require_apart(node.value, place, ())
+        span, t = self.code.span, self.code.temporaries()
+        if isinstance(place.where, Var):
+            held = place.where
+        else:
+            held = t.fresh(place.name, INT)
+            t.compute.append(t.memory("exch", held, place.where))
+        count = Var("count", INT, span)
+        inner, outer = self.code.temporaries(), self.code.temporaries()
+        move = inner.wrap((inner.memory("exch", held, stack.address.moved(1).shifted(read(count), 1)),))
+        room = Check(Test("ltu", count, Const(stack.capacity)), "RG0806", f"the stack `{stack.name}` is {{full}}", span)
+        take = outer.memory("exch", count, stack.address)
+        # The word above the top is zero. So x is zero after a push, and must be zero before a pop.
+        name = self.code.text(node.value.span)
+        message = f"`{name}` must be zero to take the top of the stack `{stack.name}`, and is not"
+        empty = Check(Test("eq", held, ZERO), "RG0802", message, span)
+        sequence: Block = (take, room, *move, empty, outer.op("mov", "add", count, Const(1)), take)
+        return t.wrap(outer.wrap((Local(count, False, span), *sequence, Delocal(count, False, span))))
+
+    # ------------------------------------------------------------------ conditions
+
+    def _if(self, node: syntax.If) -> None:
+        before, after = node.condition, node.exit
+        self.code.pair(before, after)
+        span = before.span
+        pre, post = self.code.expressions.condition(before), self.code.expressions.condition(after)
+        then, orelse = self.block(node.then), self.block(node.orelse)
+        if has_cheap_operands(pre) and has_cheap_operands(post):
+            t_pre, t_post = self.code.temporaries(), self.code.temporaries()
+            self.code.emit(*branch_on((t_pre, t_pre.test(pre)), then, orelse, (t_post, t_post.test(post)), span))
+            return
+        # A bit holds which branch was taken: it is set by one condition and cleared by the other.
+        bit = Var("branch", BOOL, span)
+        first, second = self.code.text(before.span), self.code.text(after.span)
+        message = f"`{second}` is {{truth}} after the `if`, and `{first}` is {{other}} before it"
+        still = Check(Test("eq", bit, ZERO), "RG0803", message, after.span)
+        taken = Test("ne", bit, ZERO)
+        branch = If(taken, then, orelse, taken, span)
+        self.code.emit(Local(bit, False, span), still, *self.code.toggle(bit, pre), branch)
+        self.code.emit(*self.code.toggle(bit, post), still, Delocal(bit, False, span))
+
+    def _assert(self, node: syntax.Assert) -> None:
+        t = self.code.temporaries()
+        claim = t.test(self.code.expressions.condition(node.condition))
+        text = self.code.text(node.condition.span)
+        self.code.emit(*t.wrap((Check(claim, "RG0804", f"`{text}` is false", node.condition.span),)))
+
+    def _local(self, node: syntax.Local) -> None:
+        self.locals.require_match(node)
+        before = dict(self.code.names)
+        try:
+            for declaration in node.declarations:
+                self.code.span = declaration.span
+                self.code.emit(*self.locals.born(declaration))
+            self.lower(node.body)
+            for declaration in reversed(node.releases):
+                self.code.span = declaration.span
+                self.code.emit(*self.locals.freed(declaration))
+        finally:
+            self.code.names.clear()
+            self.code.names.update(before)
+
+
+def _overlap(x: Place, y: Place) -> bool:
+    """Whether two names stand for one variable, or for elements of one array or stack."""
+    if isinstance(x, ScalarPlace) and isinstance(x.where, Var):
+        return isinstance(y, ScalarPlace) and y.where is x.where
+    if isinstance(y, ScalarPlace) and isinstance(y.where, Var):
+        return False
+    a, b = (p.where if isinstance(p, ScalarPlace) else p.address for p in (x, y))
+    return isinstance(a, Address) and isinstance(b, Address) and a.region is b.region
