@@ -261,7 +261,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "Python's syntax outside its front end": (
         "compiler/language/arithmetic.py", "import ast", "only the Python front end"),
     "the Python front end in the core of another": (
-        "compiler/frontends/functional/lowering/program.py", "from retrograd.compiler.frontends.python.captures import Captures", "only the Python front end"),
+        "compiler/frontends/functional/program.py", "from retrograd.compiler.frontends.python.captures import Captures", "only the Python front end"),
     "the Python front end in what all share": (
         "compiler/frontends/x.py", "from retrograd.compiler.frontends.python.source import Errors", "only the Python front end"),
     "an unknown dependency": ("compiler/x.py", "import sympy", "no dependency of compiler"),

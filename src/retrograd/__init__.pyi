@@ -19,7 +19,7 @@ from retrograd.batch.chunked_results import run_chunked as run_chunked
 from retrograd.batch.runs import ElementTrap as ElementTrap
 from retrograd.compiler.compiled import Compiled as Compiled
 from retrograd.compiler.compiled import Options as Options
-from retrograd.compiler.frontends.functional.data_classes import data as data
+from retrograd.compiler.frontends.functional.types import data as data
 from retrograd.compiler.frontends.python.function import struct as struct
 from retrograd.compiler.language.instructions import instruction as instruction
 from retrograd.compiler.language.intrinsics import atan as atan

@@ -8,12 +8,20 @@ Both readers, of Python and of VLAD, produce it. A binding is an object, so two 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
-from retrograd.isa.diagnostics import Span
+from retrograd.compiler.frontends.constants import Constants
+from retrograd.compiler.frontends.constants import Place as SourcePlace
+from retrograd.compiler.ir.expressions import Vanishing
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.arithmetic import Arithmetic, on_constants
+from retrograd.compiler.language.intrinsics import HOSTS, Host
+from retrograd.compiler.language.values import Constant, Scalar, Value
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
+from retrograd.isa.words import Q32_32
 
 
 class Place(NamedTuple):
@@ -376,3 +384,193 @@ def free_bindings(e: Core) -> dict[Binding, None]:
             case _:
                 pass
     return {b: None for b in used if b not in bound}
+
+
+# -----------------------------------------------------------------------------
+# Calls by name as compute–copy–uncompute: the memory of a run against its time.
+#
+#     f(x)  →  forget(f(x))         for each call of f that does not lie in f, nor in a function that f calls
+#
+# A call inside the recursion of f stays: to forget it would compute the rest of the recursion twice at each level. Source: C. H. Bennett, Time/Space
+# Trade-offs for Reversible Computation, SIAM J. Comput. 18, 1989.
+
+#: a function that has a name: its binding, or the functional function itself
+Named = Any
+
+
+class Calls:
+    """The calls of functions by name in a program. `define`: a functional function -> its definition."""
+
+    def __init__(self, define: Callable[[Any], Lambda]) -> None:
+        self._define = define
+        #: function -> its definition, and the functions that its body mentions
+        self._lambdas: dict[Named, Lambda] = {}
+        self._mentions: dict[Named, set[Named]] = {}
+
+    def names(self, function: Any) -> list[str]:
+        """The names of the functions with a call that can be forgotten, in the order of the text."""
+        self._enter(function)
+        found: dict[str, None] = {}
+        for owner in list(self._lambdas):
+            if not isinstance(owner, Binding):
+                for call in self._calls(self._lambdas[owner], (owner,)):
+                    found.setdefault(call)
+        return list(found)
+
+    def forgetting(self, function: Any, names: Collection[str]) -> Lambda:
+        """The definition of a functional function, in which the calls of the functions with these names are forgotten."""
+        if not names:
+            return self._define(function)
+        code = self._enter(function)
+        made = self._rewritten(code, (function,), frozenset(names))
+        assert isinstance(made, Lambda)
+        return made
+
+    def _enter(self, function: Any) -> Lambda:
+        if function in self._lambdas:
+            return self._lambdas[function]
+        code = self._lambdas[function] = self._define(function)
+        self._mentions[function] = self._mentioned(code)
+        for node in walk(code):
+            named: list[tuple[Binding, Core]] = []
+            match node:
+                case LetRec(functions):
+                    named = [(b, f) for b, f in functions]
+                case Let(binding, Lambda() as value):
+                    named = [(binding, value)]
+                case Global(other):
+                    self._enter(other)
+                case _:
+                    pass
+            for b, f in named:
+                assert isinstance(f, Lambda)
+                self._lambdas[b], self._mentions[b] = f, self._mentioned(f)
+        return code
+
+    def _mentioned(self, e: Core) -> set[Named]:
+        out: set[Named] = set()
+        for node in walk(e):
+            if isinstance(node, Ref):
+                out.add(node.binding)
+            elif isinstance(node, Global):
+                out.add(node.function)
+        return out
+
+    def _reaches(self, start: Named, others: Collection[Named]) -> bool:
+        """Whether a call of a function may lead to a call of one of the others, or is one."""
+        seen: set[Named] = set()
+        todo = [start]
+        while todo:
+            f = todo.pop()
+            if any(f is other for other in others):
+                return True
+            if f not in seen:
+                seen.add(f)
+                todo += self._mentions.get(f, ())
+        return False
+
+    def _callee(self, e: Apply, around: tuple[Named, ...]) -> str | None:
+        """The name of the function that a call calls, if the call can be forgotten."""
+        match e.function:
+            case Ref(binding) if binding in self._lambdas:
+                found: Named = binding
+            case Global(function):
+                found = function
+            case _:
+                return None
+        name: str = found.name if isinstance(found, Binding) else found.__name__
+        return None if self._reaches(found, around) else name
+
+    def _calls(self, e: Core, around: tuple[Named, ...]) -> Iterator[str]:
+        if isinstance(e, Apply):
+            name = self._callee(e, around)
+            if name is not None:
+                yield name
+        for child, inside in self._children(e, around):
+            yield from self._calls(child, inside)
+
+    def _children(self, e: Core, around: tuple[Named, ...]) -> list[tuple[Core, tuple[Named, ...]]]:
+        match e:
+            case LetRec(functions, body):
+                return [*((f, (*around, b)) for b, f in functions), (body, around)]
+            case Let(binding, Lambda() as value, body):
+                return [(value, (*around, binding)), (body, around)]
+            case _:
+                return [(child, around) for child in children(e)]
+
+    def _rewritten(self, e: Core, around: tuple[Named, ...], names: frozenset[str]) -> Core:
+        parts = [self._rewritten(child, inside, names) for child, inside in self._children(e, around)]
+        made = rebuilt(e, parts)
+        if isinstance(e, Apply) and self._callee(e, around) in names:
+            return Forget(made, e.at)
+        return made
+
+
+# -----------------------------------------------------------------------------
+# Operations on numbers, by the arithmetic of the language: inference has their types from it, and the lowering their values.
+
+_CONVERSIONS = ("int", "fixed", "bool")
+#: operations on constants need no format
+_EXACT = Arithmetic(Q32_32)
+
+
+def fail(code: str, message: str, at: Place, hint: str | None = None) -> NoReturn:
+    """Raise a CompileError that points at a place."""
+    raise CompileError(Diagnostic(code, message, at.span, hint, at.text))
+
+
+def scalar_operation(
+    a: Arithmetic, e: Operation, values: Sequence[Value], constants: Constants | None = None
+) -> Scalar:
+    """The operation on scalars. `constants`: those of the program, if it is lowered. Raises CompileError."""
+    found = guarded(e.at, lambda: Scalar(a.expression(_operation(a, e.op, values))), constants)
+    assert isinstance(found, Scalar)
+    return found
+
+
+def on_numbers(op: str, args: Sequence[Core]) -> int | float | None:
+    """The value of the operation on constants, as Python computes it; None for other operands, and where it has no value."""
+    defined = not op[0].isalpha() or op in (*HOSTS, *_CONVERSIONS, "not")
+    return _known(lambda values: _operation(_EXACT, op, values), args) if defined else None
+
+
+def computed(host: Host, args: Sequence[Core]) -> int | float | None:
+    """The value of a function with a host for constants; None for other operands, and where it has no value."""
+    return _known(lambda values: on_constants(host, values), args)
+
+
+def _known(made: Callable[[list[Constant]], Value], args: Sequence[Core]) -> int | float | None:
+    known = [Constant(x.value) for x in args if isinstance(x, Number)]
+    if len(known) < len(args):
+        return None
+    try:
+        found = made(known)
+    except (ArithmeticError, TypeError, ValueError):
+        return None  # an error where the expression is reached
+    value = found.value if isinstance(found, Constant) else None
+    return value if isinstance(value, int | float) else None
+
+
+def _operation(a: Arithmetic, op: str, values: Sequence[Value]) -> Value:
+    if op in _CONVERSIONS:
+        return a.conversion(Kind(op), values[0])
+    if op == "not":
+        return a.unary(op, values[0])
+    if not op[0].isalpha():
+        return a.unary(op, values[0]) if len(values) == 1 else a.binary(op, values[0], values[1])
+    return a.function(op, values)
+
+
+def guarded(at: Place, made: Callable[[], Value], constants: Constants | None = None) -> Value:
+    """The result; an operation that the operands make impossible is reported at the expression."""
+    try:
+        return made() if constants is None else constants.at(lambda _: SourcePlace(at.span, at.library), made)
+    except Vanishing as error:
+        fail("RG0730", f"{error}", at, error.hint)
+    except TypeError as error:
+        message, _, hint = str(error).partition("; ")
+        fail("RG0703", message, at, hint or None)
+    except ZeroDivisionError:
+        fail("RG0714", "a division by zero", at)
+    except (OverflowError, ValueError) as error:
+        fail("RG0714", f"{error}", at)

@@ -11,14 +11,12 @@ from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.constants import signature_of
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.data_classes import type_of
-from retrograd.compiler.frontends.functional.forgetting import Calls
-from retrograd.compiler.frontends.functional.forms.encoding import Encoding
-from retrograd.compiler.frontends.functional.forms.marshalling import Marshalling, is_structured, leaves
+from retrograd.compiler.frontends.functional.core import Calls
 from retrograd.compiler.frontends.functional.inference import Inference, fits
-from retrograd.compiler.frontends.functional.lowering.program import Program
-from retrograd.compiler.frontends.functional.lowering.values import Value
-from retrograd.compiler.frontends.functional.reading.reader import Reader
+from retrograd.compiler.frontends.functional.marshalling import Encoding, Marshalling, is_structured, leaves
+from retrograd.compiler.frontends.functional.program import Program
+from retrograd.compiler.frontends.functional.reader import Reader
+from retrograd.compiler.frontends.functional.structures import Value
 from retrograd.compiler.frontends.functional.types import (
     FIXED,
     Array,
@@ -31,6 +29,7 @@ from retrograd.compiler.frontends.functional.types import (
     Type,
     Word,
     named,
+    type_of,
 )
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction, fail

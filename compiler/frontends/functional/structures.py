@@ -1,21 +1,11 @@
-"""Functions of values of any form, by recursion over their types: copies, inner products, and the types of cotangents.
-
-    cotangent of    a number: fixed     a tuple, a list: the same of cotangents     a data class: itself, with zeros for ints and bools
-                    a function: the tuple of the cotangents of the values that it has captured, in the order of their first use;
-                    of several functions: (0, the tuple of the first, the tuple of the second …)
-
-A value and its cotangent have the same words in the same order. A derivative by lists is taken at a copy, whose cells are reached by no
-other path. So the shadows of its cells are the cotangents of that argument alone. A second copy, of zeros, becomes the cotangent: both
-copies run the same code, so a word of the second lies at the same distance from its word in the first.
-"""
+"""Values while a program is lowered: an expression for each word, and the place of each array."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.data_classes import field_types
-from retrograd.compiler.frontends.functional.lowering.values import Value, combined
 from retrograd.compiler.frontends.functional.types import (
     BOOLEAN,
     FIXED,
@@ -29,12 +19,60 @@ from retrograd.compiler.frontends.functional.types import (
     Tuple,
     Type,
     Word,
+    arrays,
+    field_types,
     kinds,
 )
-from retrograd.compiler.ir.expressions import E, choose, const
+from retrograd.compiler.ir.expressions import Address, E, choose, const
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic
 from retrograd.compiler.language.values import Constant, Scalar
+
+
+@dataclass(frozen=True)
+class Value:
+    """The words of a value, by `types.kinds`, and the places of the arrays in it."""
+
+    type: Type
+    words: tuple[E, ...] = ()
+    views: tuple[Address, ...] = ()
+
+    def split(self, types: Sequence[Type], at: int = 0) -> list[Value]:
+        """The parts of the value, of these types; the first begins at word `at`."""
+        out: list[Value] = []
+        seen = 0
+        for t in types:
+            words, views = len(kinds(t)), arrays(t)
+            out.append(Value(t, self.words[at : at + words], self.views[seen : seen + views]))
+            at, seen = at + words, seen + views
+        return out
+
+    def captured(self) -> list[list[Value]]:
+        """The captured values of each alternative of a function."""
+        assert isinstance(self.type, Function)
+        alternatives = self.type.alternatives
+        parts = iter(self.split([t for c in alternatives for t in c.captured], 0 if len(alternatives) == 1 else 1))
+        return [[next(parts) for _ in c.captured] for c in alternatives]
+
+
+Env = dict[core.Binding, Value]
+
+
+def combined(t: Type, parts: Sequence[Value]) -> Value:
+    """The value of these parts."""
+    return Value(t, tuple(e for p in parts for e in p.words), tuple(v for p in parts for v in p.views))
+
+
+# -----------------------------------------------------------------------------
+# Functions of values of any form, by recursion over their types: copies, inner products, and the types of cotangents.
+#
+#     cotangent of    a number: fixed     a tuple, a list: the same of cotangents     a data class: itself, with zeros for ints and bools
+#                     a function: the tuple of the cotangents of the values that it has captured, in the order of their first use;
+#                     of several functions: (0, the tuple of the first, the tuple of the second …)
+#
+# A value and its cotangent have the same words in the same order. A derivative by lists is taken at a copy, whose cells are reached by no
+# other path. So the shadows of its cells are the cotangents of that argument alone. A second copy, of zeros, becomes the cotangent: both
+# copies run the same code, so a word of the second lies at the same distance from its word in the first.
 
 
 class NoCotangent(TypeError):

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.core import Place
+from retrograd.compiler.frontends.functional.core import Place, scalar_operation
 from retrograd.compiler.frontends.functional.inference import Inference
-from retrograd.compiler.frontends.functional.lowering.expressions import Lowering
-from retrograd.compiler.frontends.functional.lowering.values import Value, combined
-from retrograd.compiler.frontends.functional.scalars import scalar_operation
+from retrograd.compiler.frontends.functional.program import Lowering
+from retrograd.compiler.frontends.functional.structures import Value, combined
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
     BOOLEAN,

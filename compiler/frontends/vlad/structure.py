@@ -20,8 +20,8 @@ from typing import Any
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Place
 from retrograd.compiler.frontends.functional.inference import ORDERS, Inference
-from retrograd.compiler.frontends.functional.lowering.expressions import Lowering
-from retrograd.compiler.frontends.functional.lowering.values import Value, combined
+from retrograd.compiler.frontends.functional.program import Lowering
+from retrograd.compiler.frontends.functional.structures import Value, combined
 from retrograd.compiler.frontends.functional.types import (
     BOOLEAN,
     FIXED,

@@ -9,8 +9,8 @@ from typing import Any, overload
 
 from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.forms.marshalling import Marshalling
 from retrograd.compiler.frontends.functional.function import FunctionalSource
+from retrograd.compiler.frontends.functional.marshalling import Marshalling
 from retrograd.compiler.frontends.functional.types import INT, Tuple, Type
 from retrograd.compiler.frontends.python.source import Parameter
 from retrograd.compiler.language.values import Structure, Unfilled

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.forgetting import Calls
+from retrograd.compiler.frontends.functional.core import Calls
 from retrograd.compiler.frontends.python.captures import Captures
 
 import retrograd as rg

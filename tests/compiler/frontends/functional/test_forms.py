@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.functional.data_classes import type_of
-from retrograd.compiler.frontends.functional.forms.encoding import Encoding
+from retrograd.compiler.frontends.functional.marshalling import Encoding
+from retrograd.compiler.frontends.functional.types import type_of
 
 import retrograd as rg
 from retrograd import fixed

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
+from retrograd.compiler.derivatives.gradients import (
+    ArgumentCells,
+    ArgumentStorage,
+    DerivativeCall,
+    GradientCall,
+    TangentCall,
+)
+from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.data_classes import field_types
-from retrograd.compiler.frontends.functional.lowering.body import Body
-from retrograd.compiler.frontends.functional.lowering.calls import Calls, Procedures
-from retrograd.compiler.frontends.functional.lowering.conversions import Conversions, scalar
-from retrograd.compiler.frontends.functional.lowering.values import Env, Value, combined
-from retrograd.compiler.frontends.functional.scalars import guarded, on_numbers, scalar_operation
-from retrograd.compiler.frontends.functional.structures import StructureLowering, has_cells
+from retrograd.compiler.frontends.functional.core import guarded, on_numbers, scalar_operation
+from retrograd.compiler.frontends.functional.inference import Define, Inference
+from retrograd.compiler.frontends.functional.procedures import (
+    Body,
+    Calls,
+    Conversions,
+    Heap,
+    Procedures,
+    differentiated,
+    environment,
+    scalar,
+)
+from retrograd.compiler.frontends.functional.structures import Env, StructureLowering, Value, combined, has_cells
 from retrograd.compiler.frontends.functional.types import (
+    FIXED,
     INT,
     NOTHING,
     Array,
     Closure,
     Data,
     Function,
+    Key,
     Known,
     List,
     Nothing,
@@ -27,13 +44,36 @@ from retrograd.compiler.frontends.functional.types import (
     Type,
     Word,
     constructed,
+    field_types,
     kinds,
 )
 from retrograd.compiler.ir.expressions import Address, E, InRange, choose, const, load, read
-from retrograd.compiler.ir.statements import Block, Check, Const, For, Kind, Test, Var
+from retrograd.compiler.ir.statements import (
+    SP,
+    Block,
+    Call,
+    Check,
+    Const,
+    Delocal,
+    For,
+    Kind,
+    Local,
+    Node,
+    Op,
+    Procedure,
+    Region,
+    Test,
+    Var,
+    Within,
+)
+from retrograd.compiler.ir.traversal import walk
+from retrograd.compiler.ir.value_numbering import Renaming
 from retrograd.compiler.language.arithmetic import COMPARISONS
-from retrograd.compiler.language.values import Constant, Scalar
+from retrograd.compiler.language.types import known
+from retrograd.compiler.language.values import ArrayView, Constant, Scalar
 from retrograd.compiler.language.values import Value as Word_
+from retrograd.isa.diagnostics import Span
+from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 Then = Callable[[], None]
@@ -448,3 +488,322 @@ def _is_simple(e: core.Core) -> bool:
         case core.Item(value):
             return _is_simple(value)
     return False
+
+
+# -----------------------------------------------------------------------------
+# Statements that add a list of the heap to an array of results.
+#
+#     compute:  table[0] := first;  table[k] := tail of table[k − 1]          in the heap, n words
+#     copy:     out[k] += head of table[k]
+#
+# The table is uncomputed with everything else. Trap RG0813: the list has another length than the array.
+
+
+class ArrayResult:
+    """The copy of one list, whose items are one word long, into an array."""
+
+    def __init__(self, body: Body, out: ArrayView) -> None:
+        self._body, self._out = body, out
+        (self._count,) = known(out.shape)
+        self._table = Var("table", Kind.ADDRESS, body.span)
+
+    def compute(self, first: E) -> None:
+        """Fill the table."""
+        body, span, heap = self._body, self._body.span, self._body.heap
+        start = body.operand(first)
+        message = f"there is room for {self._count} words of the result, which has more or fewer"
+        if not self._count:
+            body.emit(Check(Test("eq", start, Const(0)), "RG0813", message, span))
+            return
+        body.room(self._count)
+        body.emit(
+            Check(Test("ne", start, Const(0)), "RG0813", message, span),
+            Local(self._table),
+            Op(TABLE["mov.add"], self._table, body.hp, None, 0, span),
+            Op(TABLE["st.add"], None, body.hp, start, 0, span, heap.region),
+        )
+        k = Var("k", Kind.INT, span)
+
+        def step() -> None:
+            before = body.atom(load(Address(heap.region, self._table, ((read(k), 1),), -1), Kind.ADDRESS), "cell")
+            tail = body.atom(load(Address(heap.region, before.param, (), 1), Kind.ADDRESS), "tail")
+            body.emit(Check(Test("ne", tail.param, Const(0)), "RG0813", message, span))
+            self._store(tail.param, k)
+
+        if self._count > 1:
+            body.emit(self._loop(k, 1, step))
+        last = body.atom(load(Address(heap.region, self._table, (), self._count - 1), Kind.ADDRESS), "cell")
+        tail = body.atom(load(Address(heap.region, last.param, (), 1), Kind.ADDRESS), "tail")
+        body.emit(Check(Test("eq", tail.param, Const(0)), "RG0813", message, span))
+        body.grow(self._count)
+
+    def _store(self, word: Var, k: Var) -> None:
+        """table[k] += word"""
+        body, span = self._body, self._body.span
+        at = Var("at", Kind.ADDRESS, span)
+        made: tuple[Node, ...] = (
+            Op(TABLE["mov.add"], at, self._table, None, 0, span),
+            Op(TABLE["mov.add"], at, k, None, 0, span),
+        )
+        back = (
+            Op(TABLE["mov.sub"], at, k, None, 0, span),
+            Op(TABLE["mov.sub"], at, self._table, None, 0, span),
+        )
+        store = Op(TABLE["st.add"], None, at, word, 0, span, body.heap.region)
+        body.emit(Local(at), *made, store, *back, Delocal(at))
+
+    def copy(self) -> None:
+        """out += the list"""
+        if not self._count:
+            return
+        body, span, heap = self._body, self._body.span, self._body.heap
+        k = Var("k", Kind.INT, span)
+        kind = self._out.element.kind  # type: ignore[union-attr]
+
+        def step() -> None:
+            cell = body.atom(load(Address(heap.region, self._table, ((read(k), 1),), 0), Kind.ADDRESS), "cell")
+            word = body.atom(load(Address(heap.region, cell.param, (), 0), kind), "word")
+            t = body.temporaries()
+            at, offset = t.address(self._out.address.shifted(read(k), 1))
+            # Only a sum of fixed numbers is checked for overflow.
+            added = TABLE["fst.add" if kind is Kind.FIXED else "st.add"]
+            store = Op(added, None, at, word.param, offset, span, self._out.address.region)
+            body.emit(*t.wrap((store,)))
+
+        body.emit(self._loop(k, 0, step))
+
+    def _loop(self, k: Var, start: int, step: Callable[[], None]) -> For:
+        with self._body.nested() as inner:
+            step()
+        block: Block = tuple(inner)
+        return For(k, Const(start), Const(self._count), 1, block, False, True, self._body.span)
+
+
+# -----------------------------------------------------------------------------
+# The functional functions of one program, as procedures of its module.
+#
+# f(x …)  →  y            f(words of x …, words of y, hp):   y += f(x),  hp += the words that the call leaves in the heap
+# entry                   within (hp := heap; t := f(x)) do (out += t)
+# grad(f)(x)              G(words of x …, 0, hp, g …):       g += ∂f/∂x
+
+
+class Program:
+    """`define`: see Inference. `declare_gradient` takes a gradient whose body is made when the program is complete. `heap`: words."""
+
+    def __init__(
+        self, module: ModuleBuilder, define: Define, declare_gradient: Callable[[DerivativeCall], None], heap: int
+    ) -> None:
+        self._module = module
+        self._declare_gradient = declare_gradient
+        self.inference = Inference(module.w, define, module.constants)
+        self.heap = Heap(module, heap)
+        self._versions: dict[Key, str] = {}
+        self._gradients: dict[tuple[str, Type, tuple[Type, ...]], str] = {}
+
+    def entry(self, key: Key, given: Sequence[Value], results: Sequence[Var | ArrayView], wanted: Type) -> Block:
+        """results += f(given), as a value of the type `wanted`. All that is computed on the way is uncomputed.
+
+        A result is a variable for a number, or an array for a list of numbers.
+        """
+        code: core.Lambda = key[0]
+        body = Body(self._module, self.heap, Var("hp", Kind.ADDRESS), code.at.span)
+        lowering = Lowering(self, body)
+        last: core.Core = code.body
+        env = environment(code, (), [body.named(v, b.name) for v, b in zip(given, code.params, strict=True)])
+        while isinstance(last, core.Let):
+            env[last.binding] = body.named(lowering.value(last.value, env), last.binding.name)
+            last = last.body
+        if isinstance(last, core.Total) and wanted == self.inference.results[key] and isinstance(results[0], Var):
+            # A sum is added up in its target, so it is computed once. Terms that leave cells are computed and uncomputed.
+            added = lowering.total(last, env, results[0])
+            compute = body.taken()
+            if any(_uses(node, body.hp) for node in walk(added)):
+                total = Var("total", results[0].kind, code.at.span)
+                compute = (*compute, Local(total), *Renaming({results[0]: total}).block(added))
+                body.add([results[0]], [read(total)], fresh=False)
+                added = body.taken()
+        else:
+            value = lowering.conversions.converted(lowering.value(last, env), wanted, code.at)
+            arrays: list[ArrayResult] = []
+            for target, word in zip(results, value.words, strict=True):
+                if isinstance(target, ArrayView):
+                    arrays.append(ArrayResult(body, target))
+                    arrays[-1].compute(word)
+            compute = body.taken()
+            pairs = [(t, e) for t, e in zip(results, value.words, strict=True) if isinstance(t, Var)]
+            body.add([t for t, _ in pairs], [e for _, e in pairs], fresh=False)
+            for array in arrays:
+                array.copy()
+            added = body.taken()
+        if body.uses_heap:
+            begin = Op(TABLE["mov.add"], body.hp, Const(self.heap.base), None, 0, code.at.span)
+            compute = (Local(body.hp), begin, *compute)
+        return (Within(compute, added, None, code.at.span),) if compute else added
+
+    # ------------------------------------------------------------------ procedures
+
+    def version(self, key: Key) -> str:
+        """The procedure of a function, lowered at its first call."""
+        found = self._versions.get(key)
+        if found is not None:
+            return found
+        code, captured, args = key
+        span: Span = code.at.span
+        name = self._versions[key] = self._module.unique_name(code.name)
+        own = _Parameters()
+        held = [own.add(t, b.name) for t, b in zip(captured, code.free, strict=True)]
+        given = [own.add(t, b.name) for t, b in zip(args, code.params, strict=True)]
+        result = self.inference.results[key]
+        outs = [Var("result", kind, span) for kind in kinds(result)]
+        hp = Var("hp", Kind.ADDRESS)
+        params = (*own.variables, *outs, hp)
+        written = frozenset(range(len(own.variables), len(params)))
+        recursive = self.inference.is_recursive(key)
+        self._declare(Procedure(name, params, tuple(own.regions), (), written, recursive, span))
+        body = Body(self._module, self.heap, hp, span)
+        Lowering(self, body).into(code.body, environment(code, held, given), outs, result)
+        body.close()
+        self._module.procedures[name] = Procedure(
+            name, params, tuple(own.regions), body.taken(), written, recursive, span
+        )
+        if recursive:
+            self._module.forget_accesses()
+        return name
+
+    def _declare(self, procedure: Procedure) -> None:
+        """A procedure with the effects that calls of it have, and without its body."""
+        touched: list[Node] = [Op(TABLE["ld.xor"], Var("t"), SP, region=r) for r in procedure.regions]
+        touched.append(Op(TABLE["st.xor"], None, SP, Const(0), region=self.heap.region))
+        self._module.procedures[procedure.name] = replace(procedure, body=tuple(touched))
+
+    def gradient(self, mode: str, f: Type, args: tuple[Type, ...], at: core.Place) -> str:
+        """The procedure of a derivative: its function is lowered here, its body made by `gradient_calls`."""
+        key = mode, f, args
+        found = self._gradients.get(key)
+        if found is not None:
+            return found
+        span = at.span
+        inner = self._differentiated(mode, f, args, at)
+        own = _Parameters()
+        own.add(f, "f")
+        first = len(own.variables)
+        by = differentiated(mode, args)
+        for k, t in enumerate(by):
+            own.add(t, f"x{k}")
+        sources = [v for v in own.variables[first:] if v.kind is Kind.FIXED]
+        for t in args[len(by) :]:
+            own.add(t, "direction")
+        loss, hp = Var("loss", Kind.FIXED, span), Var("hp", Kind.ADDRESS)
+        targets = [Var(f"d_{v.name}", Kind.FIXED, span) for v in sources]
+        cells = (Var("begin", Kind.INT), Var("words", Kind.INT)) if has_cells(by) else ()
+        params = (*own.variables, loss, hp, *targets, *cells)
+        name = self._gradients[key] = self._module.unique_name(mode)
+        written = frozenset(range(len(own.variables), len(params) - len(cells)))
+        self._declare(Procedure(name, params, tuple(own.regions), (), written, False, span))
+        pairs = [
+            (ArgumentStorage(x, None, (Kind.FIXED,)), ArgumentStorage(d, None, (Kind.FIXED,)))
+            for x, d in zip(sources, targets, strict=True)
+        ]
+        copies = ArgumentCells(*cells, self.heap.region) if cells else None
+        self._declare_gradient(GradientCall(name, inner, False, loss, tuple(pairs), self.heap.size, copies))
+        return name
+
+    def tangent(self, f: Type, x: Type, at: core.Place) -> str:
+        """The procedure of jvp(f)(x, v) without cells, made like a gradient."""
+        key = "jvp", f, (x,)
+        found = self._gradients.get(key)
+        if found is not None:
+            return found
+        own = _Parameters()
+        function, argument = own.add(f, "f"), own.add(x, "x")
+        hp, body = self._body(at)
+        value = Lowering(self, body).calls.apply(function, [argument], at)
+        compute = body.taken()
+        results = [Var("result", Kind.FIXED, at.span) for k in kinds(value.type) if k is Kind.FIXED]
+        body.add(
+            results, [e for e, k in zip(value.words, kinds(value.type), strict=True) if k is Kind.FIXED], fresh=False
+        )
+        inner = self._valued("valued", own, (*results, hp), (Within(compute, body.taken(), None, at.span),), at)
+        own = _Parameters()
+        own.add(f, "f")
+        first = len(own.variables)
+        own.add(x, "x")
+        sources = [v for v in own.variables[first:] if v.kind is Kind.FIXED]
+        results = [Var(v.name, Kind.FIXED, at.span) for v in results]
+        given = [Var(f"{v.name}_", Kind.FIXED, at.span) for v in sources]
+        targets = [Var("tangent", Kind.FIXED, at.span) for _ in results]
+        before = (*own.variables, *results, Var("hp", Kind.ADDRESS), *given)
+        params = (*before, *targets)
+        name = self._gradients[key] = self._module.unique_name("jvp")
+        written = frozenset((*range(len(own.variables), len(before) - len(given)), *range(len(before), len(params))))
+        self._declare(Procedure(name, params, tuple(own.regions), (), written, False, at.span))
+        pairs = tuple(zip(sources, given, strict=True)), tuple(zip(results, targets, strict=True))
+        self._declare_gradient(TangentCall(name, inner, *pairs, self.heap.size))
+        return name
+
+    def _differentiated(self, mode: str, f: Type, args: tuple[Type, ...], at: core.Place) -> str:
+        """The procedure loss += f(x), or loss += ⟨direction, f(x)⟩, which leaves nothing in the heap."""
+        own = _Parameters()
+        function = own.add(f, "f")
+        given = [own.add(t, f"x{k}") for k, t in enumerate(args)]
+        loss = Var("loss", Kind.FIXED, at.span)
+        hp, body = self._body(at)
+        lowering = Lowering(self, body)
+        count = len(differentiated(mode, args))
+        result = lowering.calls.apply(function, given[:count], at)
+        if mode == "grad":
+            terms = lowering.conversions.converted(result, FIXED, at).words
+        else:
+            form = self.inference.derivatives.direction(
+                given[-1].type, self.inference.derivatives.cotangent(result.type, at)
+            )
+            assert form is not None
+            terms = lowering.structures.dot(result, lowering.conversions.converted(given[-1], form, at), at).words
+        compute = body.taken()
+        body.add([loss] * len(terms), terms, fresh=False)
+        return self._valued("differentiated", own, (loss, hp), (Within(compute, body.taken(), None, at.span),), at)
+
+    def _body(self, at: core.Place) -> tuple[Var, Body]:
+        """(the parameter for the end of the heap, the body of a procedure that has it)"""
+        hp = Var("hp", Kind.ADDRESS)
+        return hp, Body(self._module, self.heap, hp, at.span)
+
+    def _valued(self, name: str, own: _Parameters, results: tuple[Var, ...], whole: Block, at: core.Place) -> str:
+        """A procedure that adds to its last parameters, and leaves nothing in the heap."""
+        params = (*own.variables, *results)
+        written = frozenset(range(len(own.variables), len(params)))
+        name = self._module.unique_name(name)
+        self._module.procedures[name] = Procedure(name, params, tuple(own.regions), whole, written, False, at.span)
+        return name
+
+
+def _uses(node: Node, hp: Var) -> bool:
+    """Whether a statement changes the end of the heap, or passes it on."""
+    return (isinstance(node, Op) and node.d is hp) or (isinstance(node, Call) and hp in node.args)
+
+
+class _Parameters:
+    """Parameters of a procedure for values of some types."""
+
+    def __init__(self) -> None:
+        self.variables: list[Var] = []
+        self.regions: list[Region] = []
+
+    def add(self, t: Type, name: str) -> Value:
+        match t:
+            case Array(element, shape, strides):
+                extent = sum((n - 1) * abs(s) for n, s in zip(shape, strides, strict=True)) + element.size
+                base, region = Var(name, Kind.ADDRESS), Region(name, extent)
+                self.variables.append(base)
+                self.regions.append(region)
+                return Value(t, (), (Address(region, base),))
+            case Tuple(items):
+                return combined(t, [self.add(item, name) for item in items])
+            case Function(alternatives):
+                tag = [] if len(alternatives) == 1 else [Var("function", Kind.INT)]
+                self.variables += tag
+                made = combined(t, [self.add(x, name) for c in alternatives for x in c.captured])
+                return Value(t, (*map(read, tag), *made.words), made.views)
+        own = [Var(name, kind) for kind in kinds(t)]
+        self.variables += own
+        return Value(t, tuple(map(read, own)))

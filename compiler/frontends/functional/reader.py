@@ -1,0 +1,787 @@
+"""The paths through statements: which of them return, and the names that they assign."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.core import computed, on_numbers
+from retrograd.compiler.frontends.functional.types import fields_of
+from retrograd.compiler.frontends.python.captures import Captures
+from retrograd.compiler.frontends.python.foreign import ALTERNATIVES
+from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
+from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, forget
+from retrograd.isa.diagnostics import nearest
+
+
+def returns(body: Sequence[ast.stmt]) -> bool:
+    """Whether every path through the statements returns."""
+    for node in body:
+        if isinstance(node, ast.Return):
+            return True
+        if isinstance(node, ast.If) and returns(node.body) and returns(node.orelse):
+            return True
+        if isinstance(node, ast.Match) and all(returns(c.body) for c in node.cases) and catches_all(node):
+            return True
+    return False
+
+
+def within(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """The syntax inside statements, without that of inner functions."""
+    todo: list[ast.AST] = list(body)
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            todo += ast.iter_child_nodes(node)
+
+
+def stored(body: Sequence[ast.stmt]) -> list[str]:
+    """The names that statements assign on some path, in alphabetical order."""
+    found = {n.id for n in within(body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return sorted(found | {n.name for n in within(body) if isinstance(n, ast.FunctionDef)})
+
+
+def assigned(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that statements assign on every path."""
+    out: set[str] = set()
+    for node in body:
+        match node:
+            case ast.If():
+                out |= assigned(node.body) & assigned(node.orelse)
+            case ast.Match():
+                out |= set.intersection(*(assigned(c.body) for c in node.cases)) if catches_all(node) else set()
+            case _:
+                out |= set(stored([node]))
+    return out
+
+
+def catches_all(node: ast.Match) -> bool:
+    return any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None for c in node.cases)
+
+
+# -----------------------------------------------------------------------------
+# Expressions of Python to core.
+
+#: operators of Python -> operations of core
+BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+}  # fmt: skip
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+}  # fmt: skip
+_UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Not: "not", ast.Invert: "~"}
+_VALUES = "Expressions are numbers, names, operations, calls, lambdas, tuples, lists, and `x if c else y`."
+#: fixes for expressions of Python
+_INSTEAD: dict[type[ast.AST], str] = {
+    ast.ListComp: "Write a function that calls itself and gives `[f(i), *rest]`, or `sum(… for i in range(n))`.",
+    ast.GeneratorExp: "Write a function that calls itself and gives `[f(i), *rest]`, or `sum(… for i in range(n))`.",
+    ast.Dict: "Declare a class with `@rg.data`, whose fields have names.",
+    ast.NamedExpr: "Write `x = …` in front.",
+    ast.MatMult: "A product of vectors is `sum(v[i] * w[i] for i in range(len(v)))`.",
+}
+#: functions of Python on scalars
+_BUILTIN = {abs: "abs", min: "min", max: "max", int: "int", float: "fixed", bool: "bool"}
+
+Scope = dict[str, core.Binding]
+
+
+class ExpressionReader:
+    """Reads the expressions of one function. `operators`, `conversions`: (module, name) of `grad` and `fixed` and the like -> their names in core."""
+
+    def __init__(
+        self,
+        function: SourceFunction,
+        operators: Mapping[tuple[str, str], str],
+        conversions: Mapping[tuple[str, str], str],
+        captures: Captures,
+    ) -> None:
+        self.function = function
+        self._captures = captures
+        self._errors = Errors(function.source)
+        self._operators, self._conversions = operators, conversions
+        #: names of constants in the function that is read: a function inside captures them as values, by which it has derivatives
+        self._constants: dict[core.Binding, core.Number] = {}
+
+    def at(self, node: ast.AST) -> core.Place:
+        """The place of a piece of syntax."""
+        span = self._errors.span(node)
+        source = self.function.source
+        return core.Place(span, source.text(span.line), source.library)
+
+    def fail(self, code: str, message: str, at: ast.AST, hint: str | None = None) -> NoReturn:
+        self._errors.fail(code, message, at, hint)
+
+    def parameters(
+        self, name: str, args: ast.arguments, at: ast.AST, scope: Scope
+    ) -> tuple[tuple[core.Binding, ...], Scope]:
+        """(the parameters of a function, the names inside it)"""
+        if args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or args.defaults:
+            self.fail(
+                "RG0729", f"`{name}` has parameters that are not plain", at, "Name each parameter, without defaults."
+            )
+        params = tuple(core.Binding(a.arg, self.at(a)) for a in args.args)
+        return params, scope | {b.name: b for b in params}
+
+    def expression(self, node: ast.expr, scope: Scope) -> core.Core:
+        """The core of an expression. Raises CompileError."""
+        match node:
+            case ast.Constant(value=bool() | int() | float() as value):
+                return core.Number(value, self.at(node))
+            case ast.Name():
+                return self.name(node, scope)
+            case ast.Attribute(value=value, attr=name):
+                found = None if _is_local(value, scope) else self.function.found(node)
+                return self._global(found, node) if found is not None else self._field(value, name, scope, node)
+            case ast.BinOp(left=x, op=op, right=y) if type(op) in BINARY:
+                return self.operation(BINARY[type(op)], (self.expression(x, scope), self.expression(y, scope)), node)
+            case ast.UnaryOp(op=ast.Not(), operand=x):
+                return self.operation("not", (self.test(x, scope),), node)
+            case ast.UnaryOp(op=op, operand=x):
+                return self.operation(_UNARY[type(op)], (self.expression(x, scope),), node)
+            case ast.BoolOp(op=op, values=values):
+                return self._boolean(op, values, scope, node)
+            case ast.Compare(left=x, ops=ops, comparators=others):
+                return self._comparison([x, *others], ops, scope, node)
+            case ast.IfExp(test=test, body=x, orelse=y):
+                return self._chosen(
+                    self.test(test, scope), lambda: self.expression(x, scope), lambda: self.expression(y, scope), node
+                )
+            case ast.Lambda(args=args, body=body):
+                params, inner = self.parameters("lambda", args, node, scope)
+                with self.inside():
+                    return core.Lambda("lambda", params, self.expression(body, inner), self.at(node))
+            case ast.Tuple(elts=items):
+                return core.Record(tuple(self._items(items, scope)), self.at(node))
+            case ast.List(elts=items):
+                return self._list(items, scope, node)
+            case ast.Subscript(value=value, slice=index):
+                return self._subscript(value, index, scope, node)
+            case ast.Call():
+                return self._call(node, scope)
+        instead = _INSTEAD.get(type(node.op) if isinstance(node, ast.BinOp) else type(node), _VALUES)
+        self.fail("RG0729", f"`{shortened(node)}` is not in the functional language", node, instead)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """In the block the body of a function inside is read."""
+        outer, self._constants = self._constants, {}
+        yield
+        self._constants = outer
+
+    def named(self, name: str, value: core.Core, at: ast.AST) -> core.Binding:
+        """A binding for a value."""
+        binding = core.Binding(name, self.at(at))
+        if isinstance(value := self._constant(value), core.Number):
+            self._constants[binding] = value
+        return binding
+
+    def _constant(self, e: core.Core) -> core.Core:
+        return self._constants.get(e.binding, e) if isinstance(e, core.Ref) else e
+
+    def operation(self, op: str, args: tuple[core.Core, ...], at: ast.AST) -> core.Core:
+        """The operation; on constants its value."""
+        found = on_numbers(op, [self._constant(x) for x in args])
+        return core.Operation(op, args, self.at(at)) if found is None else core.Number(found, self.at(at))
+
+    def test(self, node: ast.expr, scope: Scope) -> core.Core:
+        """The core of an expression of which the truth alone matters: a number that is not zero exactly if the expression is true."""
+        if not isinstance(node, ast.BoolOp):
+            return self.expression(node, scope)
+        at, conjunction = self.at(node), isinstance(node.op, ast.And)
+        *others, made = [self.test(v, scope) for v in node.values]
+        for value in reversed(others):
+            sides = (made, core.Number(False, at)) if conjunction else (core.Number(True, at), made)
+            made = self._chosen(value, lambda x=sides[0]: x, lambda y=sides[1]: y, node)  # type: ignore[misc]
+        return made
+
+    def _chosen(
+        self, test: core.Core, x: Callable[[], core.Core], y: Callable[[], core.Core], at: ast.AST
+    ) -> core.Core:
+        """x if the test holds, else y; of a test that is known only one of them is read."""
+        known = self._constant(test)
+        if isinstance(known, core.Number):
+            return x() if known.value else y()
+        return core.Conditional(test, x(), y(), self.at(at))
+
+    def _boolean(self, op: ast.boolop, values: Sequence[ast.expr], scope: Scope, at: ast.AST) -> core.Core:
+        """`x and y` is y if x is true, else x; `x or y` is x if x is true, else y."""
+        first, *rest = values
+        if not rest:
+            return self.expression(first, scope)
+        if all(map(_is_truth, values)):
+            return self.test(ast.copy_location(ast.BoolOp(op, list(values)), at), scope)
+        x, place = self.expression(first, scope), self.at(first)
+        known = self._constant(x)
+        if isinstance(known, core.Number):
+            return x if bool(known.value) is isinstance(op, ast.Or) else self._boolean(op, rest, scope, at)
+        held = core.Binding("operand", place)
+        others = self._boolean(op, rest, scope, at)
+        own = core.Ref(held, place)
+        then, orelse = (others, own) if isinstance(op, ast.And) else (own, others)
+        return core.Let(held, x, core.Conditional(own, then, orelse, self.at(at)), self.at(at))
+
+    def _items(self, items: Sequence[ast.expr], scope: Scope) -> list[core.Core]:
+        for item in items:
+            if isinstance(item, ast.Starred):
+                hint = "Name each item: `a, b = pair`, and then `f(a, b)`."
+                self.fail("RG0729", "`*` stands in a list only, before its last item", item, hint)
+        return [self.expression(item, scope) for item in items]
+
+    def _list(self, items: Sequence[ast.expr], scope: Scope, at: ast.AST) -> core.Core:
+        tail: core.Core = core.Build(None, (), self.at(at))
+        if items and isinstance(items[-1], ast.Starred):
+            tail = self.expression(items[-1].value, scope)
+            items = items[:-1]
+        if not items:
+            return tail
+        return core.Build(None, (*self._items(items, scope), tail), self.at(at))
+
+    def name(self, node: ast.Name, scope: Scope) -> core.Core:
+        if node.id in scope:
+            return core.Ref(scope[node.id], self.at(node))
+        try:
+            found = self.function.lookup(node.id, self._captures)
+        except KeyError:
+            names = [*scope, *self.function.names()]
+            self.fail("RG0702", f"`{node.id}` is not defined", node, nearest(node.id, names))
+        return self._global(found, node)
+
+    def _global(self, found: Any, node: ast.expr) -> core.Core:
+        """The core of a value from around the function."""
+        if isinstance(found, bool | int | float):
+            return core.Number(found, self.at(node))
+        if isinstance(found, tuple | list) and all(isinstance(x, bool | int | float) for x in found):
+            items = tuple(core.Number(x, self.at(node)) for x in found)
+            if isinstance(found, tuple):
+                return core.Record(items, self.at(node))
+            empty = core.Build(None, (), self.at(node))
+            return core.Build(None, (*items, empty), self.at(node)) if items else empty
+        if _identity(found) in self._operators:
+            return core.Operator(self._operators[_identity(found)], self.at(node))
+        if hasattr(found, "functional_core"):
+            return core.Global(found, self.at(node))
+        if isinstance(found, type) and fields_of(found) is not None:
+            return self._as_function(
+                found.__name__, len(fields_of(found) or ()), lambda args: core.Build(found, args, self.at(node)), node
+            )
+        name = self._function_name(found)
+        if name is not None:
+            count = 2 if name in ("min", "max", "atan2") else 1
+            return self._as_function(name, count, lambda args: core.Operation(name, args, self.at(node)), node)
+        hint = "Use numbers, tuples of numbers, data classes, `rg` functions, and functions with `@rg.functional`."
+        self.fail("RG0703", f"`{shortened(node)}` has no meaning in a functional function", node, hint)
+
+    def _as_function(self, name: str, count: int, made: Any, at: ast.AST) -> core.Lambda:
+        params = tuple(core.Binding(f"x{i}", self.at(at)) for i in range(count))
+        return core.Lambda(name, params, made(tuple(core.Ref(b, self.at(at)) for b in params)), self.at(at))
+
+    def _function_name(self, found: Any) -> str | None:
+        """The name of a function of scalars."""
+        try:
+            known = FOREIGN.get(found, found)
+            if known in _BUILTIN:
+                return _BUILTIN[known]
+        except TypeError:
+            return None
+        if isinstance(known, Intrinsic) and known.role == EXPRESSION:
+            return known.__name__
+        return self._conversions.get(_identity(found))
+
+    def _field(self, value: ast.expr, name: str, scope: Scope, at: ast.AST) -> core.Core:
+        around = None if _is_local(value, scope) else self.found(value)
+        if around is not None:
+            hint = nearest(name, [n for n in dir(around) if not n.startswith("_")])
+            self.fail("RG0702", f"`{shortened(value)}` has no `{name}`", at, hint)
+        return core.Field(self.expression(value, scope), name, self.at(at))
+
+    def _comparison(self, values: Sequence[ast.expr], ops: Sequence[ast.cmpop], scope: Scope, at: ast.AST) -> core.Core:
+        for op in ops:
+            if type(op) not in _COMPARE:
+                self.fail("RG0729", "`in` and `is` are not in the functional language", at)
+        if len(ops) == 1:
+            return self.operation(_COMPARE[type(ops[0])], tuple(self.expression(v, scope) for v in values), at)
+        # Each operand is evaluated once, and only as long as the comparisons before it hold.
+        middle = core.Binding("operand", self.at(values[1]))
+        first = core.Operation(
+            _COMPARE[type(ops[0])], (self.expression(values[0], scope), core.Ref(middle, self.at(at))), self.at(at)
+        )
+        inner = {**scope, " operand": middle}
+        again = ast.copy_location(ast.Name(" operand", ast.Load()), values[1])
+        others = self._comparison([again, *values[2:]], ops[1:], inner, at)
+        made = core.Conditional(first, others, core.Number(False, self.at(at)), self.at(at))
+        return core.Let(middle, self.expression(values[1], scope), made, self.at(at))
+
+    def _subscript(self, value: ast.expr, index: ast.expr, scope: Scope, at: ast.AST) -> core.Core:
+        indices = index.elts if isinstance(index, ast.Tuple) else [index]
+        for i in indices:
+            if isinstance(i, ast.Slice):
+                self.fail("RG0729", "a slice", i, "Pass the array, with the bounds.")
+        return core.Element(
+            self.expression(value, scope), tuple(self.expression(i, scope) for i in indices), self.at(at)
+        )
+
+    def _call(self, node: ast.Call, scope: Scope) -> core.Core:
+        if node.keywords:
+            self.fail(
+                "RG0729",
+                "arguments are given by position",
+                node.keywords[0].value,
+                "Write them in the order of the parameters.",
+            )
+        found = None if isinstance(node.func, ast.Name) and node.func.id in scope else self.found(node.func)
+        if found is sum and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+            return self._total(node.args[0], scope)
+        if found is len and len(node.args) == 1:
+            return core.Length(self.expression(node.args[0], scope), self.at(node))
+        args = tuple(self._items(node.args, scope))
+        host = found.host if isinstance(found, SourceFunction) else None
+        known = None if host is None else computed(host, [self._constant(x) for x in args])
+        if known is not None:
+            return core.Number(known, self.at(node))
+        if found is not None:
+            if isinstance(found, type) and (declared := fields_of(found)) is not None:
+                if len(args) != len(declared):
+                    message = f"`{found.__name__}` has {len(declared)} fields, and is given {len(args)}"
+                    self.fail("RG0715", message, node)
+                return core.Build(found, args, self.at(node))
+            name = self._function_name(found)
+            if name is not None:
+                return self._operation(name, args, node)
+            alternative = ALTERNATIVES.get(getattr(found, "__name__", ""))
+            if (
+                alternative is not None
+                and not hasattr(found, "functional_core")
+                and _identity(found) not in self._operators
+            ):
+                shown = alternative.format(
+                    **{"x": "x", "y": "y", "z": "z"} | dict(zip("xyz", map(shortened, node.args), strict=False))
+                )
+                self.fail("RG0703", f"`{shortened(node.func)}` is not in the language", node.func, f"Write `{shown}`.")
+        return core.Apply(self.expression(node.func, scope), args, self.at(node))
+
+    def found(self, node: ast.expr) -> Any:
+        try:
+            return (
+                self.function.lookup(node.id, self._captures)
+                if isinstance(node, ast.Name)
+                else self.function.found(node)
+            )
+        except KeyError:
+            return None
+
+    def _operation(self, name: str, args: tuple[core.Core, ...], at: ast.AST) -> core.Core:
+        if name in ("min", "max") and len(args) > 2:
+            return self._operation(name, (self.operation(name, args[:2], at), *args[2:]), at)
+        wanted = {"min": 2, "max": 2, "atan2": 2, "select": 3}.get(name, 1)
+        if len(args) != wanted:
+            self.fail("RG0715", f"`{name}` takes {wanted} argument{'s' * (wanted > 1)}, and is given {len(args)}", at)
+        if name == "select":
+            return self._chosen(args[0], lambda: args[1], lambda: args[2], at)
+        return self.operation(name, args, at)
+
+    def _total(self, node: ast.GeneratorExp, scope: Scope) -> core.Core:
+        """sum(e for i in range(a, b) for j in …)"""
+        loops: list[tuple[core.Binding, core.Core, core.Core]] = []
+        scope = dict(scope)
+        for g in node.generators:
+            match g:
+                case ast.comprehension(
+                    target=ast.Name(id=name) as target, iter=ast.Call(func=f, args=args), ifs=[]
+                ) if self.found(f) is range and 1 <= len(args) <= 2:
+                    bounds = [self.expression(a, scope) for a in args]
+                    start = bounds[0] if len(bounds) == 2 else core.Number(0, self.at(target))
+                    binding = core.Binding(name, self.at(target))
+                    loops.append((binding, start, bounds[-1]))
+                    scope[name] = binding
+                case _:
+                    self.fail(
+                        "RG0729", "a sum goes over `range(n)` or `range(a, b)`", node, "sum(f(i) for i in range(n))"
+                    )
+        made = self.expression(node.elt, scope)
+        for binding, start, stop in reversed(loops):
+            made = core.Total(binding, start, stop, made, self.at(node))
+        return made
+
+
+def _is_local(node: ast.expr, scope: Scope) -> bool:
+    """Whether an expression begins with a name of the function."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in scope
+
+
+def _identity(found: Any) -> tuple[str, str]:
+    """Module and name of a function or class; the public functions of a package may be wrapped ones."""
+    found = getattr(found, "__wrapped__", found)
+    return getattr(found, "__module__", ""), getattr(found, "__qualname__", "")
+
+
+def _is_truth(node: ast.expr) -> bool:
+    """Whether an expression is a bool, by its syntax."""
+    match node:
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.Constant(value=bool()):
+            return True
+        case ast.BoolOp(values=values):
+            return all(map(_is_truth, values))
+    return False
+
+
+# -----------------------------------------------------------------------------
+# Python syntax to core: the bodies of functional functions, which are expressions, `=`, `if`, `match`, `def` and `return`.
+#
+# Statements are read from the last to the first: each becomes an expression in which the following statements are the body. A name that
+# is assigned again is a new binding, so nothing is ever overwritten. Branches that do not return give the values of the names that they
+# assign, as a tuple.
+
+_STATEMENTS = "A functional function consists of `=`, `if`, `match`, `def`, `return` and expressions."
+
+
+class Reader:
+    """Reads one function. `operators`, `conversions`: (module, name) of `grad` and `fixed` and the like -> their names in core."""
+
+    def __init__(
+        self,
+        function: SourceFunction,
+        operators: Mapping[tuple[str, str], str],
+        conversions: Mapping[tuple[str, str], str],
+        captures: Captures,
+    ) -> None:
+        self.function = function
+        self._expressions = ExpressionReader(function, operators, conversions, captures)
+        self.at, self.fail, self._expression = (
+            self._expressions.at,
+            self._expressions.fail,
+            self._expressions.expression,
+        )
+
+    def function_core(self) -> core.Lambda:
+        """The function as an expression without free variables. Raises CompileError."""
+        tree = self.function.tree
+        return self._function(tree.name, tree.args, tree, {}, tree.body)
+
+    # ------------------------------------------------------------------ functions
+
+    def _function(
+        self, name: str, args: ast.arguments, at: ast.AST, scope: Scope, body: Sequence[ast.stmt]
+    ) -> core.Lambda:
+        params, inner = self._expressions.parameters(name, args, at, scope)
+        with self._expressions.inside():
+            return core.Lambda(name, params, self._block(body, inner, at), self.at(at))
+
+    def _definitions(
+        self, given: Sequence[ast.stmt], scope: Scope
+    ) -> tuple[Scope, list[tuple[core.Binding, core.Lambda]]]:
+        """Functions that are defined one after the other, and may call each other."""
+        bindings = [core.Binding(_defined(node) or "", self.at(node)) for node in given]
+        inner = scope | {b.name: b for b in bindings}
+        made: list[tuple[core.Binding, core.Lambda]] = []
+        for binding, node in zip(bindings, given, strict=True):
+            if isinstance(node, ast.Assign):
+                f = self._expression(node.value, inner)
+                assert isinstance(f, core.Lambda)
+                made.append((binding, f))
+                continue
+            assert isinstance(node, ast.FunctionDef)
+            if node.decorator_list:
+                self.fail(
+                    "RG0729",
+                    f"`{node.name}` is decorated",
+                    node.decorator_list[0],
+                    "Inner functions need no decorator.",
+                )
+            made.append((binding, self._function(node.name, node.args, node, inner, node.body)))
+        group = tuple(made)
+        for _, f in made:
+            f.group = group
+        return inner, made
+
+    # ------------------------------------------------------------------ statements
+
+    def _block(self, body: Sequence[ast.stmt], scope: Scope, at: ast.AST) -> core.Core:
+        """The value that statements return."""
+        if not body:
+            hint = "Every path ends with `return`, since a functional function is its value."
+            return core.Refusal("RG0729", "the function ends here without a value", hint, self.at(at))
+        node, rest = body[0], body[1:]
+        match node:
+            case ast.Return(value=None):
+                self.fail("RG0729", "`return` without a value", node, "A functional function is its value.")
+            case ast.Return(value=ast.expr() as value):
+                return self._expression(value, scope)
+            case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
+                return self._block(rest, scope, node)
+            case ast.FunctionDef() | ast.Assign() if count := _group(body):
+                inner, functions = self._definitions(body[:count], scope)
+                made = self._block(body[count:], inner, body[count - 1])
+                return core.LetRec(tuple(functions), made, self.at(node))
+            case ast.Assign(targets=[target], value=value):
+                return self._assign(target, self._expression(value, scope), rest, scope, node)
+            case ast.AnnAssign(target=ast.Name() as target, value=ast.expr() as value):
+                return self._assign(target, self._expression(value, scope), rest, scope, node)
+            case ast.AugAssign(target=ast.Name() as target, op=op, value=value):
+                old = self._expressions.name(ast.copy_location(ast.Name(target.id, ast.Load()), target), scope)
+                made = self._expressions.operation(BINARY[type(op)], (old, self._expression(value, scope)), node)
+                return self._assign(target, made, rest, scope, node)
+            case ast.If():
+                return self._if(node, rest, scope)
+            case ast.Match():
+                return self._match(node, rest, scope)
+            case ast.With(
+                items=[ast.withitem(context_expr=ast.Call(func=f, args=[], keywords=[]), optional_vars=None)]
+            ) if self._expressions.found(f) is forget:
+                return self._forget(node, rest, scope)
+            case ast.With():
+                self.fail(
+                    "RG0729", "a `with` of another kind", node, "`with rg.forget():` takes back the run of its block."
+                )
+            case ast.For() | ast.While():
+                hint = "Write a function that calls itself, or `sum(… for i in range(n))`."
+                self.fail("RG0729", "a loop has no value", node, hint)
+        self.fail("RG0729", f"`{shortened(node)}` is not in the functional language", node, _STATEMENTS)
+
+    def _assign(
+        self, target: ast.expr, value: core.Core, rest: Sequence[ast.stmt], scope: Scope, at: ast.AST
+    ) -> core.Core:
+        match target:
+            case ast.Name(id=name):
+                binding = self._expressions.named(name, value, target)
+                return core.Let(binding, value, self._block(rest, scope | {name: binding}, at), self.at(at))
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                whole = core.Binding("tuple", self.at(target))
+                return core.Let(whole, value, self._unpack(parts, whole, rest, scope, at), self.at(at))
+        self.fail(
+            "RG0729",
+            f"`{shortened(target)}` cannot be assigned",
+            target,
+            "A value never changes: give the new value a name.",
+        )
+
+    def _unpack(
+        self, parts: Sequence[ast.expr], whole: core.Binding, rest: Sequence[ast.stmt], scope: Scope, at: ast.AST
+    ) -> core.Core:
+        made: list[tuple[core.Binding, core.Core]] = []
+        scope = dict(scope)
+
+        def take(parts: Sequence[ast.expr], whole: core.Binding) -> None:
+            place = self.at(at)
+            count = core.Operation("unpack", (core.Ref(whole, place), core.Number(len(parts), place)), place)
+            made.append((core.Binding("count", place), count))
+            for i, part in enumerate(parts):
+                binding = core.Binding(part.id if isinstance(part, ast.Name) else "tuple", self.at(part))
+                made.append((binding, core.Item(core.Ref(whole, self.at(part)), i, self.at(part))))
+                match part:
+                    case ast.Name(id=name):
+                        scope[name] = binding
+                    case ast.Tuple(elts=inner) | ast.List(elts=inner):
+                        take(inner, binding)
+                    case _:
+                        hint = "Unpack into names: `a, (b, c) = value`."
+                        self.fail("RG0729", f"`{shortened(part)}` cannot be assigned", part, hint)
+
+        take(parts, whole)
+        body = self._block(rest, scope, at)
+        for binding, value in reversed(made):
+            body = core.Let(binding, value, body, self.at(at))
+        return body
+
+    def _forget(self, node: ast.With, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
+        """with forget(): …; the block gives the names that it assigns, or returns."""
+        if returns(node.body):
+            return core.Forget(self._block(node.body, scope, node), self.at(node))
+        if any(isinstance(n, ast.Return) for n in within(node.body)):
+            self.fail(
+                "RG0729", "a block that forgets returns on every path, or on none", node, "Return behind the block."
+            )
+
+        def made(body: core.Core) -> core.Core:
+            return core.Forget(body, self.at(node))
+
+        return self._values([(node.body, scope)], stored(node.body), made, rest, scope, node)
+
+    def _if(self, node: ast.If, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
+        test = self._expressions.test(node.test, scope)
+
+        def made(then: core.Core, orelse: core.Core) -> core.Core:
+            return core.Conditional(test, then, orelse, self.at(node))
+
+        return self._paths([(node.body, scope), (node.orelse, scope)], made, rest, scope, node)
+
+    def _paths(
+        self,
+        paths: Sequence[tuple[Sequence[ast.stmt], Scope]],
+        made: Callable[..., core.Core],
+        rest: Sequence[ast.stmt],
+        scope: Scope,
+        at: ast.AST,
+    ) -> core.Core:
+        """Branches, and the statements behind them: `made` gives the expression for the values of the branches.
+
+        Where all branches go on, they give the values of the names that they assign. Otherwise each branch that goes on takes
+        the statements behind it into itself.
+        """
+        if len(paths) < 2 or not rest or any(isinstance(n, ast.Return) for body, _ in paths for n in within(body)):
+            return made(*(self._block(b if returns(b) else [*b, *rest], inner, at) for b, inner in paths))
+        found = dict.fromkeys(name for body, _ in paths for name in stored(body))
+        names = [n for n in found if n in scope or all(n in assigned(body) for body, _ in paths)]
+        return self._values(paths, names, made, rest, scope, at)
+
+    def _values(
+        self,
+        paths: Sequence[tuple[Sequence[ast.stmt], Scope]],
+        names: Sequence[str],
+        made: Callable[..., core.Core],
+        rest: Sequence[ast.stmt],
+        scope: Scope,
+        at: ast.AST,
+    ) -> core.Core:
+        """Blocks that give the values of these names, and the statements behind them."""
+        values: list[ast.expr] = [ast.copy_location(ast.Name(n, ast.Load()), at) for n in names]
+        tail = ast.copy_location(ast.Return(ast.copy_location(ast.Tuple(values, ast.Load()), at)), at)
+        joined = made(*(self._block([*b, tail], inner, at) for b, inner in paths))
+        whole = core.Binding("values", self.at(at))
+        targets: list[ast.expr] = [ast.copy_location(ast.Name(n, ast.Store()), at) for n in names]
+        return core.Let(whole, joined, self._unpack(targets, whole, rest, scope, at), self.at(at))
+
+    def _match(self, node: ast.Match, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
+        subject = core.Binding("subject", self.at(node.subject))
+        fields: Fields = {}
+        rows: list[list[Test]] = []
+        paths: list[tuple[Sequence[ast.stmt], Scope]] = []
+        for case in node.cases:
+            if rows and not rows[-1]:
+                self.fail("RG0729", "no value reaches this case", case.pattern, "A case for all values is the last.")
+            if case.guard is not None:
+                self.fail("RG0729", "a case with a condition", case.guard, "Write an `if` inside the case.")
+            tests: list[Test] = []
+            inner = dict(scope)
+            self._pattern(case.pattern, subject, tests, inner, fields)
+            rows.append(tests)
+            paths.append((case.body, inner))
+
+        def made(*bodies: core.Core) -> core.Core:
+            return decisions(list(zip(rows, bodies, strict=True)), fields, self.at(node.subject), self.at(node))
+
+        return core.Let(
+            subject, self._expression(node.subject, scope), self._paths(paths, made, rest, scope, node), self.at(node)
+        )
+
+    def _pattern(
+        self, pattern: ast.pattern, value: core.Binding, tests: list[Test], scope: Scope, fields: Fields
+    ) -> None:
+        """Append the tests of a pattern on a value, from outside to inside, and bind its names in the scope."""
+        hint = "Patterns are `C(x, y)` of a data class, `[]`, `[x, *rest]`, a name, and `_`."
+
+        def parts(cls: type, inside: Sequence[ast.pattern | None]) -> tuple[core.Binding, ...]:
+            tests.append((value, cls))
+            if (value, cls) not in fields:
+                fields[value, cls] = tuple(core.Binding(_named(p), self.at(p or pattern)) for p in inside)
+            return fields[value, cls]
+
+        match pattern:
+            case ast.MatchAs(pattern=inside, name=name):
+                if inside is not None:
+                    self._pattern(inside, value, tests, scope, fields)
+                if name is not None:
+                    scope[name] = value
+            case ast.MatchSequence(patterns=[]):
+                parts(type(None), ())
+            case ast.MatchSequence(patterns=[ast.MatchStar(name=name)]):
+                if name is not None:
+                    scope[name] = value
+            case ast.MatchSequence(patterns=[first, *others]) if not isinstance(first, ast.MatchStar):
+                star = others[0] if others and isinstance(others[0], ast.MatchStar) else None
+                head, tail = parts(list, (first, star))
+                self._pattern(first, head, tests, scope, fields)
+                self._pattern(ast.copy_location(ast.MatchSequence(others), pattern), tail, tests, scope, fields)
+            case ast.MatchClass(cls=cls, patterns=positional, kwd_attrs=names, kwd_patterns=named):
+                found = self.function.found(cls)
+                declared = fields_of(found) if isinstance(found, type) else None
+                if declared is None:
+                    self.fail("RG0703", f"`{shortened(cls)}` is no data class", cls, "Declare it with `@rg.data`.")
+                if len(positional) > len(declared):
+                    self.fail("RG0715", f"`{found.__name__}` has {len(declared)} fields", pattern)
+                given: dict[str, ast.pattern] = dict(zip(declared, positional, strict=False)) | dict(
+                    zip(names, named, strict=True)
+                )
+                for name in given.keys() - declared.keys():
+                    self.fail(
+                        "RG0715", f"`{found.__name__}` has no field `{name}`", pattern, nearest(name, list(declared))
+                    )
+                for name, binding in zip(declared, parts(found, [given.get(n) for n in declared]), strict=True):
+                    if name in given:
+                        self._pattern(given[name], binding, tests, scope, fields)
+            case _:
+                self.fail("RG0729", "a pattern that is not in the functional language", pattern, hint)
+
+
+def _defined(node: ast.stmt) -> str | None:
+    """The name of a function that a statement defines, by `def` or as a lambda."""
+    match node:
+        case ast.FunctionDef(name=name):
+            return name
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda()):
+            return name
+    return None
+
+
+def _group(body: Sequence[ast.stmt]) -> int:
+    """The number of statements at the beginning that define functions which may call each other; 0 for a lambda that no such group needs."""
+    run: dict[str, int] = {}
+    for node in body:
+        name = _defined(node)
+        if name is None or name in run:
+            break
+        run[name] = len(run)
+    count = next((i for i, node in enumerate(body) if i == len(run) or not isinstance(node, ast.FunctionDef)), len(run))
+    end, at = max(count, 1), 0
+    grouped = count > 0
+    while at < min(end, len(run)):
+        names = {n.id for n in ast.walk(body[at]) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        later = [run[name] for name in names & run.keys() if run[name] >= at]
+        grouped = grouped or bool(later)
+        end = max([end, *(k + 1 for k in later)])
+        at += 1
+    return end if grouped else 0
+
+
+def _named(pattern: ast.pattern | None) -> str:
+    """The name of a part of a value."""
+    match pattern:
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            return name
+    return "_"
+
+
+#: a value and the class that it must be of: `list` for a list that is not empty, NoneType for the empty list
+Test = tuple[core.Binding, type]
+#: the bindings of the fields of a value, as one of a class
+Fields = dict[Test, tuple[core.Binding, ...]]
+
+
+def decisions(
+    rows: Sequence[tuple[Sequence[Test], core.Core]], fields: Fields, subject: core.Place, at: core.Place
+) -> core.Core:
+    """The expression of the first row whose tests hold, each value being tested once on each path.
+
+    A row whose pattern takes any tested value stands in each branch of the test.
+    """
+    tests, body = rows[0]
+    if not tests:
+        return body
+    value, _ = tests[0]
+
+    def where(cls: type) -> list[tuple[Sequence[Test], core.Core]]:
+        """The rows that a value of the class may reach, without their test of it."""
+        kept = [(row, e) for row, e in rows if all(c is cls for v, c in row if v is value)]
+        return [([test for test in row if test[0] is not value], e) for row, e in kept]
+
+    classes = dict.fromkeys(c for row, _ in rows for v, c in row if v is value)
+    cases = [core.Case(c, fields[value, c], decisions(where(c), fields, subject, at)) for c in classes]
+    others = [(row, e) for row, e in rows if all(v is not value for v, _ in row)]
+    orelse = decisions(others, fields, subject, at) if others else None
+    return core.Match(core.Ref(value, subject), tuple(cases), orelse, at)
