@@ -42,7 +42,7 @@ import numpy as np
 from retrograd.assembler import verify
 from retrograd.assembler.pisa.reader import read as read_pisa
 from retrograd.compiler.frontends.janus.parser_1982 import read as read_janus
-from retrograd.compiler.frontends.vlad.definitions import read_vlad
+from retrograd.compiler.frontends.vlad.translation import read_vlad
 from retrograd.hdl.reversible.formats import read_qasm, read_real
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.files import Limits, command

@@ -1,18 +1,22 @@
-"""The primitives of VLAD: the type of each value, and the words of it, by the types of the arguments.
+"""Forward mode: a function on bundles, from a function on reals.
 
-A predicate of types, such as `pair?`, is known when the program is compiled, so a recursion over a list of known length ends there.
-Reals have levels (lifting.py): the primitives of reals compute with words at level 0, and by rules of the prelude with bundles.
+    lifted(f)(x ⊲ x') = f(x) ⊲ J f(x)·x'        J* of Pearlmutter and Siskind
+
+A bundle of pairs is a pair of bundles, and that of a function is its lifted code with bundles of the values that it has captured. So only
+reals change: a number c in lifted code is c ⊲ 0, and the primitives of reals choose their rule by the type of their operands. Code that is
+lifted n times computes with reals of n levels, all of the same order. So a value of an outer derivative is a bundle inside all
+bundles of an inner one, and perturbations cannot be confused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.core import Place, scalar_operation
-from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.core import Core, Place, scalar_operation
+from retrograd.compiler.frontends.functional.inference import ORDERS, Inference
 from retrograd.compiler.frontends.functional.program import Lowering
 from retrograd.compiler.frontends.functional.structures import Value, combined
 from retrograd.compiler.frontends.functional.types import (
@@ -23,6 +27,7 @@ from retrograd.compiler.frontends.functional.types import (
     Closure,
     Derivative,
     Function,
+    Key,
     Known,
     List,
     Tuple,
@@ -30,12 +35,286 @@ from retrograd.compiler.frontends.functional.types import (
     kinds,
     named,
 )
-from retrograd.compiler.frontends.vlad import lifting
-from retrograd.compiler.frontends.vlad.structure import Structure, call, depth, is_real, type_of_call
-from retrograd.compiler.ir.expressions import E, choose, const, neg
+from retrograd.compiler.ir.expressions import E, choose, const, neg, read
 from retrograd.compiler.ir.statements import Check, Const, Kind, Test, Var
 from retrograd.compiler.language.values import Constant as Number
 from retrograd.compiler.language.values import Scalar
+
+
+class LiftedGlobal:
+    """A definition, lifted when it is needed."""
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def functional_core(self, captures: Any) -> core.Lambda:
+        """The definition, lifted."""
+        return lifted(self._of.functional_core(captures))
+
+
+def lifted(f: core.Lambda) -> core.Lambda:
+    """The function on bundles, made once. The functions of one letrec are lifted together."""
+    if "lifted" not in f.versions:
+        members = [g for _, g in f.group] or [f]
+        for g in members:
+            made = g.versions["lifted"] = replace(g, group=(), versions={"original": g})
+        group = tuple((b, g.versions["lifted"]) for b, g in f.group)
+        for g in members:
+            made = g.versions["lifted"]
+            made.body, made.group = _lifted(g.body), group
+    return f.versions["lifted"]
+
+
+def original(f: core.Lambda) -> core.Lambda | None:
+    """The function that was lifted; None for others."""
+    return f.versions.get("original")
+
+
+def level_of(f: core.Lambda) -> int:
+    """How many times a function was lifted."""
+    n, below = 0, original(f)
+    while below is not None:
+        n, below = n + 1, original(below)
+    return n
+
+
+def _lifted(e: Core) -> Core:
+    match e:
+        case core.Number(_, at):
+            return core.Primitive(BUNDLE, (e, core.Number(0.0, at)), at)
+        case core.Ref() | core.Refusal():
+            return e
+        case core.Lambda():
+            return lifted(e)
+        case core.Global(function, at):
+            if not hasattr(function, "lifted"):
+                function.lifted = LiftedGlobal(function)
+            return core.Global(function.lifted, at)
+        case core.Apply(f, args, at):
+            return core.Apply(_lifted(f), tuple(map(_lifted, args)), at)
+        case core.Let(binding, value, body, at):
+            return core.Let(binding, _lifted(value), _lifted(body), at)
+        case core.LetRec(functions, body, at):
+            return core.LetRec(tuple((b, lifted(f)) for b, f in functions), _lifted(body), at)
+        case core.Conditional(test, then, orelse, at):
+            return core.Conditional(_lifted(test), _lifted(then), _lifted(orelse), at)
+        case core.Record(items, at, form):
+            return core.Record(tuple(map(_lifted, items)), at, form)
+        case core.Primitive(rules, args, at):
+            own = rules.lifted() if hasattr(rules, "lifted") else rules
+            return core.Primitive(own, tuple(map(_lifted, args)), at)
+    raise AssertionError(e)
+
+
+#: bundle, the primitive of the code of level 0: it is the same at all levels
+BUNDLE: Any = None
+
+
+# -----------------------------------------------------------------------------
+# Functions of values of any structure: at each real, by recursion over pairs and lists, and pointwise for functions.
+#
+#     bundle x x'    each real x becomes x ⊲ x'        primal, tangent: the first, the second of each
+#     zero x         0 at each real                    plus x y: the sum at each real
+#
+#     (zero f) y = zero (f y)      (plus f g) y = (f y) + (g y)      (tangent f) y = tangent of f (j* y)
+#     (bundle f f') (y ⊲ y') = f y ⊲ (f' y + J f(y)·y')              so (j* f), which is bundle f (zero f), is the lifted code of f
+#
+# A tangent of a function needs the values that the function has captured, and not their tangents alone: that of λy. x·x·y by x is λy. 2·x·y.
+# Lifted code of level n has n derivatives around it, whose bundles are the outermost n of each real. A new bundle lies inside these, and around
+# the bundles of the program. All that is no real stays as it is.
+# Source: O. Manzyuk et al., Perturbation confusion in forward automatic differentiation of higher-order functions, JFP 2019.
+
+#: the most levels of the code of a function; a real of this level has 2¹⁴ words
+_MOST_LEVELS = 14
+
+
+def depth(t: Type) -> int:
+    """The levels of a real."""
+    n = 0
+    while isinstance(t, Tuple) and t.form == "bundle":
+        t = t.items[0]
+        n += 1
+    return n
+
+
+def is_real(t: Type) -> bool:
+    """Whether a type is that of reals, of any level."""
+    return t == FIXED or (isinstance(t, Tuple) and t.form == "bundle")
+
+
+#: the definitions of the prelude, by name
+LIBRARY: dict[str, Any] = {}
+
+
+def _key(inference: Inference, name: str, types: Sequence[Type], level: int) -> Key:
+    argument = types[0] if len(types) == 1 else Tuple(tuple(types), "pair")
+    code = inference.definition(LIBRARY[name])
+    for _ in range(level):
+        code = lifted(code)
+    return code, (), (argument,)
+
+
+def type_of_call(inference: Inference, name: str, types: Sequence[Type], level: int = 0) -> Type:
+    """The type of a function of the prelude, lifted to a level."""
+    return inference.result(_key(inference, name, types, level))
+
+
+def call(lowering: Lowering, name: str, values: Sequence[Value], at: Place, level: int = 0) -> Value:
+    """The value of a function of the prelude, lifted to a level."""
+    key = _key(lowering.inference, name, [v.type for v in values], level)
+    argument = values[0] if len(values) == 1 else combined(key[2][0], values)
+    return lowering.calls.call(Closure(key[0]), (), [argument], at)
+
+
+class Structure:
+    """The functions at one place. Without a lowering, the words of values are placeholders, and only types are found."""
+
+    def __init__(self, inference: Inference, at: Place, level: int, lowering: Lowering | None = None) -> None:
+        self._inference, self._at, self._level, self._lowering = inference, at, level, lowering
+
+    def type(self, op: str, types: Sequence[Type]) -> Type:
+        """The type of the result."""
+        return self.value(op, [_placeholder(t) for t in types]).type
+
+    def value(self, op: str, values: Sequence[Value]) -> Value:
+        """The result. Raises CompileError."""
+        x = values[0]
+        types = [v.type for v in values]
+        if NOTHING in types:
+            return Value(NOTHING)
+        if all(map(is_real, types)):
+            return self._real(op, values)
+        if any(isinstance(t, List) for t in types):
+            return self._called(f"{op}-list", values)
+        if all(t == BOOLEAN or isinstance(t, Known) for t in types):
+            return x
+        if isinstance(x.type, Tuple) and all(self._alike(x.type, t) for t in types):
+            rows = [v.split(v.type.items) for v in values if isinstance(v.type, Tuple)]
+            parts = [self.value(op, row) for row in zip(*rows, strict=True)]
+            return combined(Tuple(tuple(p.type for p in parts), x.type.form), parts)
+        if isinstance(x.type, Function) and all(isinstance(t, Function) for t in types):
+            return self._function(op, values)
+        if len(types) == 1:
+            self._inference.fail("RG0703", f"`{op}` of {named(types[0])}", self._at)
+        self._inference.fail("RG0703", f"`{op}` of {named(types[0])} and {named(types[1])}", self._at)
+
+    def _alike(self, t: Tuple, other: Type) -> bool:
+        return isinstance(other, Tuple) and t.form == other.form and len(t.items) == len(other.items)
+
+    def _real(self, op: str, values: Sequence[Value], outside: int | None = None) -> Value:
+        """The function of reals, of which `outside` bundles belong to derivatives around the code: at first those of all levels."""
+        x = values[0]
+        outside = self._level if outside is None else outside
+        if op == "zero":
+            return Value(x.type, tuple(const(0, Kind.FIXED) for _ in x.words))
+        if op in ("primal", "tangent") and depth(x.type) <= outside:
+            self._inference.fail("RG0703", f"`{op}` of a real, which is no bundle", self._at)
+        if len(values) > 1 and depth(x.type) != depth(values[1].type):
+            self._inference.fail("RG0703", f"`{op}` of a bundle and a real", self._at)
+        if op == "plus":
+            a = self._inference.arithmetic
+            sums = zip(x.words, values[1].words, strict=True)
+            return Value(x.type, tuple(a.expression(a.binary("+", Scalar(i), Scalar(j))) for i, j in sums))
+        if outside and isinstance(x.type, Tuple):
+            rows = [v.split(v.type.items) for v in values if isinstance(v.type, Tuple)]
+            parts = [self._real(op, row, outside - 1) for row in zip(*rows, strict=True)]
+            return combined(Tuple(tuple(p.type for p in parts), "bundle"), parts)
+        if op == "bundle":
+            return combined(Tuple((x.type, values[1].type), "bundle"), values)
+        assert isinstance(x.type, Tuple)
+        return x.split(x.type.items)[op == "tangent"]
+
+    def _called(self, name: str, values: Sequence[Value]) -> Value:
+        """The value of a function of the prelude, as code of this level."""
+        if self._lowering is None:
+            return _placeholder(type_of_call(self._inference, name, [v.type for v in values], self._level))
+        return call(self._lowering, name, values, self._at, self._level)
+
+    def _function(self, op: str, values: Sequence[Value]) -> Value:
+        """The function of functions, pointwise. A bundle whose tangent is zero is lifted code, and so is its primal."""
+        f = values[0]
+        if op == "zero":
+            return self._called("zero-function", values)
+        if op == "plus":
+            zeros = [_is(v, "zero-function") for v in values]
+            return values[zeros.index(True) - 1] if any(zeros) else self._called("plus-functions", values)
+        if op == "bundle":
+            if not _is(values[1], "zero-function"):
+                return self._called("bundle-functions", values)
+            return self._of_code(f, self._lifted, lambda c: self.value("bundle", [c, self.value("zero", [c])]))
+        assert isinstance(f.type, Function)
+        for closure in f.type.alternatives:
+            if _levels(closure.code) <= self._level:
+                message = f"`{op}` of a function that is no bundle"
+                self._inference.fail("RG0703", message, self._at, "(j* f) is the bundle of f and its zero.")
+        if any(level_of(c.code) == self._level for c in f.type.alternatives):
+            # Made by bundle-functions in code of this level: it has captured the function and its tangent.
+            if len(f.type.alternatives) == 1:
+                return f.captured()[0][op == "tangent"]
+            return self._called(f"{op}-function", values)
+        if op == "tangent":
+            return self._called("tangent-function", values)
+        return self._of_code(f, self._original, lambda c: self.value("primal", [c]))
+
+    def _of_code(
+        self, f: Value, code: Callable[[core.Lambda], core.Lambda], captured: Callable[[Value], Value]
+    ) -> Value:
+        """A function with other code, and other values that it has captured."""
+        assert isinstance(f.type, Function)
+        made: list[Closure] = []
+        parts: list[Value] = []
+        for closure, row in zip(f.type.alternatives, f.captured(), strict=True):
+            inside = [captured(c) for c in row]
+            made.append(Closure(code(closure.code), tuple(p.type for p in inside)))
+            parts += inside
+        whole = combined(Function(tuple(made)), parts)
+        tag = f.words[:1] if len(made) > 1 else ()
+        return Value(whole.type, (*tag, *whole.words), whole.views)
+
+    def _lifted(self, code: core.Lambda) -> core.Lambda:
+        if level_of(code) == _MOST_LEVELS:
+            self._inference.fail("RG0719", f"`{code.name}` is lifted without end", self._at, ORDERS)
+        return lifted(code)
+
+    def _original(self, code: core.Lambda) -> core.Lambda:
+        found = original(code)
+        assert found is not None
+        return found
+
+
+def _root(code: core.Lambda) -> core.Lambda:
+    """The function that was lifted, once or more."""
+    below = original(code)
+    return code if below is None else _root(below)
+
+
+def _made_by(name: str) -> core.Core:
+    """The function that a function of the prelude gives."""
+    found: core.Core = LIBRARY[name].functional_core(None).body
+    while isinstance(found, core.Let):
+        found = found.body
+    return found
+
+
+def _is(f: Value, name: str) -> bool:
+    """Whether a function is made by a function of the prelude."""
+    return isinstance(f.type, Function) and all(_root(c.code) is _made_by(name) for c in f.type.alternatives)
+
+
+def _levels(code: core.Lambda) -> int:
+    """The bundles in the reals that a function takes and gives."""
+    return level_of(code) + (_root(code) is _made_by("bundle-functions"))
+
+
+def _placeholder(t: Type) -> Value:
+    return Value(t, tuple(read(Var("x", kind)) for kind in kinds(t)))
+
+
+# -----------------------------------------------------------------------------
+# The primitives of VLAD: the type of each value, and the words of it, by the types of the arguments.
+#
+# A predicate of types, such as `pair?`, is known when the program is compiled, so a recursion over a list of known length ends there.
+# Reals have levels (lifting.py): the primitives of reals compute with words at level 0, and by rules of the prelude with bundles.
 
 PAIR, NIL = "pair", "nil"
 
@@ -527,7 +806,7 @@ def _real(name: str, op: str, count: int) -> tuple[str, Entry]:
 
 NEGATIVE = Real("-", "-", "bundle-negative")
 
-lifting.BUNDLE = Shaped("bundle")
+BUNDLE = Shaped("bundle")
 
 PRIMITIVES: dict[str, Entry] = dict(
     [

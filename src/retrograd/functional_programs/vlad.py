@@ -14,8 +14,15 @@ from retrograd.compiler.frontends.functional.inference import Inference
 from retrograd.compiler.frontends.functional.types import Function, Known, Tuple, Type, Word, kinds
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import Parameter, Source
-from retrograd.compiler.frontends.vlad.definitions import PRELUDE, Expression
-from retrograd.compiler.frontends.vlad.results import ITEMS, Lengths, Path, unknown_list, with_items
+from retrograd.compiler.frontends.vlad.translation import (
+    ITEMS,
+    PRELUDE,
+    Expression,
+    Lengths,
+    Path,
+    unknown_list,
+    with_items,
+)
 from retrograd.functional_programs.functions import Functional
 from retrograd.isa.diagnostics import CompileError, Diagnostic
 from retrograd.isa.words import Q32_32, Format

@@ -11,9 +11,8 @@ from typing import Any
 
 from retrograd.assembler.lexer import decode_text
 from retrograd.compiler.compiled import Options
-from retrograd.compiler.frontends.vlad.definitions import Expression, File, read_vlad
 from retrograd.compiler.frontends.vlad.reader import Datum, Items, Literal, Symbol
-from retrograd.compiler.frontends.vlad.results import Lengths
+from retrograd.compiler.frontends.vlad.translation import Expression, File, Lengths, read_vlad
 from retrograd.functional_programs.vlad import VladFunction, value_of
 from retrograd.functions.execution import ProgramTrap
 from retrograd.functions.reversible import run

@@ -14,8 +14,8 @@ from typing import Any
 
 import mpmath
 import pytest
-from retrograd.compiler.frontends.vlad.definitions import prelude, read_vlad
 from retrograd.compiler.frontends.vlad.primitives import PRIMITIVES
+from retrograd.compiler.frontends.vlad.translation import prelude, read_vlad
 
 from retrograd.functional_programs.vlad_files import evaluations
 from retrograd.functions.execution import ProgramTrap

@@ -8,9 +8,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from retrograd.compiler.frontends.vlad.definitions import read_vlad
 from retrograd.compiler.frontends.vlad.reader import read
-from retrograd.compiler.frontends.vlad.translation import IN_PLACE
+from retrograd.compiler.frontends.vlad.translation import IN_PLACE, read_vlad
 from retrograd.isa.diagnostics import CompileError, RetrogradError
 
 from retrograd.cli.main import main
