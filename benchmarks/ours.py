@@ -22,8 +22,6 @@ from retrograd.compiler.pipeline import Argument
 from retrograd.simulator.engines.batch.layout import Range
 
 import retrograd as rg
-from retrograd.batch.arguments import Batch, Loaded
-from retrograd.batch.runs import BatchWords, run_rows
 from retrograd.differentiation.programs import (
     DerivedProgram,
     gradient_program,
@@ -32,8 +30,10 @@ from retrograd.differentiation.programs import (
     second_order_program,
 )
 from retrograd.differentiation.scales import automatic
-from retrograd.functions.requests import Request, RunSettings
-from retrograd.functions.reversible import Reversible
+from retrograd.runtime._batch_arguments import Batch, Loaded
+from retrograd.runtime._batch_runs import BatchWords, run_rows
+from retrograd.runtime._execution import Request, RunSettings
+from retrograd.runtime._reversible import Reversible
 
 Reals = NDArray[np.float64]
 

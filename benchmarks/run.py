@@ -32,8 +32,8 @@ from retrograd.simulator.energy.technology import Range, shipped
 from retrograd.simulator.engines.tiering import optimised_at_once
 
 import retrograd as rg
-from retrograd.batch.runs import BatchWords
-from retrograd.distribution.tasks import Distribution, Keeping, distribute
+from retrograd.runtime._batch_runs import BatchWords
+from retrograd.runtime._distribution import Distribution, Keeping, distribute
 from retrograd.version import __version__
 
 SCHEMA = "retrograd.bench/3"

@@ -20,7 +20,7 @@ from retrograd.benchmarks.ours import Ours
 from retrograd.benchmarks.peers import Peer, Prepared
 from retrograd.benchmarks.workload import Problem, Sizes, Task
 
-from retrograd.batch.runs import BatchWords
+from retrograd.runtime._batch_runs import BatchWords
 
 #: largest error of a peer against the reference, as a part of the largest number: a fast wrong peer is no peer
 PEER_TOLERANCE = 1e-10

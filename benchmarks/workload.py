@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from retrograd.benchmarks.ours import Ours, Reals
 
-from retrograd.functions.reversible import Reversible
+from retrograd.runtime._reversible import Reversible
 
 
 @dataclass(frozen=True)

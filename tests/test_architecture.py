@@ -71,7 +71,7 @@ ONLY_IN = {
     "pygments": "src/retrograd/editors",
     "pygls": "src/retrograd/editors/language_server.py",
     "lsprotocol": "src/retrograd/editors/language_server.py",
-    "distributed": "src/retrograd/distribution/executors.py",
+    "distributed": "src/retrograd/runtime/_distribution.py",
     "IPython": "src/retrograd/presentation/progress.py",
     "anywidget": "src/retrograd/explorer/notebook.py",
     "traitlets": "src/retrograd/explorer/notebook.py",

@@ -41,10 +41,10 @@ from retrograd.simulator.machine import Machine
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.reversible import Reversible
 from retrograd.library import bennett_states, relu
 from retrograd.library.dictionaries import empty_dictionary, insert
+from retrograd.runtime._execution import ProgramTrap
+from retrograd.runtime._reversible import Reversible
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = Path(__file__).with_name("frozen.json")

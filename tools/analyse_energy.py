@@ -35,15 +35,15 @@ from retrograd.simulator.machine import Machine
 
 import retrograd as rg
 from retrograd import fixed, library, reversible
-from retrograd.functions.execution import argument_words, load
-from retrograd.functions.reversible import Reversible
 from retrograd.hardware import run_on_hardware
 from retrograd.physics import plots as energy_plots
 from retrograd.physics.advice import break_even, break_even_per_memory_unit
 from retrograd.physics.report import EnergyReport, program_text, report_of, total_text
 from retrograd.presentation import charts
 from retrograd.presentation.tables import generated_page, markdown
-from retrograd.values.binding import bind, types_of
+from retrograd.runtime._binding import bind, types_of
+from retrograd.runtime._execution import argument_words, load
+from retrograd.runtime._reversible import Reversible
 
 #: a format for which the cells of the datapath have been counted
 SMALL = rg.Format(32, 16)

@@ -37,10 +37,10 @@ from retrograd.isa.table import TABLE
 
 import retrograd as rg
 from retrograd import Format
-from retrograd.functions.reversible import Reversible
 from retrograd.presentation.tables import markdown
-from retrograd.values.binding import bind, types_of
-from retrograd.values.marshal import to_words
+from retrograd.runtime._binding import bind, types_of
+from retrograd.runtime._marshal import to_words
+from retrograd.runtime._reversible import Reversible
 
 SMALL, LARGE = measure_sizes.SMALL, measure_sizes.LARGE
 BEGIN, END = (

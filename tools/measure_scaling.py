@@ -29,9 +29,8 @@ from retrograd.examples.mixture_training import PARAMETERS, misfit, start, write
 from retrograd.isa.files import read_file, write_file
 
 import retrograd as rg
-from retrograd.batch import distributed_runs
-from retrograd.distribution import tasks
 from retrograd.presentation.tables import markdown
+from retrograd.runtime import _batch_runs, _distribution
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGURES = "benchmarks/scaling.json"
@@ -108,11 +107,11 @@ def _worker(points: Any) -> tuple[float, int]:
         sent.append(task._replace(threads=1))
         return run(sent[-1])
 
-    run, distributed_runs.run_task = distributed_runs.run_task, work
+    run, _batch_runs.run_task = _batch_runs.run_task, work
     try:
         _step(points, None)
     finally:
-        distributed_runs.run_task = run
+        _batch_runs.run_task = run
     # The first runs make code, and the program without a forward sweep may have been replaced.
     task = sent[-2] if len(sent) > 1 else sent[-1]
     found = []
@@ -120,7 +119,7 @@ def _worker(points: Any) -> tuple[float, int]:
         cpu = time.process_time()
         part = run(task)
         found.append(time.process_time() - cpu)
-    size = len(pickle.dumps((tasks.__version__, run, task))) + len(pickle.dumps(part))
+    size = len(pickle.dumps((_distribution.__version__, run, task))) + len(pickle.dumps(part))
     return min(found) / (task.last - task.first), size
 
 

@@ -21,7 +21,7 @@ from retrograd.simulator.engines.cuda.runtime import Device, device
 from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine
 
 import retrograd as rg
-from retrograd.functions.reversible import Reversible
+from retrograd.runtime._reversible import Reversible
 
 #: ways to cut a batch up
 SETTINGS = (

@@ -19,11 +19,11 @@ from retrograd.examples import bessel, bundle_adjustment
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
-from retrograd.batch.arguments import Batch
 from retrograd.differentiation.programs import loss_gradient_program
 from retrograd.differentiation.scales import automatic
-from retrograd.functions.requests import Request
-from retrograd.functions.reversible import Reversible
+from retrograd.runtime._batch_arguments import Batch
+from retrograd.runtime._execution import Request
+from retrograd.runtime._reversible import Reversible
 
 Reals = NDArray[np.float64]
 Words = NDArray[np.uint64]

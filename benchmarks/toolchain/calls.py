@@ -5,8 +5,8 @@ from __future__ import annotations
 from retrograd.benchmarks.measure import Row, timed
 
 import retrograd as rg
-from retrograd.functions.reversible import reversible
-from retrograd.values.numbers import fixed
+from retrograd.runtime._binding import fixed
+from retrograd.runtime._reversible import reversible
 
 
 @reversible

@@ -17,7 +17,7 @@ from retrograd.examples import bessel, bundle_adjustment, gmm
 
 import retrograd as rg
 from retrograd import library
-from retrograd.functions.reversible import Reversible
+from retrograd.runtime._reversible import Reversible
 
 
 def measure(quick: bool) -> list[Row]:

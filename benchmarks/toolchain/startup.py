@@ -12,7 +12,7 @@ from retrograd.benchmarks.measure import Row, seconds
 from retrograd.isa.files import write_file
 
 from retrograd import examples
-from retrograd.functions.execution import ENGINES
+from retrograd.runtime._execution import ENGINES
 
 CLI = ("-m", "retrograd.cli.main")
 EXAMPLE = Path(examples.__file__).parent / "isqrt.rga"

@@ -17,7 +17,7 @@ from retrograd.benchmarks.workload import Golden, Problem, Sizes, Task, Workload
 from retrograd.examples import bessel
 
 import retrograd as rg
-from retrograd.functions.reversible import Reversible
+from retrograd.runtime._reversible import Reversible
 
 #: z of the curve: the number of passes grows with z
 ARGUMENTS = (0.1, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0)

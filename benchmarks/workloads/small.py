@@ -17,8 +17,8 @@ from retrograd.examples import consistency, fibonacci_search, quadratic
 
 import retrograd as rg
 from retrograd import library
-from retrograd.functions.reversible import Reversible
 from retrograd.library import Quaternion, Vector3
+from retrograd.runtime._reversible import Reversible
 
 #: one unit in the last place
 ULP = 2.0**-32

@@ -2,7 +2,7 @@
 
 The stub `__init__.pyi` has one line for each public name:
 
-    from retrograd.batch.batches import vmap as vmap
+    from retrograd.runtime._batches import vmap as vmap
 
 Type checkers read it as a stub. `attach` reads the same lines for `dir`, `__all__` and `import *`, and imports the module
 of a name when the name is first used. So `import retrograd` loads none of the parts.

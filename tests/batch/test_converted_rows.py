@@ -15,7 +15,7 @@ from retrograd.simulator.engines.llvm.jit import jit_compiler
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.values.arrays import WordArray
+from retrograd.runtime._arrays import WordArray
 
 FORMATS = ["Q2.2", "Q4.4", "Q8.8", "Q4.12", "Q16.16", "Q8.24", "Q32.32", "Q16.48", "Q1.63"]
 #: lanes are for words of 64 bits

@@ -14,9 +14,9 @@ from retrograd.hdl.formal import proofs as formal
 from retrograd.hdl.formal.proofs import ProofResult
 from retrograd.isa.words import Format
 
-from retrograd.distribution.tasks import Distribution
 from retrograd.hardware import proofs
 from retrograd.hardware.proofs import distributed_proofs
+from retrograd.runtime._distribution import Distribution
 
 
 def test_workloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -261,10 +261,10 @@ ALLOWED = {
     "src/retrograd/cli/commands/lsp.py": {"fdopen"},  # standard streams
     "src/retrograd/cli/streams.py": {"open", "FileIO"},  # the null device, standard streams
     "benchmarks/memory.py": {"write_text"},  # /proc/self/clear_refs
-    "src/retrograd/distribution/stores.py": {"connect"},  # transactions of SQLite
-    "src/retrograd/batch/distributed_runs.py": {"savez"},  # into memory
+    "src/retrograd/runtime/_distribution.py": {"connect"},  # transactions of SQLite
+    "src/retrograd/runtime/_batch_runs.py": {"savez"},  # into memory
     # In folders of their own: arrays larger than memory are written in place, a task at a time.
-    "src/retrograd/batch/chunked_results.py": {"open_memmap"},
+    "src/retrograd/runtime/_batches.py": {"open_memmap"},
     "examples/mixture_training.py": {"open_memmap"},
 }
 

@@ -14,9 +14,9 @@ import retrograd as rg
 from retrograd import Array, Stack, fixed, reversible
 from retrograd.debugger.session import Session
 from retrograd.differentiation import grad
-from retrograd.functions.execution import load
-from retrograd.functions.reversible import Reversible
-from retrograd.values.binding import bind
+from retrograd.runtime._binding import bind
+from retrograd.runtime._execution import load
+from retrograd.runtime._reversible import Reversible
 
 TABLE = [[1, 2, 3], [4, 5, 6]]
 

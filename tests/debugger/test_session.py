@@ -21,8 +21,8 @@ from retrograd.debugger.places import written_registers
 from retrograd.debugger.saved_state import load_state, save_state
 from retrograd.debugger.variables import variables
 from retrograd.differentiation import grad
-from retrograd.functions.execution import load
-from retrograd.values.binding import bind
+from retrograd.runtime._binding import bind
+from retrograd.runtime._execution import load
 from tests.programs.generator import Case, generate
 
 #: r2 = Σ i² for i ≤ r1; M[0] counts the passes, M[1] stays

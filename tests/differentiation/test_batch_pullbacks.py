@@ -9,9 +9,9 @@ import pytest
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
-from retrograd.batch.runs import ElementTrap
 from retrograd.differentiation.batches import batch_pullback
-from retrograd.values.named import FurtherArguments
+from retrograd.runtime._batch_runs import ElementTrap
+from retrograd.runtime._binding import FurtherArguments
 
 
 @reversible

@@ -14,7 +14,7 @@ from retrograd.isa.diagnostics import InputError
 
 import retrograd as rg
 from retrograd import Array, Stack, fixed, reversible
-from retrograd.values.lossless import join_words
+from retrograd.runtime._arrays import join_words
 
 Made = Callable[..., Any]
 X = np.random.default_rng(0).random(500) * 4

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from retrograd.isa.diagnostics import InputError
 
-from retrograd.distribution import executors
+from retrograd.runtime import _distribution
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -117,7 +117,7 @@ def test_four_workers_of_dask(workload: ModuleType) -> None:
 
 
 def _pretend(version: str) -> None:
-    import retrograd.distribution.tasks as there
+    import retrograd.runtime._distribution as there
 
     there.__version__ = version
 
@@ -126,7 +126,7 @@ def test_a_scheduler_that_dies(workload: ModuleType, tmp_path: Path, monkeypatch
     """The error is ours, and the store goes on elsewhere."""
     pytest.importorskip("distributed")
 
-    monkeypatch.setattr(executors, "PATIENCE", 3.0)
+    monkeypatch.setattr(_distribution, "PATIENCE", 3.0)
     dask = [sys.executable, "-m", "dask"]
     file = tmp_path / "scheduler.json"
     with _running(

@@ -16,9 +16,9 @@ from retrograd.isa.diagnostics import InputError
 
 import retrograd as rg
 from retrograd import Array, Stack, fixed, reversible
-from retrograd.batch import distributed_runs
-from retrograd.batch.distributed_runs import RowPart, _decoded, _encoded, rows_of_task
-from retrograd.distribution.tasks import Distribution
+from retrograd.runtime import _batch_runs
+from retrograd.runtime._batch_runs import RowPart, _decoded, _encoded, rows_of_task
+from retrograd.runtime._distribution import Distribution
 
 Made = Callable[..., Any]
 X = np.random.default_rng(0).random(300) * 4
@@ -194,14 +194,14 @@ def test_any_function(losing: Made) -> None:
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The first rows of tasks that are run."""
     out: list[int] = []
-    run = distributed_runs.run_task
-    monkeypatch.setattr(distributed_runs, "run_task", lambda task: (out.append(task.first), run(task))[1])
+    run = _batch_runs.run_task
+    monkeypatch.setattr(_batch_runs, "run_task", lambda task: (out.append(task.first), run(task))[1])
     return out
 
 
 def test_a_batch_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: list[int]) -> None:
     how: dict[str, Any] = {"store": tmp_path / "store.db", "chunk": 50}
-    counted, run = list[int](), distributed_runs.run_task
+    counted, run = list[int](), _batch_runs.run_task
 
     def broken(task: Any) -> RowPart:
         if len(counted) == 3:
@@ -209,11 +209,11 @@ def test_a_batch_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytes
         counted.append(task.first)
         return run(task)
 
-    monkeypatch.setattr(distributed_runs, "run_task", broken)
+    monkeypatch.setattr(_batch_runs, "run_task", broken)
     with pytest.raises(KeyboardInterrupt):
         rg.run_batch(root, X * 0, X, **how)
     ran.clear()
-    monkeypatch.setattr(distributed_runs, "run_task", run)
+    monkeypatch.setattr(_batch_runs, "run_task", run)
     same(rg.run_batch(root, X * 0, X, **how), rg.run_batch(root, X * 0, X))
     assert ran == [150, 200, 250]
     # Another executor, and a sum with more than 64 bits, from the store.
@@ -261,12 +261,12 @@ def test_parts_in_bytes() -> None:
 def test_the_engine_that_ran_most_elements_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, translated: tuple[int, ...], named: str
 ) -> None:
-    run = distributed_runs.run_task
+    run = _batch_runs.run_task
 
     def on_some_engine(task: Any) -> RowPart:
         return run(task)._replace(engine="translated" if task.first in translated else "reference")
 
-    monkeypatch.setattr(distributed_runs, "run_task", on_some_engine)
+    monkeypatch.setattr(_batch_runs, "run_task", on_some_engine)
     assert rg.run_batch(root, X * 0, X, chunk=chunk).engine == named
     assert rg.run_chunked(root, X * 0, X, chunk=chunk, out=tmp_path / "out").engine == named
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from retrograd.isa.diagnostics import InputError
 
-from retrograd.distribution import executors, tasks
-from retrograd.distribution.tasks import RETRIES, Distribution, Keeping, distribute, in_order
+from retrograd.runtime import _distribution
+from retrograd.runtime._distribution import RETRIES, Distribution, Keeping, distribute, in_order
 
 Made = Callable[..., Any]
 
@@ -185,13 +185,13 @@ def test_a_worker_that_fails(losing: Made) -> None:
 
 
 def test_a_worker_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "_run", lambda version, work, task: ("0.0.1", None))
+    monkeypatch.setattr(_distribution, "_run", lambda version, work, task: ("0.0.1", None))
     with ThreadPoolExecutor(1) as pool, pytest.raises(InputError, match=r"RG1504.*0\.0\.1"):
         list(distribute(square, [3], Distribution(pool)))
 
 
 def test_another_version_runs_nothing() -> None:
-    assert tasks._run("0.0.1", fail, 3) == (tasks.__version__, None)
+    assert _distribution._run("0.0.1", fail, 3) == (_distribution.__version__, None)
 
 
 def test_functions_without_a_name(losing: Made) -> None:
@@ -217,7 +217,7 @@ def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
             return Never()
 
-    monkeypatch.setattr(executors, "PATIENCE", 0.3)
+    monkeypatch.setattr(_distribution, "PATIENCE", 0.3)
     with pytest.raises(InputError, match=r"RG1502.*has no workers"):
         list(distribute(square, [1], Distribution(Client())))
     Client.status = "connecting"

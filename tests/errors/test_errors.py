@@ -65,20 +65,18 @@ from retrograd.simulator.engines.cuda.runtime import device as cuda_device
 from retrograd.simulator.engines.cuda.runtime import devices as cuda_devices
 from retrograd.simulator.machine import Machine, Trap
 
-from retrograd.batch.batches import run_batch, vmap
-from retrograd.batch.chunked_results import run_chunked
 from retrograd.catalogue import catalogue
 from retrograd.cli.commands.debugging.dap import launched
 from retrograd.cli.main import main, parser
 from retrograd.debug_adapter.messages import Arguments
 from retrograd.debugger.variables import word_of_text
-from retrograd.distribution import executors
-from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.janus import JanusFunction
-from retrograd.functions.reversible import Reversible, reversible, run
 from retrograd.hardware.netlists.function_netlists import netlist
 from retrograd.physics.sweeps import energy_sweep
-from retrograd.values.numbers import fixed, lognum
+from retrograd.runtime import _distribution
+from retrograd.runtime._batches import run_batch, run_chunked, vmap
+from retrograd.runtime._binding import fixed, lognum
+from retrograd.runtime._execution import ProgramTrap
+from retrograd.runtime._reversible import JanusFunction, Reversible, reversible, run
 
 Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
 
@@ -569,12 +567,12 @@ def task_whose_workers_are_lost() -> None:
 
 def script_without_a_main_guard() -> None:
     # A process of such a script ends with this exit code.
-    with ProcessPoolExecutor(1, get_context("spawn"), os._exit, (executors._UNGUARDED,)) as pool:
+    with ProcessPoolExecutor(1, get_context("spawn"), os._exit, (_distribution._UNGUARDED,)) as pool:
         _distributed(executor=pool)
 
 
 def worker_of_another_version() -> None:
-    with patch("retrograd.distribution.tasks._run", lambda *_: ("0.0.9", None)), ThreadPoolExecutor(1) as pool:
+    with patch("retrograd.runtime._distribution._run", lambda *_: ("0.0.9", None)), ThreadPoolExecutor(1) as pool:
         _distributed(executor=pool)
 
 

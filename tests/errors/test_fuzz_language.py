@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 from retrograd.isa.diagnostics import RetrogradError
 
-from retrograd.functions.requests import Result
-from retrograd.functions.reversible import Reversible, run
-from retrograd.values.binding import types_of
-from retrograd.values.marshal import to_words
+from retrograd.runtime._binding import types_of
+from retrograd.runtime._execution import Result
+from retrograd.runtime._marshal import to_words
+from retrograd.runtime._reversible import Reversible, run
 
 WORKING = sorted((Path(__file__).resolve().parent / "working").glob("*.py"))
 STEPS = 5000

@@ -16,9 +16,9 @@ from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding, 
 
 import retrograd as rg
 from retrograd import library
-from retrograd.functions.execution import execute, load
 from retrograd.library import Complex, Quaternion, Vector3
-from retrograd.values.binding import bind, types_of
+from retrograd.runtime._binding import bind, types_of
+from retrograd.runtime._execution import execute, load
 
 
 @dataclass

@@ -26,9 +26,9 @@ from retrograd.examples import (
 )
 
 import retrograd as rg
-from retrograd.functions.execution import ProgramTrap, execute, load, read
 from retrograd.library.sparse import sparse_dot as sparse_dot_of_library
-from retrograd.values.binding import bind, types_of
+from retrograd.runtime._binding import bind, types_of
+from retrograd.runtime._execution import ProgramTrap, execute, load, read
 
 #: the last place
 ULP = 2.0**-32

@@ -19,9 +19,9 @@ from retrograd.isa.table import ENTRIES
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.functions.execution import load
-from retrograd.functions.pickling import NotPicklable
-from retrograd.functions.reversible import Listing
+from retrograd.runtime._compilation import NotPicklable
+from retrograd.runtime._execution import load
+from retrograd.runtime._reversible import Listing
 
 
 @reversible

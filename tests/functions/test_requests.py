@@ -188,10 +188,10 @@ def test_a_warm_call_passes_few_functions() -> None:
 def test_a_warm_call_compiles_nothing_and_makes_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     slope, report = rg.grad(quartic, "x"), []
     slope(0.0, X)
-    monkeypatch.setattr("retrograd.functions.compilation.compile_function", lambda *given: report.append(given))
+    monkeypatch.setattr("retrograd.runtime._compilation.compile_function", lambda *given: report.append(given))
     monkeypatch.setattr("retrograd.differentiation.gradient_requests.loss_gradient_program", report.append)
     monkeypatch.setattr("retrograd.differentiation.programs.emit_optimised", report.append)
-    monkeypatch.setattr("retrograd.functions.execution.explain", report.append)
+    monkeypatch.setattr("retrograd.runtime._execution.explain", report.append)
     assert slope(0.0, X) == slope(0.0, X)
     assert report == []
 

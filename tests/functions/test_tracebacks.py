@@ -17,7 +17,7 @@ from retrograd.isa import diagnostics
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.distribution.tasks import _need_pickle
+from retrograd.runtime._distribution import _need_pickle
 
 
 @reversible

@@ -16,8 +16,8 @@ from retrograd.compiler.frontends.janus.parser_1982 import read as read_janus
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.janus import JanusFunction
+from retrograd.runtime._execution import ProgramTrap
+from retrograd.runtime._reversible import JanusFunction
 
 ENGINES = ("reference", "threaded", "translated", "batch")
 

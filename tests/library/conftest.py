@@ -13,9 +13,9 @@ import pytest
 from retrograd.compiler.compiled import Compiled, real_regions
 from retrograd.simulator.machine import Machine
 
-from retrograd.functions.execution import execute, load, read
-from retrograd.functions.reversible import Reversible
-from retrograd.values.binding import bind, types_of
+from retrograd.runtime._binding import bind, types_of
+from retrograd.runtime._execution import execute, load, read
+from retrograd.runtime._reversible import Reversible
 
 #: steps of a run that is differentiated
 SHORT = 3000

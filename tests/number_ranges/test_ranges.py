@@ -17,8 +17,8 @@ import retrograd as rg
 from retrograd import Array, fixed, library, reversible
 from retrograd.cli.main import main
 from retrograd.debugger.session import Session
-from retrograd.functions.execution import ProgramTrap, load
-from retrograd.values.binding import bind
+from retrograd.runtime._binding import bind
+from retrograd.runtime._execution import ProgramTrap, load
 from tests.number_ranges.samples import EXAMPLES, LIBRARY, SAMPLES, WITHOUT_NUMBERS, Sample
 
 

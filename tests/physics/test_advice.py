@@ -15,10 +15,10 @@ from retrograd.simulator.engines.choice import machine_for
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
-from retrograd.functions.execution import load
 from retrograd.library import bennett, bennett_calls, bennett_states, bennett_steps
 from retrograd.physics.advice import EXPRESSIONS, _uncomputing, break_even, break_even_per_memory_unit, erasing_wins
-from retrograd.values.binding import bind, types_of
+from retrograd.runtime._binding import bind, types_of
+from retrograd.runtime._execution import load
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)

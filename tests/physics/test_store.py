@@ -17,8 +17,8 @@ from retrograd.isa.diagnostics import InputError
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.distribution import stores
 from retrograd.physics.sweeps import Kept, Store
+from retrograd.runtime import _distribution
 
 ROWS: dict[str, Kept] = {
     f"{i:064x}": {"technology": "landauer", "version": "1", "temperature": 300.0, "frequency": None, "counts": {"retired": i}, "price": {"total": "x" * i}}
@@ -161,7 +161,7 @@ def test_ten_thousand_damaged_files(tmp_path: Path, whole: bytes, seed: int) -> 
 def test_a_store_that_another_has_locked(tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "sweep.db"
     path.write_bytes(whole)
-    monkeypatch.setattr(stores, "PATIENCE", 0.05)
+    monkeypatch.setattr(_distribution, "PATIENCE", 0.05)
     with closing(Store(path)) as early, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN EXCLUSIVE")
         acts: list[Callable[[], object]] = [
@@ -185,7 +185,7 @@ def test_a_store_waits_until_it_is_free(tmp_path: Path, whole: bytes, monkeypatc
         if len(waits) == 3:
             other.close()
 
-    monkeypatch.setattr(stores.time, "sleep", pause)
+    monkeypatch.setattr(_distribution.time, "sleep", pause)
     assert used(path) is None
     assert len(waits) == 3
 
@@ -204,8 +204,8 @@ def test_interrupted_while_the_store_is_locked(tmp_path: Path, whole: bytes, mon
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stores.sqlite3, "connect", noted)
-    monkeypatch.setattr(stores.time, "sleep", interrupt)
+    monkeypatch.setattr(_distribution.sqlite3, "connect", noted)
+    monkeypatch.setattr(_distribution.time, "sleep", interrupt)
     with closing(connect(path)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(KeyboardInterrupt):

@@ -11,8 +11,8 @@ from retrograd.simulator.machine import Machine
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.functions.execution import execute
 from retrograd.library import logsumexp
+from retrograd.runtime._execution import execute
 from retrograd.testing import LawBroken, assert_erased_bits_below, assert_no_garbage, laws
 
 

@@ -10,8 +10,8 @@ from retrograd.simulator.machine import Machine
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.functions.execution import execute
 from retrograd.library import dot, logsumexp
+from retrograd.runtime._execution import execute
 from retrograd.testing import LawBroken, check_inverse, laws
 
 X, Y = np.array([1.0, 2.5, -3.0]), np.array([0.25, 5.0, 6.0])

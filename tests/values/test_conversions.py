@@ -15,7 +15,7 @@ from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import WIDTHS, Format
 
 import retrograd as rg
-from retrograd.values.marshal import word_array
+from retrograd.runtime._marshal import word_array
 
 FORMATS = [Format(n, f) for n in WIDTHS for f in sorted({0, 1, n // 2, n - 2, n - 1})]
 all_formats = st.sampled_from(FORMATS)

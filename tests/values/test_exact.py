@@ -24,10 +24,17 @@ from retrograd.isa.words import Format
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
 from retrograd.library import Complex
-from retrograd.values.arrays import WordArray, as_array, plain, with_words
-from retrograd.values.exact import WordFloat, WordFloat64
-from retrograd.values.lossless import join_words, split_words
-from retrograd.values.marshal import from_words, to_words
+from retrograd.runtime._arrays import (
+    WordArray,
+    WordFloat,
+    WordFloat64,
+    as_array,
+    join_words,
+    plain,
+    split_words,
+    with_words,
+)
+from retrograd.runtime._marshal import from_words, to_words
 
 Every = Callable[[Callable[[Any], None], Any], None]
 

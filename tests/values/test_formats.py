@@ -15,8 +15,8 @@ from retrograd.isa.words import WIDTHS, format_of
 
 import retrograd as rg
 from retrograd import differentiation, fixed, lognum, reversible, testing
-from retrograd.functions import compilation as functions
 from retrograd.hardware import run_on_hardware
+from retrograd.runtime import _compilation as functions
 
 W, NAME = rg.Format(64, 48), "Q16.48"
 

@@ -15,7 +15,7 @@ from retrograd.isa.words import Format
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
-from retrograd.values.precision import Losses
+from retrograd.runtime._marshal import Losses
 
 FORMATS = [Format(8, 4), Format(16, 8), Format(32, 16), Format(32, 2), Format(64, 32), Format(64, 4), Format(64, 60)]
 Cli = Callable[..., tuple[int, str, str]]

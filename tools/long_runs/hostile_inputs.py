@@ -64,7 +64,7 @@ from retrograd.debugger.saved_state import load_state, program_digest
 from retrograd.editors.analysis import Document
 from retrograd.functional_programs.vlad import shown
 from retrograd.functional_programs.vlad_files import evaluations
-from retrograd.functions.janus import JanusFunction
+from retrograd.runtime._reversible import JanusFunction
 
 SHARE = 500
 #: folders whose files decide the outcome

@@ -15,9 +15,9 @@ from retrograd.adapters.requests import Adapted, Trees, is_function, leading, re
 from retrograd.compiler.compiled import Precision
 from retrograd.differentiation.arguments import Which
 from retrograd.differentiation.scales import Scale
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
-from retrograd.values.foreign import of_own_type
+from retrograd.runtime._arrays import of_own_type
+from retrograd.runtime._reversible import Inverse, Reversible
 
 #: the callbacks that an adapter keeps
 _CALLBACKS = 64

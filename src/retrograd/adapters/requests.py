@@ -16,8 +16,6 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.batch.arguments import Axis, in_given_form
-from retrograd.batch.batches import run_batch
 from retrograd.compiler.compiled import Precision
 from retrograd.compiler.frontends.python.source import NOTHING
 from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, static
@@ -27,13 +25,13 @@ from retrograd.differentiation.batches import batch_pullback
 from retrograd.differentiation.parts import ArgumentPart, chosen_parts
 from retrograd.differentiation.pullbacks import pullback_alone
 from retrograd.differentiation.scales import Scale
-from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
+from retrograd.runtime._batch_arguments import Axis, in_given_form
+from retrograd.runtime._batches import run_batch
+from retrograd.runtime._binding import FurtherArguments, bind, is_tree
+from retrograd.runtime._reversible import Inverse, Reversible, request_of
 from retrograd.simulator.engines.tiering import engine_named
-from retrograd.values.binding import bind
-from retrograd.values.named import FurtherArguments
-from retrograd.values.trees import is_tree
 
 
 class Adapted:

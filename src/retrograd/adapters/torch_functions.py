@@ -15,11 +15,10 @@ from retrograd.adapters.requests import Adapted, Trees, refuse_missing
 from retrograd.compiler.compiled import Precision
 from retrograd.differentiation.arguments import Which
 from retrograd.differentiation.scales import Scale
-from retrograd.functions.derived import NotDifferentiable
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic
 from retrograd.isa.words import Format
-from retrograd.values.foreign import tensor_array
+from retrograd.runtime._arrays import tensor_array
+from retrograd.runtime._reversible import Inverse, NotDifferentiable, Reversible
 
 #: the place of a tensor that Torch has saved
 _SAVED = object()

@@ -5,6 +5,6 @@ It imports all parts, each when a command needs it. Start with `main.py`, the li
 """
 
 from retrograd.cli import errors
-from retrograd.values import errors as errors_of_values
+from retrograd.runtime import errors as errors_of_values
 
 __all__ = ["errors", "errors_of_values"]

@@ -18,7 +18,7 @@ from retrograd.cli.arrays import read_array
 from retrograd.cli.options import fail
 
 if TYPE_CHECKING:
-    from retrograd.functions.reversible import Reversible
+    from retrograd.runtime._reversible import Reversible
 
 
 def parse_arguments(texts: list[str], function: Reversible | None = None) -> tuple[list[Any], dict[str, Any]]:
@@ -67,7 +67,7 @@ def _literal(text: str, whole: str, annotation: Any, number: Callable[[int], flo
         from retrograd.compiler.language.types import StackAnnotation
         from retrograd.compiler.language.values import Structure
         from retrograd.isa.diagnostics import InputError
-        from retrograd.values.arrays import Ragged, as_array
+        from retrograd.runtime._arrays import Ragged, as_array
 
         if isinstance(annotation, StackAnnotation | Structure):
             return value
@@ -107,7 +107,7 @@ def _evaluated(node: ast.expr, number: Callable[[int], float]) -> Any:
 def _number_of(function: Reversible | None, annotation: Any, word: int) -> float:
     """The number of a word, for a parameter of this annotation. Raises InputError RG0510."""
     from retrograd.compiler.language.types import ArrayAnnotation, ScalarType, StackAnnotation, element_of
-    from retrograd.values.exact import real_of
+    from retrograd.runtime._arrays import real_of
 
     element = annotation.element if isinstance(annotation, ArrayAnnotation | StackAnnotation) else annotation
     t = None if function is None else element_of(element)
@@ -137,7 +137,7 @@ def plain(value: Any) -> Any:
 
 def rounded_words(values: Any, words: dict[str, Any]) -> dict[str, Any]:
     """The words of the arguments whose values a float64 rounds."""
-    from retrograd.values.lossless import needs_words
+    from retrograd.runtime._arrays import needs_words
 
     named = values._asdict().values()  # parameters may have names that no field has
     return {name: words[name] for name, value in zip(words, named, strict=True) if needs_words(value)}
@@ -146,8 +146,7 @@ def rounded_words(values: Any, words: dict[str, Any]) -> dict[str, Any]:
 def shown(value: Any) -> str:
     """A value for readers; a rounded float is followed by its word, in the form that `parse_arguments` reads."""
     if isinstance(value, float):
-        from retrograd.values.exact import WordFloat
-        from retrograd.values.lossless import needs_words
+        from retrograd.runtime._arrays import WordFloat, needs_words
 
         return f"{value!r} = word({value.word})" if isinstance(value, WordFloat) and needs_words(value) else repr(value)
     if hasattr(value, "tolist"):

@@ -27,9 +27,9 @@ from retrograd.isa.files import check_output
 from retrograd.presentation.tables import columns
 
 if TYPE_CHECKING:
-    from retrograd.batch.batches import BatchResult
     from retrograd.compiler.language.types import StructType, Type
-    from retrograd.functions.reversible import Reversible
+    from retrograd.runtime._batches import BatchResult
+    from retrograd.runtime._reversible import Reversible
 
 #: arrays of counts and traps; no argument has such a name
 _STEPS, _ERASED, _TRAPS = "retrograd.steps", "retrograd.erased_bits", "retrograd.trap"
@@ -43,7 +43,7 @@ _ROWS, _TRAPS_SHOWN = 8, 3
 
 def run_batch_command(options: argparse.Namespace) -> int:
     """Run a function on each element of a batch; returns the exit code."""
-    from retrograd.batch.batches import run_batch
+    from retrograd.runtime._batches import run_batch
 
     function, backward = function_and_direction(options)
     limit = step_limit(options)
@@ -84,7 +84,7 @@ def _is_folder(path: str | None) -> bool:
 
 def _run_chunked(function: Reversible, values: list[Any], how: dict[str, Any], options: argparse.Namespace) -> int:
     """Run a batch whose results are written a part at a time; returns the exit code."""
-    from retrograd.batch.chunked_results import run_chunked
+    from retrograd.runtime._batches import run_chunked
 
     if options.cycles:
         raise fail("RG0512", f"--cycles: {options.output} is written a part at a time, without cycles", "-o OUT.npz")
@@ -117,8 +117,8 @@ def _run_chunked(function: Reversible, values: list[Any], how: dict[str, Any], o
 
 def batch_values(function: Reversible, options: argparse.Namespace) -> tuple[list[Any], list[int | None]]:
     """(the arguments, their axes as `run_batch` takes them), from --batch, --shared and the command line."""
-    from retrograd.values.binding import bind
-    from retrograd.values.lossless import join_words
+    from retrograd.runtime._arrays import join_words
+    from retrograd.runtime._binding import bind
 
     read = read_folder if os.path.isdir(options.batch) else read_arrays
     found = {name: array for name, array in read(options.batch).items() if not name.startswith(_OURS)}
@@ -249,7 +249,7 @@ def _as_arrays(result: BatchResult) -> dict[str, Any]:
     """The arrays of the result file: the arguments after the run, and counts and traps of each element."""
     import numpy as np
 
-    from retrograd.values.lossless import split_words
+    from retrograd.runtime._arrays import split_words
 
     out: dict[str, Any] = {}
     for a, value in zip(result.compiled.arguments, result.values, strict=True):
@@ -268,7 +268,7 @@ def _flat(name: str, t: Type, value: Any) -> dict[str, Any]:
 
     from retrograd.compiler.language.types import ArrayType, StackType, StaticType, StructType
     from retrograd.compiler.language.values import FormType
-    from retrograd.values.arrays import as_array
+    from retrograd.runtime._arrays import as_array
 
     match t:
         case FormType():

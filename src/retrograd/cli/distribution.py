@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from retrograd.cli.options import fail, integer
 
 if TYPE_CHECKING:
-    from retrograd.distribution.tasks import Distribution
+    from retrograd.runtime._distribution import Distribution
 
 
 def executor_of(options: argparse.Namespace) -> Any:
@@ -27,6 +27,6 @@ def distribution_of(options: argparse.Namespace) -> Distribution | None:
     rows = None if chunk is None else integer(chunk, "--chunk", 1, "number of elements")
     if executor is None and options.store is None and rows is None:
         return None
-    from retrograd.distribution.tasks import Distribution
+    from retrograd.runtime._distribution import Distribution
 
     return Distribution(executor, options.store, rows)

@@ -22,7 +22,7 @@ from retrograd.isa.files import missing, record_input
 from retrograd.isa.words import format_of
 
 if TYPE_CHECKING:
-    from retrograd.functions.reversible import Inverse, Reversible
+    from retrograd.runtime._reversible import Inverse, Reversible
 
 #: functions listed in the error for a file without a function
 _LISTED = 20
@@ -43,7 +43,7 @@ def _file_alone(text: str) -> Path | None:
 
 def _functions_in(module: Any) -> list[str]:
     """The reversible functions that a file defines itself; methods are written CLASS.METHOD."""
-    from retrograd.functions.reversible import Reversible
+    from retrograd.runtime._reversible import Reversible
 
     found: list[str] = []
     for name, value in vars(module).items():
@@ -66,7 +66,7 @@ def _no_function(path: Path) -> InputError:
 
 def _load_janus(file: str, name: str, options: argparse.Namespace | None) -> Reversible | Inverse:
     """A procedure of Janus, in the dialect of --dialect; without a name that of --entry, or `main`."""
-    from retrograd.functions.janus import load_janus
+    from retrograd.runtime._reversible import load_janus
 
     entry = getattr(options, "entry", None)
     if entry and name:
@@ -80,7 +80,7 @@ def load_function(text: str, options: argparse.Namespace | None = None) -> Rever
 
     Raises InputError RG0501, RG0508, RG0509, RG0512, CompileError RG0702, RG0725.
     """
-    from retrograd.functions.reversible import Inverse, Reversible
+    from retrograd.runtime._reversible import Inverse, Reversible
 
     janus = _JANUS.fullmatch(text)
     if janus is not None:
@@ -159,7 +159,7 @@ def function_and_inverse(text: str, options: argparse.Namespace) -> tuple[Revers
 
     Raises InputError RG0501, RG0508, RG0509, RG0512, RG0604.
     """
-    from retrograd.functions.reversible import Inverse
+    from retrograd.runtime._reversible import Inverse
 
     found = load_function(text, options)
     function = ~found if isinstance(found, Inverse) else found

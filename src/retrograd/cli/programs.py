@@ -27,8 +27,8 @@ def opened(options: argparse.Namespace) -> tuple[Machine, Compiled | None]:
     if not is_function(options.program):
         return prepared(options)[0], None
     from retrograd.cli.arguments import parse_arguments
-    from retrograd.functions.execution import load
-    from retrograd.values.binding import bind
+    from retrograd.runtime._binding import bind
+    from retrograd.runtime._execution import load
 
     function, backward = function_and_direction(options)
     args, keywords = parse_arguments(options.args, function)
@@ -53,7 +53,7 @@ def gradient_of(options: argparse.Namespace) -> tuple[GradientFunction, list[Any
 
 def opened_way_back(options: argparse.Namespace) -> Machine:
     """The machine of a gradient at the beginning of its way back. Raises InputError, ProgramTrap."""
-    from retrograd.functions.execution import execute
+    from retrograd.runtime._execution import execute
 
     f, args, keywords = gradient_of(options)
     run = replace(f.requested.run, engine=options.engine)

@@ -17,7 +17,7 @@ from retrograd.presentation.tables import columns
 from retrograd.simulator.machine import Machine, Trap
 
 if TYPE_CHECKING:
-    from retrograd.functions.execution import ProgramTrap
+    from retrograd.runtime._execution import ProgramTrap
 
 _ROWS = 16
 _WORDS = 8

@@ -21,9 +21,9 @@ from retrograd.debugger.places import Place, cotangent_of
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program, VariableLocation
 from retrograd.isa.words import Format
+from retrograd.runtime._arrays import real_of
+from retrograd.runtime._binding import lognum
 from retrograd.simulator.machine import Machine
-from retrograd.values.exact import real_of
-from retrograd.values.numbers import lognum
 
 Value = int | bool | float | Fraction
 #: the elements of an array, nested by its axes

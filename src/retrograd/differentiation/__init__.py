@@ -19,7 +19,7 @@ from retrograd.differentiation.pullbacks import vjp
 from retrograd.differentiation.reports import GradientReport, gradient_report
 from retrograd.differentiation.reversible_gradients import ReversibleGradient, reversible_gradient
 from retrograd.differentiation.tangents import hessian, hvp, jvp
-from retrograd.functions.derived import NotDifferentiable
+from retrograd.runtime._reversible import NotDifferentiable
 
 __all__ = [
     "GradientReport",

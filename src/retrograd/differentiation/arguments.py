@@ -30,17 +30,22 @@ from retrograd.compiler.language.types import (
 )
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
-from retrograd.functions.derived import NotDifferentiable
-from retrograd.functions.requests import Request
-from retrograd.functions.reversible import Inverse, Reversible, oriented
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.values.arrays import Ragged, as_array, plain, refuse_masked
-from retrograd.values.conversions import nearest_reals, signed
-from retrograd.values.foreign import host_array, is_foreign
-from retrograd.values.numbers import fixed
-from retrograd.values.precision import Losses
-from retrograd.values.trees import fields_of
+from retrograd.runtime._arrays import (
+    Ragged,
+    as_array,
+    host_array,
+    is_foreign,
+    nearest_reals,
+    plain,
+    refuse_masked,
+    signed,
+)
+from retrograd.runtime._binding import fields_of, fixed
+from retrograd.runtime._execution import Request
+from retrograd.runtime._marshal import Losses
+from retrograd.runtime._reversible import Inverse, NotDifferentiable, Reversible, oriented
 
 Which = int | str | Sequence[int | str] | None
 Reals = NDArray[np.float64]

@@ -14,9 +14,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.batch.arguments import Axes, Batch, Loaded, in_given_form, is_tuple, many, stacked_values
-from retrograd.batch.batches import Shared, argument_ranges
-from retrograd.batch.runs import ElementTrap, Numbers, run_rows
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.language.types import FIXED, LOGNUM, ArrayType, StructType, Type, is_complex
 from retrograd.compiler.language.values import FormType
@@ -39,16 +36,16 @@ from retrograd.differentiation.arguments import (
 from retrograd.differentiation.gradient_requests import GradientPlan, GradientRequest, by_choice, choose
 from retrograd.differentiation.pullbacks import by_argument, pullback_program, vjp
 from retrograd.differentiation.scales import Scale, scales_of
-from retrograd.distribution.tasks import Distribution
-from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.requests import Request, RunSettings
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
+from retrograd.runtime._batch_arguments import Axes, Batch, Loaded, in_given_form, is_tuple, many, stacked_values
+from retrograd.runtime._batch_runs import ElementTrap, Numbers, run_rows
+from retrograd.runtime._batches import Shared, argument_ranges
+from retrograd.runtime._binding import FurtherArguments, fixed, restored
+from retrograd.runtime._distribution import Distribution
+from retrograd.runtime._execution import ProgramTrap, Request, RunSettings
+from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.engines.batch.layout import Range
-from retrograd.values.named import FurtherArguments
-from retrograd.values.numbers import fixed
-from retrograd.values.trees import restored
 
 
 def batch_gradient(

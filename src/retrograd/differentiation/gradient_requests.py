@@ -43,15 +43,12 @@ from retrograd.differentiation.programs import (
     loss_gradient_program,
 )
 from retrograd.differentiation.scales import Scale, scales_of
-from retrograd.functions.execution import Finished, ProgramTrap, words_of
-from retrograd.functions.requests import Request
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.words import Format
+from retrograd.runtime._arrays import RealKind, real_of
+from retrograd.runtime._binding import has_trees, named_tuple, restored
+from retrograd.runtime._execution import Finished, ProgramTrap, Request, words_of
+from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.machine import Machine
-from retrograd.values.conversions import RealKind
-from retrograd.values.exact import real_of
-from retrograd.values.named import named_tuple
-from retrograd.values.trees import has_trees, restored
 
 T = TypeVar("T")
 

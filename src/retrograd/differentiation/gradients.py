@@ -7,8 +7,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Literal
 
-from retrograd.batch.arguments import Axes
-from retrograd.batch.batches import Mapped, Shared
 from retrograd.compiler.compiled import Precision
 from retrograd.compiler.language.types import ArrayAnnotation
 from retrograd.differentiation.arguments import Which, direction_of, is_one, position, refuse
@@ -16,11 +14,12 @@ from retrograd.differentiation.batches import batch_gradient
 from retrograd.differentiation.gradient_requests import GradientRequest
 from retrograd.differentiation.reversible_gradients import ReversibleGradient, reversible_gradient
 from retrograd.differentiation.scales import Scale
-from retrograd.distribution.tasks import Distribution
-from retrograd.functions.derived import Derived, Made
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
+from retrograd.runtime._batch_arguments import Axes
+from retrograd.runtime._batches import Mapped, Shared
+from retrograd.runtime._distribution import Distribution
+from retrograd.runtime._reversible import Derived, Inverse, Made, Reversible
 
 #: the codes of a number that does not exist or has no word: in a run, and among the arguments
 _NO_NUMBER = frozenset(("RG0402", "RG0403", "RG0404", "RG0411", "RG0601"))

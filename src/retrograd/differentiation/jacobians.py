@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.batch.arguments import Loaded
 from retrograd.compiler.compiled import Precision
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayType, StructType, Type
@@ -42,13 +41,12 @@ from retrograd.differentiation.parts import ArgumentPart, chosen_parts, loss_par
 from retrograd.differentiation.programs import most_copies
 from retrograd.differentiation.pullbacks import pullback_program, pulled_back
 from retrograd.differentiation.scales import Scale, at_scale, scales_of
-from retrograd.functions.derived import Derived
-from retrograd.functions.execution import argument_words, execute
-from retrograd.functions.requests import Request, RunSettings
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
-from retrograd.values.arrays import as_array
+from retrograd.runtime._arrays import as_array
+from retrograd.runtime._batch_arguments import Loaded
+from retrograd.runtime._execution import Request, RunSettings, argument_words, execute
+from retrograd.runtime._reversible import Derived, Inverse, Reversible
 
 T = TypeVar("T")
 

@@ -22,20 +22,27 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.batch.arguments import Loaded
-from retrograd.batch.distributed_runs import run_distributed
-from retrograd.batch.runs import DEFAULT, BatchWords, Numbers
 from retrograd.compiler.compiled import Compiled, emit_optimised, real_regions
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.pipeline import Argument
 from retrograd.differentiation.scales import OVERFLOW, overflows
-from retrograd.distribution.tasks import Distribution
-from retrograd.functions.execution import Finished, ProgramTrap, Unexplained, execute, finished, load
-from retrograd.functions.requests import Request, RunSettings
-from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import InputError
+from retrograd.runtime._batch_arguments import Loaded
+from retrograd.runtime._batch_runs import DEFAULT, BatchWords, Numbers, run_distributed
+from retrograd.runtime._distribution import Distribution
+from retrograd.runtime._execution import (
+    Finished,
+    ProgramTrap,
+    Request,
+    RunSettings,
+    Unexplained,
+    execute,
+    finished,
+    load,
+)
+from retrograd.runtime._traps import explain
 from retrograd.simulator.engines.batch.layout import Range
 from retrograd.simulator.machine import Machine, Trap
 
@@ -105,7 +112,7 @@ class DerivedProgram:
     def run_rows(
         self, loaded: Loaded, kept: Sequence[Range], settings: RunSettings = DEFAULT, explain: bool = True
     ) -> BatchWords:
-        """A batch of these runs: see `retrograd.batch.distributed_runs.run_distributed`."""
+        """A batch of these runs: see `retrograd.runtime._batch_runs.run_distributed`."""
         return self.run_rows_scaled(
             (0,), loaded, lambda _: {}, lambda _: {}, kept, (), (), settings, explain=explain
         ).rows
@@ -126,7 +133,7 @@ class DerivedProgram:
     ) -> ScaledRows:
         """The rows, with the words seed(k), each for the first of the scales k at which it does not overflow.
 
-        Rows that fail are run again, together, at the next scale. `numbers(k)`: see `retrograd.batch.runs.run_rows`. The sums are of
+        Rows that fail are run again, together, at the next scale. `numbers(k)`: see `retrograd.runtime._batch_runs.run_rows`. The sums are of
         the ranges `totals`, which no scale multiplies, and then of `summed`, at the first scale: Σᵢ wordᵢ·2^(first − kᵢ), exactly.
         """
         whole_is_left = self.complete is not None

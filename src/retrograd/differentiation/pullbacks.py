@@ -29,12 +29,11 @@ from retrograd.differentiation.arguments import (
 from retrograd.differentiation.gradient_requests import by_choice, choose, restored_by_name
 from retrograd.differentiation.programs import COTANGENT_HINT, DerivedProgram, derivative_traps, gradient_program, kept
 from retrograd.differentiation.scales import Scale, scales_of
-from retrograd.functions.execution import execute, read
-from retrograd.functions.requests import Request
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import api_boundary, nearest
 from retrograd.isa.words import Format
-from retrograd.values.trees import form_of, has_trees
+from retrograd.runtime._binding import form_of, has_trees
+from retrograd.runtime._execution import Request, execute, read
+from retrograd.runtime._reversible import Inverse, Reversible
 
 
 def vjp(

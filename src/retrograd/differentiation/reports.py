@@ -24,17 +24,16 @@ from retrograd.differentiation.gradient_requests import (
 )
 from retrograd.differentiation.programs import COTANGENT_HINT
 from retrograd.differentiation.scales import Scale
-from retrograd.functions.derived import Derived
-from retrograd.functions.execution import ProgramTrap, execute, load
-from retrograd.functions.reversible import Inverse, Reversible
-from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic
 from retrograd.isa.words import Format
+from retrograd.runtime._arrays import real_of
+from retrograd.runtime._execution import ProgramTrap, execute, load
+from retrograd.runtime._reversible import Derived, Inverse, Reversible
+from retrograd.runtime._traps import explain
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.simulator.stores import Store
-from retrograd.values.exact import real_of
 
 
 class _Watched(list[int]):

@@ -20,9 +20,9 @@ from retrograd.differentiation.arguments import (
 )
 from retrograd.differentiation.gradient_requests import fixed_loss_hint
 from retrograd.differentiation.parts import loss_part
-from retrograd.functions.pickling import with_options
-from retrograd.functions.reversible import Inverse, Reversible
-from retrograd.values.numbers import fixed
+from retrograd.runtime._binding import fixed
+from retrograd.runtime._compilation import with_options
+from retrograd.runtime._reversible import Inverse, Reversible
 
 #: words that are kept for cotangents
 _KEEP = 1 << 12

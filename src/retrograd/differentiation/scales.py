@@ -13,9 +13,9 @@ from functools import cache
 from typing import Literal, TypeVar
 
 from retrograd.differentiation.arguments import highest_scale, need_scale
-from retrograd.functions.execution import ProgramTrap, Unexplained
 from retrograd.isa.diagnostics import InputError, RetrogradError
 from retrograd.isa.words import Format
+from retrograd.runtime._execution import ProgramTrap, Unexplained
 
 T = TypeVar("T")
 

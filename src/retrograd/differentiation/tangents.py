@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.batch.arguments import Loaded
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import Type
@@ -50,12 +49,11 @@ from retrograd.differentiation.programs import (
 )
 from retrograd.differentiation.pullbacks import by_argument
 from retrograd.differentiation.scales import Scale, at_scale, scales_of
-from retrograd.functions.derived import Derived
-from retrograd.functions.execution import Finished, argument_words, read
-from retrograd.functions.requests import Request, RunSettings
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import InputError, api_boundary
 from retrograd.isa.words import Format
+from retrograd.runtime._batch_arguments import Loaded
+from retrograd.runtime._execution import Finished, Request, RunSettings, argument_words, read
+from retrograd.runtime._reversible import Derived, Inverse, Reversible
 from retrograd.simulator.engines.batch.layout import Range, split_columns
 
 T = TypeVar("T")

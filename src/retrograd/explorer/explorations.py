@@ -18,12 +18,12 @@ from retrograd.explorer.kanata import kanata
 from retrograd.explorer.page import frame, page
 from retrograd.explorer.perfetto import perfetto
 from retrograd.explorer.vcd import vcd
-from retrograd.functions.requests import Request
-from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
+from retrograd.runtime._execution import Request
+from retrograd.runtime._reversible import Inverse, Reversible, request_of
 from retrograd.simulator.energy.pricing import PricingContext, pricing_context
 from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.machine import Machine

@@ -15,10 +15,10 @@ from retrograd.compiler.frontends.functional.types import INT, Tuple, Type
 from retrograd.compiler.frontends.python.source import Parameter
 from retrograd.compiler.language.values import Structure, Unfilled
 from retrograd.differentiation import grad, hessian, jvp, vjp
-from retrograd.functions.reversible import Reversible, run
 from retrograd.isa.diagnostics import RetrogradError, api_boundary, shorten_traceback
 from retrograd.isa.words import Format
-from retrograd.values.numbers import fixed
+from retrograd.runtime._binding import fixed
+from retrograd.runtime._reversible import Reversible, run
 
 FunctionalSource.operators = {(f.__module__, f.__qualname__): f.__name__ for f in (grad, vjp, jvp, hessian)}
 FunctionalSource.conversions = {(fixed.__module__, fixed.__qualname__): "fixed"}

@@ -14,13 +14,13 @@ from retrograd.compiler.compiled import Options
 from retrograd.compiler.frontends.vlad.reader import Datum, Items, Literal, Symbol
 from retrograd.compiler.frontends.vlad.translation import Expression, File, Lengths, read_vlad
 from retrograd.functional_programs.vlad import VladFunction, value_of
-from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.reversible import run
 from retrograd.isa.files import read_file
 from retrograd.isa.words import Format
+from retrograd.runtime._binding import bind
+from retrograd.runtime._execution import ProgramTrap
+from retrograd.runtime._reversible import run
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Machine
-from retrograd.values.binding import bind
 
 #: frames of Python
 _FRAMES = 6000

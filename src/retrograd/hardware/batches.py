@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.batch.arguments import Axes, Batch, stacked_values
 from retrograd.compiler.compiled import Precision
 from retrograd.differentiation.arguments import from_words, shaped, sizes
 from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose
 from retrograd.differentiation.scales import Scale, at_scale
-from retrograd.functions.execution import Unexplained, argument_words
-from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hardware.runs import scales_on_hardware, unexplained
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.microarchitecture.lanes import MAX_LANES
 from retrograd.isa.words import Format
+from retrograd.runtime._batch_arguments import Axes, Batch, stacked_values
+from retrograd.runtime._execution import Unexplained, argument_words
+from retrograd.runtime._marshal import Losses
+from retrograd.runtime._reversible import Inverse, Reversible, request_of
 from retrograd.simulator.engines.batch.layout import ResultArray
 from retrograd.simulator.stores import limit_of
-from retrograd.values.precision import Losses
 
 if TYPE_CHECKING:
     from retrograd.hdl.bus.device import BatchRun, CoprocessorDriver, DeviceRun

@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 
-from retrograd.distribution.tasks import Distribution, Keeping, distribute, in_order
 from retrograd.hdl.formal.proofs import ProofResult, prove_all
 from retrograd.isa.words import Format
+from retrograd.runtime._distribution import Distribution, Keeping, distribute, in_order
 from retrograd.version import __version__
 
 Proofs = list[ProofResult]

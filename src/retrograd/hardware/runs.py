@@ -19,17 +19,17 @@ from retrograd.compiler.compiled import Precision
 from retrograd.differentiation.arguments import from_words, shaped, sizes
 from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose
 from retrograd.differentiation.scales import OVERFLOW, Scale, at_scale
-from retrograd.functions.execution import Unexplained, argument_words
-from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
+from retrograd.runtime._execution import Unexplained, argument_words
+from retrograd.runtime._marshal import Losses
+from retrograd.runtime._marshal import from_words as values_of
+from retrograd.runtime._reversible import Inverse, Reversible, request_of
 from retrograd.simulator.stores import limit_of
-from retrograd.values.marshal import from_words as values_of
-from retrograd.values.precision import Losses
 
 if TYPE_CHECKING:
     from retrograd.hdl.bus.device import CoprocessorDriver, DeviceRun

@@ -30,16 +30,16 @@ from retrograd.compiler.ir.statements import Kind, Region
 from retrograd.compiler.pipeline import Argument
 from retrograd.differentiation.arguments import flattened, kinds, without_derivative
 from retrograd.differentiation.gradient_requests import GradientRequest, WayBack
-from retrograd.functions.execution import ProgramTrap, execute
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, api_boundary
 from retrograd.isa.entries import Function, Opcode
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.presentation.tables import shortened_text
+from retrograd.runtime._arrays import real_of
+from retrograd.runtime._binding import lognum
+from retrograd.runtime._execution import ProgramTrap, execute
+from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.machine import Machine
-from retrograd.values.exact import real_of
-from retrograd.values.numbers import lognum
 
 #: roots of expression trees that are exact and then rounded to nearest
 _ROUNDED = ("mulround", "divround", "sqrtround")

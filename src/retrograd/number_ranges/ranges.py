@@ -20,14 +20,13 @@ import numpy as np
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.frontends.constants import SourceConstant
 from retrograd.differentiation.gradients import LossFunction
-from retrograd.functions.execution import ProgramTrap, execute
-from retrograd.functions.requests import Request
-from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, api_boundary, markup
 from retrograd.isa.words import WIDTHS, Format, format_of
 from retrograd.number_ranges.meter import Extent, Measured, Meter
 from retrograd.presentation.tables import columns, html_table, shortened_text
-from retrograd.values.precision import Losses
+from retrograd.runtime._execution import ProgramTrap, Request, execute
+from retrograd.runtime._marshal import Losses
+from retrograd.runtime._reversible import Inverse, Reversible, request_of
 
 #: fractions of 64 bits that are tried where a run overflows, the finest first
 _COARSER = (48, 40, 32, 24, 16, 8, 0)

@@ -17,17 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from retrograd.batch.arguments import Batch, Loaded
-from retrograd.batch.batches import Mapped
-from retrograd.batch.runs import run_rows
 from retrograd.compiler.compiled import Compiled
 from retrograd.differentiation.batches import BatchGradient
 from retrograd.differentiation.gradient_requests import GradientRequest, choose
 from retrograd.differentiation.gradients import LossFunction
 from retrograd.differentiation.reports import explained
-from retrograd.functions.execution import ProgramTrap, execute, load
-from retrograd.functions.requests import Request, RunSettings
-from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hardware.netlists.function_netlists import FunctionNetlist
 from retrograd.hdl.reversible.circuit import Circuit
 from retrograd.hdl.reversible.irreversible import Network
@@ -36,6 +30,11 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, printable
 from retrograd.isa.program import Program
 from retrograd.physics.report import EnergyReport, EnergyRequest, bits_text, energy_text, program_text, total_text
 from retrograd.presentation.tables import columns, shortened_text
+from retrograd.runtime._batch_arguments import Batch, Loaded
+from retrograd.runtime._batch_runs import run_rows
+from retrograd.runtime._batches import Mapped
+from retrograd.runtime._execution import ProgramTrap, Request, RunSettings, execute, load
+from retrograd.runtime._reversible import Inverse, Reversible, request_of
 from retrograd.simulator.energy.counts import CODE_BITS, Counts, HostTraffic, Ledger, Site, counts_of, host_traffic
 from retrograd.simulator.energy.netlists import (
     Garbage,

@@ -29,18 +29,16 @@ from numpy.typing import NDArray
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Op, Var
 from retrograd.compiler.language.types import Type, complete
-from retrograd.functions.execution import ProgramTrap, argument_words, execute
-from retrograd.functions.requests import Request
 from retrograd.hardware.netlists.function_netlists import FunctionNetlist
 from retrograd.hdl.reversible.circuit import simulate, transposed
 from retrograd.isa.words import Format
 from retrograd.physics.errors import refuse
+from retrograd.runtime._binding import bind
+from retrograd.runtime._execution import ProgramTrap, Request, argument_words, execute
+from retrograd.runtime._marshal import Losses, from_words
 from retrograd.simulator.energy.counts import SourceLine, functions_of, lines_of
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Machine
-from retrograd.values.binding import bind
-from retrograd.values.marshal import from_words
-from retrograd.values.precision import Losses
 
 Distribution: TypeAlias = "Mapping[Any, Any] | Sequence[Any] | str | Callable[[np.random.Generator], Any]"
 

@@ -23,18 +23,18 @@ from retrograd.compiler.compiled import NOTHING_STORED, Compiled, Options, Stora
 from retrograd.compiler.frontends.functional.function import FunctionalSource
 from retrograd.compiler.ir.statements import Module, Within
 from retrograd.compiler.ir.traversal import bodies, walk
-from retrograd.functions.execution import argument_words, execute, load
-from retrograd.functions.reversible import Inverse, Reversible
-from retrograd.functions.storage_report import storage_dict, storage_text
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError
 from retrograd.physics.report import EnergyReport, energy_text, program_text, report_of
 from retrograd.presentation.tables import columns, shortened_text
+from retrograd.runtime._binding import bind, types_of
+from retrograd.runtime._compilation import storage_dict, storage_text
+from retrograd.runtime._execution import argument_words, execute, load
+from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.energy.counts import NOTHING, host_traffic
 from retrograd.simulator.energy.pricing import NotModelled, Price, PricingContext, pricing_context, told
 from retrograd.simulator.energy.technology import CAUSES, Range, with_prefix
 from retrograd.simulator.machine import Machine
 from retrograd.simulator.stores import limit_of
-from retrograd.values.binding import bind, types_of
 
 # ---------------------------------------------------------------------- memory
 

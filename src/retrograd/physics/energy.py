@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from retrograd.compiler.compiled import Compiled, Options, Precision
-from retrograd.functions.execution import execute
-from retrograd.functions.requests import Request
-from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.isa.words import Format
 from retrograd.physics.report import EnergyReport, EnergyRequest, report_of, with_way_back
+from retrograd.runtime._execution import Request, execute
+from retrograd.runtime._reversible import Inverse, Reversible, request_of
 from retrograd.simulator.energy.counts import Ledger, counts_of, host_traffic
 from retrograd.simulator.energy.gates import Activity, Gates
 from retrograd.simulator.energy.pricing import Figures, Quantity

@@ -24,8 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Options, Precision
-from retrograd.functions.requests import Request
-from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hardware.netlists.function_netlists import FunctionNetlist
 from retrograd.isa.words import Format
 from retrograd.physics._observations import (
@@ -40,10 +38,12 @@ from retrograd.physics._observations import (
 )
 from retrograd.physics.errors import refuse
 from retrograd.presentation.tables import columns, shortened_text
+from retrograd.runtime._execution import Request
+from retrograd.runtime._marshal import from_words
+from retrograd.runtime._reversible import Inverse, Reversible, request_of
 from retrograd.simulator.energy.counts import SourceLine
 from retrograd.simulator.energy.gates import GATES
 from retrograd.simulator.energy.technology import quantity, thermal_energy, with_prefix
-from retrograd.values.marshal import from_words
 
 # ---------------------------------------------------------------------- estimates
 

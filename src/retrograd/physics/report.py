@@ -60,7 +60,7 @@ from retrograd.simulator.machine import Machine
 if TYPE_CHECKING:
     # A program without a compiler is priced, too, so the compiler is not imported for annotations.
     from retrograd.compiler.compiled import Options, Precision
-    from retrograd.functions.requests import Request
+    from retrograd.runtime._execution import Request
 
 #: how many lines and functions are shown, the dearest first
 _SHOWN = 8

@@ -25,14 +25,15 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from retrograd.compiler.compiled import Compiled, Precision
-from retrograd.distribution.stores import WRONG, StoreFile, tables_of
-from retrograd.distribution.tasks import Distribution, distribute
-from retrograd.functions.execution import ProgramTrap, argument_words, execute, load
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, RetrogradError, nearest
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
 from retrograd.presentation.progress import Bar
+from retrograd.runtime._binding import bind, types_of
+from retrograd.runtime._distribution import WRONG, Distribution, StoreFile, distribute, tables_of
+from retrograd.runtime._execution import ProgramTrap, argument_words, execute, load
+from retrograd.runtime._marshal import Losses
+from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.energy.counts import Counts, counts_of, host_traffic
 from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.pricing import Figures, Price, PricingContext, Quantity, pricing_context
@@ -40,8 +41,6 @@ from retrograd.simulator.energy.technology import Technology, technology
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Stop, Trap
 from retrograd.simulator.stores import limit_of
-from retrograd.values.binding import bind, types_of
-from retrograd.values.precision import Losses
 from retrograd.version import __version__
 
 # ---------------------------------------------------------------------- the store

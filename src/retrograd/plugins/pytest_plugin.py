@@ -70,8 +70,8 @@ def retrograd_format(request: pytest.FixtureRequest) -> Iterator[Format]:
 
     The parameter None leaves it unchanged.
     """
-    from retrograd.functions.compilation import format_or_default
-    from retrograd.functions.reversible import use_format
+    from retrograd.runtime._compilation import format_or_default
+    from retrograd.runtime._reversible import use_format
 
     before = format_or_default(None)
     if getattr(request, "param", None) is not None:

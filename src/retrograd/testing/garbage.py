@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrograd.compiler.ir.statements import Op, Var
-from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.reversible import Inverse, Reversible
-from retrograd.functions.traps import LANDAUER_300K
+from retrograd.runtime._execution import ProgramTrap
+from retrograd.runtime._reversible import Inverse, Reversible
+from retrograd.runtime._traps import LANDAUER_300K
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Subject, cell_at, shown, subject
 

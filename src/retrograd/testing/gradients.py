@@ -19,17 +19,17 @@ from retrograd.differentiation.arguments import REAL, without_derivative
 from retrograd.differentiation.gradient_requests import need_loss
 from retrograd.differentiation.parts import loss_part
 from retrograd.differentiation.scales import Scale, at_scale, scales_of
-from retrograd.functions.execution import Unexplained
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
 from retrograd.presentation.tables import shortened_text
+from retrograd.runtime._binding import fields_of
+from retrograd.runtime._execution import Unexplained
+from retrograd.runtime._marshal import from_words, to_words
+from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Cell, Subject, cells, differences, explained, nonzero, subject
 from retrograd.testing.nearby import Nearby, finer, signed
 from retrograd.testing.slopes import Slope
-from retrograd.values.marshal import from_words, to_words
-from retrograd.values.trees import fields_of
 
 #: the first h is 2^-5 by default
 _FIRST = 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import RetrogradError
+from retrograd.runtime._execution import ProgramTrap
+from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.simulator.stores import Store
 from retrograd.testing.laws import Subject, differences, explained, nonzero, subject

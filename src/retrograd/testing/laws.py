@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
-from retrograd.functions.execution import execute, load
-from retrograd.functions.reversible import Inverse, Reversible, oriented, request_of
-from retrograd.functions.traps import explain
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.words import Format
+from retrograd.runtime._execution import execute, load
+from retrograd.runtime._marshal import from_words
+from retrograd.runtime._reversible import Inverse, Reversible, oriented, request_of
+from retrograd.runtime._traps import explain
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.simulator.stores import Store
-from retrograd.values.marshal import from_words
 
 #: words that are named where more differ
 _NAMED = 4

@@ -12,10 +12,10 @@ from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.pipeline import Argument
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.words import Format
+from retrograd.runtime._binding import types_of
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Subject, cells
 from retrograd.testing.slopes import Slopes, noise_of, slopes
-from retrograd.values.binding import types_of
 
 #: additional binary places for differences
 _FINER = 16

@@ -26,16 +26,16 @@ from retrograd.compiler.language.types import (
     static,
     struct_of,
 )
-from retrograd.functions.compilation import format_or_default
-from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.reversible import Inverse, Reversible
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
+from retrograd.runtime._binding import FurtherArguments
+from retrograd.runtime._compilation import format_or_default
+from retrograd.runtime._execution import ProgramTrap
+from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.testing.garbage import assert_no_garbage
 from retrograd.testing.gradients import check_gradient
 from retrograd.testing.inverse import check_inverse
 from retrograd.testing.laws import LawBroken
-from retrograd.values.named import FurtherArguments
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -24,7 +24,7 @@ from retrograd.isa.words import Format
 import retrograd as rg
 from retrograd import Array, reversible
 from retrograd.library import arithmetic
-from retrograd.values.binding import types_from_annotations
+from retrograd.runtime._binding import types_from_annotations
 from tests.assembler.pisa.simulator import Simulator
 from tests.assembler.pisa.test_reader import EVERY, EXPECTED, PROGRAMS
 

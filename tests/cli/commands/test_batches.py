@@ -25,7 +25,7 @@ import retrograd as rg
 from retrograd.cli.arrays import write_arrays
 from retrograd.cli.functions import load_function
 from retrograd.presentation import progress
-from retrograd.values.lossless import join_words
+from retrograd.runtime._arrays import join_words
 
 Cli = Callable[..., tuple[int, str, str]]
 Process = Callable[..., subprocess.CompletedProcess[bytes]]

@@ -14,7 +14,7 @@ import pytest
 from retrograd.compiler.frontends.python.captures import Captures
 
 import retrograd as rg
-from retrograd.functions.reversible import Reversible
+from retrograd.runtime._reversible import Reversible
 
 _numbers = itertools.count()
 

@@ -14,7 +14,7 @@ from retrograd.simulator.machine import Stop
 
 import retrograd as rg
 from retrograd import Array, reversible
-from retrograd.functions.execution import ProgramTrap
+from retrograd.runtime._execution import ProgramTrap
 
 WEIGHTS = np.array([5, 7, 11, 13])
 #: what each target stands for, and what is gone through; `a` and `b` have four elements

@@ -19,8 +19,8 @@ from retrograd.examples.hypot import hypot
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
-from retrograd.functions.execution import execute, load
-from retrograd.values.binding import bind, types_of
+from retrograd.runtime._binding import bind, types_of
+from retrograd.runtime._execution import execute, load
 
 #: left out by `executed`, though the pass is no part of the pipeline
 OPERANDS = "use_memory_operands"

@@ -19,7 +19,7 @@ from retrograd.simulator.semantics import Fault
 import retrograd as rg
 from retrograd import Array, fixed, reversible
 from retrograd.cli.main import main
-from retrograd.functions.reversible import Reversible
+from retrograd.runtime._reversible import Reversible
 
 #: too many rows for the loops to be unrolled
 X = np.linspace(-1.5, 2.0, 28).reshape(14, 2)

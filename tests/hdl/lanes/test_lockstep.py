@@ -23,7 +23,7 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 import retrograd as rg
-from retrograd.functions.reversible import request_of
+from retrograd.runtime._reversible import request_of
 
 ExecuteBatch = Callable[[Sequence[Sequence[Order]]], list[BatchReport]]
 needs_verilator = pytest.mark.skipif(

@@ -17,8 +17,8 @@ from retrograd.isa.words import Format
 
 import retrograd as rg
 from retrograd import fixed, reversible
-from retrograd.functions.reversible import use_format
 from retrograd.hardware import run_on_hardware
+from retrograd.runtime._reversible import use_format
 
 LOOP = """
         .format 32, 16

@@ -22,8 +22,8 @@ from retrograd.isa.words import Format
 from retrograd.simulator.engines.machines import TieredMachine
 
 import retrograd as rg
-from retrograd.values.binding import types_from_annotations
-from retrograd.values.marshal import from_words, to_words
+from retrograd.runtime._binding import types_from_annotations
+from retrograd.runtime._marshal import from_words, to_words
 
 from .model import Model
 from .values import Many, Pile, Record, Scalar, Type, cells, make

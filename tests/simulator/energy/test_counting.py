@@ -28,9 +28,9 @@ from retrograd.simulator.engines.machines import TieredMachine
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
-from retrograd.functions.execution import execute, load
-from retrograd.functions.reversible import Reversible
-from retrograd.values.binding import bind, types_of
+from retrograd.runtime._binding import bind, types_of
+from retrograd.runtime._execution import execute, load
+from retrograd.runtime._reversible import Reversible
 
 ENGINES: dict[str, Callable[..., rg.Machine]] = {
     "threaded": partial(TieredMachine, engine="threaded"),

@@ -10,8 +10,8 @@ from retrograd.simulator.engines.machines import TieredMachine
 
 import retrograd as rg
 from retrograd import library
-from retrograd.functions.execution import load
-from retrograd.values.binding import bind, types_of
+from retrograd.runtime._binding import bind, types_of
+from retrograd.runtime._execution import load
 
 TEXT = ".format 32, 16\n.memory 2\nstart\nadd r1, 7\nst.add [r0 + 1], r1\nsub r1, 4\nerase r1\nfinish\n"
 

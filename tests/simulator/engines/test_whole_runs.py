@@ -12,7 +12,7 @@ from retrograd.simulator.engines.machines import FinishedRun, WholeRuns
 
 import retrograd as rg
 from retrograd import Array, Stack, fixed, reversible
-from retrograd.functions.execution import ProgramTrap
+from retrograd.runtime._execution import ProgramTrap
 from tests.simulator.engines.conftest import PARTS, TOLD
 
 #: formats are narrow here, and numbers lose their bits on purpose

@@ -22,7 +22,7 @@ from retrograd.isa.program import Program
 if TYPE_CHECKING:
     from retrograd.compiler.compiled import Compiled, Storage
     from retrograd.compiler.ir.statements import Remark
-    from retrograd.functions.reversible import Inverse, Reversible
+    from retrograd.runtime._reversible import Inverse, Reversible
 
 
 def arguments(p: Parser) -> None:
@@ -101,7 +101,7 @@ def execute(options: argparse.Namespace) -> int:
         return _report(program, options, None if inverse else compiled.storage, compiled.module.remarks)
     if options.asm:
         from retrograd.assembler.disassemble import disassemble
-        from retrograd.functions.listing import assembly
+        from retrograd.runtime._compilation import assembly
 
         sys.stdout.write(disassemble(program) if inverse else assembly(compiled))
         return OK
@@ -143,7 +143,7 @@ def _by_energy(
 ) -> dict[str, Any]:
     """The options that minimise the energy of the function on these arguments."""
     from retrograd.physics.advice import advise
-    from retrograd.values.binding import bind
+    from retrograd.runtime._binding import bind
 
     if options.erase is not None or inverse:
         what = "~FUNCTION, which cannot erase" if inverse else "--erase, which says already what is erased"
@@ -188,7 +188,7 @@ def _dump(function: Any, args: list[Any], keywords: dict[str, Any], options: arg
 
 def _types(function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
     """The types of the arguments: of the examples, or as annotated."""
-    from retrograd.values.binding import bind, types_from_annotations, types_of
+    from retrograd.runtime._binding import bind, types_from_annotations, types_of
 
     return types_of(function, bind(function, args, keywords)) if args or keywords else types_from_annotations(function)
 
@@ -234,7 +234,7 @@ def _report(
     program: Program, options: argparse.Namespace, storage: Storage | None = None, remarks: Sequence[Remark] = ()
 ) -> int:
     """Print the loops of the program, the remarks of the compiler, and the results that the program keeps in memory."""
-    from retrograd.functions.loop_report import LoopReport
+    from retrograd.runtime._compilation import LoopReport
 
     report = LoopReport(program, storage, remarks)
     if options.json:

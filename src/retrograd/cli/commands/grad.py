@@ -47,7 +47,7 @@ def execute(options: argparse.Namespace) -> int:
     from retrograd.differentiation import gradient_report
     from retrograd.differentiation.parts import loss_part
     from retrograd.differentiation.scales import automatic
-    from retrograd.functions.execution import ProgramTrap
+    from retrograd.runtime._execution import ProgramTrap
 
     function, inverse = function_and_inverse(options.function, options)
     f = ~function if inverse else function

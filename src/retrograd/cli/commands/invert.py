@@ -28,7 +28,7 @@ def execute(options: argparse.Namespace) -> int:
         raise fail("RG0509", f"`{options.program}` is no program of Janus", hint)
     from retrograd.compiler.frontends.janus.printer import program_text
     from retrograd.compiler.frontends.janus.syntax import inverted
-    from retrograd.functions.janus import read_janus
+    from retrograd.runtime._reversible import read_janus
 
     text = program_text(inverted(read_janus(input_path(options.program), options.dialect), main=not options.jana))
     if options.output is None:

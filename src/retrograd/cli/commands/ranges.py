@@ -29,9 +29,9 @@ def execute(options: argparse.Namespace) -> int:
     """Run the function, and show the ranges."""
     from retrograd.cli.arguments import argument_named, parse_arguments
     from retrograd.differentiation import grad
-    from retrograd.functions.execution import ProgramTrap
     from retrograd.number_ranges.error_bounds import error_bound
     from retrograd.number_ranges.ranges import ranges
+    from retrograd.runtime._execution import ProgramTrap
 
     refuse_options_of_programs(options)
     function, inverse = function_and_inverse(options.program, options)

@@ -98,7 +98,7 @@ def _run_vlad(options: argparse.Namespace) -> int:
     """Print the value of each expression."""
     from retrograd.functional_programs.vlad import shown as text_of
     from retrograd.functional_programs.vlad_files import evaluations, load_vlad
-    from retrograd.functions.execution import ProgramTrap
+    from retrograd.runtime._execution import ProgramTrap
 
     refuse_options_of_programs(options)
     option = given_option(options, ("--batch", *OF_BATCHES, "--cycles", "--trace"))
@@ -139,9 +139,9 @@ def _run_vlad(options: argparse.Namespace) -> int:
 
 
 def _run_function(options: argparse.Namespace) -> int:
-    from retrograd.functions.execution import ProgramTrap
-    from retrograd.functions.reversible import request_of
-    from retrograd.values.binding import bind
+    from retrograd.runtime._binding import bind
+    from retrograd.runtime._execution import ProgramTrap
+    from retrograd.runtime._reversible import request_of
 
     function, backward = function_and_direction(options)
     args, keywords = parse_arguments(options.args, function)

@@ -26,7 +26,7 @@ def execute(options: argparse.Namespace) -> int:
     from retrograd.compiler.frontends.vlad.reader import shown as datum_text
     from retrograd.functional_programs.vlad import shown
     from retrograd.functional_programs.vlad_files import evaluations, load_vlad
-    from retrograd.functions.execution import ProgramTrap
+    from retrograd.runtime._execution import ProgramTrap
 
     engine_named(options.engine)
     tests = wrong = 0

@@ -14,9 +14,6 @@ from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.ir.statements import Kind, Module
 from retrograd.compiler.language.types import Type, layouts
-from retrograd.functions.execution import argument_words
-from retrograd.functions.requests import Request
-from retrograd.functions.reversible import Inverse, Reversible, request_of
 from retrograd.hardware.netlists._program_lowering import Cell, ProgramLowering, Word
 from retrograd.hdl.reversible.builder import FALSE
 from retrograd.hdl.reversible.circuit import Circuit, Counts, count, simulate, transposed
@@ -24,10 +21,12 @@ from retrograd.hdl.reversible.irreversible import Network, network_of
 from retrograd.hdl.reversible.lowering import Strategy, need_strategy, within_budget
 from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.words import Format
+from retrograd.runtime._binding import bind, types_from_annotations
+from retrograd.runtime._execution import Request, argument_words
+from retrograd.runtime._marshal import from_words
+from retrograd.runtime._reversible import Inverse, Reversible, request_of
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Trap
-from retrograd.values.binding import bind, types_from_annotations
-from retrograd.values.marshal import from_words
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from retrograd.compiler.frontends.janus.parser import parse
 
 from retrograd.cli.main import main
 from retrograd.debugger.session import Session
-from retrograd.functions.execution import load
-from retrograd.functions.janus import JanusFunction
+from retrograd.runtime._execution import load
+from retrograd.runtime._reversible import JanusFunction
 
 FIB = """procedure fib(int x1, int x2, int n)
     if n = 0 then

@@ -16,8 +16,7 @@ from retrograd.isa.diagnostics import CompileError, InputError
 from retrograd.isa.words import Format
 
 from retrograd.cli.main import main
-from retrograd.functions.janus import JanusFunction
-from retrograd.functions.reversible import run
+from retrograd.runtime._reversible import JanusFunction, run
 
 PROGRAM = r"""x y z a[3]        ; globals
 PROCEDURE f

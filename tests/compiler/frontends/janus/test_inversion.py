@@ -15,8 +15,7 @@ from retrograd.compiler.frontends.janus.syntax import inverted
 from retrograd.isa.diagnostics import CompileError
 
 from retrograd.cli.main import main
-from retrograd.functions.janus import JanusFunction
-from retrograd.functions.reversible import run
+from retrograd.runtime._reversible import JanusFunction, run
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*there is no procedure")
 

@@ -13,7 +13,7 @@ from retrograd.compiler.frontends.janus.parser import parse
 from retrograd.compiler.frontends.janus.parser_1982 import read
 from retrograd.isa.diagnostics import CompileError
 
-from retrograd.functions.janus import JanusFunction
+from retrograd.runtime._reversible import JanusFunction
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "programs.json").read_text())
 #: pieces that mutations insert

@@ -14,9 +14,8 @@ from retrograd.compiler.frontends.janus.parser_1982 import read
 from retrograd.isa.diagnostics import CompileError, InputError
 from retrograd.isa.words import Format
 
-from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.janus import JanusFunction
-from retrograd.functions.reversible import run
+from retrograd.runtime._execution import ProgramTrap
+from retrograd.runtime._reversible import JanusFunction, run
 
 # Some programs call procedures that they do not define, on paths that are not taken.
 pytestmark = pytest.mark.filterwarnings("ignore:.*there is no procedure")

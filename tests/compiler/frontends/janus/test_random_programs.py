@@ -13,9 +13,8 @@ from retrograd.compiler.frontends.janus.printer import program_text
 from retrograd.compiler.frontends.janus.syntax import inverted
 from retrograd.isa.words import Format
 
-from retrograd.functions.execution import ProgramTrap
-from retrograd.functions.janus import JanusFunction
-from retrograd.functions.reversible import run
+from retrograd.runtime._execution import ProgramTrap
+from retrograd.runtime._reversible import JanusFunction, run
 
 #: the kinds of faults of the interpreter, and their codes
 CODES = {

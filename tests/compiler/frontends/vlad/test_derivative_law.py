@@ -18,7 +18,7 @@ from retrograd.compiler.frontends.vlad.primitives import PRIMITIVES
 from retrograd.compiler.frontends.vlad.translation import prelude, read_vlad
 
 from retrograd.functional_programs.vlad_files import evaluations
-from retrograd.functions.execution import ProgramTrap
+from retrograd.runtime._execution import ProgramTrap
 
 Function = Callable[[Any], Any]
 

@@ -24,7 +24,7 @@ from retrograd.simulator.engines.cuda.runtime import Device
 from retrograd.simulator.engines.cuda.stepped_machine import ADD, STEPS, TEST
 
 import retrograd as rg
-from retrograd.values.binding import bind, types_of
+from retrograd.runtime._binding import bind, types_of
 
 PROGRAM = ".memory 3\nstart\nld.add r1, [r0]\nfmul.add r2, r1, r1\nst.add [r0 + 1], r2\nfinish\n"
 H200 = Device(0, "NVIDIA H200", (9, 0), 132, 1_980_000, 2048)

@@ -15,8 +15,8 @@ from retrograd.simulator.engines.batch import cpu
 from retrograd.simulator.engines.cuda.interpreter import interpreter_source
 
 import retrograd as rg
-from retrograd.batch.arguments import Batch
-from retrograd.functions.requests import Request
+from retrograd.runtime._batch_arguments import Batch
+from retrograd.runtime._execution import Request
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 

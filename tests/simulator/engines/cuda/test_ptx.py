@@ -34,7 +34,7 @@ from retrograd.simulator.engines.translator.flow import Variant
 
 import retrograd as rg
 from retrograd.differentiation.programs import gradient_program
-from retrograd.values.binding import bind, types_of
+from retrograd.runtime._binding import bind, types_of
 
 ARCHITECTURES = ("sm_80", "sm_90")
 FORMATS = (Format(64, 32), Format(32, 16), Format(16, 8), Format(8, 4))

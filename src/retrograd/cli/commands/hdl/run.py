@@ -285,9 +285,9 @@ _KINDS = ("AND", "XOR", "NOT", "DFF", "memory port", "memory bits")
 
 
 def _run_function(options: argparse.Namespace) -> int:
-    from retrograd.functions.reversible import oriented
     from retrograd.hardware import run_on_hardware
     from retrograd.hdl.bus.links import UnfinishedRun
+    from retrograd.runtime._reversible import oriented
 
     refuse_options_of_programs(options, "--no-overflow")
     function = load_function(options.program, options)

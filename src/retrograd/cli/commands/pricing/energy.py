@@ -160,9 +160,9 @@ def _look(options: argparse.Namespace) -> bool:
 
 
 def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
-    from retrograd.functions.execution import ProgramTrap
     from retrograd.physics.energy import energy
-    from retrograd.values.binding import bind
+    from retrograd.runtime._binding import bind
+    from retrograd.runtime._execution import ProgramTrap
 
     function, backward = function_and_direction(options)
     if options.no_overflow:
@@ -172,8 +172,8 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
         args, keywords = parse_arguments(options.args, function)
         values = bind(function, args, keywords)
     else:
-        from retrograd.batch.batches import vmap
         from retrograd.cli.batches import batch_values
+        from retrograd.runtime._batches import vmap
 
         values, in_axes = batch_values(function, options)
         f = vmap(f, in_axes)
@@ -218,9 +218,9 @@ def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any])
 
 
 def _advise(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> int:
-    from retrograd.functions.execution import ProgramTrap
     from retrograd.physics.advice import advise
-    from retrograd.values.binding import bind
+    from retrograd.runtime._binding import bind
+    from retrograd.runtime._execution import ProgramTrap
 
     function, backward = function_and_direction(options)
     if backward:

@@ -15,7 +15,7 @@ from retrograd.cli.options import Parser, fail, integer, refuse_options_of_progr
 from retrograd.cli.report import print_json, print_trap
 
 if TYPE_CHECKING:
-    from retrograd.functions.reversible import Reversible
+    from retrograd.runtime._reversible import Reversible
 
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 _WORDS = "words"
@@ -43,8 +43,8 @@ def arguments(p: Parser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Run the function on all inputs, or on samples, and show its entropies."""
-    from retrograd.functions.execution import ProgramTrap
     from retrograd.physics.entropy import entropy
+    from retrograd.runtime._execution import ProgramTrap
 
     refuse_options_of_programs(options)
     function, inverse = function_and_inverse(options.program, options)

@@ -20,8 +20,8 @@ from retrograd.presentation.tables import columns
 from retrograd.simulator.energy.technology import Range, technology, with_prefix
 
 if TYPE_CHECKING:
-    from retrograd.functions.reversible import Inverse, Reversible
     from retrograd.physics.sweeps import Row
+    from retrograd.runtime._reversible import Inverse, Reversible
 
 #: reasons for missing prices that are shown
 _SHOWN = 3

@@ -138,8 +138,8 @@ def compare(
 
 def program_of(function: Any, *args: Any, **options: Any) -> tuple[rg.Program, Any]:
     """A reversible function's program for arguments like those of a batch, and the batch as words."""
-    from retrograd.batch.arguments import Batch
-    from retrograd.functions.requests import Request
+    from retrograd.runtime._batch_arguments import Batch
+    from retrograd.runtime._execution import Request
 
     batch = Batch(Request(function), args, {}, options.pop("in_axes", 0))
     compiled = function.compiled_for(batch.types(), **options)

@@ -43,7 +43,8 @@ from retrograd.isa.words import Format
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.state import restore, snapshot
 from retrograd.simulator.machine import REGISTERS, Machine, Trap
-from retrograd.values.numbers import lognum
+
+from retrograd.runtime._binding import lognum
 
 if TYPE_CHECKING:
     from retrograd.isa.encoding import Instruction

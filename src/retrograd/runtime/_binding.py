@@ -1,18 +1,23 @@
-"""The arguments of a call: bound to parameters, and the types for which the function is compiled.
+"""The number types of the machine, for Python and NumPy: real numbers <-> words.
 
-Annotations and arguments determine the types together; `x: Array[fixed, "n"]` and an array of three numbers give Array[fixed, 3].
+`fixed`, `lognum` and `uint` name the types. Functions of the first two convert whole arrays; errors name the element.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from functools import lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
+from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import (
     BOOL,
     COMPLEX,
@@ -22,6 +27,7 @@ from retrograd.compiler.language.types import (
     ArrayType,
     ScalarType,
     StackAnnotation,
+    StackType,
     StaticType,
     StructType,
     Type,
@@ -29,19 +35,343 @@ from retrograd.compiler.language.types import (
     element_of,
     is_complex,
     is_open,
+    is_struct,
     item_name,
     mismatch,
     scalar_of,
     static,
     struct_of,
 )
-from retrograd.compiler.language.values import Structure, Unfilled
+from retrograd.compiler.language.values import FormType, Structure, Unfilled
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, nearest
-from retrograd.isa.words import Format
-from retrograd.values.arrays import Ragged, as_array
-from retrograd.values.foreign import is_foreign, way_out
-from retrograd.values.named import FurtherArguments
-from retrograd.values.trees import fields_of, is_tree, parts_of, struct_of_tree
+from retrograd.isa.words import Q32_32, Format, format_of
+
+from retrograd.runtime._arrays import (
+    Ragged,
+    RealKind,
+    Rounding,
+    as_array,
+    fail,
+    fixed_words,
+    integer_words,
+    is_foreign,
+    lognum_words,
+    plain,
+    reals_of,
+    remembered,
+    way_out,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+def _reals(array: NDArray[Any]) -> NDArray[Any]:
+    """The array's values as floats: float64s, or longer ones as they are."""
+    array = plain(array)
+    if array.dtype.kind not in "iufb":
+        raise fail("RG0602", f"{array.dtype} is no type of real numbers", ())
+    longer = array.dtype.kind == "f" and array.dtype.itemsize > 8
+    return array if longer else array.astype(np.float64, copy=False)
+
+
+def _by_memory(
+    array: NDArray[Any],
+    kind: RealKind,
+    format: Format,
+    convert: Callable[[NDArray[Any]], NDArray[np.uint64]],
+    blank: float,
+) -> NDArray[np.uint64]:
+    """The kept words of an array where they still round to its values, and the words of all other elements by `convert`."""
+    found = remembered(array, kind, format)
+    if found is None:
+        return convert(_reals(array))
+    words, valid = found
+    if valid.all():
+        return words.copy()
+    # `blank` has a word, and stands for the elements that keep theirs.
+    return np.where(valid, words, convert(np.where(valid, blank, plain(array))))
+
+
+class _NumberType(type):
+    """Makes `fixed(0)` a call for editors; only the compiler executes it."""
+
+    def __call__(cls, value: Any = 0) -> Any:
+        name = cls.__name__
+        message = f"{name}(…) is part of the language: it is compiled within @reversible functions"
+        hint = f"numbers of Python's own are converted by {name}.to_words"
+        if cls is uint:
+            hint = "outside, a uint is an int: write `x % 2**W` for words of W bits"
+        raise InputError(Diagnostic("RG0602", message, hint=hint))
+
+
+class _Declared:
+    """Operators of numbers and arrays in reversible functions, declared for type checkers; Python executes none of them."""
+
+    if TYPE_CHECKING:
+        shape: tuple[int, ...]
+        size: int
+        ndim: int
+        T: Any
+
+        def __init__(self, value: Any = 0) -> None: ...
+        def __add__(self, other: Any) -> Any: ...
+
+        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __add__
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = __add__
+        __iadd__ = __isub__ = __imul__ = __itruediv__ = __ixor__ = __add__
+
+        def __lt__(self, other: Any) -> bool: ...
+        def __le__(self, other: Any) -> bool: ...
+        def __gt__(self, other: Any) -> bool: ...
+        def __ge__(self, other: Any) -> bool: ...
+        def __eq__(self, other: object) -> bool: ...
+        def __ne__(self, other: object) -> bool: ...
+        def __hash__(self) -> int: ...
+        def __float__(self) -> float: ...
+        def __neg__(self) -> Any: ...
+        def __abs__(self) -> Any: ...
+        def __getitem__(self, index: Any) -> Any: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def __iter__(self) -> Any: ...
+        def __len__(self) -> int: ...
+
+
+class fixed(_Declared, metaclass=_NumberType):
+    """value = word / 2^F, word in two's complement: `to_words` and `to_reals` are inverse."""
+
+    #: the name of the type in the compiler
+    retrograd_kind = "fixed"
+
+    @staticmethod
+    def to_words(
+        values: ArrayLike, format: Format | str = Q32_32, rounding: Rounding = "nearest"
+    ) -> NDArray[np.uint64]:
+        """round(value * 2^F), ties to even, or floored; an array of the same shape. Integers are exact.
+
+        to_words(to_reals(words)) == words: numbers with a word (see `retrograd.runtime._arrays`) are that word.
+        Raises InputError RG0601 naming the first element that does not fit, RG0602 for a NaN or another type.
+        Trap: an ordinary float64 has 53 bits, and a word may have 64.
+        """
+        w, array = format_of(format), as_array(values)
+        if array.dtype.kind in "iu":
+            return integer_words(array, w)
+
+        return _by_memory(array, "fixed", w, lambda reals: fixed_words(reals, w, rounding), 0.0)
+
+    @staticmethod
+    def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:
+        """word / 2^F, as near as a float64 comes; an array with its words where that is not exact."""
+        return reals_of(as_array(words), "fixed", format_of(format))
+
+
+class uint(_Declared, metaclass=_NumberType):
+    """value = word, an integer of 0 … 2^W − 1: arithmetic is mod 2^W, and comparisons, `>>`, `//` and `%` are unsigned.
+
+    Outside of reversible functions a uint is an int, and an array of them one of np.uint64.
+    """
+
+    retrograd_kind = "uint"
+
+
+class lognum(_Declared, metaclass=_NumberType):
+    """value = ±2^(log / 2^F): the sign in the top bit, log2|value| below it. Zero has no lognum."""
+
+    retrograd_kind = "lognum"
+
+    @staticmethod
+    def to_words(values: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.uint64]:
+        """The sign bit over round(log2|value| * 2^F), for an array of the same shape.
+
+        to_words(to_reals(words)) == words, even where the float is 0 or an infinity: such numbers keep their word.
+        Raises InputError RG0601 naming the first element whose logarithm does not fit (infinities among them),
+        RG0411 for a zero, RG0602 for a NaN or another type.
+        """
+
+        w = format_of(format)
+
+        return _by_memory(as_array(values), "lognum", w, lambda reals: lognum_words(reals, w), 1.0)
+
+    @staticmethod
+    def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:
+        """±2^(log / 2^F), as near as a float64 comes, beyond its range an infinity or 0; an array with its words."""
+        return reals_of(as_array(words), "lognum", format_of(format))
+
+
+# -----------------------------------------------------------------------------
+# Named tuples of results: all arguments of a function after a run, by position and by name.
+#
+#     named_tuple("f", ("y", "x"))(1.0, 2.0)  =  f(y=1.0, x=2.0)
+#
+# There is one class for each name and fields: to make it takes as long as a short run. A class that no function and no value has any more is
+# freed, so that a process which compiles function after function does not grow.
+#
+# Trap: a named tuple of Python's has no field `_x`, and none that is a keyword, such as `in`. Here `r._asdict()` has all names, and
+# `r._x` and `getattr(r, "in")` are attributes, unless a method of tuples has the name. `r._fields` names such a field by its position, `_1`.
+
+_classes: WeakValueDictionary[tuple[str, tuple[str, ...]], type[Any]] = WeakValueDictionary()
+
+
+# The last ones stay, for pickles that are read one after the other.
+@lru_cache(maxsize=64)
+def named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
+    """The class of named tuples with this name and these fields."""
+    known = _classes.get((name, fields))
+    if known is not None:
+        return known
+    made = cast("Any", namedtuple)(name, fields, rename=True)
+    if made._fields != fields:
+        made._asdict = lambda self: dict(zip(fields, self, strict=True))
+        shown = ", ".join(f"{field}=%r" for field in fields)
+        made.__repr__ = lambda self: f"{name}({shown})" % tuple(self)
+        for i, field in enumerate(fields):
+            if not hasattr(made, field):
+                setattr(made, field, property(itemgetter(i)))
+    # No module names the class, so a pickle holds its name and fields.
+    made.__reduce__ = lambda self: (_restored, (name, fields, tuple(self)))
+    # Of two threads that make the class at once, both get the same.
+    return cast("Callable[..., Any]", _classes.setdefault((name, fields), made))
+
+
+class FurtherArguments(tuple[Any, ...]):
+    """The values of `*xs` among the results of a function. As the only argument in the place of `*xs`, it stands for all of them."""
+
+    __slots__ = ()
+
+
+def _restored(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return named_tuple(name, fields)(*values)
+
+
+# -----------------------------------------------------------------------------
+# Trees of Python's values for structs: mappings, data classes, named tuples, and lists with an item for each field.
+#
+#     restored(t, {"w": …, "b": …}, words_as_a_struct)  =  {"w": …, "b": …}
+#
+# A struct argument may be given as a tree, and the results and gradients for it have the form that was given. A dict, a data class
+# or a list without annotation is a struct of its own, made by `struct_of_tree`.
+
+_ANNOTATIONS = {Kind.INT: int, Kind.UINT: uint, Kind.BOOL: bool, Kind.FIXED: fixed, Kind.LOGNUM: lognum}
+
+
+def parts_of(value: Any) -> dict[str, Any] | None:
+    """The values of a tree's root by name; None for a value that is no tree. Items of lists and tuples are named by `item_name`."""
+    if isinstance(value, Mapping):
+        return dict(value) if all(isinstance(key, str) for key in value) else None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return {f.name: getattr(value, f.name) for f in fields} if all(f.init for f in fields) else None
+    if isinstance(value, list | tuple):
+        names = getattr(value, "_fields", None) or [item_name(i) for i in range(len(value))]
+        return dict(zip(names, value, strict=True))
+    return None
+
+
+def is_tree(value: Any) -> bool:
+    """Whether a value without annotation is a struct: a tree with names, or a list that holds trees or arrays of several shapes."""
+    if isinstance(value, Mapping) or hasattr(value, "_fields") or parts_of(value) is None:
+        return parts_of(value) is not None
+    if not isinstance(value, list | tuple):
+        return True
+    shapes = {one.shape for one in value if isinstance(one, np.ndarray)}
+    several = len(shapes) > 1 or (bool(shapes) and any(not isinstance(one, np.ndarray) for one in value))
+    return several or any(not isinstance(one, list | tuple) and parts_of(one) is not None for one in value)
+
+
+def fields_of(t: StructType, value: Any) -> dict[str, Any] | None:
+    """The value's parts by the names of a struct's fields; None where it has not exactly these fields."""
+    parts = parts_of(value)
+    if parts is None:
+        return None
+    names = [name for name, _ in t.fields]
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields") and len(value) == len(names):
+        return dict(zip(names, value, strict=True))
+    return {name: parts[name] for name in names} if parts.keys() == set(names) else None
+
+
+def struct_of_tree(kind: str, fields: tuple[tuple[str, Type], ...]) -> StructType:
+    """A struct of these fields, the same class for the same fields. `kind`: the name of the class."""
+    return StructType(_class(kind, fields), fields)
+
+
+@lru_cache(maxsize=1024)
+def _class(kind: str, fields: tuple[tuple[str, Type], ...]) -> type:
+    made = dataclasses.make_dataclass(kind, [name for name, _ in fields], frozen=True)
+    made.__retrograd_fields__ = {name: _annotation(t) for name, t in fields}  # type: ignore[attr-defined]
+    made.__retrograd_defaults__ = {}  # type: ignore[attr-defined]
+    return made
+
+
+def _annotation(t: Type) -> Any:
+    match t:
+        case ScalarType(kind):
+            return _ANNOTATIONS[kind]
+        case ArrayType(element, shape):
+            return ArrayAnnotation(_annotation(element), shape)
+        case StructType(cls, _):
+            return cls
+        case StaticType():
+            return static
+        case StackType(element, capacity):
+            return StackAnnotation(_annotation(element), capacity)
+        case FormType():
+            raise TypeError(t)
+
+
+def restored(t: Type, given: Any, found: Any) -> Any:
+    """The value `found` of a type, in the form of the argument that was given for it."""
+    match t:
+        case FormType():
+            return found  # a value of a functional function has its form already
+        case StructType(cls, fields):
+            if isinstance(given, (cls, complex, bool, int, float, np.generic)) or getattr(given, "shape", None) == ():
+                return found
+            parts = fields_of(t, given)
+            assert parts is not None
+            return _like(given, {n: restored(inner, parts[n], getattr(found, n)) for n, inner in fields})
+        case ArrayType(StructType(cls) as element) if isinstance(given, list | tuple) and not _plain(given, cls):
+            items = [restored(element, one, struct) for one, struct in zip(given, found, strict=True)]
+            return items if isinstance(given, list) else tuple(items)
+        case ArrayType() | ScalarType() | StackType() | StaticType():
+            return found
+
+
+def _plain(given: Any, cls: type) -> bool:
+    """Whether no element of a sequence is a tree."""
+    return not any(
+        isinstance(one, Mapping) or (dataclasses.is_dataclass(one) and not isinstance(one, cls)) for one in given
+    )
+
+
+def form_of(value: Any) -> Any:
+    """The tree as it is now: a change of the given one does not reach it. Leaves are the same objects."""
+    parts = None if is_struct(type(value)) else parts_of(value)
+    return value if parts is None else _like(value, {name: form_of(inner) for name, inner in parts.items()})
+
+
+def _like(given: Any, parts: dict[str, Any]) -> Any:
+    """A tree of the given form with other parts."""
+    if isinstance(given, Mapping):
+        return {name: parts[name] for name in given}
+    if isinstance(given, list):
+        return [*parts.values()]
+    if isinstance(given, tuple):
+        make: Callable[..., Any] | None = getattr(given, "_make", None)
+        return type(given)(parts.values()) if make is None else make(parts[name] for name in given._fields)  # type: ignore[attr-defined]
+    return type(given)(**parts)
+
+
+def has_trees(t: Type) -> bool:
+    """Whether an argument of the type may be given as a tree."""
+    of = t.element if isinstance(t, ArrayType) else t
+    return isinstance(of, StructType) and not isinstance(of, FormType)
+
+
+# -----------------------------------------------------------------------------
+# The arguments of a call: bound to parameters, and the types for which the function is compiled.
+#
+# Annotations and arguments determine the types together; `x: Array[fixed, "n"]` and an array of three numbers give Array[fixed, 3].
 
 
 class Arguments(list[Any]):
@@ -238,7 +568,7 @@ def _annotated(
             refuse(f"{where} is one {struct}, not {described(value)}{other}", hint)
         return struct
     if wanted is not NOTHING:
-        annotation = str(getattr(wanted, "__name__", wanted)).replace("retrograd.values.numbers.", "")
+        annotation = str(getattr(wanted, "__name__", wanted)).replace("retrograd.runtime._binding.", "")
         refuse(f"{where} is annotated {annotation}, which is no type of the language", _TYPES)
     return _type_of_value(value, where, refuse)
 

@@ -1,30 +1,314 @@
-"""Arrays of floats that keep the words they were made from.
+"""Arrays of other libraries as arrays of NumPy: PyTorch, JAX, and every library that lends arrays by DLPack.
 
-    to_words(to_reals(words)) == words,  bit for bit
+    host_array(x)[i] == x[i],  exactly: numbers of bfloat16 and float8 are numbers of float32, too
 
-A `WordArray` is a NumPy array of float64s with an array of words beside it. It prints, compares and computes as its values do.
-Only operations that move values (indexing, slices, copies, reshaping, concatenation, pickling, `np.savez`) keep the words.
-Arithmetic gives ordinary arrays, without words.
-
-Trap: an array can be written in place. A word counts only as long as it still rounds to the value beside it.
+Trap: a tensor of PyTorch that requires a gradient is refused, since the gradient would end at the call. `rg.to_torch(f)` continues it.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import countOf
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
 from retrograd.isa.diagnostics import Diagnostic, InputError
-from retrograd.isa.words import Format
-from retrograd.values.conversions import RealKind, Words, fixed_words, lognum_words, nearest_reals, signed
-from retrograd.values.exact import WHOLE, WordFloat, WordFloat64, real_of, word_of
-from retrograd.values.foreign import host_array, is_foreign
+from retrograd.isa.words import Format, FormatError
+
+
+def is_foreign(kind: type) -> bool:
+    """Whether values of this type are arrays of another library."""
+    return hasattr(kind, "__dlpack__") and not issubclass(kind, np.ndarray)
+
+
+def way_out(value: Any) -> str | None:
+    """A hint: the argument to pass in place of an array of another library; None for other values."""
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(value):
+            return "`rg.to_torch(f)` is a function that Torch differentiates and maps; `x.detach()` is the tensor without its gradient."
+    elif jax is not None and isinstance(value, jax.core.Tracer):
+        return "`rg.to_jax(f)` is a function that JAX compiles, differentiates and maps."
+    if not is_foreign(type(value)):
+        return None
+    if hasattr(value, "item"):
+        return "Pass a NumPy array of its numbers, or `x.item()` for one number."
+    return "Pass a NumPy array of its numbers, `numpy.from_dlpack(x)`."
+
+
+def host_array(value: Any) -> NDArray[Any]:
+    """np.asarray(value), of a type of NumPy's own. Raises InputError RG0603 for an array that its library does not lend, naming a way out."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if value.requires_grad:
+            message = "a tensor of Torch that requires a gradient, which would end at this call"
+            raise InputError(Diagnostic("RG0603", message, hint=way_out(value)))
+        return tensor_array(value)
+    try:
+        array = np.asarray(value)
+        if array.dtype == object and is_foreign(type(value)):
+            array = np.from_dlpack(value)
+    except Exception as error:  # libraries raise exceptions of their own
+        if not hasattr(value, "__array__") and not is_foreign(type(value)):
+            raise
+        raise _not_lent(value, error) from None
+    return of_own_type(array)
+
+
+def tensor_array(tensor: Any) -> NDArray[Any]:
+    """The numbers of a tensor of Torch, without its gradient. Raises InputError RG0603 for tensors without numbers on the host, such as sparse ones."""
+    torch = sys.modules["torch"]
+    try:
+        t = tensor.detach().cpu().resolve_conj().resolve_neg()
+        if t.dtype is torch.complex32:
+            t = t.to(torch.complex64)
+        elif t.is_floating_point() and t.dtype not in (torch.float16, torch.float32, torch.float64):
+            t = t.to(torch.float32)
+        found: NDArray[Any] = t.numpy()
+    except Exception as error:  # RuntimeError, TypeError and NotImplementedError, by layout and version
+        raise _not_lent(tensor, error) from None
+    return found
+
+
+def of_own_type(array: NDArray[Any]) -> NDArray[Any]:
+    """An array of bfloat16, float8 or int4, types that JAX adds to NumPy, as one of float32 or int32, which hold each of their numbers."""
+    # NumPy's own types are 1, structured ones 0.
+    if array.dtype.isbuiltin != 2:
+        return array
+    return array.astype(np.int32 if "int" in array.dtype.name else np.float32)
+
+
+def _not_lent(value: Any, error: Exception) -> InputError:
+    kind = type(value)
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    message = (
+        f"an array of `{kind.__module__}.{kind.__qualname__}` that is not in the host's memory as numbers: {reason}"
+    )
+    return InputError(Diagnostic("RG0603", message, hint=way_out(value)))
+
+
+# -----------------------------------------------------------------------------
+# Arrays of words <-> arrays of real numbers, without memory of where a number came from.
+#
+#     fixed:   value = word / 2^F,  word in two's complement
+#     lognum:  value = ±2^(log / 2^F),  the sign in the top bit of the word
+#
+# A float64 has 53 bits and a word may have 64, so words → numbers rounds. `retrograd.runtime._arrays` keeps the words beside the numbers.
+
+#: the two kinds of words that stand for real numbers
+RealKind = Literal["fixed", "lognum"]
+Rounding = Literal["nearest", "floor"]
+Words = NDArray[np.uint64]
+
+
+def signed(words: ArrayLike, width: int) -> NDArray[np.int64]:
+    """The low `width` bits as signed integers."""
+    array: NDArray[Any] = np.asarray(words).astype(np.uint64, copy=False)
+    if width == 64:
+        return array.view(np.int64)
+    up = np.uint64(64 - width)
+    return (array << up).view(np.int64) >> np.int64(64 - width)
+
+
+def nearest_reals(words: ArrayLike, kind: RealKind, format: Format) -> NDArray[np.float64]:
+    """The float64s nearest to word / 2^F, or to ±2^(log / 2^F); beyond the range of floats an infinity or 0."""
+    if kind == "fixed":
+        reals: NDArray[np.float64] = signed(words, format.width) * np.float64(2.0**-format.frac)
+        return reals
+    array = np.asarray(words).astype(np.uint64)
+    log = signed(array, format.width - 1).astype(np.float64) / 2.0**format.frac
+    with np.errstate(over="ignore", under="ignore"):
+        size = np.exp2(log)
+    return np.where((array & np.uint64(format.sign)) != 0, -size, size)
+
+
+# ---------------------------------------------------------------------- numbers to words
+
+
+def fixed_words(reals: NDArray[Any], w: Format, rounding: Rounding = "nearest") -> Words:
+    """round(value * 2^F), ties to even, or floored. Raises InputError RG0601, RG0602 naming the first element that has no word."""
+    # Scaling by a power of two is exact, or overflows to an infinity that the range check finds.
+    with np.errstate(over="ignore"):
+        scaled = np.asarray(reals * reals.dtype.type(2.0**w.frac))
+    (np.rint if rounding == "nearest" else np.floor)(scaled, out=scaled)
+    low, high = -float(w.sign), float(w.sign)
+    # Two passes instead of four: a NaN fails both comparisons.
+    if scaled.size and not (
+        np.minimum.reduce(scaled, axis=None) >= low and np.maximum.reduce(scaled, axis=None) < high
+    ):
+        at = _first(np.isnan(reals))
+        if at is not None:
+            raise fail("RG0602", "NaN is not a number", at)
+        at = _first((scaled < low) | (scaled >= high))
+        raise fail("RG0601", f"{reals[at]!s} does not fit {w}", at or ())
+    return _masked(scaled, low, high)
+
+
+def lognum_words(reals: NDArray[Any], w: Format) -> Words:
+    """The sign bit over round(log2|value| * 2^F).
+
+    Raises InputError RG0601, RG0602, RG0411 naming the first element that has no word.
+    """
+    at = _first(np.isnan(reals))
+    if at is not None:
+        raise fail("RG0602", "NaN is not a number", at)
+    at = _first(reals == 0)
+    if at is not None:
+        raise fail("RG0411", "zero has no lognum", at)
+    scaled = np.rint(np.log2(np.abs(reals)) * 2.0**w.frac)
+    high = float(w.sign // 2)
+    at = _first((scaled < -high) | (scaled >= high))
+    if at is not None:
+        raise fail("RG0601", f"{reals[at]!s} does not fit a lognum of {w}", at)
+    sign = np.where(reals < 0, np.uint64(w.sign), np.uint64(0))
+    return _masked(scaled, -high, high) | sign
+
+
+def integer_words(integers: NDArray[Any], w: Format) -> Words:
+    """integer * 2^F, exactly. Raises InputError RG0601."""
+    most = (w.sign - 1) >> w.frac
+    # Compared as Python's integers, since NumPy has no type that holds both int64 and uint64.
+    if integers.size and not (-most - 1 <= int(integers.min()) and int(integers.max()) <= most):
+        outside = (integers > most) if int(integers.max()) > most else np.zeros(integers.shape, dtype=bool)
+        if int(integers.min()) < -most - 1:
+            outside = outside | (integers < -most - 1)
+        at = _first(outside) or ()
+        raise fail("RG0601", f"{integers[at]!s} does not fit {w}", at)
+    return (integers.astype(np.int64) << np.int64(w.frac)).view(np.uint64) & np.uint64(w.mask)
+
+
+def fail(code: str, message: str, index: tuple[int, ...]) -> InputError:
+    """The error about one element of an array."""
+    where = "" if not index else f"element {index[0] if len(index) == 1 else index}: "
+    return InputError(Diagnostic(code, where + message))
+
+
+def _first(wrong: NDArray[np.bool_]) -> tuple[int, ...] | None:
+    """The index of the first True."""
+    if not wrong.any():
+        return None
+    return tuple(int(i) for i in np.argwhere(wrong)[0])
+
+
+def _masked(scaled: NDArray[np.float64], low: float, high: float) -> Words:
+    """Integral floats in [low, high) as two's complement of high − low words."""
+    words = scaled.astype(np.int64).view(np.uint64)
+    mask = int(high) - int(low) - 1
+    return words if mask == (1 << 64) - 1 else words & np.uint64(mask)
+
+
+# -----------------------------------------------------------------------------
+# Floats that keep the words they were made from.
+#
+# A float64 has 53 bits and a word may have 64. A number of a result is therefore a float that carries its word along:
+#
+#     to_words(to_reals(words)) == words,  bit for bit
+#
+# `WordFloat` is a float, `WordFloat64` a NumPy scalar; `retrograd.runtime._arrays` has the same for arrays. They print, compare and
+# compute as their values do, and arithmetic gives ordinary floats, without words.
+
+#: integers up to 2^53 are float64s
+WHOLE = 1 << 53
+#: logarithms up to this are those of floats that are not subnormal
+_LOGS = 1022
+
+
+class WordFloat(float):
+    """A float that keeps the word it stands for: a result of a run that float64 alone cannot hold."""
+
+    __slots__ = ("format", "kind", "word")
+    format: Format
+    kind: RealKind
+    word: int
+
+    def __new__(cls, value: float, word: int, kind: RealKind, format: Format) -> WordFloat:
+        self = float.__new__(cls, value)
+        self.word, self.kind, self.format = word, kind, format
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WordFloat, (float(self), self.word, self.kind, self.format)
+
+    def __copy__(self) -> WordFloat:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> WordFloat:
+        return self
+
+
+class WordFloat64(np.float64):
+    """`WordFloat` as an element of an array: a np.float64."""
+
+    format: Format
+    kind: RealKind
+    word: int
+
+    def __new__(cls, value: float, word: int, kind: RealKind, format: Format) -> WordFloat64:
+        self = super().__new__(cls, value)
+        self.word, self.kind, self.format = word, kind, format
+        return self
+
+    def item(self, *args: Any) -> WordFloat:
+        """The number as a float of Python's."""
+        return WordFloat(float(self), self.word, self.kind, self.format)
+
+    def tolist(self) -> WordFloat:
+        """The number as a float of Python's."""
+        return self.item()
+
+    def __repr__(self) -> str:
+        return repr(np.float64(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WordFloat64, (float(self), self.word, self.kind, self.format)
+
+    def __copy__(self) -> WordFloat64:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any] | None) -> WordFloat64:
+        return self
+
+
+def real_of(word: int, kind: RealKind, format: Format) -> float:
+    """The number that a word stands for; a WordFloat where a float64 has too few bits for it."""
+    if kind == "fixed":
+        integer = format.signed(word)
+        value = integer / (1 << format.frac)
+        if -WHOLE <= integer <= WHOLE or int(value * (1 << format.frac)) == integer:
+            return value
+    else:
+        half = format.sign >> 1
+        log = (((word & (format.sign - 1)) ^ half) - half) / (1 << format.frac)
+        if -_LOGS < log < _LOGS:
+            value = float(np.exp2(log)) * (-1 if word & format.sign else 1)
+        else:
+            value = float(nearest_reals(np.array([word], dtype=np.uint64), kind, format)[0])
+    return WordFloat(value, word, kind, format)
+
+
+def word_of(value: Any, kind: RealKind, format: Format) -> int | None:
+    """The word of a number, if it has one of this kind and format."""
+    if type(value) is not WordFloat and type(value) is not WordFloat64:
+        return None
+    # Most formats are one object, and to compare two takes longer than all else here.
+    same = value.format is format or value.format == format
+    return value.word if same and value.kind == kind else None
+
+
+# -----------------------------------------------------------------------------
+# Arrays of floats that keep the words they were made from.
+#
+#     to_words(to_reals(words)) == words,  bit for bit
+#
+# A `WordArray` is a NumPy array of float64s with an array of words beside it. It prints, compares and computes as its values do.
+# Only operations that move values (indexing, slices, copies, reshaping, concatenation, pickling, `np.savez`) keep the words.
+# Arithmetic gives ordinary arrays, without words.
+#
+# Trap: an array can be written in place. A word counts only as long as it still rounds to the value beside it.
 
 #: np.exp2 may differ in the last places between processors, and between an array and its slice
 _ULPS = 4
@@ -481,3 +765,116 @@ def _saved(save: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, 
         raise InputError(Diagnostic("RG0606", "`np.save` would round the array to float64", hint=hint))
     bound["arr"] = plain(bound["arr"])
     return save(**bound)
+
+
+# -----------------------------------------------------------------------------
+# Arrays of complex numbers that keep the words of their parts.
+#
+# A `ComplexArray` is a NumPy array of complex128s, with the arrays `re` and `im` of its parts as they were made from words. It prints,
+# compares and computes as its values do; slices and results of arithmetic are ordinary arrays. Trap: after a write in place the parts that
+# no longer round to the values are not used.
+
+
+class ComplexArray(np.ndarray[Any, np.dtype[np.complex128]]):
+    """Complex numbers, and their parts."""
+
+    re: NDArray[np.float64] | None = None
+    im: NDArray[np.float64] | None = None
+
+    def __array_finalize__(self, obj: Any) -> None:
+        self.re = self.im = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        held = parts_of(self)
+        return (complex_array, held) if held is not None else (np.array, (self.view(np.ndarray),))
+
+    def __repr__(self) -> str:
+        return repr(self.view(np.ndarray))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        """Arithmetic gives ordinary arrays."""
+        given = [x.view(np.ndarray) if isinstance(x, ComplexArray) else x for x in inputs]
+        if "out" in keywords:
+            keywords["out"] = tuple(x.view(np.ndarray) if isinstance(x, ComplexArray) else x for x in keywords["out"])
+        return getattr(ufunc, method)(*given, **keywords)
+
+
+def complex_array(re: NDArray[np.float64], im: NDArray[np.float64]) -> ComplexArray:
+    """The complex numbers of these parts."""
+    values = np.empty(re.shape, dtype=np.complex128)
+    values.real, values.imag = plain(re), plain(im)
+    out = values.view(ComplexArray)
+    out.re, out.im = re, im
+    return out
+
+
+def parts_of(array: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """The parts of an array of complex numbers: the arrays that it was made from, where it still holds their numbers."""
+    if array.dtype.kind != "c":
+        return None
+    values = array.view(np.ndarray)
+    re, im = (array.re, array.im) if isinstance(array, ComplexArray) else (None, None)
+    if re is None or im is None or re.shape != values.shape:
+        return values.real, values.imag
+    kept = np.array_equal(plain(re), values.real) and np.array_equal(plain(im), values.imag)
+    return (re, im) if kept else (values.real, values.imag)
+
+
+# -----------------------------------------------------------------------------
+# Arrays in `.npz` files with the words that float64s cannot hold.
+#
+#     x           the values, float64, for every reader
+#     x.words     their words, uint64, of the same shape; only where the values alone would not give them back
+#     x.format    how to read these: "fixed Q32.32" or "lognum Q32.32"
+#
+# `split_words` makes the second and third member, `join_words` takes them away again: join_words(split_words(arrays)) is arrays.
+# As in memory, a word counts only as long as it still rounds to the value beside it.
+
+__all__ = ["FORMAT", "WORDS", "join_words", "needs_words", "split_words"]
+
+
+def needs_words(value: Any) -> bool:
+    """Whether a value of the language holds numbers whose words would be lost if they were plain floats."""
+    if isinstance(value, WordFloat | WordFloat64 | WordArray):
+        return needed_words(as_array(value)) is not None
+    if isinstance(value, list | tuple):
+        return any(map(needs_words, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype == object and any(map(needs_words, value.ravel().tolist()))
+    return hasattr(value, "__retrograd_fields__") and any(
+        needs_words(getattr(value, name)) for name in value.__retrograd_fields__
+    )
+
+
+def join_words(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays with their words, as they were before `split_words`; `arrays` may be an archive opened by `np.load`. Raises InputError RG0504."""
+    out = dict(arrays)
+    for name in list(out):
+        if name + WORDS not in out or name + FORMAT not in out:
+            continue
+        words, format = out.pop(name + WORDS), out.pop(name + FORMAT)
+        out[name] = _joined(name, np.asarray(out[name]), np.asarray(words), np.asarray(format))
+    return out
+
+
+def _joined(name: str, values: Any, words: Any, format: Any) -> WordArray:
+    text = str(format[()]) if format.ndim == 0 and format.dtype.kind == "U" else ""
+    named, _, written = text.partition(" ")
+    kinds: dict[str, RealKind] = {"fixed": "fixed", "lognum": "lognum"}
+    kind = kinds.get(named)
+    try:
+        found = Format.named(written)
+    except FormatError:
+        found = None
+    if found is None or kind is None:
+        raise _fail(f"`{name}{FORMAT}` is no format of words", 'It is a text such as "fixed Q32.32".')
+    if words.dtype != np.uint64 or values.dtype != np.float64 or words.shape != values.shape:
+        message = f"`{name}{WORDS}` is an array of {words.dtype} and shape {words.shape}"
+        raise _fail(message, f"The words of `{name}` are one uint64 for each of its float64s, of shape {values.shape}.")
+    if words.size and int(words.max()) > found.mask:
+        raise _fail(f"`{name}{WORDS}` holds {int(words.max())}, more than {found.width} bits", None)
+    return with_words(values, words, kind, found)
+
+
+def _fail(message: str, hint: str | None) -> InputError:
+    return InputError(Diagnostic("RG0504", message, hint=hint))

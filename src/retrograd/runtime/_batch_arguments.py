@@ -1,16 +1,20 @@
-"""The arguments of a batch, along their axes, and their words as a matrix."""
+"""Arrays in chunks as arguments of a batch: of Dask, of Zarr, or files of NumPy that are mapped into memory.
+
+    ChunkedArray(source)[first:last] == np.asarray(source)[first:last],   and only these rows are read
+
+Such an argument is read where its rows run, a task at a time, so a batch may be larger than memory.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
-
-from retrograd.batch.chunked import ChunkedArray, ChunkedRows, is_chunked
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.language.types import (
@@ -27,16 +31,76 @@ from retrograd.compiler.language.types import (
 )
 from retrograd.compiler.language.values import FormType, Structure
 from retrograd.compiler.pipeline import Argument
-from retrograd.functions.requests import Request
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.layout import Range, ResultArray, split_columns
-from retrograd.values.arrays import Ragged, WordArray, as_array, plain
-from retrograd.values.binding import located, types_of, with_further
-from retrograd.values.marshal import from_words, word_array
-from retrograd.values.named import FurtherArguments
-from retrograd.values.precision import Losses
-from retrograd.values.trees import has_trees, restored
+
+from retrograd.runtime._arrays import Ragged, WordArray, as_array, plain
+from retrograd.runtime._binding import FurtherArguments, has_trees, located, restored, types_of, with_further
+from retrograd.runtime._distribution import refuse as refuse_task
+from retrograd.runtime._execution import Request
+from retrograd.runtime._marshal import Losses, from_words, word_array
+
+
+def is_chunked(value: Any) -> bool:
+    """Whether the object is an array of which parts are read on request."""
+    if isinstance(value, np.memmap):
+        return value.ndim > 0
+    return not isinstance(value, np.ndarray) and all(hasattr(value, name) for name in ("chunks", "shape", "dtype"))
+
+
+class ChunkedArray:
+    """The elements of a batched argument, along axis 0."""
+
+    def __init__(self, source: Any, what: str) -> None:
+        self._source = source
+        self.shape: tuple[int, ...] = tuple(source.shape)
+        if not self.shape or not all(isinstance(n, int) for n in self.shape):
+            hint = "`compute_chunk_sizes()` of Dask finds the sizes."
+            refuse_task("RG1509", f"{what} is an array in chunks of shape {self.shape}", hint)
+        self.ndim = len(self.shape)
+        self.dtype = np.dtype(source.dtype)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a mapped file, or of an archive of Zarr; None for other arrays."""
+        file = getattr(self._source, "filename", None)
+        if file is not None:
+            return Path(file).resolve().parent
+        root = getattr(getattr(self._source, "store", None), "root", None)
+        return None if root is None else Path(root).resolve()
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, at: int | slice) -> Any:
+        """An element, or rows: an array of NumPy, a copy."""
+        found = self._source[at]
+        if hasattr(found, "compute"):
+            found = found.compute()  # NumPy would make an ordinary array of masked chunks
+        return np.array(as_array(found))[()]
+
+
+class ChunkedRows:
+    """The rows of a batched argument as a batch takes them: words, or real numbers.
+
+    `make(first, last)` gives rows [first, last).
+    """
+
+    def __init__(self, count: int, make: Callable[[int, int], NDArray[Any]]) -> None:
+        self._count, self._make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, at: slice) -> NDArray[Any]:
+        """Rows in one piece."""
+        first, last, _ = at.indices(self._count)
+        return self._make(first, last)
+
+
+# -----------------------------------------------------------------------------
+# The arguments of a batch, along their axes, and their words as a matrix.
 
 Axis = int | None | Sequence[int | None]
 Axes = int | None | Sequence[Axis] | Mapping[str, Axis]

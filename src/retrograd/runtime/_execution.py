@@ -1,0 +1,449 @@
+"""`with rg.external():` blocks: Python reads the variables of a running program, and the program continues unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
+from traceback import walk_tb
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.compiler.compiled import Compiled, Options, Precision
+from retrograd.compiler.ir.statements import Const, Var
+from retrograd.compiler.language.types import ArrayType, ScalarType
+from retrograd.compiler.language.values import (
+    ArrayView,
+    Constant,
+    MeasuredArray,
+    Scalar,
+    StackValue,
+    StructValue,
+    Value,
+)
+from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Span
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.choice import machine_for
+from retrograd.simulator.engines.tiering import ENGINES, engine_named
+from retrograd.simulator.machine import REGISTERS, Machine, Outcome, Stop, Trap
+from retrograd.simulator.stores import limit_of
+
+from retrograd.runtime._binding import Arguments, bind, has_trees, located, restored
+from retrograd.runtime._compilation import Compilable
+from retrograd.runtime._marshal import Losses, from_words, to_words, word_array
+from retrograd.runtime._traps import explain
+
+if TYPE_CHECKING:
+    from retrograd.simulator.engines.machines import FinishedRun
+
+
+def run_with_externals(
+    compiled: Compiled,
+    machine: Machine,
+    max_steps: int | None,
+    observe: Callable[[Machine, int], None] | None = None,
+) -> Outcome:
+    """Run to the end, and execute a block each time the machine reaches its mark, in either direction.
+
+    `observe` is called after every step, as by `Machine.run`.
+    """
+    marks = compiled.externals
+    taken = 0
+    while True:
+        if machine.pc in marks and machine.br == 0:
+            block = compiled.lowered.externals[marks[machine.pc]]
+            words = iter([_word(machine, x) for x in compiled.emitted.watched[machine.pc]])
+            scope = {name: _seen(compiled, machine, value, words) for name, value in block.watched.items()}
+            try:
+                block.run(scope)
+            except RetrogradError:
+                raise
+            except Exception as error:
+                raise RetrogradError(_failed(compiled, block.file, error)) from error
+        left = None if max_steps is None else max_steps - taken
+        outcome = machine.run(left, breakpoints=marks, observe=observe)
+        taken += outcome.steps
+        if outcome.stop is not Stop.BREAKPOINT:
+            return Outcome(outcome.stop, taken)
+
+
+def _failed(compiled: Compiled, file: str, error: Exception) -> Diagnostic:
+    """The diagnostic of an exception in a block."""
+    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    lines = [at for frame, at in walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    if not lines:
+        return Diagnostic("RG0808", message)
+    text = compiled.program.source.line(Span(file, lines[-1])) or ""
+    begin = len(text) - len(text.lstrip())
+    return Diagnostic("RG0808", message, Span(file, lines[-1], begin + 1, len(text.rstrip()) + 1), line=text)
+
+
+def _word(machine: Machine, place: int | Const) -> int:
+    if isinstance(place, Const):
+        return place.word
+    return machine.registers[place] if place < REGISTERS else machine.memory[place - REGISTERS]
+
+
+def _seen(compiled: Compiled, machine: Machine, value: Value, words: Iterator[int]) -> Any:
+    """The value of a name at this point of the run; `words` are those of the operands, in order."""
+    w = compiled.format
+    match value:
+        case Constant(v):
+            return v
+        case Scalar(e, place):
+            word = next(words)
+            # The operand of a value in memory is its address.
+            stored = machine.memory[word] if place is not None and not isinstance(place, Var) else word
+            return from_words(ScalarType(e.kind), [stored], w)
+        case ArrayView(element, lengths, strides):
+            base = next(words)
+            shape = tuple(n if isinstance(n, int) else next(words) for n in lengths)
+            out = []
+            for index in np.ndindex(*shape):
+                at = base + sum(i * s for i, s in zip(index, strides, strict=True))
+                out += machine.memory[at : at + element.size]
+            return from_words(ArrayType(element, shape), out, w)
+        case MeasuredArray(element, known):
+            base = next(words)
+            measured = tuple(next(words) if n is None else n for n in known)
+            t = ArrayType(element, measured)
+            return from_words(t, machine.memory[base : base + t.size], w)
+        case StackValue(t):
+            base = next(words)
+            return from_words(t, machine.memory[base : base + t.size], w)
+        case StructValue(t, fields):
+            return t.cls(**{name: _seen(compiled, machine, inner, words) for name, inner in fields.items()})
+    raise TypeError(value)
+
+
+# -----------------------------------------------------------------------------
+# Compiled functions on machines: arguments are loaded as words, the machine runs, results are read.
+#
+#     load(compiled, values)  →  Machine  →  execute(compiled, machine)  →  read(compiled, machine)
+#
+# The arguments lie at the beginning of memory, in the order of the parameters. A trap is raised as a ProgramTrap, whose
+# message uses the names and lines of the source.
+
+__all__ = [
+    "ENGINES",
+    "Finished",
+    "ProgramTrap",
+    "argument_words",
+    "execute",
+    "finished",
+    "load",
+    "machine_of",
+    "read",
+    "words_of",
+]
+
+#: engines that run a loaded translation
+_TRANSLATING = frozenset({"auto", "native", "translated"})
+_NOTHING: Mapping[int, int] = MappingProxyType({})
+#: a run at its end: both have `memory`, `retired`, `erased_bits` and `engine`
+Finished: TypeAlias = "Machine | FinishedRun"
+
+
+class ProgramTrap(RetrogradError):
+    """A compiled function trapped, or reached its limit of steps.
+
+    `machine` stands before the instruction that trapped, and can run back to its start.
+    """
+
+    def __init__(self, diagnostic: Diagnostic, machine: Machine, trap: Trap | None) -> None:
+        super().__init__(diagnostic)
+        self.machine = machine
+        self.trap = trap
+
+
+class Unexplained(Exception):
+    """A run that trapped, of which no machine has given the trap: the caller did not ask for it."""
+
+
+def load(
+    compiled: Compiled,
+    values: list[Any],
+    *,
+    backward: bool = False,
+    overflow: bool = True,
+    engine: str = "auto",
+    losses: Losses | None = None,
+) -> Machine:
+    """A machine at the start of the program, these arguments in its memory. `losses`: see `argument_words`. Raises InputError."""
+    machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
+    machine.load(0, _argument_words(compiled, values, losses))
+    return machine
+
+
+def argument_words(compiled: Compiled, values: list[Any], losses: Losses | None = None) -> list[int]:
+    """The words of all arguments, one argument after the other. Raises InputError at the parameter.
+
+    Numbers that lose most of their bits are reported as `Options.precision` states; with `losses` they are noted there.
+    """
+    words = _argument_words(compiled, values, losses)
+    return [*words] if isinstance(words, list) else words.tolist()
+
+
+def _argument_words(
+    compiled: Compiled, values: list[Any], losses: Losses | None = None
+) -> list[int] | NDArray[np.uint64]:
+    """The same, not to be changed; an array where an argument is one. Those of one call are made once: see `Arguments`."""
+    # A derived program has the arguments of its function.
+    of, w = compiled.lowered.arguments, compiled.format
+    made = values.made if isinstance(values, Arguments) else None
+    if made is not None and made[0] is of:
+        return made[1]
+    words: list[int] = []
+    parts: list[Any] = []
+    # Of one call they are reported once.
+    noted = losses
+    if noted is None and compiled.options.precision != "ignore":
+        noted = None if isinstance(values, Arguments) and values.reported else Losses()
+    for argument, value in zip(of, values, strict=True):
+        t = argument.type
+        try:
+            if type(t) is ArrayType:
+                parts += (words, word_array(t, value, w, argument.name, noted))
+                words = []
+            else:
+                words += to_words(t, value, w, argument.name, noted)
+        except InputError as error:
+            raise InputError(located(error.diagnostics[0], compiled.function, argument.name)) from None
+    found = words if not parts else np.concatenate([np.array(part, dtype=np.uint64) for part in (*parts, words)])
+    if isinstance(values, Arguments):
+        values.reported = True
+    if losses is None and noted:
+        noted.report(compiled)
+    if made is None and isinstance(values, Arguments):
+        values.made = of, found
+    return found
+
+
+def words_of(run: Finished) -> Any:
+    """The memory after a run, in which slices are lists or arrays of words."""
+    if not isinstance(run, Machine):
+        return run.memory.array
+    return getattr(run.memory.store, "array", run.memory)
+
+
+def read(compiled: Compiled, run: Finished, given: Sequence[Any] | None = None) -> list[Any]:
+    """The arguments in memory after a run, in the order of the parameters; trees in the form of the `given` arguments."""
+    w, arguments, memory = compiled.format, compiled.lowered.arguments, words_of(run)
+    found = [from_words(a.type, memory[a.address : a.address + a.type.size], w) for a in arguments]
+    if given is not None:
+        for i, a in enumerate(arguments):
+            if has_trees(a.type):
+                found[i] = restored(a.type, given[i], found[i])
+    return found
+
+
+def finished(
+    compiled: Compiled,
+    values: list[Any],
+    *,
+    backward: bool = False,
+    overflow: bool = True,
+    engine: str = "auto",
+    max_steps: int | None = None,
+    given: Mapping[int, int] = _NOTHING,
+    explain: bool = True,
+) -> Finished:
+    """The run of the program on these arguments, and on the `given` words (address -> word), at its end.
+
+    Where a machine has run the program by its translation, later runs need no machine (`WholeRuns`), unless they do not reach
+    the end. Raises InputError, ProgramTrap; with `explain` False, Unexplained where the translation has found a trap.
+    """
+    key = "whole runs", backward, overflow
+    whole = compiled.derived.get(key)
+    words = _argument_words(compiled, values)
+    if whole is not None:
+        named = engine_named(engine)
+        if named in _TRANSLATING:
+            found: FinishedRun | None = whole(words, named, limit_of(max_steps), given)
+            if found is not None:
+                return found
+            if whole.trapped and not explain:
+                raise Unexplained
+    machine: Machine
+    if whole is not None and named in _TRANSLATING and whole.is_long:
+        machine = whole.fresh_machine(named)
+    else:
+        machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
+    machine.load(0, words)
+    for address, word in given.items():
+        machine.load(address, (word,))
+    execute(compiled, machine, max_steps)
+    if whole is None and machine.engine == "translated" and not compiled.externals:
+        from retrograd.simulator.engines.machines import WholeRuns
+
+        compiled.derived[key] = WholeRuns(compiled.program, backward=backward, overflow=overflow)
+    return machine
+
+
+def machine_of(run: Finished) -> Machine:
+    """The machine at the end of a run; made now, where the run needed none."""
+    return run if isinstance(run, Machine) else run.machine()
+
+
+def execute(
+    compiled: Compiled,
+    machine: Machine,
+    max_steps: int | None = None,
+    observe: Callable[[Machine, int], None] | None = None,
+    *,
+    externals: bool = True,
+) -> None:
+    """Run until the machine halts. Raises ProgramTrap.
+
+    `observe` is called after every step, as by `Machine.run`. `externals`: whether `rg.external` blocks are executed.
+    """
+    try:
+        if compiled.externals and externals:
+            outcome = run_with_externals(compiled, machine, limit_of(max_steps), observe)
+        else:
+            outcome = machine.run(max_steps, observe=observe)
+    except Trap as trap:
+        raise ProgramTrap(explain(compiled, machine, trap), machine, trap) from None
+    if outcome.stop is not Stop.HALTED:
+        source = compiled.program.source
+        span = source.span(machine.pc)
+        diagnostic = Diagnostic("RG0420", f"stopped by the limit of {max_steps} steps", span, line=source.line(span))
+        raise ProgramTrap(diagnostic, machine, None)
+
+
+# -----------------------------------------------------------------------------
+# A request describes a run; a result holds its values and counts.
+#
+#     Request(f, engine=…, format=…, max_steps=…).run(args, keywords)  =  Result(values, steps, erased_bits, …)
+#
+# `rg.run`, `f(…)`, `rg.run_batch`, `rg.vmap`, all derivatives, `rg.energy` and the co-processor describe their runs by the
+# same request, so `engine`, `format`, `options` and limits mean the same in each. A request is made once, and used for many
+# arguments.
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """How a program is run.
+
+    `backward`: from `finish` to `start`. `engine`: a name of `retrograd.runtime._execution.ENGINES`; all engines give the
+    same bits. `max_steps`: a limit of instructions, for each element of a batch. `overflow`: trap on overflow. `checks`: only
+    engines that run a batch as one can leave checks out. `cycles`: count the cycles of the co-processor, with its core `core`.
+    """
+
+    backward: bool = False
+    engine: str = "auto"
+    max_steps: int | None = None
+    overflow: bool = True
+    checks: bool = True
+    cycles: bool = False
+    core: str = "small"
+
+
+@dataclass(frozen=True)
+class Request(RunSettings):
+    """How a reversible function is compiled and run; its arguments follow with each run.
+
+    `backward`: run the inverse. `format`, `options`: how the function is compiled; None stands for the function's own. `precision`: that of
+    the options, if it is another one.
+    """
+
+    function: Compilable
+    format: Format | str | None = None
+    options: Options | None = None
+    precision: InitVar[Precision | None] = None
+
+    def __post_init__(self, precision: Precision | None) -> None:
+        if precision is not None:
+            object.__setattr__(self, "options", replace(self.options or self.function.options, precision=precision))
+
+    def values(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+        """The arguments in the order of the parameters. Raises InputError."""
+        return bind(self.function, args, keywords, self.format)
+
+    def compiled(self, values: Sequence[Any]) -> Compiled:
+        """The program for arguments of these types. Raises CompileError, InputError."""
+        return self.function.compiled_for(self.function.types_of(values), self.format, self.options)
+
+    def machine(self, compiled: Compiled, values: list[Any], losses: Losses | None = None) -> Machine:
+        """A machine of the engine at the start of the program, the arguments loaded. `losses`: see `argument_words`. Raises InputError."""
+        return load(compiled, values, backward=self.backward, overflow=self.overflow, engine=self.engine, losses=losses)
+
+    def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """All arguments after the run, by position and by name. Raises as `run`."""
+        compiled, ran, values = self._finished(args, keywords)
+        return self.function.results(*read(compiled, ran, values))
+
+    def run(
+        self,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        observer: Callable[[Machine], Callable[[Machine, int], None]] | None = None,
+    ) -> Result:
+        """Run the function on these arguments; `observer(machine)` makes the `observe` of the run. Raises CompileError, InputError, ProgramTrap."""
+        if observer is None:
+            compiled, ran, given = self._finished(args, keywords)
+        else:
+            given = self.values(args, keywords)
+            compiled = self.compiled(given)
+            ran = self.machine(compiled, given)
+            execute(compiled, ran, self.max_steps, observer(ran))
+        values = self.function.results(*read(compiled, ran, given))
+        return Result(values, ran.retired, ran.erased_bits, ran, compiled)
+
+    def _finished(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Compiled, Finished, list[Any]]:
+        values = bind(self.function, args, keywords, self.format)
+        compiled = self.compiled(values)
+        ran = finished(
+            compiled,
+            values,
+            backward=self.backward,
+            overflow=self.overflow,
+            engine=self.engine,
+            max_steps=self.max_steps,
+        )
+        return compiled, ran, values
+
+
+@dataclass
+class Result:
+    """A finished run on a machine.
+
+    A batch has a `BatchResult`: its counts are arrays, and there is no single machine. The co-processor has a
+    `HardwareResult`, which counts clock cycles and toggled bits instead of showing a machine.
+    """
+
+    #: all arguments after the run, by position and by name
+    values: Any
+    #: instructions executed
+    steps: int
+    erased_bits: int
+    _ran: Finished = field(repr=False)
+    compiled: Compiled = field(repr=False)
+    #: the engine, and the first words of memory, from before the machine was handed out
+    _kept: tuple[str, list[int]] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def _after(self) -> tuple[str, list[int]]:
+        """The engine that ran, and the words of the arguments after the run."""
+        return self._kept or (self._ran.engine, self._ran.memory[: self.compiled.argument_words])
+
+    @property
+    def machine(self) -> Machine:
+        """The machine at the end of the run. It may run back, or on: the other fields stay those of the run."""
+        self._kept = self._after()
+        return machine_of(self._ran)
+
+    @property
+    def engine(self) -> str:
+        """The engine that ran: reference, threaded or translated."""
+        return self._after()[0]
+
+    @property
+    def words(self) -> dict[str, list[int]]:
+        """The words of the arguments after the run, by name: exact, where a float64 has only 53 bits."""
+        words = self._after()[1]
+        return {a.name: words[a.address : a.address + a.type.size] for a in self.compiled.arguments}
+
+    def __getstate__(self) -> dict[str, Any]:
+        machine = self.machine
+        return {**vars(self), "_ran": machine}
