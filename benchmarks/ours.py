@@ -22,14 +22,14 @@ from retrograd.compiler.pipeline import Argument
 from retrograd.simulator.engines.batch.layout import Range
 
 import retrograd as rg
-from retrograd.differentiation.programs import (
+from retrograd.derivatives._arguments import automatic
+from retrograd.derivatives._programs import (
     DerivedProgram,
     gradient_program,
     loss_gradient_program,
     most_copies,
     second_order_program,
 )
-from retrograd.differentiation.scales import automatic
 from retrograd.runtime._batch_arguments import Batch, Loaded
 from retrograd.runtime._batch_runs import BatchWords, run_rows
 from retrograd.runtime._execution import Request, RunSettings

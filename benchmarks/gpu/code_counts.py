@@ -17,7 +17,7 @@ from retrograd.isa.table import TABLE
 from retrograd.simulator.engines.cuda.kernel_report import assembled, toolkit_program
 from retrograd.simulator.engines.cuda.kernels import KERNEL, ptx, registers_and_instructions
 
-from retrograd.differentiation.programs import gradient_program
+from retrograd.derivatives._programs import gradient_program
 
 #: copies of the counted instruction in the two programs that are compared
 FEW, MANY = 4, 8

@@ -19,7 +19,7 @@ from retrograd.examples import graph_embedding, leapfrog
 from retrograd.examples.wave import misfit, propagate
 
 import retrograd as rg
-from retrograd.differentiation.programs import gradient_program, loss_gradient_program
+from retrograd.derivatives._programs import gradient_program, loss_gradient_program
 
 #: embeddings and systems whose rows the host makes; a larger batch repeats them
 ROWS = 1 << 12

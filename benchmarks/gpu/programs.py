@@ -19,8 +19,8 @@ from retrograd.examples import bessel, bundle_adjustment
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
-from retrograd.differentiation.programs import loss_gradient_program
-from retrograd.differentiation.scales import automatic
+from retrograd.derivatives._arguments import automatic
+from retrograd.derivatives._programs import loss_gradient_program
 from retrograd.runtime._batch_arguments import Batch
 from retrograd.runtime._execution import Request
 from retrograd.runtime._reversible import Reversible

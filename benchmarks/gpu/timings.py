@@ -28,7 +28,7 @@ from retrograd.simulator.engines.cuda.batch import Setting, Timed
 from retrograd.simulator.engines.tiering import optimised_at_once
 
 import retrograd as rg
-from retrograd.differentiation.programs import gradient_program, loss_gradient_program
+from retrograd.derivatives._programs import gradient_program, loss_gradient_program
 
 #: elements of each batch that are compared with float64
 CHECKED = 5

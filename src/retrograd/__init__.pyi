@@ -1,8 +1,8 @@
 # The public names: one line for each, here and nowhere else. Type checkers read this file as a stub; `retrograd.lazy` reads it
 # for `dir(retrograd)`, `retrograd.__all__` and the import of a name when it is first used.
 
-from retrograd.adapters.jax_functions import to_jax as to_jax
-from retrograd.adapters.torch_functions import to_torch as to_torch
+from retrograd.derivatives._jax import to_jax as to_jax
+from retrograd.derivatives._torch import to_torch as to_torch
 from retrograd.annotations import Array as Array
 from retrograd.annotations import Stack as Stack
 from retrograd.assembler.assemble import assemble as assemble
@@ -61,22 +61,22 @@ from retrograd.compiler.language.intrinsics import zeros as zeros
 from retrograd.compiler.language.intrinsics import zeros_like as zeros_like
 from retrograd.compiler.language.purity import pure as pure
 from retrograd.compiler.language.types import static as static
-from retrograd.differentiation import GradientReport as GradientReport
-from retrograd.differentiation import NotDifferentiable as NotDifferentiable
-from retrograd.differentiation import ReversibleGradient as ReversibleGradient
-from retrograd.differentiation import SparseJacobian as SparseJacobian
-from retrograd.differentiation import grad as grad
-from retrograd.differentiation import gradient_report as gradient_report
-from retrograd.differentiation import hessian as hessian
-from retrograd.differentiation import hvp as hvp
-from retrograd.differentiation import jacobian as jacobian
-from retrograd.differentiation import jvp as jvp
-from retrograd.differentiation import reversible_gradient as reversible_gradient
-from retrograd.differentiation import value_and_grad as value_and_grad
-from retrograd.differentiation import vjp as vjp
+from retrograd.derivatives import GradientReport as GradientReport
+from retrograd.derivatives import NotDifferentiable as NotDifferentiable
+from retrograd.derivatives import ReversibleGradient as ReversibleGradient
+from retrograd.derivatives import SparseJacobian as SparseJacobian
+from retrograd.derivatives import grad as grad
+from retrograd.derivatives import gradient_report as gradient_report
+from retrograd.derivatives import hessian as hessian
+from retrograd.derivatives import hvp as hvp
+from retrograd.derivatives import jacobian as jacobian
+from retrograd.derivatives import jvp as jvp
+from retrograd.derivatives import reversible_gradient as reversible_gradient
+from retrograd.derivatives import value_and_grad as value_and_grad
+from retrograd.derivatives import vjp as vjp
 from retrograd.runtime._distribution import workers as workers
-from retrograd.functional_programs.functions import Functional as Functional
-from retrograd.functional_programs.functions import functional as functional
+from retrograd.derivatives._functional import Functional as Functional
+from retrograd.derivatives._functional import functional as functional
 from retrograd.runtime._execution import ProgramTrap as ProgramTrap
 from retrograd.runtime._reversible import Consistency as Consistency
 from retrograd.runtime._reversible import learn_by_consistency as learn_by_consistency

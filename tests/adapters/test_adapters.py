@@ -12,7 +12,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.adapters import requests
+from retrograd.derivatives import _adapters
 
 
 @reversible
@@ -317,13 +317,13 @@ def calls() -> Iterator[list[str]]:
     made: list[str] = []
 
     def noted(name: str) -> Any:
-        whole = getattr(requests, name)
+        whole = getattr(_adapters, name)
 
         def call(*args: Any, **keywords: Any) -> Any:
             made.append(name)
             return whole(*args, **keywords)
 
-        return patch.object(requests, name, call)
+        return patch.object(_adapters, name, call)
 
     with noted("pullback_alone"), noted("run_batch"), noted("batch_pullback"):
         yield made

@@ -13,7 +13,7 @@ from retrograd.simulator.machine import Machine
 import retrograd as rg
 from retrograd import Array, Stack, fixed, reversible
 from retrograd.debugger.session import Session
-from retrograd.differentiation import grad
+from retrograd.derivatives import grad
 from retrograd.runtime._binding import bind
 from retrograd.runtime._execution import load
 from retrograd.runtime._reversible import Reversible

@@ -20,7 +20,7 @@ from retrograd.debugger import Place, Session
 from retrograd.debugger.places import written_registers
 from retrograd.debugger.saved_state import load_state, save_state
 from retrograd.debugger.variables import variables
-from retrograd.differentiation import grad
+from retrograd.derivatives import grad
 from retrograd.runtime._binding import bind
 from retrograd.runtime._execution import load
 from tests.programs.generator import Case, generate

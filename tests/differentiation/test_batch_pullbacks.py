@@ -9,7 +9,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
-from retrograd.differentiation.batches import batch_pullback
+from retrograd.derivatives._gradients import batch_pullback
 from retrograd.runtime._batch_runs import ElementTrap
 from retrograd.runtime._binding import FurtherArguments
 

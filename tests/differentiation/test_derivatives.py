@@ -15,7 +15,7 @@ from retrograd.isa.diagnostics import InputError
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
-from retrograd.differentiation.jacobians import colour
+from retrograd.derivatives._jacobians import colour
 from retrograd.library import Complex, Vector3, matvec, rotate, softmax
 from retrograd.library.vectors import Quaternion
 from retrograd.testing import fixed_numbers

@@ -13,8 +13,8 @@ from retrograd.compiler.ir.statements import Check
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.differentiation.gradient_requests import GradientRequest
-from retrograd.differentiation.programs import DerivedProgram, second_order_program
+from retrograd.derivatives._programs import DerivedProgram, second_order_program
+from retrograd.derivatives._requests import GradientRequest
 
 
 @reversible

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.differentiation import programs
-from retrograd.differentiation.gradient_requests import GradientRequest
-from retrograd.differentiation.programs import DerivedProgram
+from retrograd.derivatives import _programs
+from retrograd.derivatives._programs import DerivedProgram
+from retrograd.derivatives._requests import GradientRequest
 
 HALF = 2.0**30
 
@@ -160,7 +160,7 @@ def test_promises_trap_as_in_the_function() -> None:
 
 
 def test_a_program_that_takes_long_runs_with_a_forward_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_LIMIT", 20)
+    monkeypatch.setattr(_programs, "_LIMIT", 20)
     f = fresh(products)
     assert (rg.grad(f, "x")(0.0, X, Y) == Y).all()
     assert program(f, "x", 0.0, X, Y).complete is None

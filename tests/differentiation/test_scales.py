@@ -18,7 +18,7 @@ from retrograd.isa.words import WIDTHS, Format
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
 from retrograd.cli.main import main
-from retrograd.differentiation.scales import automatic
+from retrograd.derivatives._arguments import automatic
 
 FORMAT = "32,16"
 SCALES = (8, 4, 0, -4)

@@ -15,7 +15,7 @@ from retrograd.simulator.engines.batch import loops
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
-from retrograd.differentiation import programs, tangents
+from retrograd.derivatives import _programs, _tangents
 from retrograd.library import Complex, Vector3, logsumexp
 
 
@@ -57,9 +57,9 @@ def exactly(x: float) -> Any:
 def test_golden_of_a_quadratic_is_exact() -> None:
     assert rg.hvp(quadratic, ("x", "z"))((0.0, 3.0, 4.0), (7.0, 8.0)) == (52.0, 85.0)
     assert rg.hessian(quadratic, ("x", "z"))(0.0, 3.0, 4.0) == ((4.0, 3.0), (3.0, 8.0))
-    values, tangents = rg.jvp(quadratic, (0.0, 3.0, 4.0), {"x": 7.0, "z": 8.0})
+    values, _tangents = rg.jvp(quadratic, (0.0, 3.0, 4.0), {"x": 7.0, "z": 8.0})
     assert values == quadratic(0.0, 3.0, 4.0)
-    assert tangents == ((12 + 12) * 7.0 + (9 + 32) * 8.0, 7.0, 8.0)
+    assert _tangents == ((12 + 12) * 7.0 + (9 + 32) * 8.0, 7.0, 8.0)
 
 
 @pytest.mark.parametrize(
@@ -209,16 +209,16 @@ def form(y: fixed, x: Array[fixed, 3], m: Array[fixed, 3, 3]):
 @given(st.lists(st.integers(-64, 64), min_size=14, max_size=14))
 def test_jvp_is_the_adjoint_of_vjp(numbers: list[int]) -> None:
     xdot, ybar = np.array(numbers[:7]) / 32, np.array(numbers[7:]) / 32
-    values, tangents = rg.jvp(turn, parts(POINT), parts(xdot))
+    values, _tangents = rg.jvp(turn, parts(POINT), parts(xdot))
     same, pullback = rg.vjp(turn, *parts(POINT))
     assert all(np.array_equal(x, y) for x, y in zip(values, same, strict=True))
     # ⟨ȳ, J ẋ⟩ = ⟨Jᵀ ȳ, ẋ⟩
-    assert ybar @ np.hstack(tangents) == pytest.approx(np.hstack(pullback(parts(ybar))) @ xdot, abs=1e-7)
+    assert ybar @ np.hstack(_tangents) == pytest.approx(np.hstack(pullback(parts(ybar))) @ xdot, abs=1e-7)
 
 
 def test_tangents_of_an_inverse_are_the_way_back() -> None:
-    values, tangents = rg.jvp(turn, parts(POINT), parts(np.arange(7.0) - 3))
-    before, back = rg.jvp(~turn, values, tangents)
+    values, _tangents = rg.jvp(turn, parts(POINT), parts(np.arange(7.0) - 3))
+    before, back = rg.jvp(~turn, values, _tangents)
     assert np.hstack(before) == pytest.approx(POINT, abs=2.0**-32)
     assert np.hstack(back) == pytest.approx(np.arange(7.0) - 3, abs=1e-7)
 
@@ -345,10 +345,10 @@ def test_programs_of_every_kind(
 
 
 def test_an_exchange_takes_tangents_along() -> None:
-    values, tangents = rg.jvp(sorting, (0.0, [3.0, 1.0, 2.0]), {"v": [1.0, 10.0, 100.0]})
+    values, _tangents = rg.jvp(sorting, (0.0, [3.0, 1.0, 2.0]), {"v": [1.0, 10.0, 100.0]})
     assert values.v.tolist() == [1.0, 2.0, 3.0]
-    assert tangents.v.tolist() == [10.0, 100.0, 1.0]
-    assert tangents.y == 2 * 1 * 3 * 10 + 1
+    assert _tangents.v.tolist() == [10.0, 100.0, 1.0]
+    assert _tangents.y == 2 * 1 * 3 * 10 + 1
     expected = np.zeros((3, 3))
     expected[1, 1], expected[0, 1], expected[1, 0] = 6, 2, 2  # v[1]²·v[0] of what was given
     assert rg.hessian(sorting, "v")(0.0, [3.0, 1.0, 2.0]).tolist() == expected.tolist()
@@ -388,8 +388,8 @@ def test_what_is_freed_by_chance_drops_its_tangent() -> None:
         y += t * t
         t -= 3.0  # which is zero for x = 3 only
 
-    values, tangents = rg.jvp(lucky, (0.0, 3.0), {"x": 1.0})
-    assert (values.y, tangents.y) == (9.0, 6.0)
+    values, _tangents = rg.jvp(lucky, (0.0, 3.0), {"x": 1.0})
+    assert (values.y, _tangents.y) == (9.0, 6.0)
     # Beside x = 3 there is no function to be differentiated again.
     with pytest.raises(rg.ProgramTrap, match=r"`t` holds 1\.0"):
         lucky(0.0, 4.0)
@@ -409,7 +409,7 @@ def test_however_the_columns_of_hessians_are_cut_up(monkeypatch: pytest.MonkeyPa
     names = ("x", "s", "z")
     whole = rg.hessian(f, names)(*args)
     for piece in (1, 7, 12, 1 << 20):
-        monkeypatch.setattr(tangents, "PIECE", piece)
+        monkeypatch.setattr(_tangents, "PIECE", piece)
         assert all(
             np.array_equal(a, b)
             for row, other in zip(rg.hessian(f, names)(*args), whole, strict=True)
@@ -422,7 +422,7 @@ def test_however_the_columns_of_hessians_are_cut_up(monkeypatch: pytest.MonkeyPa
 
 
 def test_programs_with_several_tangents_are_short_enough_for_lanes() -> None:
-    assert programs.LONGEST <= loops.LONGEST_FOR_LANES
+    assert _programs.LONGEST <= loops.LONGEST_FOR_LANES
 
 
 @pytest.mark.share(0)
@@ -444,9 +444,9 @@ def test_matrices() -> None:
     assert whole.a.t == pytest.approx(np.log(a) + 1, abs=1e-8)
     assert whole.t.a == pytest.approx(np.log(a) + 1, abs=1e-8)
     assert whole.t.t == 0.0
-    tangents = rg.jvp(entropy, (0.0, a, 3.0), {"a": v})[1]
-    assert tangents.y == pytest.approx(3 * by_t, abs=1e-7)
-    assert tangents.a.tolist() == v.tolist()
+    _tangents = rg.jvp(entropy, (0.0, a, 3.0), {"a": v})[1]
+    assert _tangents.y == pytest.approx(3 * by_t, abs=1e-7)
+    assert _tangents.a.tolist() == v.tolist()
 
 
 def test_several_arguments_by_position_by_name_and_none() -> None:
@@ -471,9 +471,9 @@ def test_integers_and_constants_are_let_be() -> None:
     found = rg.hessian(mixed)(0.0, 3.0, 2, 4.0)
     assert found._fields == ("x", "s")
     assert np.array(found) == pytest.approx(np.array([[2 * 2 * 4, 2 * 2 * 3], [2 * 2 * 3, 0]]), abs=1e-7)
-    values, tangents = rg.jvp(mixed, (0.0, 3.0, 2, 4.0), (None, 1.0, None, None))
+    values, _tangents = rg.jvp(mixed, (0.0, 3.0, 2, 4.0), (None, 1.0, None, None))
     assert values.n == 2
-    assert tangents._fields == ("y", "x", "s")
+    assert _tangents._fields == ("y", "x", "s")
 
 
 @pytest.mark.parametrize("s", [4.0, -4.0, 0.125, 300.0])
@@ -490,9 +490,9 @@ def test_lognums_are_differentiated_by_themselves(s: float) -> None:
     assert ss == pytest.approx(2 * 2 / 256, rel=0, abs=1e-8 + 2.0**-30 / s**2)
     assert [sx, xs] == pytest.approx([2 * given_s / 256] * 2, rel=1e-6, abs=2.0**-30 / abs(s))
     assert xx == pytest.approx(0.0, abs=1e-6)
-    values, tangents = rg.jvp(f, (0.0, s, 2.0), {"s": 0.5, "x": 0.25})
-    assert tangents.s == pytest.approx(0.5 * 2 + 0.25 * given_s, rel=1e-6)
-    assert tangents.y == pytest.approx(2 * given_s * 0.5 / 256 * 2 + given_s**2 / 256 * 0.25, rel=1e-6)
+    values, _tangents = rg.jvp(f, (0.0, s, 2.0), {"s": 0.5, "x": 0.25})
+    assert _tangents.s == pytest.approx(0.5 * 2 + 0.25 * given_s, rel=1e-6)
+    assert _tangents.y == pytest.approx(2 * given_s * 0.5 / 256 * 2 + given_s**2 / 256 * 0.25, rel=1e-6)
     assert values.s == pytest.approx(2 * s, rel=1e-8)
 
 
@@ -503,10 +503,10 @@ def test_a_lognum_beyond_floats_has_a_tangent_all_the_same(size: float) -> None:
         s *= t
         x += 1
 
-    values, tangents = rg.jvp(small, (size, size, 0.0), {"x": 2.0})
+    values, _tangents = rg.jvp(small, (size, size, 0.0), {"x": 2.0})
     assert values.s in (0.0, math.inf)
     # What is zero inside is zero, though the number it belongs to has no float.
-    assert tangents == (0.0, 0.0, 2.0)
+    assert _tangents == (0.0, 0.0, 2.0)
 
 
 @reversible
@@ -522,10 +522,10 @@ def product(y: fixed, z: Complex, w: Array[Complex, "n"]):
 
 def test_complex_numbers_and_arrays_of_them() -> None:
     at = (0.0, 1 + 2j, np.array([1j, 2 + 1j]))
-    values, tangents = rg.jvp(product, at, {"z": 1j, "w": [1 + 0j, None]})
-    assert tangents.z == Complex(0.0, 1.0)
-    assert [complex(v) for v in tangents.w] == [1, 0]
-    assert tangents.y == 2 * 2 + 1
+    values, _tangents = rg.jvp(product, at, {"z": 1j, "w": [1 + 0j, None]})
+    assert _tangents.z == Complex(0.0, 1.0)
+    assert [complex(v) for v in _tangents.w] == [1, 0]
+    assert _tangents.y == 2 * 2 + 1
     assert values.y == product(*at).y
     found = rg.hvp(product)(at, {"z": 1 + 1j, "w": [{"re": 2.0}, Complex(0.0, 3.0)]})
     assert found.z == Complex(2.0 + 2 * 1 + 2 * 3, 2.0)

@@ -18,7 +18,8 @@ import pytest
 from retrograd.isa.words import Format
 
 import retrograd as rg
-from retrograd import Array, differentiation, fixed, reversible
+from retrograd import Array, fixed, reversible
+from retrograd import derivatives as differentiation
 
 ROOT = Path(rg.__file__).resolve().parents[2]
 #: its powers are rounded in NARROW, and exact in Q32.32
@@ -189,8 +190,8 @@ def test_a_warm_call_compiles_nothing_and_makes_no_message(monkeypatch: pytest.M
     slope, report = rg.grad(quartic, "x"), []
     slope(0.0, X)
     monkeypatch.setattr("retrograd.runtime._compilation.compile_function", lambda *given: report.append(given))
-    monkeypatch.setattr("retrograd.differentiation.gradient_requests.loss_gradient_program", report.append)
-    monkeypatch.setattr("retrograd.differentiation.programs.emit_optimised", report.append)
+    monkeypatch.setattr("retrograd.derivatives._requests.loss_gradient_program", report.append)
+    monkeypatch.setattr("retrograd.derivatives._programs.emit_optimised", report.append)
     monkeypatch.setattr("retrograd.runtime._execution.explain", report.append)
     assert slope(0.0, X) == slope(0.0, X)
     assert report == []

@@ -28,7 +28,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import Format
-from retrograd.differentiation.scales import automatic
+from retrograd.derivatives._arguments import automatic
 
 #: programs in the default tier, and in the long tier
 QUICK, SLOW, SHARD = 160, 10_000, 250

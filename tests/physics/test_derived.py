@@ -16,7 +16,7 @@ from retrograd.simulator.energy.technology import BOLTZMANN, Range
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
-from retrograd.differentiation import NotDifferentiable
+from retrograd.derivatives import NotDifferentiable
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)

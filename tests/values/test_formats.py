@@ -14,7 +14,7 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import WIDTHS, format_of
 
 import retrograd as rg
-from retrograd import differentiation, fixed, lognum, reversible, testing
+from retrograd import derivatives, fixed, lognum, reversible, testing
 from retrograd.hardware import run_on_hardware
 from retrograd.runtime import _compilation as functions
 
@@ -128,7 +128,7 @@ def test_no_public_name_is_left_out() -> None:
             takes.add(name)
     takes -= {"GradientComparison", "Compiled", "Ranges", "ErrorBound", "EntropyReport"}  # results
     takes -= {
-        *differentiation.__all__,
+        *derivatives.__all__,
         "learn_by_consistency",
         "vmap",
         "run_chunked",

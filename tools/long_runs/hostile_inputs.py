@@ -61,9 +61,8 @@ from retrograd.cli.files import Region, read_words
 from retrograd.cli.main import main as command_line
 from retrograd.debug_adapter.messages import framed
 from retrograd.debugger.saved_state import load_state, program_digest
+from retrograd.derivatives._functional import evaluations, shown
 from retrograd.editors.analysis import Document
-from retrograd.functional_programs.vlad import shown
-from retrograd.functional_programs.vlad_files import evaluations
 from retrograd.runtime._reversible import JanusFunction
 
 SHARE = 500

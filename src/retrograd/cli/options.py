@@ -23,7 +23,7 @@ from retrograd.cli.findings.color import CHOICES, is_colored, painted
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest, printable
 
 if TYPE_CHECKING:
-    from retrograd.differentiation.scales import Scale
+    from retrograd.derivatives._arguments import Scale
     from retrograd.isa.entries import Opcode
 
 #: exit code -> meaning, see `exit_codes.py`

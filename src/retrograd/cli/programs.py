@@ -19,7 +19,7 @@ from retrograd.simulator.machine import MEMORY_LIMIT, Machine
 
 if TYPE_CHECKING:
     from retrograd.compiler.compiled import Compiled
-    from retrograd.differentiation.gradients import GradientFunction
+    from retrograd.derivatives._gradients import GradientFunction
 
 
 def opened(options: argparse.Namespace) -> tuple[Machine, Compiled | None]:
@@ -43,7 +43,7 @@ def gradient_of(options: argparse.Namespace) -> tuple[GradientFunction, list[Any
     if not is_function(options.program):
         raise fail("RG0512", "--loss is for functions: a program has no arguments")
     from retrograd.cli.arguments import argument_named, parse_arguments
-    from retrograd.differentiation import grad
+    from retrograd.derivatives import grad
 
     function, backward = function_and_direction(options)
     args, keywords = parse_arguments(options.args, function)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrograd.compiler.compiled import Options, Precision
 from retrograd.debugger.recording import STEPS, Recorder, Recording
-from retrograd.differentiation.gradients import LossFunction
+from retrograd.derivatives._gradients import LossFunction
 from retrograd.explorer.document import exploration
 from retrograd.explorer.kanata import kanata
 from retrograd.explorer.page import frame, page

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Precision
-from retrograd.differentiation.arguments import from_words, shaped, sizes
-from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose
-from retrograd.differentiation.scales import Scale, at_scale
+from retrograd.derivatives._arguments import Scale, at_scale, from_words, shaped, sizes
+from retrograd.derivatives._requests import GradientRequest, by_choice, choose
 from retrograd.hardware.runs import scales_on_hardware, unexplained
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError

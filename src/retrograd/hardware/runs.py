@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.compiler.compiled import Precision
-from retrograd.differentiation.arguments import from_words, shaped, sizes
-from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose
-from retrograd.differentiation.scales import OVERFLOW, Scale, at_scale
+from retrograd.derivatives._arguments import OVERFLOW, Scale, at_scale, from_words, shaped, sizes
+from retrograd.derivatives._requests import GradientRequest, by_choice, choose
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.microarchitecture.lanes import LANES

@@ -28,8 +28,8 @@ from retrograd.compiler.frontends.constants import SourceConstant
 from retrograd.compiler.ir.instruction_selection import is_rounded
 from retrograd.compiler.ir.statements import Kind, Region
 from retrograd.compiler.pipeline import Argument
-from retrograd.differentiation.arguments import flattened, kinds, without_derivative
-from retrograd.differentiation.gradient_requests import GradientRequest, WayBack
+from retrograd.derivatives._arguments import flattened, kinds, without_derivative
+from retrograd.derivatives._requests import GradientRequest, WayBack
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, api_boundary
 from retrograd.isa.entries import Function, Opcode
 from retrograd.isa.program import Program

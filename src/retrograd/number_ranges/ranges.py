@@ -19,7 +19,7 @@ import numpy as np
 
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.frontends.constants import SourceConstant
-from retrograd.differentiation.gradients import LossFunction
+from retrograd.derivatives._gradients import LossFunction
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, api_boundary, markup
 from retrograd.isa.words import WIDTHS, Format, format_of
 from retrograd.number_ranges.meter import Extent, Measured, Meter

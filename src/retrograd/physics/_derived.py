@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from retrograd.compiler.compiled import Compiled
-from retrograd.differentiation.batches import BatchGradient
-from retrograd.differentiation.gradient_requests import GradientRequest, choose
-from retrograd.differentiation.gradients import LossFunction
-from retrograd.differentiation.reports import explained
+from retrograd.derivatives._gradients import BatchGradient, LossFunction
+from retrograd.derivatives._jacobians import explained
+from retrograd.derivatives._requests import GradientRequest, choose
 from retrograd.hardware.netlists.function_netlists import FunctionNetlist
 from retrograd.hdl.reversible.circuit import Circuit
 from retrograd.hdl.reversible.irreversible import Network

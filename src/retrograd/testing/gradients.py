@@ -14,11 +14,9 @@ from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
-from retrograd.differentiation import value_and_grad
-from retrograd.differentiation.arguments import REAL, without_derivative
-from retrograd.differentiation.gradient_requests import need_loss
-from retrograd.differentiation.parts import loss_part
-from retrograd.differentiation.scales import Scale, at_scale, scales_of
+from retrograd.derivatives import value_and_grad
+from retrograd.derivatives._arguments import REAL, Scale, at_scale, loss_part, scales_of, without_derivative
+from retrograd.derivatives._requests import need_loss
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
 from retrograd.presentation.tables import shortened_text

@@ -154,8 +154,7 @@ def _by_energy(
 
 def _dump_vlad(options: argparse.Namespace) -> int:
     """Print a stage of the compilation of each expression of a VLAD file."""
-    from retrograd.functional_programs.vlad import VladFunction
-    from retrograd.functional_programs.vlad_files import deep_recursion, load_vlad
+    from retrograd.derivatives._functional import VladFunction, deep_recursion, load_vlad
 
     file = load_vlad(input_path(options.program))
     with deep_recursion():
@@ -169,7 +168,7 @@ def _dump(function: Any, args: list[Any], keywords: dict[str, Any], options: arg
     from retrograd.compiler.frontends.functional.printer import definition_text, types_text
     from retrograd.compiler.frontends.python.captures import Captures
     from retrograd.compiler.pipeline import shape_of
-    from retrograd.functional_programs.functions import Functional
+    from retrograd.derivatives._functional import Functional
 
     if not isinstance(function, Functional):
         hint = "--dump-ir prints the reversible IR of any function"
@@ -246,7 +245,7 @@ def _report(
 
 def _gradient(function: Reversible | Inverse, loss: str, compiled: Compiled) -> Compiled:
     """The gradient program of an argument by all others."""
-    from retrograd.differentiation.gradient_requests import GradientRequest
+    from retrograd.derivatives._requests import GradientRequest
 
     return GradientRequest(function, None, argument_named(loss), 0).plan(compiled).program.compiled
 

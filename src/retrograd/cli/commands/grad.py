@@ -12,7 +12,7 @@ from retrograd.cli.options import Parser, scale_given
 from retrograd.cli.report import print_json, print_trap
 
 if TYPE_CHECKING:
-    from retrograd.differentiation import GradientReport
+    from retrograd.derivatives import GradientReport
 
 
 def arguments(p: Parser) -> None:
@@ -44,9 +44,8 @@ def arguments(p: Parser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Run a function forward and back, and show the gradient."""
-    from retrograd.differentiation import gradient_report
-    from retrograd.differentiation.parts import loss_part
-    from retrograd.differentiation.scales import automatic
+    from retrograd.derivatives import gradient_report
+    from retrograd.derivatives._arguments import automatic, loss_part
     from retrograd.runtime._execution import ProgramTrap
 
     function, inverse = function_and_inverse(options.function, options)

@@ -28,7 +28,7 @@ def arguments(p: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Run the function, and show the ranges."""
     from retrograd.cli.arguments import argument_named, parse_arguments
-    from retrograd.differentiation import grad
+    from retrograd.derivatives import grad
     from retrograd.number_ranges.error_bounds import error_bound
     from retrograd.number_ranges.ranges import ranges
     from retrograd.runtime._execution import ProgramTrap

@@ -96,8 +96,8 @@ def execute(options: argparse.Namespace) -> int:
 
 def _run_vlad(options: argparse.Namespace) -> int:
     """Print the value of each expression."""
-    from retrograd.functional_programs.vlad import shown as text_of
-    from retrograd.functional_programs.vlad_files import evaluations, load_vlad
+    from retrograd.derivatives._functional import evaluations, load_vlad
+    from retrograd.derivatives._functional import shown as text_of
     from retrograd.runtime._execution import ProgramTrap
 
     refuse_options_of_programs(options)

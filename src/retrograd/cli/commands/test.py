@@ -24,8 +24,7 @@ def arguments(p: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Run the tests, and print the failures. All expressions are evaluated; those without expected value must not trap."""
     from retrograd.compiler.frontends.vlad.reader import shown as datum_text
-    from retrograd.functional_programs.vlad import shown
-    from retrograd.functional_programs.vlad_files import evaluations, load_vlad
+    from retrograd.derivatives._functional import evaluations, load_vlad, shown
     from retrograd.runtime._execution import ProgramTrap
 
     engine_named(options.engine)

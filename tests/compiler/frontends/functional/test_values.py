@@ -10,7 +10,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.cli.main import main
-from retrograd.differentiation.gradient_requests import GradientRequest
+from retrograd.derivatives._requests import GradientRequest
 
 _found = importlib.util.spec_from_file_location("functional_programs", Path(__file__).with_name("programs.py"))
 assert _found is not None

@@ -17,7 +17,7 @@ import pytest
 from retrograd.compiler.frontends.vlad.primitives import PRIMITIVES
 from retrograd.compiler.frontends.vlad.translation import prelude, read_vlad
 
-from retrograd.functional_programs.vlad_files import evaluations
+from retrograd.derivatives._functional import evaluations
 from retrograd.runtime._execution import ProgramTrap
 
 Function = Callable[[Any], Any]

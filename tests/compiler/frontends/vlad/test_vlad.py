@@ -13,8 +13,7 @@ from retrograd.compiler.frontends.vlad.translation import IN_PLACE, read_vlad
 from retrograd.isa.diagnostics import CompileError, RetrogradError
 
 from retrograd.cli.main import main
-from retrograd.functional_programs.vlad import shown
-from retrograd.functional_programs.vlad_files import evaluations
+from retrograd.derivatives._functional import evaluations, shown
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[3] / "examples" / "vlad"

@@ -33,7 +33,7 @@ from retrograd.simulator.engines.cuda.kernels import KERNEL, emit_kernel_loop, r
 from retrograd.simulator.engines.translator.flow import Variant
 
 import retrograd as rg
-from retrograd.differentiation.programs import gradient_program
+from retrograd.derivatives._programs import gradient_program
 from retrograd.runtime._binding import bind, types_of
 
 ARCHITECTURES = ("sm_80", "sm_90")

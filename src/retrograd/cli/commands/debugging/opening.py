@@ -27,7 +27,7 @@ def opened_session(options: argparse.Namespace) -> Session:
 
 def _opened_vlad(options: argparse.Namespace) -> Machine:
     """The machine of an expression of FILE.vlad, the first one if no number is given. Raises InputError, CompileError."""
-    from retrograd.functional_programs.vlad_files import load_vlad, machine_of
+    from retrograd.derivatives._functional import load_vlad, machine_of
 
     refuse_options_of_programs(options)
     if options.loss is not None:

@@ -13,12 +13,13 @@
 Order of imports: values → functions → batch → differentiation → pricing. Start with `gradients.py`.
 """
 
-from retrograd.differentiation.gradients import grad, value_and_grad
-from retrograd.differentiation.jacobians import SparseJacobian, jacobian
-from retrograd.differentiation.pullbacks import vjp
-from retrograd.differentiation.reports import GradientReport, gradient_report
-from retrograd.differentiation.reversible_gradients import ReversibleGradient, reversible_gradient
-from retrograd.differentiation.tangents import hessian, hvp, jvp
+from __future__ import annotations
+
+from retrograd.derivatives._gradients import grad, value_and_grad
+from retrograd.derivatives._jacobians import GradientReport, SparseJacobian, gradient_report, jacobian
+from retrograd.derivatives._requests import vjp
+from retrograd.derivatives._reversible_gradients import ReversibleGradient, reversible_gradient
+from retrograd.derivatives._tangents import hessian, hvp, jvp
 from retrograd.runtime._reversible import NotDifferentiable
 
 __all__ = [

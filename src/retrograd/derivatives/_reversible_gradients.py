@@ -10,16 +10,8 @@ from retrograd.compiler.frontends.python.source import NOTHING, Parameter
 from retrograd.compiler.frontends.specialisation import GradientOf
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import FIXED, LOGNUM, ArrayAnnotation, element_of, is_struct, scalar_of
-from retrograd.differentiation.arguments import (
-    REAL,
-    Which,
-    direction_of,
-    positions,
-    refuse,
-    without_derivative,
-)
-from retrograd.differentiation.gradient_requests import fixed_loss_hint
-from retrograd.differentiation.parts import loss_part
+from retrograd.derivatives._arguments import REAL, Which, direction_of, loss_part, positions, refuse, without_derivative
+from retrograd.derivatives._requests import fixed_loss_hint
 from retrograd.runtime._binding import fixed
 from retrograd.runtime._compilation import with_options
 from retrograd.runtime._reversible import Inverse, Reversible

@@ -27,7 +27,7 @@ from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
 from retrograd.compiler.pipeline import Argument
-from retrograd.differentiation.scales import OVERFLOW, overflows
+from retrograd.derivatives._arguments import OVERFLOW, overflows
 from retrograd.isa.diagnostics import InputError
 from retrograd.runtime._batch_arguments import Loaded
 from retrograd.runtime._batch_runs import DEFAULT, BatchWords, Numbers, run_distributed

@@ -8,9 +8,11 @@ programs compute ∂L/∂ln|x|, and users see ∂L/∂x = ∂L/∂ln|x| / x.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import (
+    FIXED,
     ArrayType,
     ComplexNumber,
     ScalarType,
@@ -30,7 +33,7 @@ from retrograd.compiler.language.types import (
 )
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
-from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
+from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, nearest
 from retrograd.isa.words import Format
 from retrograd.runtime._arrays import (
     Ragged,
@@ -43,7 +46,7 @@ from retrograd.runtime._arrays import (
     signed,
 )
 from retrograd.runtime._binding import fields_of, fixed
-from retrograd.runtime._execution import Request
+from retrograd.runtime._execution import ProgramTrap, Request, Unexplained
 from retrograd.runtime._marshal import Losses
 from retrograd.runtime._reversible import Inverse, NotDifferentiable, Reversible, oriented
 
@@ -456,3 +459,203 @@ T = TypeVar("T")
 def pieces(of: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """The sequence, `size` elements at a time."""
     yield from (of[at : at + size] for at in range(0, len(of), size))
+
+
+# -----------------------------------------------------------------------------
+# The scale of cotangents: L̄ begins as 2^k, and derivatives are divided by 2^k.
+#
+#     "auto"  =  the greatest k of `automatic(w)` at which nothing overflows
+#
+# A scale moves the last place of cotangents k places behind the last place of numbers. `"auto"` depends on the arguments alone: each
+# attempt begins anew, so the result is the same on every engine, and after any other call.
+
+Scale = int | Literal["auto"]
+
+#: the codes of a cotangent that outgrows its word, and of a given cotangent that has no word
+OVERFLOW = ("RG0404", "RG0601")
+
+
+@cache
+def automatic(w: Format) -> tuple[int, ...]:
+    """The scales of `"auto"`, from the greatest: 2s, s, 0, −s for s = (W − F)/4, and 0, −1, −2, −3 where s is 0. In Q32.32 16, 8, 0, −8.
+
+    At 2s half of the bits before the point are left: cotangents are below 2^15 in Q32.32, and have 48 places. At 24 the
+    gradients of the benchmarks are no better, except through 100 steps of planets, and quotients leave their lanes
+    (`engines/llvm/trees.py`), which takes twice as long. The last scale leaves three quarters of the places, or more.
+    """
+    s = (w.width - w.frac) // 4
+    scales = (2 * s, s, 0, -s) if s else (0, -1, -2, -3)
+    return tuple(dict.fromkeys(min(max(k, -(w.frac // 4)), highest_scale(w)) for k in scales))
+
+
+def scales_of(scale: Scale, w: Format) -> tuple[int, ...]:
+    """The scales to try, in their order: one, or those of `"auto"`. Raises NotDifferentiable for a scale that w has not."""
+    return automatic(w) if scale == "auto" else (need_scale(scale, w),)
+
+
+def at_scale(scales: Sequence[int], attempt: Callable[[int, bool], T]) -> T:
+    """attempt(k, k is the last) for the first of the scales at which nothing overflows.
+
+    Raises the error of the last attempt, or the first trap that is no overflow. An attempt that is not the last may raise Unexplained.
+    """
+    for k in scales:
+        last = k == scales[-1]
+        try:
+            return attempt(k, last)
+        except (Unexplained, ProgramTrap, InputError) as error:
+            if last or not overflows(error):
+                raise
+    raise AssertionError("there is no scale to try")
+
+
+def overflows(error: Exception) -> bool:
+    """Whether a smaller scale may be free of the error."""
+    return isinstance(error, Unexplained) or (isinstance(error, RetrogradError) and error.code in OVERFLOW)
+
+
+# -----------------------------------------------------------------------------
+# Parts of arguments by name: the loss `"a.x"`, the outputs `"y[1]"`.
+#
+#     part(f, "ps[2].x").of(f, arguments)  =  the argument `ps[2].x`, of the part's own type, at its own address
+#
+# A path is an argument's name, then fields `.x` and indices `[1]`, `[-1]`, `[0, 2]`. Indices that are left out at the end leave an
+# array: `m[0]` is the first row of a matrix.
+
+_PATH = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*(?P<rest>[.\[].*)", re.DOTALL)
+_STEP = re.compile(r"\s*(?:\.\s*(?P<field>[^\W\d]\w*)|\[(?P<index>\s*-?\d{1,18}\s*(?:,\s*-?\d{1,18}\s*)*)\])\s*")
+Step = str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ArgumentPart:
+    """An argument by its position, and the steps from it to a part: names of fields, and indices."""
+
+    position: int
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The steps as text: `.x[1]`."""
+        return "".join(f".{s}" if isinstance(s, str) else f"[{', '.join(map(str, s))}]" for s in self.steps)
+
+    def of(self, f: Any, arguments: Sequence[Argument]) -> Argument:
+        """The part as an argument of its own. Raises NotDifferentiable where the type has no such part."""
+        a = arguments[self.position]
+        for step in self.steps:
+            a = _field(f, a, step) if isinstance(step, str) else _element(f, a, step)
+        return a
+
+
+def part(f: Any, which: Any) -> ArgumentPart:
+    """The part of an argument that a position, a name or a path denotes. Raises NotDifferentiable."""
+    found = _PATH.fullmatch(which) if isinstance(which, str) else None
+    if found is None:
+        variadic = direction_of(f)[0].variadic
+        if variadic is not None and isinstance(which, int) and not isinstance(which, bool) and which >= variadic:
+            # A position counts the arguments of the call.
+            return ArgumentPart(variadic, ((which - variadic,),))
+        return ArgumentPart(position(f, which))
+    at, steps, rest = position(f, found["name"]), [], found["rest"]
+    while rest:
+        step = _STEP.match(rest)
+        if step is None:
+            refuse(
+                f"{which!r:.60} is no part of an argument of `{f.__name__}`",
+                "a part is a name with fields and indices, such as 'a.x', 'y[1]' or 'm[0, 2]'",
+            )
+        field = step["field"]
+        steps.append(field if field is not None else tuple(int(i) for i in step["index"].split(",")))
+        rest = rest[step.end() :]
+    return ArgumentPart(at, tuple(steps))
+
+
+def chosen_parts(f: Any, argnums: Any) -> list[ArgumentPart] | None:
+    """The parts that `argnums` names, in its order; None for all arguments that have a derivative."""
+    if argnums is None:
+        return None
+    found = [part(f, which) for which in (list(argnums) if not is_one(argnums) else [argnums])]
+    for k, one in enumerate(found):
+        if one in found[:k]:
+            name = direction_of(f)[0].parameters[one.position].name + one.path
+            refuse(f"`{name}` of `{f.__name__}` is chosen twice", "choose it once")
+    return found
+
+
+def loss_part(f: Any, loss: Any) -> ArgumentPart:
+    """The part that the loss is; of a functional function, the default 0 stands for its first result. Raises NotDifferentiable."""
+    found = part(f, loss)
+    return found if found.steps else ArgumentPart(loss_position(f, loss))
+
+
+def with_derivative(arguments: Sequence[Argument]) -> list[ArgumentPart]:
+    """All arguments of which some number has a derivative, whole."""
+    return [ArgumentPart(i) for i, a in enumerate(arguments) if without_derivative(a.type) is None]
+
+
+def first_number(a: Argument) -> str | None:
+    """The path of the first fixed number in an argument, or None."""
+    path, t = a.name, a.type
+    while t != FIXED:
+        match t:
+            case ArrayType(element, shape) if t.size:
+                path, t = f"{path}[{', '.join('0' for _ in shape)}]", element
+            case StructType(_, fields):
+                found = (first_number(Argument(f"{path}.{field}", inner, 0)) for field, inner in fields)
+                return next((name for name in found if name is not None), None)
+            case ArrayType() | ScalarType() | StackType() | StaticType():
+                return None
+    return path
+
+
+def _field(f: Any, a: Argument, name: str) -> Argument:
+    """The field of a struct."""
+    if not isinstance(a.type, StructType):
+        refuse(f"`{a.name}` of `{f.__name__}` is {a.type}, and has no field `{name}`", _contents(a.type))
+    address = a.address
+    for field, inner in a.type.fields:
+        if field == name:
+            return Argument(f"{a.name}.{name}", inner, address)
+        address += inner.size
+    names = [field for field, _ in a.type.fields]
+    refuse(f"`{a.name}` of `{f.__name__}` has no field `{name}`", nearest(name, names) or _contents(a.type))
+
+
+def _element(f: Any, a: Argument, index: tuple[int, ...]) -> Argument:
+    """The element of an array, or the row that fewer indices than axes leave."""
+    shown = f"{a.name}[{', '.join(map(str, index))}]"
+    t: Type = a.type
+    if isinstance(t, StructType) and t.is_tuple and len(index) == 1:
+        count = len(t.fields)
+        if not -count <= index[0] < count:
+            refuse(f"`{f.__name__}` has no argument `{shown}`", f"`{a.name}` has {count} item{'s' * (count != 1)} here")
+        return replace(_field(f, a, t.fields[index[0]][0]), name=shown)
+    if not isinstance(t, ArrayType):
+        refuse(f"`{a.name}` of `{f.__name__}` is {t}, and has no element `{shown}`", _contents(t))
+    if len(index) > len(t.shape):
+        refuse(
+            f"`{shown}` has {len(index)} indices, and `{a.name}` of `{f.__name__}` has shape {t.shape}", _contents(t)
+        )
+    rest = t.shape[len(index) :]
+    of = ArrayType(t.element, rest) if rest else t.element
+    address, stride = a.address, t.size
+    for i, n in zip(index, t.shape, strict=False):
+        if not -n <= i < n:
+            refuse(
+                f"`{shown}` is outside of `{a.name}` of `{f.__name__}`, which has shape {t.shape}",
+                f"indices of this axis are {-n} to {n - 1}" if n else "the array is empty",
+            )
+        stride //= n
+        address += i % n * stride
+    return Argument(shown, of, address)
+
+
+def _contents(t: Type) -> str | None:
+    match t:
+        case StructType(_, fields):
+            return f"its fields are {', '.join(name for name, _ in fields)}"
+        case ArrayType(_, shape):
+            return f"its elements are chosen by an index for each axis of {shape}"
+        case ScalarType():
+            return "a number has no parts: give its name alone"
+        case StackType() | StaticType():
+            return None

@@ -20,11 +20,9 @@ from retrograd.compiler.compiled import Precision
 from retrograd.compiler.frontends.python.source import NOTHING
 from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, static
 from retrograd.compiler.language.values import Structure
-from retrograd.differentiation.arguments import Which, direction_of, is_one
-from retrograd.differentiation.batches import batch_pullback
-from retrograd.differentiation.parts import ArgumentPart, chosen_parts
-from retrograd.differentiation.pullbacks import pullback_alone
-from retrograd.differentiation.scales import Scale
+from retrograd.derivatives._arguments import ArgumentPart, Scale, Which, chosen_parts, direction_of, is_one
+from retrograd.derivatives._gradients import batch_pullback
+from retrograd.derivatives._requests import pullback_alone
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.runtime._batch_arguments import Axis, in_given_form

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.adapters.requests import Adapted, Trees, refuse_missing
 from retrograd.compiler.compiled import Precision
-from retrograd.differentiation.arguments import Which
-from retrograd.differentiation.scales import Scale
+from retrograd.derivatives._adapters import Adapted, Trees, refuse_missing
+from retrograd.derivatives._arguments import Scale, Which
 from retrograd.isa.diagnostics import Diagnostic
 from retrograd.isa.words import Format
 from retrograd.runtime._arrays import tensor_array

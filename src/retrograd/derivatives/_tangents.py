@@ -19,11 +19,13 @@ from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import Type
 from retrograd.compiler.pipeline import Argument
-from retrograd.differentiation.arguments import (
+from retrograd.derivatives._arguments import (
     PIECE,
     Reals,
+    Scale,
     Which,
     all_fixed,
+    at_scale,
     differentiable,
     flattened,
     from_words,
@@ -33,12 +35,12 @@ from retrograd.differentiation.arguments import (
     position,
     refuse,
     report_losses,
+    scales_of,
     shaped,
     sizes,
     to_words,
 )
-from retrograd.differentiation.gradient_requests import GradientRequest, by_choice, choose, restored_by_name
-from retrograd.differentiation.programs import (
+from retrograd.derivatives._programs import (
     DerivedProgram,
     derivative_traps,
     execute_externals,
@@ -47,8 +49,7 @@ from retrograd.differentiation.programs import (
     second_order_program,
     tangent_program,
 )
-from retrograd.differentiation.pullbacks import by_argument
-from retrograd.differentiation.scales import Scale, at_scale, scales_of
+from retrograd.derivatives._requests import GradientRequest, by_argument, by_choice, choose, restored_by_name
 from retrograd.isa.diagnostics import InputError, api_boundary
 from retrograd.isa.words import Format
 from retrograd.runtime._batch_arguments import Loaded

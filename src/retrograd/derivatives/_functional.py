@@ -1,0 +1,478 @@
+"""`@functional`: functions whose body is an expression of values, with derivatives of functions as values inside."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, overload
+
+from retrograd.assembler.lexer import decode_text
+from retrograd.compiler.compiled import Options, Precision
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.function import FunctionalSource
+from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.marshalling import Marshalling
+from retrograd.compiler.frontends.functional.types import INT, Function, Known, Tuple, Type, Word, kinds
+from retrograd.compiler.frontends.python.captures import Captures
+from retrograd.compiler.frontends.python.source import Parameter, Source
+from retrograd.compiler.frontends.vlad.reader import Datum, Items, Literal, Symbol
+from retrograd.compiler.frontends.vlad.translation import (
+    ITEMS,
+    PRELUDE,
+    Expression,
+    File,
+    Lengths,
+    read_vlad,
+    unknown_list,
+    with_items,
+)
+from retrograd.compiler.frontends.vlad.translation import Path as ResultPath
+from retrograd.compiler.language.values import Structure, Unfilled
+from retrograd.derivatives import grad, hessian, jvp, vjp
+from retrograd.isa.diagnostics import CompileError, Diagnostic, RetrogradError, api_boundary, shorten_traceback
+from retrograd.isa.files import read_file
+from retrograd.isa.words import Q32_32, Format
+from retrograd.runtime._binding import bind, fixed
+from retrograd.runtime._execution import ProgramTrap
+from retrograd.runtime._reversible import Reversible, run
+from retrograd.simulator.engines.choice import machine_for
+from retrograd.simulator.machine import Machine
+
+FunctionalSource.operators = {(f.__module__, f.__qualname__): f.__name__ for f in (grad, vjp, jvp, hessian)}
+FunctionalSource.conversions = {(fixed.__module__, fixed.__qualname__): "fixed"}
+
+
+class Functional(FunctionalSource, Reversible):
+    """A functional function: `f(*args)` is its value. As a reversible function it is `out += f(*args)`, and its last parameter is `out`."""
+
+    def __init__(
+        self, fn: Callable[..., Any], format: Format | str | None = None, options: Options | None = None
+    ) -> None:
+        super().__init__(fn, format, options)
+        backward = (
+            f"As a reversible function it is `out += {self.__name__}(…)`, which (~{self.__name__})(*args, out) undoes."
+        )
+        self.__doc__ = f"{inspect.cleandoc(fn.__doc__)}\n\n{backward}" if fn.__doc__ else backward
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        try:
+            found = self._request.called(args, keywords)
+        except RetrogradError as error:
+            shorten_traceback(error)
+            raise
+        return _formed(self.result_type, iter(found[self.first_result :]))
+
+    def completed(self, values: list[Any], format: Any) -> list[Any]:
+        """The arguments with room for lists and data classes among the results: a run of `ResultSizes` counts their words."""
+        if all(values[k] is not None for k in self._open):
+            return values
+        counted = run(self._sizes, *values[: self.first_result], format=format, precision="ignore").values
+        sizes = iter(counted[self.first_result :])
+        room = {k: Unfilled(next(sizes), next(sizes)) for k in self._open}
+        return [room[k] if v is None and k in room else v for k, v in enumerate(values)]
+
+    @cached_property
+    def _open(self) -> tuple[int, ...]:
+        """The positions of results that are lists or data classes."""
+        return tuple(
+            k for k, p in enumerate(self.parameters) if k >= self.first_result and isinstance(p.annotation, Structure)
+        )
+
+    @cached_property
+    def _sizes(self) -> ResultSizes:
+        return ResultSizes(self)
+
+    @api_boundary
+    def with_options(self, **changes: Any) -> Functional:
+        """The same function compiled otherwise: `level`, `stack`, `heap`, `forget`, `format`."""
+        format = changes.pop("format", self.format)
+        if "forget" in changes:
+            changes["forget"] = _names(changes["forget"])
+        other = Functional(self.fn, format, self.options.changed(changes))
+        other.read_from = self
+        return other
+
+
+class ResultSizes(Functional):
+    """The function of the same arguments whose values are how many numbers and integers each list and data class of the result has."""
+
+    def __init__(self, of: Functional) -> None:
+        super().__init__(of.fn, of.format, of.options)
+        self.read_from = of
+
+    @cached_property
+    def result_parameters(self) -> tuple[Parameter, ...]:
+        found = [p.name for p in super().result_parameters if isinstance(p.annotation, Structure)]
+        return tuple(Parameter(f"{name}_{part}", int, 0) for name in found for part in ("numbers", "integers"))
+
+    def marshalled(self, definition: core.Lambda, types: Sequence[Type]) -> tuple[core.Lambda, Type]:
+        made = Marshalling(definition.at).sizes(definition, types, self.result_type)
+        return made, Tuple((INT,) * len(self.result_parameters))
+
+
+def _names(of: Collection[str]) -> frozenset[str]:
+    return frozenset((of,) if isinstance(of, str) else of)
+
+
+def _formed(t: Type, words: Iterator[Any]) -> Any:
+    """A result of a type, from its words."""
+    return tuple(_formed(item, words) for item in t.items) if isinstance(t, Tuple) else next(words)
+
+
+@overload
+def functional(fn: Callable[..., Any], /) -> Functional: ...
+
+
+@overload
+def functional(
+    *,
+    format: Format | str | None = None,
+    level: int = 1,
+    stack: int = 1 << 16,
+    heap: int = 1 << 16,
+    forget: Collection[str] = (),
+    precision: Precision = "warn",
+) -> Callable[[Callable[..., Any]], Functional]: ...
+
+
+def functional(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    format: Format | str | None = None,
+    level: int = 1,
+    stack: int = 1 << 16,
+    heap: int = 1 << 16,
+    forget: Collection[str] = (),
+    precision: Precision = "warn",
+) -> Functional | Callable[[Callable[..., Any]], Functional]:
+    """f(x …) = the value of the expression that f returns; as a reversible function `out += f(x …)`, which `~f` undoes.
+
+    The body is an expression: `=` names values, `if`, `match`, `def` and `lambda` are as in Python, and nothing is ever changed. Inside,
+    functions are values, lists and `@rg.data` classes hold values, and `rg.grad(g)`, `rg.vjp(g)`, `rg.jvp(g)`, `rg.hessian(g)` are functions again,
+    at any depth. Types are inferred at each call. Outside, `rg.grad(f)` and all other functions take f like a reversible function.
+    `stack`, `heap`: words for recursion, and for the cells and the history of a run. `forget`: names of functions whose calls are computed,
+    copied and uncomputed; `rg.advise(f, *args, memory=…)` finds them. `precision`: see `Options`. Raises CompileError when it is first called.
+    Trap: the whole run stays in the heap until it is uncomputed, so memory grows with the number of calls.
+
+    >>> import retrograd as rg
+    >>> @rg.functional
+    ... def slope(x: rg.fixed):
+    ...     cube = lambda t: t * t * t
+    ...     return rg.grad(cube)(x)
+    >>> slope(2.0), rg.grad(slope, "x")(2.0)
+    (12.0, 12.0)
+    """
+    options = Options(level, stack=stack, heap=heap, forget=_names(forget), precision=precision)
+    if fn is not None:
+        return Functional(fn, format, options)
+    return lambda f: Functional(f, format, options)
+
+
+# -----------------------------------------------------------------------------
+# VLAD programs: each expression of a file as a reversible function `out += e`, its value, and its test.
+
+
+def expression() -> None:
+    """An expression of VLAD, whose text stands in its own file."""
+
+
+class VladFunction(Functional):
+    """`out += e` of an expression without arguments; a result of several words has parameters `out_0`, `out_1` …"""
+
+    def __init__(
+        self,
+        of: Expression,
+        format: Format | str | None = None,
+        options: Options | None = None,
+        *,
+        lengths: Lengths | None = None,
+    ) -> None:
+        super().__init__(expression, format, options)
+        self.expression, self._lengths = of, lengths or {}
+        tree = ast.parse("def expression(): pass").body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        span = of.datum.at.span
+        tree.lineno = tree.end_lineno = span.line
+        tree.col_offset, tree.end_col_offset = span.column - 1, span.end - 1
+        self._read = tree, Source(of.file.name, of.file.lines)
+
+    @property
+    def _parsed(self) -> tuple[ast.FunctionDef, Source]:
+        return self._read
+
+    def sized(self, options: Options) -> VladFunction:
+        """The same function, compiled with other sizes."""
+        made = VladFunction(self.expression, self.format, options, lengths=self._lengths)
+        vars(made).update({n: v for n, v in vars(self).items() if n in ("_core", "_plain", "result_type", "asks")})
+        return made
+
+    @cached_property
+    def _plain(self) -> tuple[core.Lambda, Type]:
+        """The expression, and its type. Raises CompileError."""
+        at = self.expression.datum.at
+        try:
+            found = self.expression.core()
+            return found, self._solved(found)
+        except RecursionError:
+            pass
+        raise CompileError(Diagnostic("RG0720", "the expressions are nested too deep", at.span, None, at.text))
+
+    @cached_property
+    def asks(self) -> ResultPath | None:
+        """The list in the result whose length this function computes in place of the result."""
+        return unknown_list(self._plain[1], self._lengths)
+
+    @cached_property
+    def _core(self) -> core.Lambda:
+        found, t = self._plain
+        return with_items(found, t, self._lengths) if self.asks is not None or self._lengths else found
+
+    def functional_core(self, captures: Captures) -> core.Lambda:
+        return self._core
+
+    @cached_property
+    def given(self) -> tuple[Parameter, ...]:
+        return ()
+
+    @cached_property
+    def result_type(self) -> Type:
+        """The type of the value. Raises CompileError."""
+        return self._plain[1] if self._core is self._plain[0] else self._solved(self._core)
+
+    def _solved(self, code: core.Lambda) -> Type:
+        inference = Inference(Q32_32, lambda f: f.functional_core(Captures()))
+        try:
+            return inference.solve((code, (), ()))
+        except CompileError as error:
+            raise self._outside_prelude(error, inference) from None
+
+    def _outside_prelude(self, error: CompileError, inference: Inference) -> CompileError:
+        """An error in a function of the prelude, at the innermost call of the file itself."""
+        d = error.diagnostics[0]
+        if d.span is None or d.span.file != PRELUDE:
+            return error
+        outside = [s for s in inference.sites if s.span.file == self.expression.file.name]
+        at = outside[-1] if outside else self.expression.datum.at
+        message = f"{d.message}, in line {d.span.line} of the prelude"
+        return CompileError(replace(d, message=message, span=at.span, line=at.text))
+
+    @cached_property
+    def result_parameters(self) -> tuple[Parameter, ...]:
+        found = kinds(self.result_type)
+        names = ["out"] if len(found) == 1 else [f"out_{k}" for k in range(len(found))]
+        return tuple(Parameter(n, *_PARAMETERS[k.value]) for n, k in zip(names, found, strict=True))
+
+
+_PARAMETERS: dict[str, tuple[type, Any]] = {
+    "fixed": (float, 0.0),
+    "int": (int, 0),
+    "bool": (bool, False),
+    "address": (int, 0),
+}
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A function among values."""
+
+    name: str
+
+
+def value_of(t: Type, words: Iterator[Any]) -> Any:
+    """A value from its words: floats, bools, symbols as text, (head, tail) of pairs, () of the empty list, Procedure."""
+    match t:
+        case Word():
+            return next(words)
+        case Known(value):
+            return value
+        case Tuple((one,), "boolean"):
+            return bool(value_of(one, words))
+        case Tuple(items, form) if form == ITEMS:
+            made: Any = ()
+            for value in reversed([value_of(i, words) for i in items]):
+                made = value, made
+            return made
+        case Tuple((), _):
+            return ()
+        case Tuple(items, "pair"):
+            return tuple(value_of(i, words) for i in items)
+        case Tuple(items, form):
+            return Formed(form, tuple(value_of(i, words) for i in items))
+        case Function(alternatives):
+            for _ in kinds(t):
+                next(words)
+            return Procedure(alternatives[0].code.name)
+    raise AssertionError(t)
+
+
+@dataclass(frozen=True)
+class Formed:
+    """A bundle, or a value of reverse mode."""
+
+    form: str
+    parts: tuple[Any, ...]
+
+
+def shown(value: Any) -> str:
+    """A value as VLAD writes it."""
+    match value:
+        case bool():
+            return "#t" if value else "#f"
+        case str():
+            return value
+        case Procedure(name):
+            return f"#[procedure {name}]"
+        case Formed(form, parts):
+            return f"#[{form} {' '.join(map(shown, parts))}]"
+        case ():
+            return "()"
+        case (head, tail):
+            out = [shown(head)]
+            while isinstance(tail, tuple) and tail:
+                out.append(shown(tail[0]))
+                tail = tail[1]
+            return f"({' '.join(out)}{'' if tail == () else f' . {shown(tail)}'})"
+    return f"{float(value):.13g}"
+
+
+# -----------------------------------------------------------------------------
+# Runs of VLAD files: the value of each expression, forward and back, and the comparison with `===> datum`.
+
+#: frames of Python
+_FRAMES = 6000
+#: words of the heap that are tried one after the other; recursion has as many
+_SIZES = (1 << 16, 1 << 20, 1 << 24)
+#: difference of a real from the expected one
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The value of an expression. `restored`: whether the run back left zeros, as it always must; None where it was not run."""
+
+    expression: Expression
+    value: Any
+    steps: int
+    erased_bits: int
+    restored: bool | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the value is the expected one, reals within TOLERANCE."""
+        assert self.expression.expected is not None
+        return alike(self.value, self.expression.expected)
+
+
+def load_vlad(path: str) -> File:
+    """The definitions and expressions in a file. Raises InputError, CompileError."""
+    return read_vlad(decode_text(read_file(Path(path)), path), path)
+
+
+def evaluations(
+    file: File, *, format: Format | str | None = None, engine: str = "auto", back: bool = False, **settings: Any
+) -> Iterator[Evaluated]:
+    """The values of a file's expressions, in order. `back`: each is also run back. Raises CompileError, ProgramTrap."""
+    for e in file.expressions:
+        with deep_recursion():
+            found = _evaluated(e, format or file.format, engine, back, settings)
+        yield found
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """The compiler works by recursion, through each call of a recursion over a list whose length is known."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _evaluated(
+    e: Expression, format: Format | str | None, engine: str, back: bool, settings: dict[str, Any]
+) -> Evaluated:
+    function, found, steps, erased = _settled(e, format, engine, settings)
+    restored = None
+    if back:
+        undone = run(~function, *found.values, engine=engine, **settings)
+        steps, erased = steps + undone.steps, erased + undone.erased_bits
+        restored = not any(undone.values)
+    return Evaluated(e, value_of(function.result_type, iter(found.values)), steps, erased, restored)
+
+
+def _settled(
+    e: Expression, format: Format | str | None, engine: str, settings: dict[str, Any]
+) -> tuple[VladFunction, Any, int, int]:
+    """(the function with all lengths of its lists, its run, the steps and erased bits of all runs that were needed)."""
+    steps = erased = 0
+    lengths: Lengths = {}
+    while True:
+        function, found = _run(VladFunction(e, format, lengths=lengths), engine, settings)
+        steps, erased = steps + found.steps, erased + found.erased_bits
+        # The type of the result is inferred here, where `asks` is found.
+        function.result_type  # noqa: B018
+        if function.asks is None:
+            return function, found, steps, erased
+        lengths[function.asks] = int(found.values[0])
+
+
+def machine_of(
+    e: Expression, *, format: Format | str | None = None, engine: str = "auto", overflow: bool = True
+) -> Machine:
+    """The machine of an expression at its beginning, with a heap that is large enough; a trap is still ahead of it.
+
+    The expression is run once, to find the lengths of its lists. Raises CompileError.
+    """
+    with deep_recursion():
+        try:
+            function, *_ = _settled(e, format, engine, {"overflow": overflow})
+            values = bind(function, (), {})
+            program = function.compiled_for(function.types_of(values), function.format_for()).emitted.program
+        except ProgramTrap as trap:
+            program = trap.machine.program
+    # All arguments of an expression are results, which begin as zeros.
+    return machine_for(program, engine, overflow=overflow)
+
+
+def _run(function: VladFunction, engine: str, settings: dict[str, Any]) -> tuple[VladFunction, Any]:
+    """The function and its run, with the smallest heap and stack that are large enough."""
+    for size in _SIZES:
+        sized = function.sized(Options(stack=size, heap=size))
+        try:
+            return sized, run(sized, engine=engine, **settings)
+        except ProgramTrap as trap:
+            if trap.code not in ("RG0807", "RG0811") or size == _SIZES[-1]:
+                raise
+    raise AssertionError
+
+
+def alike(value: Any, datum: Datum) -> bool:
+    """Whether a value is that of a datum, as it is written or quoted."""
+    match value, datum:
+        case _, Items((Symbol("quote"), quoted)):
+            return alike(value, quoted)
+        case bool(), Literal(bool() as other):
+            return value is other
+        case (bool(), _) | (_, Literal(bool())):
+            return False
+        case float() | int(), Literal(other):
+            return abs(float(value) - other) <= TOLERANCE
+        case str(), Symbol(name):
+            return value == name
+        case (), Items((), tail=None):
+            return True
+        case (head, tail), Items((first, *others)):
+            if not others and datum.tail is not None:
+                rest: Datum = datum.tail
+            else:
+                rest = Items(tuple(others), datum.at, datum.tail)
+            return alike(head, first) and alike(tail, rest)
+    return False
