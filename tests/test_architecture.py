@@ -67,14 +67,14 @@ ONLY_IN = {
     "amaranth": "hdl",
     "cuda": "simulator/engines/cuda/runtime.py",
     "nvtx": "simulator/engines/cuda/runtime.py",
-    "vcd": "src/retrograd/explorer/vcd.py",
+    "vcd": "src/retrograd/observe/_traces.py",
     "pygments": "src/retrograd/editors",
-    "pygls": "src/retrograd/editors/language_server.py",
-    "lsprotocol": "src/retrograd/editors/language_server.py",
+    "pygls": "src/retrograd/observe/_language_server.py",
+    "lsprotocol": "src/retrograd/observe/_language_server.py",
     "distributed": "src/retrograd/runtime/_distribution.py",
-    "IPython": "src/retrograd/presentation/progress.py",
-    "anywidget": "src/retrograd/explorer/notebook.py",
-    "traitlets": "src/retrograd/explorer/notebook.py",
+    "IPython": "src/retrograd/presentation.py",
+    "anywidget": "src/retrograd/observe/_notebook.py",
+    "traitlets": "src/retrograd/observe/_notebook.py",
 }
 #: the front end of Python; these files compose it with the rest of the compiler, which depends on no source language
 PYTHON_FRONT_END = "compiler/frontends/python"

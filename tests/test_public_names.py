@@ -14,9 +14,9 @@ from types import ModuleType
 import pytest
 
 import retrograd as rg
-import retrograd.debugger
 import retrograd.hardware
 import retrograd.library
+import retrograd.observe
 import retrograd.testing
 
 
@@ -82,7 +82,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     listed = [
         name for heading in re.findall(r"^### (.*)$", text, re.MULTILINE) for name in re.findall(r"`([^`]+)`", heading)
     ]
-    packages = (retrograd.testing, retrograd.debugger)
+    packages = (retrograd.testing, retrograd.observe)
     # A module of the library stands for its functions. tests/tools/test_site.py compares these.
     modules = [f"{retrograd.library.__name__}.{m.name}" for m in pkgutil.iter_modules(retrograd.library.__path__)]
     modules.remove("retrograd.library.elementary")  # its functions are names of `retrograd`

@@ -34,13 +34,12 @@ from retrograd.simulator.energy.technology import Range, thermal_energy, with_pr
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg
-from retrograd import fixed, library, reversible
+from retrograd import fixed, library, presentation, reversible
 from retrograd.hardware import run_on_hardware
 from retrograd.physics import plots as energy_plots
 from retrograd.physics.advice import break_even, break_even_per_memory_unit
 from retrograd.physics.report import EnergyReport, program_text, report_of, total_text
-from retrograd.presentation import charts
-from retrograd.presentation.tables import generated_page, markdown
+from retrograd.presentation import generated_page, markdown
 from retrograd.runtime._binding import bind, types_of
 from retrograd.runtime._execution import argument_words, load
 from retrograd.runtime._reversible import Reversible
@@ -147,7 +146,7 @@ def chain(found: Sequence[tuple[str, EnergyReport]]) -> list[list[str]]:
 
 
 def chain_figure(found: Sequence[tuple[str, EnergyReport]]) -> Any:
-    figure, ax = charts.axes_of(None, 7, 4)
+    figure, ax = presentation.axes_of(None, 7, 4)
     states = [library.bennett_states(k, n) for k, n in SCHEMES]
     for (name, report), held in zip(found, [*states, 2], strict=True):
         bennetts = report.name == "bennett"
@@ -191,7 +190,7 @@ def products_table(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> l
 
 
 def products_figure(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> Any:
-    figure = charts.new_figure(8, 3.5)
+    figure = presentation.new_figure(8, 3.5)
     left, right = figure.subplots(1, 2)
     by_fixed, by_lognum = [row[1] for row in found], [row[2] for row in found]
     for name, colour, reports in (("fixed", "#0072B2", by_fixed), ("lognum", "#D55E00", by_lognum)):
@@ -201,7 +200,7 @@ def products_figure(found: Sequence[tuple[int, EnergyReport, EnergyReport]]) -> 
         ax.set_xlabel("numbers multiplied")
         ax.set_ylabel(what)
         ax.set_ylim(0)
-    charts.legend(right)
+    presentation.legend(right)
     return figure
 
 
@@ -272,7 +271,7 @@ def gradients_table(adjoint: EnergyReport, tape: EnergyReport) -> list[list[str]
 
 
 def gradients_figure(adjoint: EnergyReport, tape: EnergyReport) -> Any:
-    figure = charts.new_figure(8.5, 3.5)
+    figure = presentation.new_figure(8.5, 3.5)
     axes = figure.subplots(1, 2, sharey=True)
     for ax, report in zip(axes, (adjoint, tape), strict=True):
         assert report.ledger is not None
@@ -376,7 +375,7 @@ def switching_table(found: Sequence[tuple[str, EnergyReport, EnergyReport]]) -> 
 
 
 def switching_figure(found: Sequence[tuple[str, EnergyReport, EnergyReport]], assumption: float) -> Any:
-    figure, ax = charts.axes_of(None, 8, 4.2)
+    figure, ax = presentation.axes_of(None, 8, 4.2)
     units = [*DRAWN, REST]
     for k, (name, _, report) in enumerate(found):
         activity = measured(report)
@@ -394,7 +393,7 @@ def switching_figure(found: Sequence[tuple[str, EnergyReport, EnergyReport]], as
     ax.set_ylim(1e-4, 1)
     ax.set_xticks(range(len(units)), [unit.replace(" ", "\n", 1) for unit in units])
     ax.set_ylabel("rises of a cell in a cycle")
-    charts.legend(ax)
+    presentation.legend(ax)
     return figure
 
 
@@ -420,7 +419,7 @@ def ledgers() -> tuple[Ledger, Ledger]:
 
 
 def ramp_figure() -> Any:
-    figure, ax = charts.axes_of(None, 7, 4)
+    figure, ax = presentation.axes_of(None, 7, 4)
     xs = [10 ** (e / 20) for e in range(-40, 81)]
     ax.loglog(xs, [ramp_energy(1, 1, 1, x) for x in xs], label="E / CV²")
     ax.loglog(xs, [min(1 / x, 10) for x in xs], ":", color="0.4", label="RC/τ")
@@ -428,7 +427,7 @@ def ramp_figure() -> Any:
     ax.set_ylim(5e-5, 2)
     ax.set_xlabel("τ / RC")
     ax.set_ylabel("E / CV²")
-    charts.legend(ax)
+    presentation.legend(ax)
     return figure
 
 

@@ -34,9 +34,9 @@ from retrograd.simulator.energy.pricing import gates_for
 from retrograd.simulator.energy.technology import Range, Technology, technology, thermal_energy, with_prefix
 
 import retrograd as rg
+from retrograd import presentation
 from retrograd.physics._derived import shape_of
-from retrograd.presentation import charts
-from retrograd.presentation.tables import generated_page, markdown
+from retrograd.presentation import generated_page, markdown
 
 #: the format whose core is counted by synthesis
 FORMAT = rg.Format(32, 16)
@@ -404,9 +404,9 @@ def least_of_each(found: Mapping[str, Any], model: Technology) -> Iterator[Curve
 def fronts_figure(facts: Mapping[str, Any]) -> Any:
     """Energy against time for every way and clock of AQFP; the least energy for each time is the front."""
     model = technology("aqfp")
-    figure = charts.new_figure(9.5, 8.5)
+    figure = presentation.new_figure(9.5, 8.5)
     places = figure.subplots(3, 2).flat
-    colours = {IRREVERSIBLE: charts.COLOURS[5], CORE: charts.COLOURS[7]}
+    colours = {IRREVERSIBLE: presentation.COLOURS[5], CORE: presentation.COLOURS[7]}
     styles = {"garbage": ("-", 0), "bennett": ("--", 2), "eager": (":", 1)}
     handles: dict[str, Any] = {}
     for ax, (name, found) in zip(places, facts.items(), strict=False):
@@ -416,7 +416,10 @@ def fronts_figure(facts: Mapping[str, Any]) -> Any:
             style, colour = styles.get(curve.way, ("-.", 4))
             label = curve.way if curve.way in colours else f"reversible, {curve.way.split(',')[0]}"
             (line,) = ax.plot(
-                xs, ys, style if curve.way not in colours else "-", color=colours.get(curve.way, charts.COLOURS[colour])
+                xs,
+                ys,
+                style if curve.way not in colours else "-",
+                color=colours.get(curve.way, presentation.COLOURS[colour]),
             )
             handles.setdefault(label, line)
             if curve.way == IRREVERSIBLE:
@@ -441,7 +444,7 @@ def fronts_figure(facts: Mapping[str, Any]) -> Any:
 
 def ratios_figure(facts: Mapping[str, Any]) -> Any:
     """ξ below which the reversible netlist of each function wins."""
-    figure, ax = charts.axes_of(None, 8.5, 4)
+    figure, ax = presentation.axes_of(None, 8.5, 4)
     labels = (
         "against gates of the irreversible netlist",
         "the same, with buffers and held lines",
@@ -449,7 +452,7 @@ def ratios_figure(facts: Mapping[str, Any]) -> Any:
     )
     for k, (label, marker) in enumerate(zip(labels, "osD", strict=True)):
         xs = [best_ratios(found)[k][1] for found in facts.values()]
-        ax.plot(xs, range(len(facts)), marker, color=charts.COLOURS[(5, 1, 2)[k]], label=label)
+        ax.plot(xs, range(len(facts)), marker, color=presentation.COLOURS[(5, 1, 2)[k]], label=label)
     ax.axvline(1, color="0.4", linestyle=":")
     ax.set_xscale("log")
     ax.set_yticks(range(len(facts)), [TITLES[name] for name in facts])

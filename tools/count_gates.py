@@ -18,7 +18,7 @@ from retrograd.isa.files import write_file
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
-from retrograd.presentation.tables import markdown
+from retrograd.presentation import markdown
 
 WIDTHS = (8, 16, 32)
 TEXT = """# Gates of the instructions

@@ -37,7 +37,7 @@ from retrograd.isa.table import TABLE
 
 import retrograd as rg
 from retrograd import Format
-from retrograd.presentation.tables import markdown
+from retrograd.presentation import markdown
 from retrograd.runtime._binding import bind, types_of
 from retrograd.runtime._marshal import to_words
 from retrograd.runtime._reversible import Reversible

@@ -29,7 +29,7 @@ from retrograd.examples.mixture_training import PARAMETERS, misfit, start, write
 from retrograd.isa.files import read_file, write_file
 
 import retrograd as rg
-from retrograd.presentation.tables import markdown
+from retrograd.presentation import markdown
 from retrograd.runtime import _batch_runs, _distribution
 
 ROOT = Path(__file__).resolve().parent.parent

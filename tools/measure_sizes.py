@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from retrograd.isa.files import write_file
 
 from retrograd import Format
-from retrograd.presentation.tables import markdown
+from retrograd.presentation import markdown
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "reference" / "sizes.json"
 SCHEMA = "retrograd.synth/1"

@@ -27,7 +27,7 @@ from retrograd.isa.files import write_file
 from retrograd.isa.microarchitecture.micro_operations import CORES, Unit, Units
 
 from retrograd import Format
-from retrograd.presentation.tables import markdown
+from retrograd.presentation import markdown
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "reference" / "units.json"
 SCHEMA = "retrograd.units/1"

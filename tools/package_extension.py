@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from retrograd.isa.files import replacing
 
-from retrograd.editors import textmate
+from retrograd.observe import lexers
 from retrograd.version import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     p.add_argument("-o", dest="output", type=Path, default=Path(f"retrograd-{__version__}.vsix"))
     options = p.parse_args(arguments)
-    textmate.main([str(EXTENSION / "syntaxes")])
+    lexers.main([str(EXTENSION / "syntaxes")])
     package(options.output)
     print(f"{options.output}: {options.output.stat().st_size // 1024} KiB; code --install-extension {options.output}")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrograd.presentation.tables import markdown
+from retrograd.presentation import markdown
 
 
 @dataclass

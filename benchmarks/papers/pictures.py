@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from retrograd.presentation.charts import new_figure
+from retrograd.presentation import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

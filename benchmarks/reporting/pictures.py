@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrograd.benchmarks.reporting.table import ratios
 
-from retrograd.presentation.charts import counts_by_decades, new_figure, two_decades
+from retrograd.presentation import counts_by_decades, new_figure, two_decades
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

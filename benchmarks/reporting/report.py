@@ -27,7 +27,7 @@ from retrograd.benchmarks.reporting.table import (
 from retrograd.benchmarks.systems import REPEATS
 from retrograd.isa.files import is_input, replacing, write_file
 
-from retrograd.presentation.tables import markdown
+from retrograd.presentation import markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from typing import Any
 
 from retrograd.simulator.energy.technology import with_prefix
 
-from retrograd.presentation.tables import columns
+from retrograd.presentation import columns
 
 
 def seconds_text(seconds: float | None) -> str:

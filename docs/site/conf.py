@@ -83,9 +83,7 @@ def make_accessible(app: Sphinx, failure: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Highlight the languages of this project, and complete the pages."""
     app.connect("build-finished", make_accessible)
-    from retrograd.editors.janus_lexer import JanusLexer
-    from retrograd.editors.pygments_lexer import AssemblyLexer
-    from retrograd.editors.vlad_lexer import VladLexer
+    from retrograd.observe.lexers import AssemblyLexer, JanusLexer, VladLexer
 
     app.add_lexer("rga", AssemblyLexer)
     app.add_lexer("janus", JanusLexer)

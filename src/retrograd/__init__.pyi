@@ -130,14 +130,14 @@ from retrograd.runtime._binding import uint as uint
 from retrograd.version import __version__ as __version__
 
 __all__: list[str]
-from retrograd.explorer.explorations import explore as explore
+from retrograd.observe._explorer import explore as explore
 from retrograd.hardware.netlists.function_netlists import FunctionNetlist as FunctionNetlist
 from retrograd.hardware.netlists.function_netlists import netlist as netlist
-from retrograd.number_ranges.error_bounds import ErrorBound as ErrorBound
-from retrograd.number_ranges.error_bounds import LineShare as LineShare
-from retrograd.number_ranges.error_bounds import error_bound as error_bound
-from retrograd.number_ranges.ranges import Range as Range
-from retrograd.number_ranges.ranges import Ranges as Ranges
-from retrograd.number_ranges.ranges import ranges as ranges
+from retrograd.observe._ranges import ErrorBound as ErrorBound
+from retrograd.observe._ranges import LineShare as LineShare
+from retrograd.observe._ranges import error_bound as error_bound
+from retrograd.observe._ranges import Range as Range
+from retrograd.observe._ranges import Ranges as Ranges
+from retrograd.observe._ranges import ranges as ranges
 from retrograd.physics.entropy import EntropyReport as EntropyReport
 from retrograd.physics.entropy import entropy as entropy

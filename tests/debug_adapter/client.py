@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from retrograd.cli.commands.debugging.dap import serve as serve_editor
-from retrograd.debug_adapter.messages import Malformed, framed, read
+from retrograd.observe._server import Malformed, framed, read
 
 #: seconds until a message that does not come is a fault
 PATIENCE = 20.0

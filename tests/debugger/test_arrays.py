@@ -12,8 +12,8 @@ from retrograd.simulator.machine import Machine
 
 import retrograd as rg
 from retrograd import Array, Stack, fixed, reversible
-from retrograd.debugger.session import Session
 from retrograd.derivatives import grad
+from retrograd.observe._session import Session
 from retrograd.runtime._binding import bind
 from retrograd.runtime._execution import load
 from retrograd.runtime._reversible import Reversible

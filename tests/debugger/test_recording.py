@@ -7,7 +7,7 @@ from retrograd.assembler.assemble import assemble
 from retrograd.isa.program import Program
 from retrograd.simulator.machine import Machine
 
-from retrograd.debugger.recording import Bank, Recorder, Recording, record
+from retrograd.observe._timeline import Bank, Recorder, Recording, record
 from tests.debugger.test_session import SUM
 from tests.programs.generator import generate
 

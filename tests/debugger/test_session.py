@@ -16,11 +16,10 @@ from retrograd.isa.program import Program
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Machine, MachineState, Trap
 
-from retrograd.debugger import Place, Session
-from retrograd.debugger.places import written_registers
-from retrograd.debugger.saved_state import load_state, save_state
-from retrograd.debugger.variables import variables
 from retrograd.derivatives import grad
+from retrograd.observe import Place, Session
+from retrograd.observe._timeline import load_state, save_state
+from retrograd.observe._variables import variables, written_registers
 from retrograd.runtime._binding import bind
 from retrograd.runtime._execution import load
 from tests.programs.generator import Case, generate

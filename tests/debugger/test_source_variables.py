@@ -22,8 +22,8 @@ from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg
-from retrograd.debugger.session import Session
-from retrograd.debugger.variables import Variable, value_of
+from retrograd.observe._session import Session
+from retrograd.observe._variables import Variable, value_of
 
 #: random programs of the default tier, and those of the slow one, in chunks
 QUICK, CHUNK = 10, 50

@@ -14,10 +14,9 @@ from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap
 
-from retrograd.debugger import Session
-from retrograd.debugger.breakpoints import HitCondition, LogMessage
-from retrograd.debugger.session import Event, StopsChanged
-from retrograd.debugger.variables import value_of, word_of_text
+from retrograd.observe import Session
+from retrograd.observe._session import Event, StopsChanged
+from retrograd.observe._variables import HitCondition, LogMessage, value_of, word_of_text
 from tests.debugger.test_session import CALLS, ERASES, SUM, session_of, states
 
 PROGRAMS = {"sum": (SUM, {"r1": 9}), "calls": (CALLS, {"r1": 4, "r10": 3}), "erases": (ERASES, {})}

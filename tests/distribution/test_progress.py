@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from retrograd.presentation import progress
+from retrograd import presentation
 
 _WORK = """
 import numpy as np
@@ -30,7 +30,7 @@ print(found.values.out.sum() > 0)
 def test_only_where_it_can_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = subprocess.run([sys.executable, "-c", _WORK], capture_output=True, text=True, check=True)
     assert (ran.stdout, ran.stderr) == ("True\n", "")
-    assert not progress.in_notebook()
+    assert not presentation.in_notebook()
 
 
 @pytest.mark.share(0)

@@ -15,9 +15,8 @@ from retrograd.assembler.lexer import parts_of
 from retrograd.isa.table import TABLE
 
 from retrograd.cli.main import main
-from retrograd.editors import textmate
-from retrograd.editors.pygments_lexer import AssemblyLexer
-from retrograd.editors.vocabulary import vocabulary
+from retrograd.observe import lexers
+from retrograd.observe.lexers import AssemblyLexer, vocabulary
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = sorted((ROOT / "examples").glob("*.rga"))
@@ -88,7 +87,7 @@ def check_text(text: str) -> None:
 
 def scopes(line: str) -> list[tuple[str, str]]:
     """The scoped pieces of a line, by the rules of TextMate: at each place the first rule of the earliest match."""
-    grammar = textmate.grammar()
+    grammar = lexers.grammar()
     found: list[tuple[str, str]] = []
 
     def rules_of(patterns: list[Any]) -> list[Any]:
@@ -131,15 +130,15 @@ def test_scopes_of_a_line() -> None:
 
 def test_the_grammar_is_fresh() -> None:
     folder = ROOT / "editors" / "vscode" / "syntaxes"
-    written = (folder / textmate.NAME_OF_FILE).read_text(encoding="utf-8")
-    assert written == textmate.text(), "run python -m retrograd.editors.textmate"
+    written = (folder / lexers.NAME_OF_FILE).read_text(encoding="utf-8")
+    assert written == lexers.text(), "run python -m retrograd.observe.lexers"
     assert json.loads(written)["scopeName"] == "source.rga"
-    assert textmate.main([str(folder), "--check"]) == 0
+    assert lexers.main([str(folder), "--check"]) == 0
 
 
 def test_a_stale_grammar_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert textmate.main([str(tmp_path)]) == 0
-    assert textmate.main([str(tmp_path), "--check"]) == 0
-    (tmp_path / textmate.NAME_OF_FILE).write_text("{}")
-    assert textmate.main([str(tmp_path), "--check"]) == 1
+    assert lexers.main([str(tmp_path)]) == 0
+    assert lexers.main([str(tmp_path), "--check"]) == 0
+    (tmp_path / lexers.NAME_OF_FILE).write_text("{}")
+    assert lexers.main([str(tmp_path), "--check"]) == 1
     assert "is stale" in capsys.readouterr().err

@@ -20,8 +20,8 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import Q32_32
 
 from retrograd.cli.main import main
-from retrograd.editors.analysis import Document, page_of
-from retrograd.editors.vocabulary import vocabulary
+from retrograd.observe._language_server import Document, page_of
+from retrograd.observe.lexers import vocabulary
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = """\
@@ -239,7 +239,7 @@ def test_a_document_that_is_not_open_has_no_answers() -> None:
 
 def answers_to(*messages: dict[str, Any]) -> list[dict[str, Any]]:
     """The messages that a server in this process writes until its input ends."""
-    server = pytest.importorskip("retrograd.editors.language_server", reason="the language server needs pygls").server
+    server = pytest.importorskip("retrograd.observe._language_server", reason="the language server needs pygls").server
     sent = [json.dumps({"jsonrpc": "2.0", **message}).encode() for message in messages]
     written = io.BytesIO()
     written.close = lambda: None  # type: ignore[method-assign]

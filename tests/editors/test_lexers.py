@@ -17,10 +17,8 @@ from retrograd.compiler.frontends.vlad import reader
 from retrograd.compiler.frontends.vlad.primitives import PRIMITIVES
 from retrograd.compiler.frontends.vlad.translation import FORMS
 
-from retrograd.editors import vocabulary
-from retrograd.editors.janus_lexer import JanusLexer
-from retrograd.editors.pygments_lexer import AssemblyLexer
-from retrograd.editors.vlad_lexer import VladLexer
+from retrograd.observe import lexers
+from retrograd.observe.lexers import AssemblyLexer, JanusLexer, VladLexer
 
 ROOT = Path(__file__).resolve().parents[2]
 JANUS = sorted((ROOT / "examples" / "janus").iterdir())
@@ -97,7 +95,7 @@ def test_a_number_that_ends_wrong_is_one_token(number: str) -> None:
     assert number in [text for _, text in VladLexer().get_tokens(f"(+ 1 {number})")]
 
 
-@pytest.mark.parametrize("pattern", [vocabulary.FIXED_POINT, vocabulary.INTEGER])
+@pytest.mark.parametrize("pattern", [lexers.FIXED_POINT, lexers.INTEGER])
 def test_digits_are_not_given_back(pattern: str) -> None:
     """Each repetition of digits is possessive."""
     assert not re.search(r"\][+*](?!\+)", pattern)

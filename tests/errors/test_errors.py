@@ -68,9 +68,9 @@ from retrograd.simulator.machine import Machine, Trap
 from retrograd.catalogue import catalogue
 from retrograd.cli.commands.debugging.dap import launched
 from retrograd.cli.main import main, parser
-from retrograd.debug_adapter.messages import Arguments
-from retrograd.debugger.variables import word_of_text
 from retrograd.hardware.netlists.function_netlists import netlist
+from retrograd.observe._server import Arguments
+from retrograd.observe._variables import word_of_text
 from retrograd.physics.sweeps import energy_sweep
 from retrograd.runtime import _distribution
 from retrograd.runtime._batches import run_batch, run_chunked, vmap

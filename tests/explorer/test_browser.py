@@ -13,7 +13,7 @@ from retrograd.examples.bessel import bessel
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg
-from retrograd.explorer.page import page
+from retrograd.observe._traces import page
 from tests.debugger.test_session import SUM
 from tests.explorer.dots import dot
 from tests.explorer.test_document import HOSTILE, Player

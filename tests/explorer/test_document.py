@@ -19,8 +19,7 @@ from retrograd.simulator.machine import Machine
 
 import retrograd as rg
 from retrograd import Array, fixed
-from retrograd.explorer.document import UNCHANGED, WHOLE_CODE
-from retrograd.explorer.page import page
+from retrograd.observe._traces import UNCHANGED, WHOLE_CODE, page
 from tests.debugger.test_session import CALLS, SUM
 from tests.explorer.dots import dot
 

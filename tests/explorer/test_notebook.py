@@ -89,7 +89,7 @@ def test_the_module_needs_no_network_and_holds_no_text_of_a_program() -> None:
 
 
 def test_without_anywidget_a_notebook_shows_the_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "retrograd.explorer.notebook", raising=False)
+    monkeypatch.delitem(sys.modules, "retrograd.observe._notebook", raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
     found = exploration()
     assert found._repr_mimebundle_() == {}

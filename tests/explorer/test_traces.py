@@ -14,8 +14,8 @@ from retrograd.isa.diagnostics import InputError
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg
-from retrograd.explorer.explorations import FORMATS, Exploration
-from retrograd.explorer.perfetto import message
+from retrograd.observe._explorer import FORMATS, Exploration
+from retrograd.observe._traces import message
 from tests.debugger.test_session import SUM
 from tests.explorer.test_document import Player
 

@@ -16,7 +16,7 @@ from retrograd.isa.table import TABLE
 import retrograd as rg
 from retrograd import Array, fixed, reversible
 from retrograd.cli.main import main
-from retrograd.number_ranges.error_bounds import units_of
+from retrograd.observe._ranges import units_of
 from tests.number_ranges.samples import SAMPLES
 
 COARSE = rg.Format(64, 24)

@@ -16,7 +16,7 @@ from retrograd.isa.diagnostics import CompileError, InputError
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
 from retrograd.cli.main import main
-from retrograd.debugger.session import Session
+from retrograd.observe._session import Session
 from retrograd.runtime._binding import bind
 from retrograd.runtime._execution import ProgramTrap, load
 from tests.number_ranges.samples import EXAMPLES, LIBRARY, SAMPLES, WITHOUT_NUMBERS, Sample

@@ -17,7 +17,7 @@ from retrograd.benchmarks.papers.pictures import draw_round_off
 from retrograd.benchmarks.reporting import pictures, report
 from retrograd.benchmarks.reporting.check import read
 
-from retrograd.presentation.charts import axes_of, counts_by_decades, faults, legend, new_figure, two_decades
+from retrograd.presentation import axes_of, counts_by_decades, faults, legend, new_figure, two_decades
 
 ROOT = Path(__file__).resolve().parents[2]
 

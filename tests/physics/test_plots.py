@@ -17,7 +17,7 @@ import retrograd as rg
 from retrograd import fixed, library, reversible
 from retrograd.physics import plots as energy_plots
 from retrograd.physics.report import EnergyReport, total_text
-from retrograd.presentation.charts import faults
+from retrograd.presentation import faults
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)

@@ -18,7 +18,7 @@ from retrograd.simulator.energy.technology import BOLTZMANN, Range, technology
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible
 from retrograd.physics.report import EnergyReport, program_text, total_text
-from retrograd.presentation.tables import shortened_text
+from retrograd.presentation import shortened_text
 from retrograd.testing import check_gradient
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx

@@ -16,10 +16,9 @@ from retrograd.isa.diagnostics import CompileError, InputError
 from retrograd.simulator.energy.technology import technology
 
 import retrograd as rg
-from retrograd import fixed, library, lognum, reversible
+from retrograd import fixed, library, lognum, presentation, reversible
 from retrograd.physics import sweeps as energy_sweeps
 from retrograd.physics.sweeps import SweepTrap
-from retrograd.presentation import progress
 
 POINTS: dict[str, Any] = {"techs": ["landauer", "cmos45"], "temperatures": [None, "300 K"]}
 ARGUMENTS = [(0.0, [3.0, 4.0]), (0.0, [1.0, 2.0, 3.0]), (0.0, [5.0])]
@@ -417,7 +416,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
 def test_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """How many of how many, and how many of them were there; nothing where nobody looks."""
     store, arguments = tmp_path / "sweep.db", [(0.0, float(i)) for i in range(8)]
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(presentation, "PATIENCE", 0.0)
     rg.energy_sweep(root, arguments)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)

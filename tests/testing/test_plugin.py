@@ -221,11 +221,11 @@ def test_functions_of_the_same_name_can_be_imported(pytester: pytest.Pytester) -
 
 
 def test_pytest_starts_without_loading_the_rest() -> None:
-    code = "import sys, retrograd.plugins.pytest_plugin; print(*sorted(m for m in sys.modules if m.partition('.')[0] in ('retrograd', 'numpy', 'hypothesis')))"
+    code = "import sys, retrograd.pytest_plugin; print(*sorted(m for m in sys.modules if m.partition('.')[0] in ('retrograd', 'numpy', 'hypothesis')))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.split() == [
         "retrograd",
         "retrograd.lazy",
         "retrograd.plugins",
-        "retrograd.plugins.pytest_plugin",
+        "retrograd.pytest_plugin",
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retrograd.presentation.tables import generated_page
+from retrograd.presentation import generated_page
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted((ROOT / "tools" / "templates").glob("*.md"))

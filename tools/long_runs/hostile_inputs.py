@@ -59,10 +59,10 @@ from retrograd.cli.commands.debugging.dap import serve
 from retrograd.cli.commands.debugging.interpreter import Interpreter
 from retrograd.cli.files import Region, read_words
 from retrograd.cli.main import main as command_line
-from retrograd.debug_adapter.messages import framed
-from retrograd.debugger.saved_state import load_state, program_digest
 from retrograd.derivatives._functional import evaluations, shown
-from retrograd.editors.analysis import Document
+from retrograd.observe._language_server import Document
+from retrograd.observe._server import framed
+from retrograd.observe._timeline import load_state, program_digest
 from retrograd.runtime._reversible import JanusFunction
 
 SHARE = 500
@@ -565,7 +565,7 @@ def read_region(text: str) -> None:
 
 
 def debug(lines: tuple[str, ...]) -> str:
-    from retrograd.debugger.session import Session
+    from retrograd.observe._session import Session
 
     found = rg.Machine(machine().program, memory_limit=4096)
     interpreter = Interpreter(Session(found), pricing_context("landauer", found.format))
@@ -622,7 +622,7 @@ def _bodies(data: bytes) -> Iterator[dict[str, Any]]:
 
 def serve_editor(messages: tuple[str, ...]) -> None:
     """A session of the Language Server Protocol. An error of ours, or one of the protocol for a wrong message, is a refusal."""
-    from retrograd.editors.language_server import server
+    from retrograd.observe._language_server import server
 
     logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)
     sent = b"".join(
@@ -660,9 +660,9 @@ def analyse(text: str) -> str | None:
 
 
 def highlight(text: str) -> None:
-    from retrograd.editors import janus_lexer, pygments_lexer, vlad_lexer
+    from retrograd.observe import lexers
 
-    for lexer in (pygments_lexer.AssemblyLexer(), janus_lexer.JanusLexer(), vlad_lexer.VladLexer()):
+    for lexer in (lexers.AssemblyLexer(), lexers.JanusLexer(), lexers.VladLexer()):
         list(lexer.get_tokens(text))
 
 

@@ -24,7 +24,7 @@ from retrograd.cli.options import fail, step_limit
 from retrograd.cli.report import as_dict, print_json
 from retrograd.isa.diagnostics import InputError, nearest, printable
 from retrograd.isa.files import check_output
-from retrograd.presentation.tables import columns
+from retrograd.presentation import columns
 
 if TYPE_CHECKING:
     from retrograd.compiler.language.types import StructType, Type

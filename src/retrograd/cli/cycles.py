@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrograd.isa.microarchitecture.micro_operations import core_units
-from retrograd.presentation.tables import columns
+from retrograd.presentation import columns
 from retrograd.simulator.machine import Machine
 
 

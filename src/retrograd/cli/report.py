@@ -13,7 +13,7 @@ from retrograd.cli.findings.log import record
 from retrograd.cli.streams import answer
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.encoding import write
-from retrograd.presentation.tables import columns
+from retrograd.presentation import columns
 from retrograd.simulator.machine import Machine, Trap
 
 if TYPE_CHECKING:

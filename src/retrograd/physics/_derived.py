@@ -28,7 +28,7 @@ from retrograd.hdl.reversible.irreversible import levels_of as in_levels
 from retrograd.isa.diagnostics import Diagnostic, InputError, printable
 from retrograd.isa.program import Program
 from retrograd.physics.report import EnergyReport, EnergyRequest, bits_text, energy_text, program_text, total_text
-from retrograd.presentation.tables import columns, shortened_text
+from retrograd.presentation import columns, shortened_text
 from retrograd.runtime._batch_arguments import Batch, Loaded
 from retrograd.runtime._batch_runs import run_rows
 from retrograd.runtime._batches import Mapped

@@ -25,7 +25,7 @@ from retrograd.compiler.ir.statements import Module, Within
 from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError
 from retrograd.physics.report import EnergyReport, energy_text, program_text, report_of
-from retrograd.presentation.tables import columns, shortened_text
+from retrograd.presentation import columns, shortened_text
 from retrograd.runtime._binding import bind, types_of
 from retrograd.runtime._compilation import storage_dict, storage_text
 from retrograd.runtime._execution import argument_words, execute, load

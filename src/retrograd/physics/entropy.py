@@ -37,7 +37,7 @@ from retrograd.physics._observations import (
     word_rows,
 )
 from retrograd.physics.errors import refuse
-from retrograd.presentation.tables import columns, shortened_text
+from retrograd.presentation import columns, shortened_text
 from retrograd.runtime._execution import Request
 from retrograd.runtime._marshal import from_words
 from retrograd.runtime._reversible import Inverse, Reversible, request_of

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from retrograd.physics.report import EnergyReport, program_text, total_text
-from retrograd.presentation.charts import COLOURS, HIDDEN, axes_of, colours, legend, two_decades
+from retrograd.presentation import COLOURS, HIDDEN, axes_of, colours, legend, two_decades
 from retrograd.simulator.energy.counts import Ledger
 from retrograd.simulator.energy.pricing import ROOM, FrequencyPoint, NotModelled, at_frequencies
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, ZERO, Range, thermal_energy, with_prefix

@@ -19,7 +19,7 @@ from retrograd.isa.diagnostics import Diagnostic, InputError, markup, nearest, p
 from retrograd.isa.encoding import write
 from retrograd.isa.words import Format
 from retrograd.physics._graph import undone
-from retrograd.presentation.tables import columns, html_table, shortened_text
+from retrograd.presentation import columns, html_table, shortened_text
 from retrograd.simulator.energy.counts import (
     ADDRESS,
     FRAME,

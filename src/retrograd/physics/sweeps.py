@@ -28,7 +28,7 @@ from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, RetrogradError, nearest
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
-from retrograd.presentation.progress import Bar
+from retrograd.presentation import Bar
 from retrograd.runtime._binding import bind, types_of
 from retrograd.runtime._distribution import WRONG, Distribution, StoreFile, distribute, tables_of
 from retrograd.runtime._execution import ProgramTrap, argument_words, execute, load

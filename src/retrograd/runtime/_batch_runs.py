@@ -38,7 +38,7 @@ from retrograd.simulator.engines.tiering import Decision, Reason, engine_named
 from retrograd.simulator.machine import REGISTERS, Machine, Stop, Trap
 from retrograd.simulator.stores import limit_of
 
-from retrograd.presentation.progress import Bar
+from retrograd.presentation import Bar
 from retrograd.runtime._batch_arguments import Loaded, many
 from retrograd.runtime._distribution import Distribution, Keeping, distribute
 from retrograd.runtime._distribution import refuse as refuse_task

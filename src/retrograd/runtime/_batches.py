@@ -27,7 +27,7 @@ from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch.layout import Range, width
 
-from retrograd.presentation.progress import Bar
+from retrograd.presentation import Bar
 from retrograd.runtime._arrays import FORMAT, as_array, split_words
 from retrograd.runtime._batch_arguments import (
     Axes,

@@ -40,7 +40,7 @@ from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import ghosts_of
 from retrograd.simulator.engines.translator.loop_summary import KINDS, LoopSummary, loop_summaries
 
-from retrograd.presentation.tables import columns, shortened_text
+from retrograd.presentation import columns, shortened_text
 from retrograd.runtime._arrays import WordArray
 from retrograd.runtime._binding import bind, named_tuple, types_from_annotations, types_of
 

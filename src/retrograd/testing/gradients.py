@@ -19,7 +19,7 @@ from retrograd.derivatives._arguments import REAL, Scale, at_scale, loss_part, s
 from retrograd.derivatives._requests import need_loss
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
-from retrograd.presentation.tables import shortened_text
+from retrograd.presentation import shortened_text
 from retrograd.runtime._binding import fields_of
 from retrograd.runtime._execution import Unexplained
 from retrograd.runtime._marshal import from_words, to_words

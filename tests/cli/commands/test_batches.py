@@ -22,9 +22,9 @@ from retrograd.simulator.engines.cuda.runtime import device_error
 from retrograd.simulator.engines.tiering import VARIABLE
 
 import retrograd as rg
+from retrograd import presentation
 from retrograd.cli.arrays import write_arrays
 from retrograd.cli.functions import load_function
-from retrograd.presentation import progress
 from retrograd.runtime._arrays import join_words
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -500,7 +500,7 @@ def test_json(cli: Cli) -> None:
 def test_progress_on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     save(r=np.zeros(300), xs=np.ones((300, 20)))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(presentation, "PATIENCE", 0.0)
     code, out, err = cli("run", "f.py:norm", "--batch", "in.npz", "--engine", "reference")
     assert code == OK
     assert "running" in err

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from retrograd.simulator.energy.technology import BOLTZMANN
 
+from retrograd import presentation
 from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, OK, TRAPPED
-from retrograd.presentation import progress
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)
@@ -405,7 +405,7 @@ def test_a_sweep_tells_why_there_is_no_price(cli: Cli, functions: str) -> None:
 def test_progress_of_a_sweep(cli: Cli, functions: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where somebody looks, and only there."""
     arguments = ["sweep", f"{functions}:forget", "--args", "0.0", "3.0", "--args", "0.0", "4.0"]
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(presentation, "PATIENCE", 0.0)
     assert cli(*arguments)[2] == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     code, out, err = cli(*arguments)

@@ -14,7 +14,7 @@ from retrograd.compiler.ir.traversal import bodies, map_blocks, map_bodies, oper
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.simulator.semantics import Fault
 
-from retrograd.debugger.variables import live, point_of
+from retrograd.observe._variables import live, point_of
 
 #: random modules in the default tier, and in the slow one
 QUICK, SLOW, CHUNK = 60, 4_000, 200

@@ -19,7 +19,7 @@ from retrograd.cli.options import Parser, fail
 from retrograd.cli.report import as_dict, print_json
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.isa.program import Program
-from retrograd.presentation.tables import columns
+from retrograd.presentation import columns
 from retrograd.simulator.engines.cuda.runtime import (
     CPU_RUNS,
     Device,

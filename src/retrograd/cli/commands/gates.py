@@ -15,7 +15,7 @@ from retrograd.cli.report import print_json
 from retrograd.isa.diagnostics import printable
 from retrograd.isa.files import check_output, write_file
 from retrograd.isa.words import format_of
-from retrograd.presentation.tables import columns
+from retrograd.presentation import columns
 
 if TYPE_CHECKING:
     from retrograd.hdl.reversible.circuit import Circuit

@@ -21,7 +21,7 @@ def execute(options: argparse.Namespace) -> int:
     """Serve one editor. Raises InputError RG0515 without pygls."""
     if importlib.util.find_spec("pygls") is None:
         raise fail("RG0515", "the package pygls is not installed", "`pip install 'retrograd[lsp]'` installs it.")
-    from retrograd.editors.language_server import server
+    from retrograd.observe._language_server import server
 
     # pygls logs requests that an editor should not have sent, with tracebacks of its own.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)

@@ -12,7 +12,7 @@ from retrograd.cli.options import Parser, refuse_options_of_programs, step_limit
 from retrograd.cli.report import print_json, print_trap
 
 if TYPE_CHECKING:
-    from retrograd.number_ranges.error_bounds import ErrorBound
+    from retrograd.observe._ranges import ErrorBound
 
 
 def arguments(p: Parser) -> None:
@@ -29,8 +29,7 @@ def execute(options: argparse.Namespace) -> int:
     """Run the function, and show the ranges."""
     from retrograd.cli.arguments import argument_named, parse_arguments
     from retrograd.derivatives import grad
-    from retrograd.number_ranges.error_bounds import error_bound
-    from retrograd.number_ranges.ranges import ranges
+    from retrograd.observe._ranges import error_bound, ranges
     from retrograd.runtime._execution import ProgramTrap
 
     refuse_options_of_programs(options)

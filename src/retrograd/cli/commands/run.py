@@ -193,7 +193,7 @@ def _run_program(options: argparse.Namespace) -> int:
         check_output(options.save)
     step = 0
     if options.resume is not None:
-        from retrograd.debugger.saved_state import load_state
+        from retrograd.observe._timeline import load_state
 
         step = load_state(options.resume, machine)
     if options.turn:
@@ -201,9 +201,9 @@ def _run_program(options: argparse.Namespace) -> int:
         step = 0
     until: Callable[[Machine], bool] | None = None
     if options.until is not None:
-        from retrograd.debugger import expressions
+        from retrograd.observe import _variables
 
-        until = expressions.Expression(options.until, machine, condition=True).holds
+        until = _variables.Expression(options.until, machine, condition=True).holds
     breakpoints = frozenset(_breakpoint(text, machine.program) for text in options.breaks)
     max_steps = step_limit(options)
     observe = Tracer(machine) if options.trace else None
@@ -223,7 +223,7 @@ def _run_program(options: argparse.Namespace) -> int:
         trap, stop, steps = caught, "trap", machine.retired - before
         record(caught.diagnostics)
     if options.save is not None:
-        from retrograd.debugger.saved_state import save_state
+        from retrograd.observe._timeline import save_state
 
         save_state(options.save, machine, step + steps)
     for region in outputs:

@@ -12,7 +12,7 @@ from retrograd.simulator.energy.pricing import pricing_context
 import retrograd as rg
 from retrograd.cli.commands.debugging.interpreter import Interpreter, Prompt
 from retrograd.cli.main import main
-from retrograd.debugger import Session
+from retrograd.observe import Session
 from tests.debugger.test_session import SUM, session_of
 
 

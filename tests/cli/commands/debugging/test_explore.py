@@ -10,7 +10,7 @@ from retrograd.examples import bessel
 
 from retrograd.cli.exit_codes import LIMIT, OK
 from retrograd.cli.main import main
-from retrograd.debugger import recording
+from retrograd.observe import _timeline
 from tests.debugger.test_session import SUM
 
 BESSEL = f"{bessel.__file__}:bessel"
@@ -67,7 +67,7 @@ def test_a_run_that_goes_on_is_told_with_the_way_to_the_rest(
 ) -> None:
     """The options that the line names record the rest. A recording of a number of steps that the command names is whole."""
     _, whole = recorded_steps()
-    monkeypatch.setattr(recording, "STEPS", 12)
+    monkeypatch.setattr(_timeline, "STEPS", 12)
     capsys.readouterr()
     found: list[int] = []
     code = LIMIT
@@ -91,7 +91,7 @@ def test_a_gradient_that_goes_on_and_a_trap(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The recording of a gradient begins at the beginning, so `--from` is not named."""
-    monkeypatch.setattr(recording, "STEPS", 12)
+    monkeypatch.setattr(_timeline, "STEPS", 12)
     assert main(["trace", BESSEL, "0.0", "2.5", "--loss", "out", "-o", "b.json"]) == LIMIT
     assert capsys.readouterr().out == "b.json: 12 steps as json; the run goes on: --steps N records more\n"
     assert main(["trace", BESSEL, "0.0", "2.5", "--loss", "out", "--steps", "9999", "-o", "b.json"]) == OK

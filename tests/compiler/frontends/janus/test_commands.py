@@ -10,7 +10,7 @@ from retrograd.compiler.compiled import Options
 from retrograd.compiler.frontends.janus.parser import parse
 
 from retrograd.cli.main import main
-from retrograd.debugger.session import Session
+from retrograd.observe._session import Session
 from retrograd.runtime._execution import load
 from retrograd.runtime._reversible import JanusFunction
 

@@ -22,11 +22,9 @@ from retrograd.cli.commands.debugging.opening import opened_session
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.functions import is_function
 from retrograd.cli.options import Parser, fail, integer
-from retrograd.debug_adapter.adapter import Adapter
-from retrograd.debug_adapter.messages import Arguments, bad_request
-from retrograd.debug_adapter.programs import Launched
-from retrograd.debug_adapter.server import Connection
 from retrograd.isa.diagnostics import nearest
+from retrograd.observe._adapter import Adapter
+from retrograd.observe._server import Arguments, Connection, Launched, bad_request
 from retrograd.simulator.energy.pricing import pricing_context
 
 _HOST = "127.0.0.1"

@@ -11,15 +11,12 @@ from typing import Any
 from retrograd.cli.files import constant
 from retrograd.cli.options import fail, integer
 from retrograd.cli.report import memory_table, registers_table
-from retrograd.debugger.breakpoints import shown
-from retrograd.debugger.causes import Write
-from retrograd.debugger.places import Place
-from retrograd.debugger.saved_state import save_state
-from retrograd.debugger.session import Event, Session
-from retrograd.debugger.variables import UNSETTLED, UNSETTLED_NOTE, Variable, is_among, unsettled_names
 from retrograd.isa.diagnostics import RetrogradError, nearest, printable
 from retrograd.isa.encoding import write as write_instruction
-from retrograd.presentation.tables import columns
+from retrograd.observe._session import Event, Session
+from retrograd.observe._timeline import Write, save_state
+from retrograd.observe._variables import UNSETTLED, UNSETTLED_NOTE, Place, Variable, is_among, shown, unsettled_names
+from retrograd.presentation import columns
 from retrograd.simulator.energy.counts import Counts, by_line
 from retrograd.simulator.energy.pricing import PricingContext
 from retrograd.simulator.energy.technology import Range, with_prefix

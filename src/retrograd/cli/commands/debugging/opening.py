@@ -7,8 +7,8 @@ import argparse
 from retrograd.cli.files import input_path
 from retrograd.cli.options import fail, integer, refuse_options_of_programs
 from retrograd.cli.programs import opened, opened_way_back
-from retrograd.debugger.saved_state import load_state
-from retrograd.debugger.session import Session
+from retrograd.observe._session import Session
+from retrograd.observe._timeline import load_state
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine
 

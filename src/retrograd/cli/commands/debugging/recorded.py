@@ -13,7 +13,7 @@ from retrograd.cli.programs import gradient_of, opened
 from retrograd.isa.diagnostics import printable
 
 if TYPE_CHECKING:
-    from retrograd.explorer.explorations import Exploration
+    from retrograd.observe._explorer import Exploration
 
 
 def recording_options(p: Parser) -> None:
@@ -48,8 +48,8 @@ def recording_options(p: Parser) -> None:
 
 def recorded(options: argparse.Namespace) -> Exploration:
     """The recording that the options describe. Raises InputError, and the errors of programs and functions."""
-    from retrograd.debugger.recording import STEPS
-    from retrograd.explorer.explorations import explore, explored
+    from retrograd.observe._explorer import explore, explored
+    from retrograd.observe._timeline import STEPS
 
     steps = STEPS if options.steps is None else integer(options.steps, "--steps", 1)
     begin = integer(options.begin, "--from", 0)

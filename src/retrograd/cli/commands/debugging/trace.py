@@ -21,7 +21,7 @@ def arguments(p: Parser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Record a run and write it."""
-    from retrograd.explorer.explorations import format_of_file
+    from retrograd.observe._explorer import format_of_file
 
     check_output(options.written)
     format = options.to or format_of_file(options.written)

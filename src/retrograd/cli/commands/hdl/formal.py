@@ -16,7 +16,7 @@ from retrograd.isa.manual.description import group_title
 from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.words import Format, format_of
-from retrograd.presentation.progress import Bar
+from retrograd.presentation import Bar
 
 if TYPE_CHECKING:
     from retrograd.hdl.formal.proofs import ProofResult

@@ -10,7 +10,7 @@ from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail, integer
 from retrograd.cli.streams import answer
 from retrograd.isa.files import check_output, write_file
-from retrograd.presentation.tables import columns
+from retrograd.presentation import columns
 
 
 def arguments(p: Parser) -> None:

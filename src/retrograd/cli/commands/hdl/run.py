@@ -29,7 +29,7 @@ from retrograd.isa.files import check_output, write_file
 from retrograd.isa.microarchitecture.lanes import LANES
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
-from retrograd.presentation.tables import columns
+from retrograd.presentation import columns
 
 if TYPE_CHECKING:
     from retrograd.hdl.simulation.meters import Overwrites

@@ -18,7 +18,7 @@ from retrograd.cli.commands.hdl.hardware import (
 from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, integer
 from retrograd.cli.report import print_json
-from retrograd.presentation.tables import columns
+from retrograd.presentation import columns
 
 
 def arguments(p: Parser) -> None:

@@ -14,7 +14,7 @@ from retrograd.cli.options import Parser, fail, figures_of, step_limit
 from retrograd.cli.programs import extent, output_regions, prepared
 from retrograd.cli.report import print_json, print_limit, print_trap, show_errors
 from retrograd.isa.files import check_output, replacing
-from retrograd.presentation.tables import columns
+from retrograd.presentation import columns
 from retrograd.simulator.energy.counts import host_traffic
 from retrograd.simulator.energy.technology import shipped, technology
 

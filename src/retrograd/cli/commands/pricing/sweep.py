@@ -16,7 +16,7 @@ from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
 from retrograd.cli.functions import load_function
 from retrograd.cli.options import Parser, fail, figures_of, step_limit
 from retrograd.cli.report import print_json
-from retrograd.presentation.tables import columns
+from retrograd.presentation import columns
 from retrograd.simulator.energy.technology import Range, technology, with_prefix
 
 if TYPE_CHECKING:

@@ -11,17 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.compiler.compiled import Options, Precision
-from retrograd.debugger.recording import STEPS, Recorder, Recording
 from retrograd.derivatives._gradients import LossFunction
-from retrograd.explorer.document import exploration
-from retrograd.explorer.kanata import kanata
-from retrograd.explorer.page import frame, page
-from retrograd.explorer.perfetto import perfetto
-from retrograd.explorer.vcd import vcd
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
+from retrograd.observe._timeline import STEPS, Recorder, Recording
+from retrograd.observe._traces import exploration, frame, kanata, page, perfetto, vcd
 from retrograd.runtime._execution import Request
 from retrograd.runtime._reversible import Inverse, Reversible, request_of
 from retrograd.simulator.energy.pricing import PricingContext, pricing_context
@@ -29,7 +25,7 @@ from retrograd.simulator.energy.technology import Technology
 from retrograd.simulator.machine import Machine
 
 if TYPE_CHECKING:
-    from retrograd.explorer.notebook import ExplorerWidget
+    from retrograd.observe._notebook import ExplorerWidget
 
 #: format -> suffixes of its files
 FORMATS = {
@@ -69,7 +65,7 @@ class Exploration:
     def widget(self) -> ExplorerWidget:
         """The explorer of a notebook, with the step that it shows: `widget.step = 700` goes there. Raises InputError RG0515 without anywidget."""
         try:
-            from retrograd.explorer.notebook import ExplorerWidget
+            from retrograd.observe._notebook import ExplorerWidget
         except ImportError:
             hint = "`pip install 'retrograd[notebook]'` installs it"
             raise InputError(Diagnostic("RG0515", "the package anywidget is not installed", hint=hint)) from None

@@ -17,15 +17,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from retrograd.debugger.breakpoints import Breakpoint, HitCondition, LogMessage, Watch
-from retrograd.debugger.calls import Calls, Frame
-from retrograd.debugger.causes import Cause, Write, change_of, last_write, why
-from retrograd.debugger.expressions import Expression
-from retrograd.debugger.places import Place, entries, line_addresses, place_named, writers
-from retrograd.debugger.timeline import Timeline
-from retrograd.debugger.variables import Variable, Word, named, variables
 from retrograd.isa.diagnostics import Diagnostic, InputError, Span, nearest
 from retrograd.isa.microarchitecture.schedule import Execution
+from retrograd.observe._timeline import Calls, Cause, Frame, Timeline, Write, change_of, last_write, why
+from retrograd.observe._variables import (
+    Breakpoint,
+    Expression,
+    HitCondition,
+    LogMessage,
+    Place,
+    Variable,
+    Watch,
+    Word,
+    entries,
+    line_addresses,
+    named,
+    place_named,
+    variables,
+    writers,
+)
 from retrograd.simulator.energy.counts import Counts
 from retrograd.simulator.machine import Machine, Trap
 

@@ -13,8 +13,8 @@ from typing import Any
 import anywidget
 import traitlets
 
-from retrograd.explorer.page import parts
 from retrograd.isa.diagnostics import Diagnostic, InputError
+from retrograd.observe._traces import parts
 
 
 class ExplorerWidget(anywidget.AnyWidget):
