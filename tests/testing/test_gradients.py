@@ -15,7 +15,7 @@ import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
 from retrograd.library import Complex, complex_abs, dot, logsumexp, norm
 from retrograd.testing import LawBroken, check_gradient, gradients
-from retrograd.testing.slopes import Slope, noise_of, slopes
+from retrograd.testing.gradients import Slope, noise_of, slopes
 
 X = np.array([0.5, -1.0, 2.0])
 N16 = rg.Format(32, 16)

@@ -1,15 +1,26 @@
-"""The law of the gradient: it agrees with differences of the same program."""
+"""Slopes by differences, with bounds on their errors.
+
+    D(h) = (L(x+h) − L(x−h)) / 2h = L′ + c₂h² + c₄h⁴ + …          error of rounding: σ/h
+
+for h = h₀, h₀/2, h₀/4, …, extrapolated to h = 0 (Richardson); of all extrapolations the one with the smallest bound is taken.
+σ is measured: words close together give values of L that, were it not for rounding, would lie on a parabola.
+Traps: at a kink D(h) converges to the mean of both sides, so each side has its own slope; an h that leaves the domain
+gives no difference.
+Sources: Ridders, Adv. Eng. Software 4 (1982) 75, the table; Moré and Wild, SIAM J. Sci. Comput. 33 (2011) 1292, the noise.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
 
+from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
 from retrograd.compiler.language.values import FormType
@@ -20,14 +31,256 @@ from retrograd.derivatives._requests import need_loss
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
 from retrograd.presentation import shortened_text
-from retrograd.runtime._binding import fields_of
+from retrograd.runtime._binding import fields_of, types_of
 from retrograd.runtime._execution import Unexplained
 from retrograd.runtime._marshal import from_words, to_words
 from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.testing.laws import Cell, Subject, cells, differences, explained, nonzero, subject
-from retrograd.testing.nearby import Nearby, finer, signed
-from retrograd.testing.slopes import Slope
+
+#: L at x + k words, as a word; None where it has no value
+Line = Callable[[int], int | None]
+
+#: columns of the table: more would only extrapolate rounding
+_COLUMNS = 5
+#: standard deviations of the rounding that a bound allows for
+_SIGMAS = 4.0
+
+
+@dataclass(frozen=True)
+class Slope:
+    """`value` ± `bound`; an infinite bound means that there is no slope."""
+
+    value: float
+    bound: float
+
+    def scaled(self, factor: float) -> Slope:
+        return Slope(self.value * factor, self.bound * abs(factor))
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """The slope of a line through x: from both sides together, and from each."""
+
+    central: Slope
+    left: Slope
+    right: Slope
+
+    def smooth(self, slack: float = 0.0) -> bool:
+        """Whether the three may be one. A kink sets the sides apart; a structure smaller than some steps can deceive all but one of them."""
+        pairs = ((self.left, self.right), (self.left, self.central), (self.right, self.central))
+        return all(
+            math.isinf(x.bound + y.bound) or abs(x.value - y.value) <= slack + 2 * (x.bound + y.bound) for x, y in pairs
+        )
+
+    def scaled(self, factor: float) -> Slopes:
+        return Slopes(self.central.scaled(factor), self.left.scaled(factor), self.right.scaled(factor))
+
+
+NO_SLOPE = Slope(math.nan, math.inf)
+
+
+def slopes(line: Line, here: int, steps: Sequence[int], noise: float, enough: float) -> Slopes:
+    """Slopes at 0, in words of L per word of x, from steps in words, each half the one before.
+
+    `here` = L(x), `noise` = σ in words. No more steps are taken once all bounds are below `enough`.
+    """
+    central, left, right = _Table(4.0, noise, 1.0), _Table(2.0, noise, 2.0), _Table(2.0, noise, 2.0)
+    for h in steps:
+        up, down = line(h), line(-h)
+        central.add(None if up is None or down is None else (up - down) / (2 * h), h)
+        right.add(None if up is None else (up - here) / h, h)
+        left.add(None if down is None else (here - down) / h, h)
+        if max(central.best.bound, left.best.bound, right.best.bound) < enough:
+            break
+    return Slopes(central.best, left.best, right.best)
+
+
+class _Table:
+    """Richardson's table, a row for each step; `ratio`: halving a step divides the first term of the error by it."""
+
+    def __init__(self, ratio: float, noise: float, ends: float) -> None:
+        self.ratio = ratio
+        self.second = 4.0 if ratio == 4.0 else 2.0
+        self.noise = _SIGMAS * noise * ends
+        self.best = NO_SLOPE
+        self.row: list[float] = []
+
+    def add(self, value: float | None, h: int) -> None:
+        """The next row: the difference with step h, in words."""
+        if value is None:
+            self.row = []
+            return
+        above, self.row = self.row, [value]
+        power, amplified = self.ratio, 1.0
+        for j, old in enumerate(above[: _COLUMNS - 1]):
+            new = self.row[j] + (self.row[j] - old) / (power - 1)
+            amplified *= (power + 1) / (power - 1)
+            self.row.append(new)
+            bound = max(abs(new - self.row[j]), abs(new - old)) + amplified * self.noise / h
+            if bound < self.best.bound:
+                self.best = Slope(new, bound)
+            power *= self.second
+
+
+def noise_of(values: Sequence[int | None]) -> float:
+    """σ of the rounding in values at equal distances, at least half a word: from differences of the third order up.
+
+    σ_k² = (k!)²/(2k)! · mean((Δ^k L)²): Δ^k takes away every polynomial below the order k, and leaves the rounding.
+    """
+    row: list[float] = [v for v in values if v is not None]
+    if len(row) < len(values):
+        return math.inf
+    found = 0.5
+    for k in range(1, len(row)):
+        row = [b - a for a, b in pairwise(row)]
+        if k >= 3 and len(row) >= 2:
+            weight = math.factorial(k) ** 2 / math.factorial(2 * k)
+            found = max(found, math.sqrt(weight * sum(d * d for d in row) / len(row)))
+    return found
+
+
+# -----------------------------------------------------------------------------
+# The loss of a program at arguments near x, in its own format or in a format with more places.
+
+#: additional binary places for differences
+_FINER = 16
+#: binary places of a format of 64 bits in which all functions can still be computed
+_MOST = 60
+#: neighbours by which the rounding of L is measured
+_NEIGHBOURS = 6
+#: rounding, in words, above which it is measured on the other side of x, too
+_CALM = 64.0
+#: rounding, in words, where it cannot be measured
+_UNKNOWN = 4.0
+
+
+@dataclass
+class Nearby:
+    """L of the program in some format, at words near x."""
+
+    compiled: Compiled
+    memory: list[int]
+    loss: int
+    noise: float = 0.5
+    here: int | None = None
+
+    @staticmethod
+    def of(compiled: Compiled, words: Sequence[Sequence[int]], loss: Argument) -> Nearby:
+        """The program at the words of each argument."""
+        machine = Machine(compiled.program)
+        for a, block in zip(compiled.arguments, words, strict=True):
+            machine.load(a.address, block)
+        address = loss.address
+        made = Nearby(compiled, list(machine.memory), address)
+        made.here = made.at({})
+        return made
+
+    @property
+    def w(self) -> Format:
+        return self.compiled.format
+
+    def at(self, moves: dict[int, int]) -> int | None:
+        """L with words moved, as an integer; None where it has no value. `rg.external` blocks are not executed."""
+        machine = Machine(self.compiled.program)
+        machine.memory[:] = self.memory
+        for address, by in moves.items():
+            kind = self.kinds[address]
+            word, low = self.memory[address], self.w.mask if kind is Kind.FIXED else self.w.sign - 1
+            size = self.w.sign if kind is Kind.FIXED else self.w.sign >> 1
+            moved = signed(word & low, low) + by
+            if not -size <= moved < size:
+                return None
+            machine.memory[address] = (word & ~low) | (moved & low)
+        try:
+            machine.run()
+        except Trap:
+            return None
+        return self.w.signed(machine.memory[self.loss])
+
+    @cached_property
+    def kinds(self) -> dict[int, Kind]:
+        """The kind of each word of an argument."""
+        return {a.address + i: c.kind for a in self.compiled.arguments for i, c in enumerate(cells(a.type, a.name))}
+
+    def measure(self, moved: Sequence[int]) -> bool:
+        """Measure the rounding of L between neighbours of x; returns whether L has a value there."""
+        # A jump at x is not rounding, so the side with less of it counts. Adjacent words may all be rounded alike; words at a
+        # distance of 2^-(5F/8) are not, and L is still close to a parabola there.
+        apart = (1 << 3 * self.w.frac // 8) + 1
+        self.noise = math.inf
+        for side in (1, -1):
+            values = [self.here, *(self.at(dict.fromkeys(moved, side * apart * k)) for k in range(1, _NEIGHBOURS + 1))]
+            self.noise = min(self.noise, noise_of(values))
+            if self.noise < _CALM:
+                break
+        if math.isinf(self.noise):
+            self.noise = _UNKNOWN
+        return self.here is not None
+
+    def slopes(self, address: int, kind: Kind, first: int, enough: float) -> Slopes:
+        """∂L/∂(fixed), or ∂L/∂ln|lognum|."""
+        frac = self.w.frac
+        last = first + self.w.frac // 2
+        steps = [1 << (frac - k) for k in range(first, min(last, frac) + 1) if frac - k < self.w.width - 2]
+        per = 1.0 if kind is Kind.FIXED else 1 / math.log(2)
+        found = slopes(lambda k: self.at({address: k}), self.here or 0, steps, self.noise, enough / per)
+        return found.scaled(per)
+
+
+def signed(word: int, low: int) -> int:
+    """The low bits as a signed integer, where `low` masks them."""
+    sign = (low + 1) >> 1
+    return (word ^ sign) - sign
+
+
+def finer(s: Subject, own: Nearby, loss: Argument, steps: int) -> Iterator[Nearby]:
+    """The same in formats with more places, as long as L agrees with that in the program's own format."""
+    w = s.compiled.format
+    if own.here is None:
+        return
+    here = own.here / 2.0**w.frac
+    # A value that wraps, or is cut into bits, differs by more than this.
+    close = max(16 * (steps + 8) * 2.0**-w.frac, 2.0 ** -(w.frac // 2)) * max(1.0, abs(here))
+    for more in (_FINER, _FINER // 2):
+        # A narrow format gets its places in a wider word; a word of 64 bits loses places before the point.
+        places = min(_MOST, w.frac + max(more, 64 - w.width))
+        if places <= w.frac:
+            return
+        format = Format(64, places)
+        try:
+            compiled = s.function.compiled_for(types_of(s.function, s.values), format)
+            words = []
+            for a in compiled.arguments:
+                own_words = own.memory[a.address : a.address + a.type.size]
+                kinds = (cell.kind for cell in cells(a.type, a.name))
+                words.append([_widened(word, kind, w, format) for word, kind in zip(own_words, kinds, strict=True)])
+        except (RetrogradError, OverflowError):
+            continue
+        made = Nearby.of(compiled, words, loss)
+        if made.here is not None and abs(made.here / 2.0**places - here) <= close:
+            yield made
+
+
+def _widened(word: int, kind: Kind, w: Format, to: Format) -> int:
+    """The same value in another format. Raises OverflowError."""
+    up = to.frac - w.frac
+    match kind:
+        case Kind.FIXED:
+            value, low = w.signed(word) << up, to.sign
+        case Kind.LOGNUM:
+            value, low = signed(word & (w.sign - 1), w.sign - 1) << up, to.sign >> 1
+        case _:
+            return w.signed(word) & to.mask
+    if not -low <= value < low:
+        raise OverflowError
+    if kind is Kind.LOGNUM:
+        return (value & (to.sign - 1)) | (to.sign if word & w.sign else 0)
+    return value & to.mask
+
+
+# -----------------------------------------------------------------------------
+# The law of the gradient: it agrees with differences of the same program.
 
 #: the first h is 2^-5 by default
 _FIRST = 5

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from retrograd.compiler.compiled import Compiled
-from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.ir.statements import Kind, Op, Var
 from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.words import Format
-from retrograd.runtime._execution import execute, load
+from retrograd.runtime._execution import ProgramTrap, execute, load
 from retrograd.runtime._marshal import from_words
 from retrograd.runtime._reversible import Inverse, Reversible, oriented, request_of
-from retrograd.runtime._traps import explain
+from retrograd.runtime._traps import LANDAUER_300K, explain
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.simulator.stores import Store
 
@@ -150,3 +150,201 @@ def nonzero(registers: Store) -> list[str]:
     if len(dirty) > _NAMED:
         out.append(f"and {len(dirty) - _NAMED} more registers")
     return out
+
+
+# -----------------------------------------------------------------------------
+# The law of the inverse: (~f)(f(x)) == x, in every word of memory.
+
+#: the inverse may run long on arguments that f never reaches: its limit, in runs of f
+_PATIENCE = 10
+
+
+@dataclass(frozen=True)
+class InverseReport:
+    """A law that holds: `steps` of f, the `stops` after which it turned back, and whether `(~f)(x)` has a value."""
+
+    steps: int
+    erased_bits: int
+    memory_words: int
+    stops: tuple[int, ...]
+    other_order: bool
+
+
+def check_inverse(f: Reversible | Inverse, /, *args: Any, stops: int = 3, **keywords: Any) -> InverseReport:
+    """(~f)(f(x)) == x, and f((~f)(x)) == x where ~f has a value at x; and back to x from `stops` points in the middle.
+
+    Equal means every word of memory, not only those of the arguments, and all registers zero. Trap: two whole runs alone would not
+    detect a wrong inverse of a function that is its own inverse, so the machine also turns in the middle.
+    Raises LawBroken RG0901 naming the words that differ; ProgramTrap where f has no value at x, after the machine has run back
+    from the trap to x; CompileError, InputError.
+    """
+    s = subject(f, args, keywords)
+    machine = s.machine()
+    before = list(machine.memory)
+    _run_or_return(s, machine, before)
+    after, steps = list(machine.memory), machine.retired
+    there = f"after `{s.name}`"
+    _compare(s, machine, after, there)
+
+    back = s.machine_on(after, inverse=True)
+    _run(s, back, f"`{s.inverse_name}` does not run where `{s.name}` has run")
+    _compare(s, back, before, f"after `{s.name}` and then `{s.inverse_name}`")
+
+    other = s.machine(inverse=True)
+    reachable = True
+    try:
+        _run_or_return(s, other, before, _PATIENCE * steps + 1000)
+    except ProgramTrap:
+        reachable = False
+    if reachable:
+        again = s.machine_on(other.memory)
+        _run(s, again, f"`{s.name}` does not run where `{s.inverse_name}` has run")
+        _compare(s, again, before, f"after `{s.inverse_name}` and then `{s.name}`")
+
+    # The middles of `stops` equal parts of the run.
+    points = tuple(sorted({steps * (2 * i + 1) // (2 * stops) for i in range(stops)} - {0}))
+    for point in points:
+        turned = s.machine()
+        turned.run(point)
+        turned.turn()
+        _run(s, turned, f"`{s.name}` does not run back from step {point}", plainly=True)
+        _compare(s, turned, before, f"after {point} steps of `{s.name}` and then back")
+        if point == points[-1]:
+            turned.turn()
+            _run(s, turned, f"`{s.name}` does not run again after step {point} and back", plainly=True)
+            _compare(s, turned, after, f"after {point} steps of `{s.name}`, back, and forward to its end")
+    return InverseReport(steps, machine.erased_bits, len(before), points, reachable)
+
+
+def _run_or_return(s: Subject, machine: Machine, before: Store, max_steps: int | None = None) -> None:
+    """Run to the end. After a trap, run back to the start and raise ProgramTrap."""
+    try:
+        s.run(machine, max_steps)
+    except ProgramTrap as stopped:
+        why = stopped.diagnostics[0].message
+        try:
+            machine.run_back()
+        except Trap as trap:
+            error = explained(s, machine, trap)
+            s.broken("RG0901", f"`{s.name}` stopped ({why}), and does not run back from there", trap=error)
+        _compare(s, machine, before, f"after `{s.name}` stopped ({why}) and ran back")
+        raise
+
+
+def _run(s: Subject, machine: Machine, message: str, *, plainly: bool = False) -> None:
+    """Run to the end; a trap breaks the law. `plainly`: without `rg.external` blocks."""
+    try:
+        if plainly:
+            machine.run()
+        else:
+            s.run(machine)
+    except Trap as trap:
+        s.broken("RG0901", message, trap=explained(s, machine, trap))
+    except RetrogradError as error:
+        s.broken("RG0901", message, trap=error)
+
+
+def _compare(s: Subject, machine: Machine, expected: Store, when: str) -> None:
+    wrong = differences(s.compiled, expected, machine.memory) + nonzero(machine.registers)
+    if wrong:
+        s.broken("RG0901", f"{when}: " + "; ".join(wrong))
+
+
+# -----------------------------------------------------------------------------
+# Laws of garbage and erasure: a function leaves no garbage, and erases no more bits than allowed.
+
+#: steps that are taken back to find the last write to a word
+_SEARCHED = 200_000
+
+
+@dataclass(frozen=True)
+class ErasureReport:
+    """The `bits` erased in a run, the `joules` of their uniform local erasure at 300 K, and the bits erased by each line of the source."""
+
+    steps: int
+    bits: int
+    joules: float
+    lines: dict[str, int]
+
+
+def assert_no_garbage(f: Reversible | Inverse, /, *args: Any, **keywords: Any) -> ErasureReport:
+    """After f: registers 0, memory outside the arguments as before, bits erased 0.
+
+    Raises LawBroken RG0904 naming the dirty word, by its array or variable and the line that wrote it last; RG0905 for
+    erased bits; ProgramTrap, CompileError, InputError.
+    """
+    s = subject(f, args, keywords)
+    machine = s.machine()
+    before = list(machine.memory)
+    try:
+        s.run(machine)
+    except ProgramTrap as trap:
+        if trap.code == "RG0802":
+            s.broken("RG0904", f"`{s.name}` leaves garbage", trap=trap)
+        raise
+    report = _erasures(s, machine)
+    own = {i for a in s.compiled.arguments for i in range(a.address, a.address + a.type.size)}
+    for address, (was, now) in enumerate(zip(before, machine.memory, strict=True)):
+        if was != now and address not in own:
+            cell = cell_at(s.compiled, address)
+            values = f"was {shown(was, cell.kind, machine.format)}, and is {shown(now, cell.kind, machine.format)}"
+            writer = _last_writer(s, machine, lambda at=address: machine.memory[at])  # type: ignore[misc]
+            s.broken("RG0904", f"`{cell.name}` {values} after `{s.name}`{writer}")
+    for register, word in enumerate(machine.registers):
+        if word:
+            writer = _last_writer(s, machine, lambda at=register: machine.registers[at])  # type: ignore[misc]
+            s.broken("RG0904", f"register r{register} holds 0x{word:x} after `{s.name}`{writer}")
+    if report.bits:
+        s.broken("RG0905", f"`{s.name}` erases {_described(report)}")
+    return report
+
+
+def assert_erased_bits_below(bits: int, f: Reversible | Inverse, /, *args: Any, **keywords: Any) -> ErasureReport:
+    """erased(f(x)) < bits.
+
+    Strictly: 1 allows nothing. Raises LawBroken RG0905 with the count, its joules at 300 K (kT ln 2 a bit), and the lines that erase;
+    ProgramTrap, CompileError, InputError.
+    """
+    s = subject(f, args, keywords)
+    machine = s.machine()
+    s.run(machine)
+    report = _erasures(s, machine)
+    if report.bits >= bits:
+        s.broken("RG0905", f"`{s.name}` erases {_described(report)}; allowed are fewer than {bits}")
+    return report
+
+
+def _erasures(s: Subject, machine: Machine) -> ErasureReport:
+    """The bits erased in a run, in all and by line."""
+    lines: dict[str, int] = {}
+    program, way = machine.program, machine.direction
+    for pc, count in enumerate(machine.executed[way]):
+        words = program.table[program.instructions[pc].opcode.name].erased_words
+        if count and words:
+            span = program.source.span(pc)
+            where = f"pc {pc}" if span is None else f"{span.file}:{span.line}"
+            lines[where] = lines.get(where, 0) + count * words * machine.format.width
+    return ErasureReport(machine.retired, machine.erased_bits, machine.erased_bits * LANDAUER_300K, lines)
+
+
+def _described(report: ErasureReport) -> str:
+    """192 bits, 5.5e-19 J at 300 K (128 bits in f.py:3, …)."""
+    most = sorted(report.lines.items(), key=lambda item: -item[1])
+    lines = ", ".join(f"{bits} in {where}" for where, bits in most[:5]) + (", …" if len(most) > 5 else "")
+    return f"{report.bits} bits, {report.joules:.2g} J at 300 K" + (f" ({lines})" if lines else "")
+
+
+def _last_writer(s: Subject, machine: Machine, watch: Callable[[], int]) -> str:
+    """`: x, written last in f.py:3`, found by taking steps back; the machine stays at that place."""
+    value = watch()
+    try:
+        for _ in range(_SEARCHED):
+            if not machine.step_back():
+                return ", which no instruction has written"
+            if watch() != value:
+                break
+    except Trap:
+        return ""
+    span, origin = machine.program.source.span(machine.pc), s.compiled.emitted.origins[machine.pc]
+    name = f": `{origin.d.name}`" if isinstance(origin, Op) and isinstance(origin.d, Var) else ""
+    return name + (f", written last in {span.file}:{span.line}" if span is not None else "")

@@ -32,10 +32,8 @@ from retrograd.runtime._binding import FurtherArguments
 from retrograd.runtime._compilation import format_or_default
 from retrograd.runtime._execution import ProgramTrap
 from retrograd.runtime._reversible import Inverse, Reversible
-from retrograd.testing.garbage import assert_no_garbage
 from retrograd.testing.gradients import check_gradient
-from retrograd.testing.inverse import check_inverse
-from retrograd.testing.laws import LawBroken
+from retrograd.testing.laws import LawBroken, assert_no_garbage, check_inverse
 
 if TYPE_CHECKING:
     from types import ModuleType
