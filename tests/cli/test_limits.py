@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from retrograd.isa.files import Limits, command, limits, parse_size, read_file, size_text
 
-from retrograd.cli.arrays import read_arrays
+from retrograd.cli.arguments import read_arrays
 
 Ran = tuple[int, str, str]
 Cli = Callable[..., Ran]

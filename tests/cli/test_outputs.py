@@ -245,7 +245,7 @@ OF_MODULES = {
 ALLOWED = {
     # the functions for outputs, and for code that is kept
     "isa/files.py": {"open", "FileIO", "fdopen", "mkstemp", "replace"},
-    "src/retrograd/cli/arrays.py": {"ZipFile", "open", "save"},  # into the file that `replacing` opens
+    "src/retrograd/cli/arguments.py": {"ZipFile", "open", "save"},  # into the file that `replacing` opens
     "src/retrograd/cli/commands/pricing/energy.py": {"savefig"},
     "benchmarks/reporting/report.py": {"savefig"},
     "tools/analyse_energy.py": {"savefig"},
@@ -257,9 +257,9 @@ ALLOWED = {
     "tools/package_extension.py": {"ZipFile"},  # into the file that `replacing` opens
     "hdl/simulation/amaranth_simulator.py": {"write_vcd"},
     "hdl/bus/links.py": {"write_vcd"},
-    "src/retrograd/cli/commands/debugging/dap.py": {"fdopen", "open"},  # standard streams, the null device
-    "src/retrograd/cli/commands/lsp.py": {"fdopen"},  # standard streams
-    "src/retrograd/cli/streams.py": {"open", "FileIO"},  # the null device, standard streams
+    "src/retrograd/cli/commands/debugging.py": {"fdopen", "open"},  # standard streams, the null device
+    "src/retrograd/cli/commands/debugging.py": {"fdopen"},  # standard streams
+    "src/retrograd/cli/terminal.py": {"open", "FileIO"},  # the null device, standard streams
     "benchmarks/memory.py": {"write_text"},  # /proc/self/clear_refs
     "src/retrograd/runtime/_distribution.py": {"connect"},  # transactions of SQLite
     "src/retrograd/runtime/_batch_runs.py": {"savez"},  # into memory

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from retrograd.cli.commands.debugging.dap import serve as serve_editor
+from retrograd.cli.commands.debugging import serve as serve_editor
 from retrograd.observe._server import Malformed, framed, read
 
 #: seconds until a message that does not come is a fault

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from retrograd.cli.commands.debugging.dap import serve
+from retrograd.cli.commands.debugging import serve
 from retrograd.observe._server import Malformed, framed, read
 from tests.debug_adapter.client import PATIENCE, Client, Refused, adapter, encoded
 from tests.debug_adapter.test_requests import ARGUMENTS, SHAPES, SQUARES

@@ -18,7 +18,7 @@ import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.isa.diagnostics import Diagnostic, Span
 
-from retrograd.cli.commands.debugging.dap import LAUNCH
+from retrograd.cli.commands.debugging import LAUNCH
 from retrograd.cli.main import COMMANDS
 from retrograd.version import __version__
 

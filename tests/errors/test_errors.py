@@ -66,7 +66,7 @@ from retrograd.simulator.engines.cuda.runtime import devices as cuda_devices
 from retrograd.simulator.machine import Machine, Trap
 
 from retrograd.catalogue import catalogue
-from retrograd.cli.commands.debugging.dap import launched
+from retrograd.cli.commands.debugging import launched
 from retrograd.cli.main import main, parser
 from retrograd.hardware.netlists.function_netlists import netlist
 from retrograd.observe._server import Arguments

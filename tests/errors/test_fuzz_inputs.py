@@ -26,7 +26,7 @@ from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.files import Limits, command
 from retrograd.simulator.energy.gates import load_gates
 
-from retrograd.cli.arrays import read_array, read_arrays
+from retrograd.cli.arguments import read_array, read_arrays
 from retrograd.cli.main import main, parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -472,6 +472,6 @@ def test_many_command_lines(ready: Path, first: int, monkeypatch: pytest.MonkeyP
 
 
 def test_a_planted_fault_is_found(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrograd.cli.arrays.DAMAGED", (ValueError, EOFError, zipfile.BadZipFile))
+    monkeypatch.setattr("retrograd.cli.arguments.DAMAGED", (ValueError, EOFError, zipfile.BadZipFile))
     with pytest.raises(AssertionError, match=r"array \d+: \w+Error"):
         fuzz_arrays(ready, 0, QUICK)

@@ -19,7 +19,7 @@ from retrograd.isa.diagnostics import RetrogradError, nearest
 from retrograd.isa.words import Format
 from retrograd.simulator.energy.technology import from_text
 
-from retrograd.cli.arrays import read_array, read_folder
+from retrograd.cli.arguments import read_array, read_folder
 
 READERS: dict[str, Callable[[str], object]] = {
     "asm": assemble,

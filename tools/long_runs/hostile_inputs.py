@@ -53,10 +53,8 @@ from retrograd.simulator.energy.technology import from_text, quantity
 from shares import ROOT, Store, digest, tests_module
 
 import retrograd as rg
-from retrograd.cli.arguments import parse_arguments
-from retrograd.cli.arrays import read_array, read_arrays
-from retrograd.cli.commands.debugging.dap import serve
-from retrograd.cli.commands.debugging.interpreter import Interpreter
+from retrograd.cli.arguments import parse_arguments, read_array, read_arrays
+from retrograd.cli.commands.debugging import Interpreter, serve
 from retrograd.cli.files import Region, read_words
 from retrograd.cli.main import main as command_line
 from retrograd.derivatives._functional import evaluations, shown

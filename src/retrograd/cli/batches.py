@@ -1,11 +1,4 @@
-"""`retrograd run FILE.py:FUNCTION --batch FILE.npz`: one function on many inputs, from one file of arrays to another.
-
-A folder of .npy files, or an archive of Zarr, is read and written a part at a time.
-
-An array has the name of an argument, and its first axis is the batch. Results have the same form, so a run backward takes the file that
-a run forward has written. A struct has an array for each field (`z.re`, `z.im`). A stack has a row for each element, and
-`s.length` beside `s` holds the lengths if they differ.
-"""
+"""Workers of `--workers N` and `--scheduler ADDRESS`, and the store of `--store FILE`."""
 
 from __future__ import annotations
 
@@ -15,13 +8,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrograd.cli.arguments import parse_arguments, plain, rounded_words
-from retrograd.cli.arrays import read_arrays, read_folder, write_arrays
-from retrograd.cli.distribution import distribution_of
-from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
-from retrograd.cli.functions import function_and_direction
-from retrograd.cli.options import fail, step_limit
+from retrograd.cli.arguments import parse_arguments, plain, read_arrays, read_folder, rounded_words, write_arrays
+from retrograd.cli.files import function_and_direction
+from retrograd.cli.options import fail, integer, step_limit
 from retrograd.cli.report import as_dict, print_json
+from retrograd.cli.terminal import LIMIT, OK, TRAPPED
 from retrograd.isa.diagnostics import InputError, nearest, printable
 from retrograd.isa.files import check_output
 from retrograd.presentation import columns
@@ -29,7 +20,39 @@ from retrograd.presentation import columns
 if TYPE_CHECKING:
     from retrograd.compiler.language.types import StructType, Type
     from retrograd.runtime._batches import BatchResult
+    from retrograd.runtime._distribution import Distribution
     from retrograd.runtime._reversible import Reversible
+
+
+def executor_of(options: argparse.Namespace) -> Any:
+    """The executor that the options describe; None runs in this process. Raises InputError RG0507, RG0512."""
+    if options.workers is None:
+        return options.scheduler
+    count = integer(options.workers, "--workers", 1, "number of processes")
+    if options.scheduler is not None:
+        raise fail("RG0512", "--workers starts processes here, and --scheduler has workers of its own: choose one")
+    return None if count == 1 else count
+
+
+def distribution_of(options: argparse.Namespace) -> Distribution | None:
+    """The distribution that --workers, --scheduler, --store and --chunk describe; None without any. Raises InputError."""
+    executor, chunk = executor_of(options), getattr(options, "chunk", None)
+    rows = None if chunk is None else integer(chunk, "--chunk", 1, "number of elements")
+    if executor is None and options.store is None and rows is None:
+        return None
+    from retrograd.runtime._distribution import Distribution
+
+    return Distribution(executor, options.store, rows)
+
+
+# -----------------------------------------------------------------------------
+# `retrograd run FILE.py:FUNCTION --batch FILE.npz`: one function on many inputs, from one file of arrays to another.
+#
+# A folder of .npy files, or an archive of Zarr, is read and written a part at a time.
+#
+# An array has the name of an argument, and its first axis is the batch. Results have the same form, so a run backward takes the file that
+# a run forward has written. A struct has an array for each field (`z.re`, `z.im`). A stack has a row for each element, and
+# `s.length` beside `s` holds the lengths if they differ.
 
 #: arrays of counts and traps; no argument has such a name
 _STEPS, _ERASED, _TRAPS = "retrograd.steps", "retrograd.erased_bits", "retrograd.trap"

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
+import linecache
 import os
 import re
 import sys
 import tempfile
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from retrograd.assembler.directives import evaluate
 from retrograd.assembler.lexer import TextFault
-from retrograd.cli.arrays import read_array, write_array
-from retrograd.cli.options import fail
-from retrograd.isa.diagnostics import PrecisionWarning, nearest
-from retrograd.isa.files import read_file, read_stream, write_file
+from retrograd.cli.arguments import read_array, write_array
+from retrograd.cli.options import (
+    OF_JANUS,
+    fail,
+    given_option,
+    integer,
+    refuse_options_of_functions,
+    refuse_options_of_programs,
+)
+from retrograd.isa.diagnostics import Diagnostic, InputError, PrecisionWarning, RetrogradError, Span, nearest
+from retrograd.isa.files import check_output, missing, read_file, read_stream, record_input, write_file
 from retrograd.isa.program import Program
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, format_of
 from retrograd.program_files import is_pisa, program_from
+from retrograd.simulator.engines.choice import machine_for
+from retrograd.simulator.engines.tiering import engine_named
+from retrograd.simulator.machine import MEMORY_LIMIT, Machine
+
+if TYPE_CHECKING:
+    from retrograd.compiler.compiled import Compiled
+    from retrograd.derivatives._gradients import GradientFunction
+    from retrograd.runtime._reversible import Inverse, Reversible
 
 #: raw types -> (bytes a word, byte order); `word` has the format's own width
 _RAW = {
@@ -247,3 +267,291 @@ def real_text(value: Fraction) -> str:
     whole, rest = divmod(scaled, 10**digits)
     fraction = str(rest).rjust(digits, "0").rstrip("0") if digits else ""
     return f"{'-' if value < 0 else ''}{whole}" + (f".{fraction}" if fraction else "")
+
+
+# -----------------------------------------------------------------------------
+# FILE.py:FUNCTION: reversible functions from Python files.
+#
+# The file is executed first, as by `python FILE.py`. Errors in it become RG0508 with the line that failed.
+
+#: functions listed in the error for a file without a function
+_LISTED = 20
+_JANUS = re.compile(r"(?P<file>.+\.ja(?:nus)?)(?::(?P<name>~?[A-Za-z_][\w']*)?)?")
+_PLACE = re.compile(r"(?P<file>.+\.py):(?P<name>~?[A-Za-z_][\w.]*)")
+
+
+def is_function(text: str) -> bool:
+    """Whether an argument is written FILE.py:FUNCTION, FILE.py without a function, FILE.ja or FILE.ja:PROCEDURE (or .janus)."""
+    return _JANUS.fullmatch(text) is not None or _PLACE.fullmatch(text) is not None or _file_alone(text) is not None
+
+
+def _file_alone(text: str) -> Path | None:
+    """The Python file of an argument without a function."""
+    path = text.removesuffix(":")
+    return Path(path) if path.endswith(".py") else None
+
+
+def _functions_in(module: Any) -> list[str]:
+    """The reversible functions that a file defines itself; methods are written CLASS.METHOD."""
+    from retrograd.runtime._reversible import Reversible
+
+    found: list[str] = []
+    for name, value in vars(module).items():
+        if isinstance(value, Reversible) and value.__module__ == module.__name__ and not name.startswith("_"):
+            found.append(name)
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            found += [f"{name}.{n}" for n, method in vars(value).items() if isinstance(method, Reversible)]
+    return found
+
+
+def _no_function(path: Path) -> InputError:
+    """The error for FILE.py without a function, with a list of its functions."""
+    known = _functions_in(_load_module(path))
+    if not known:
+        return fail("RG0509", f"{path} defines no reversible function", "decorate one with @reversible")
+    more = f", and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    hint = f"write {path}:{known[0]}; it defines {', '.join(known[:_LISTED])}{more}"
+    return fail("RG0509", f"`{path}` is a file: which of its functions is meant?", hint)
+
+
+def _load_janus(file: str, name: str, options: argparse.Namespace | None) -> Reversible | Inverse:
+    """A procedure of Janus, in the dialect of --dialect; without a name that of --entry, or `main`."""
+    from retrograd.runtime._reversible import load_janus
+
+    entry = getattr(options, "entry", None)
+    if entry and name:
+        raise fail("RG0512", f"--entry {entry}: the argument names `{name}` already")
+    procedure = load_janus(input_path(file), (name or entry or "main").lstrip("~"), getattr(options, "dialect", None))
+    return ~procedure if name.startswith("~") else procedure
+
+
+def load_function(text: str, options: argparse.Namespace | None = None) -> Reversible | Inverse:
+    """The function FILE.py:FUNCTION, or the inverse FILE.py:~FUNCTION; the procedure FILE.ja:PROCEDURE, or `main` of FILE.ja.
+
+    Raises InputError RG0501, RG0508, RG0509, RG0512, CompileError RG0702, RG0725.
+    """
+    from retrograd.runtime._reversible import Inverse, Reversible
+
+    janus = _JANUS.fullmatch(text)
+    if janus is not None:
+        return _load_janus(janus["file"], janus["name"] or "", options)
+    if options is not None and (option := given_option(options, OF_JANUS)) is not None:
+        raise fail("RG0512", f"{option} is for programs of Janus")
+    found = _PLACE.fullmatch(text)
+    alone = _file_alone(text)
+    if found is None and alone is not None:
+        raise _no_function(alone)
+    if found is None:
+        raise fail("RG0509", f"`{text}` names no function", "write FILE.py:FUNCTION, such as examples/bessel.py:bessel")
+    path, name = Path(found["file"]), found["name"]
+    backward = name.startswith("~")
+    module = _load_module(path)
+    value: Any = module
+    for part in name.lstrip("~").split("."):
+        if not hasattr(value, part):
+            known = [n for n, v in vars(value).items() if isinstance(v, Reversible | type) and not n.startswith("_")]
+            near = nearest(part, known) or (f"it defines {', '.join(known[:8])}" if known else None)
+            raise fail("RG0509", f"{path} defines no `{name}`", near)
+        value = getattr(value, part)
+    if isinstance(value, Inverse):
+        return ~value if backward else value
+    if not isinstance(value, Reversible):
+        raise fail("RG0509", f"`{name}` in {path} is no reversible function", "decorate it with @reversible")
+    return ~value if backward else value
+
+
+def _load_module(path: Path) -> Any:
+    path = Path(input_path(path.as_posix()))
+    if not os.path.isfile(path):
+        raise missing(path)
+    record_input(path)
+    spec = importlib.util.spec_from_file_location(f"_retrograd_user_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise fail("RG0501", f"{path}: cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        span = Span(str(path), error.lineno or 1, error.offset or 1, (error.offset or 1) + 1)
+        raise InputError(Diagnostic("RG0508", f"{path}: {error.msg}", span, line=error.text)) from None
+    except RetrogradError:
+        raise  # its own diagnostics are more precise
+    except (Exception, SystemExit) as error:
+        what = "ends with" if isinstance(error, SystemExit) else f"{type(error).__name__}:"
+        at, text = _place_of(error, path)
+        raise InputError(Diagnostic("RG0508", f"{path}: {what} {error}", at, line=text)) from None
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _place_of(error: BaseException, path: Path) -> tuple[Span | None, str | None]:
+    """(the innermost place of an exception in the file, the text of its line)."""
+    found = next(
+        (f for f in reversed(traceback.extract_tb(error.__traceback__)) if Path(f.filename) == path.resolve()), None
+    )
+    if found is None or found.lineno is None:
+        return None, None
+    text = linecache.getline(found.filename, found.lineno).rstrip()
+    begin = len(text) - len(text.lstrip())
+    if found.end_lineno == found.lineno and found.colno is not None and found.end_colno is not None:
+        raw = text.encode()
+        begin, end = (len(raw[:n].decode(errors="ignore")) for n in (found.colno, found.end_colno))
+    else:
+        end = len(text)
+    return Span(str(path), found.lineno, begin + 1, end + 1), text
+
+
+def function_and_inverse(text: str, options: argparse.Namespace) -> tuple[Reversible, bool]:
+    """(the function that a text names, in the format of --format; whether the text names its inverse).
+
+    Raises InputError RG0501, RG0508, RG0509, RG0512, RG0604.
+    """
+    from retrograd.runtime._reversible import Inverse
+
+    found = load_function(text, options)
+    function = ~found if isinstance(found, Inverse) else found
+    if options.format is not None:
+        function = function.with_options(format=format_of(options.format))
+    if getattr(options, "precision", None) is not None:
+        function = function.with_options(precision=options.precision)
+    return function, isinstance(found, Inverse)
+
+
+def function_and_direction(options: argparse.Namespace) -> tuple[Reversible, bool]:
+    """(the function to run, whether it runs backward). Raises InputError RG0512, and as `function_and_inverse`."""
+    function, inverse = function_and_inverse(options.program, options)
+    refuse_options_of_programs(options)
+    return function, inverse != (options.backward or options.inverse)
+
+
+# -----------------------------------------------------------------------------
+# Programs on machines as the command line describes them: limits, registers, memory from files, memory to files.
+
+
+def opened(options: argparse.Namespace) -> tuple[Machine, Compiled | None]:
+    """(the machine at the beginning of a program or of FILE.py:FUNCTION with its arguments, the compiled function)."""
+    if not is_function(options.program):
+        return prepared(options)[0], None
+    from retrograd.cli.arguments import parse_arguments
+    from retrograd.runtime._binding import bind
+    from retrograd.runtime._execution import load
+
+    function, backward = function_and_direction(options)
+    args, keywords = parse_arguments(options.args, function)
+    given = bind(function, args, keywords)
+    compiled = function.compiled_for(function.types_of(given), function.format_for())
+    overflow = not options.no_overflow
+    return load(compiled, given, backward=backward, overflow=overflow, engine=options.engine), compiled
+
+
+def gradient_of(options: argparse.Namespace) -> tuple[GradientFunction, list[Any], dict[str, Any]]:
+    """(the gradient of the argument --loss of FILE.py:FUNCTION, its arguments). Raises InputError RG0512 for programs."""
+    if not is_function(options.program):
+        raise fail("RG0512", "--loss is for functions: a program has no arguments")
+    from retrograd.cli.arguments import argument_named, parse_arguments
+    from retrograd.derivatives import grad
+
+    function, backward = function_and_direction(options)
+    args, keywords = parse_arguments(options.args, function)
+    f = grad(~function if backward else function, None, argument_named(options.loss), format=function.format_for())
+    return f, args, keywords
+
+
+def opened_way_back(options: argparse.Namespace) -> Machine:
+    """The machine of a gradient at the beginning of its way back. Raises InputError, ProgramTrap."""
+    from retrograd.runtime._execution import execute
+
+    f, args, keywords = gradient_of(options)
+    run = replace(f.requested.run, engine=options.engine)
+    values = run.values(tuple(args), keywords)
+    way_back = f.requested.way_back(run, values)
+    machine = run.machine(way_back.compiled, values)
+    execute(way_back.compiled, machine)
+    way_back.begin(machine)
+    return machine
+
+
+def prepared(options: argparse.Namespace) -> tuple[Machine, int]:
+    """(the machine, loaded and ready to run; the number of words loaded beside the program's data).
+
+    Raises InputError, AssemblyError, ImageError, VerificationError.
+    """
+    refuse_options_of_functions(options)
+    engine_named(options.engine)
+    from_stdin = [options.program == "-", *(re.match(r"(.*=)?-(,\w+)?$", text) is not None for text in options.mem)]
+    if sum(from_stdin) > 1:
+        raise fail("RG0503", "standard input is read once; two files are to come from it")
+    program, options.is_pisa = read_program(options.program, options.include)
+    if options.inverse:
+        program = ~program
+    limit = _words(options.memory_limit, "--memory-limit")
+    machine = machine_for(
+        program,
+        options.engine,
+        backward=options.backward,
+        memory=_words(options.memory, "--memory"),
+        overflow=not options.no_overflow,
+        strict=options.strict,
+        memory_limit=MEMORY_LIMIT if limit is None else limit,
+    )
+    loaded = len(options.sets)
+    for text in options.mem:
+        region = Region.parse(text, program, "--mem")
+        if region.count is not None:
+            raise fail("RG0503", f"--mem {text}: a count belongs to --out")
+        words = read_words(region, program.format)
+        machine.load(region.address, words)
+        loaded += len(words)
+    for text in options.sets:
+        _set(machine, text)
+    return machine, loaded
+
+
+def _words(text: str | None, option: str) -> int | None:
+    if text is None:
+        return None
+    count = integer(text, option, 0)
+    if count > sys.maxsize:
+        raise fail("RG0507", f"{option}: {count} is more than any machine has")
+    return count
+
+
+def _set(machine: Machine, text: str) -> None:
+    """NAME=VALUE: a register, or the word at a data label."""
+    name, equals, value = text.partition("=")
+    labels = machine.program.data_labels
+    option = f"--set {text}"
+    if not equals:
+        raise fail("RG0502", f"{option}: `=` is missing")
+    word = constant(value, machine.format, labels, "RG0502", option)
+    if name[:1] == "r" and name[1:].isdecimal() and int(name[1:]) < len(machine.registers):
+        machine.registers[int(name[1:])] = word
+    elif name in machine.program.register_names:
+        machine.registers[machine.program.register_names[name]] = word
+    elif name in labels:
+        machine.load(labels[name], [word])
+    else:
+        known = [*labels, *machine.program.register_names]
+        hint = nearest(name, known) or "write r0 to r255, a name of `.reg` in a text, or a data label"
+        raise fail("RG0502", f"{option}: `{name}` is neither a register nor a data label", hint)
+
+
+def output_regions(machine: Machine, texts: list[str]) -> list[Region]:
+    """The regions of --out, checked before anything runs. Raises InputError RG0503, RG0505, RG0513."""
+    regions = [Region.parse(text, machine.program, "--out") for text in texts]
+    for region in regions:
+        extent(machine, region)
+        check_output(region.path)
+    return regions
+
+
+def extent(machine: Machine, region: Region) -> int:
+    """The address after a region to save: its count, else the next data label, else the end of memory."""
+    later = [a for a in machine.program.data_labels.values() if a > region.address]
+    end = min([*later, len(machine.memory)]) if region.count is None else region.address + region.count
+    if end > len(machine.memory) or region.address > len(machine.memory):
+        raise fail("RG0505", f"--out {region.path}: words up to {end}, in a memory of {len(machine.memory)}")
+    return end

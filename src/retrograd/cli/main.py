@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from functools import cache
 
 from retrograd import __version__
-from retrograd.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK
-from retrograd.cli.findings.color import colored
 from retrograd.cli.options import Parser, add_commands
-from retrograd.cli.streams import discard, only_json, standard_streams
+from retrograd.cli.terminal import BAD_INPUT, INTERRUPTED, OK, colored, discard, only_json, standard_streams
 
 #: command -> summary; the command is the module of that name in `cli/commands/`, or in its folder there
 COMMANDS = {
@@ -147,8 +145,7 @@ def _dispatch_within_limits(options: argparse.Namespace) -> int:
     with command(Limits(**given)), _explained_engines(getattr(options, "explain_engine", False)):
         if options.sarif is None:
             return _execute(options)
-        from retrograd.cli.findings.log import logged, record
-        from retrograd.cli.findings.sarif import write_sarif
+        from retrograd.cli.terminal import logged, record, write_sarif
 
         with logged() as entries:
             try:

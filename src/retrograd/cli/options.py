@@ -19,7 +19,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from retrograd.cli.findings.color import CHOICES, is_colored, painted
+from retrograd.cli.terminal import CHOICES, is_colored, painted
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest, printable
 
 if TYPE_CHECKING:

@@ -7,10 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, TRAPPED
-from retrograd.cli.findings.color import print_diagnostics
-from retrograd.cli.findings.log import record
-from retrograd.cli.streams import answer
+from retrograd.cli.terminal import BAD_INPUT, LIMIT, TRAPPED, answer, print_diagnostics, record
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.encoding import write
 from retrograd.presentation import columns

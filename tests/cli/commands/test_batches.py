@@ -23,8 +23,8 @@ from retrograd.simulator.engines.tiering import VARIABLE
 
 import retrograd as rg
 from retrograd import presentation
-from retrograd.cli.arrays import write_arrays
-from retrograd.cli.functions import load_function
+from retrograd.cli.arguments import write_arrays
+from retrograd.cli.files import load_function
 from retrograd.runtime._arrays import join_words
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.cli.cycles import cycles_dict, cycles_table
+from retrograd.cli.commands.run import cycles_dict, cycles_table
 
 Cli = Callable[..., tuple[int, str, str]]
 

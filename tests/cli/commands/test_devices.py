@@ -16,7 +16,7 @@ from retrograd.simulator.engines.cuda import kernel_report
 from retrograd.simulator.engines.cuda.kernel_report import KernelResources
 from retrograd.simulator.engines.cuda.runtime import Device, device_error
 
-from retrograd.cli.commands import devices as command
+from retrograd.cli.commands import bench as command
 
 Cli = Callable[..., tuple[int, str, str]]
 OK = 0

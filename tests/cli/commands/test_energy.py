@@ -16,7 +16,7 @@ import pytest
 from retrograd.simulator.energy.technology import BOLTZMANN
 
 from retrograd import presentation
-from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, OK, TRAPPED
+from retrograd.cli.terminal import BAD_INPUT, LIMIT, OK, TRAPPED
 
 #: energies are smaller than 1e-12, the absolute tolerance of pytest.approx
 approx = partial(pytest.approx, rel=1e-6, abs=0.0)

@@ -13,7 +13,7 @@ from retrograd.assembler.image import from_image
 from retrograd.isa.diagnostics import InputError
 
 from retrograd.cli.arguments import parse_arguments
-from retrograd.cli.exit_codes import BAD_INPUT, LIMIT, OK, TRAPPED
+from retrograd.cli.terminal import BAD_INPUT, LIMIT, OK, TRAPPED
 
 Cli = Callable[..., tuple[int, str, str]]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrograd.cli.exit_codes import BAD_INPUT, OK, TRAPPED
+from retrograd.cli.terminal import BAD_INPUT, OK, TRAPPED
 
 Cli = Callable[..., tuple[int, str, str]]
 

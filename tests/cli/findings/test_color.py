@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from retrograd.cli.findings.color import painted
 from retrograd.cli.main import main
+from retrograd.cli.terminal import painted
 
 Cli = Callable[..., tuple[int, str, str]]
 ESCAPES = re.compile(r"\x1b\[[\d;]*m")

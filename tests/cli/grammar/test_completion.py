@@ -14,10 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from retrograd.cli.grammar.bash import bash_script
-from retrograd.cli.grammar.fish import fish_script
-from retrograd.cli.grammar.walk import Argument, Command, grammar
-from retrograd.cli.grammar.zsh import zsh_script
+from retrograd.cli.grammar import Argument, Command, bash_script, fish_script, grammar, zsh_script
 from retrograd.cli.main import parser
 
 Cli = Callable[..., tuple[int, str, str]]

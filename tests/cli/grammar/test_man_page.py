@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from retrograd.cli.grammar.man_page import man_page
-from retrograd.cli.grammar.walk import Argument, Command, grammar
+from retrograd.cli.grammar import Argument, Command, grammar, man_page
 from retrograd.cli.main import parser
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from retrograd import __version__
 from retrograd.cli.arguments import argument_named, parse_arguments
-from retrograd.cli.exit_codes import OK
-from retrograd.cli.files import input_path, read_program
-from retrograd.cli.functions import function_and_inverse, is_function
+from retrograd.cli.files import function_and_inverse, input_path, is_function, read_program
 from retrograd.cli.options import Parser, fail, integer, refuse_options_of_compiled
 from retrograd.cli.report import print_json
+from retrograd.cli.terminal import OK
 from retrograd.isa.diagnostics import nearest, printable
-from retrograd.isa.files import write_file
+from retrograd.isa.files import check_output, write_file
 from retrograd.isa.program import Program
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from retrograd.runtime._reversible import Inverse, Reversible
 
 
-def arguments(p: Parser) -> None:
+def arguments_of_compile(p: Parser) -> None:
     """Options of `retrograd compile`."""
     p.add_argument(
         "program",
@@ -69,7 +68,7 @@ def arguments(p: Parser) -> None:
     p.size_options()
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_compile(options: argparse.Namespace) -> int:
     """Compile a function, and write or print it in the form that the options name."""
     if options.arch is not None and options.emit != "ptx":
         raise fail("RG0512", "--arch is for `--emit ptx`")
@@ -212,10 +211,10 @@ def _dump_ir(function: Any, args: list[Any], keywords: dict[str, Any], wanted: s
 
 def _summary(compiled: Compiled) -> str:
     program = compiled.program
-    arguments = "\n".join(f"  {a.address:>6}  {a.name}: {a.type}" for a in compiled.arguments)
+    arguments_of_compile = "\n".join(f"  {a.address:>6}  {a.name}: {a.type}" for a in compiled.arguments)
     return (
         f"{compiled.function.__name__}: {len(program.code)} instructions, {program.memory} words of memory, {program.format}\n"
-        f"arguments in memory:\n{arguments}"
+        f"arguments in memory:\n{arguments_of_compile}"
     )
 
 
@@ -296,3 +295,42 @@ def _llvm(program: Program, name: str) -> str:
         f"; @instance runs the program on a memory, @batch runs it for each row of some arrays\n\n"
         f'target triple = "{jit_compiler().triple}"\n\n{batch_ir(program)}'
     )
+
+
+# -----------------------------------------------------------------------------
+# `retrograd graph`: control flow and mirrored code of a program as a picture.
+
+
+def arguments_of_graph(p: Parser) -> None:
+    """Options of `retrograd graph`."""
+    p.add_argument("-o", dest="picture", metavar="FILE.svg", required=True, help="the picture")
+    p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE]")
+    p.function_arguments("examples of its arguments, where annotations leave types or shapes open")
+    p.add_argument("--inverse", action="store_true", help="draw the inverse program instead")
+    p.compile_options()
+    p.size_options()
+
+
+def execute_graph(options: argparse.Namespace) -> int:
+    """Draw a program."""
+    from retrograd.physics._graph import graph
+
+    if not options.picture.lower().endswith(".svg"):
+        raise fail("RG0512", f"{options.picture[-40:]}: the picture is an SVG file", "write -o FILE.svg")
+    check_output(options.picture)
+    program = _program(options)
+    name = options.program.rpartition(":")[2] if is_function(options.program) else Path(options.program).name
+    write_file(options.picture, graph(program, name))
+    print(f"{printable(options.picture)}: {len(program.code)} instructions")
+    return OK
+
+
+def _program(options: argparse.Namespace) -> Program:
+    """The program in a file, or that of a function as `retrograd compile` makes it."""
+    if is_function(options.program):
+        function, inverse, args, keywords = function_to_compile(options)
+        program = function.compiled(*args, **keywords).program
+        return ~program if inverse != options.inverse else program
+    refuse_options_of_compiled(options)
+    program, _ = read_program(options.program, options.include)
+    return ~program if options.inverse else program

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments
-from retrograd.cli.exit_codes import OK, WRONG
-from retrograd.cli.files import read_bytes
-from retrograd.cli.functions import is_function, load_function
+from retrograd.cli.files import is_function, load_function, read_bytes
 from retrograd.cli.options import Parser, fail, figures_of, integer, opcodes_named
 from retrograd.cli.report import print_json
+from retrograd.cli.terminal import OK, WRONG
 from retrograd.isa.diagnostics import printable
 from retrograd.isa.files import check_output, write_file
 from retrograd.isa.words import format_of

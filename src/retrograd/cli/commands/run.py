@@ -1,4 +1,4 @@
-"""`retrograd run`: a program or a reversible function, forward or backward, once or on each element of a batch."""
+"""`retrograd run --cycles`: cycles of the co-processor for a run, by instruction."""
 
 from __future__ import annotations
 
@@ -6,18 +6,31 @@ import argparse
 import sys
 import threading
 import time
+from collections import Counter
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from retrograd.cli.arguments import parse_arguments, plain, rounded_words, shown
-from retrograd.cli.cycles import cycles_dict, cycles_table
-from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
-from retrograd.cli.files import input_path, write_words
-from retrograd.cli.findings.color import print_diagnostics
-from retrograd.cli.findings.log import record
-from retrograd.cli.functions import function_and_direction, is_function
-from retrograd.cli.options import OF_BATCHES, Parser, fail, given_option, refuse_options_of_programs, step_limit
-from retrograd.cli.programs import extent, output_regions, prepared
+from retrograd.cli.arguments import argument_named, parse_arguments, plain, rounded_words, shown
+from retrograd.cli.files import (
+    extent,
+    function_and_direction,
+    function_and_inverse,
+    input_path,
+    is_function,
+    output_regions,
+    prepared,
+    write_words,
+)
+from retrograd.cli.options import (
+    OF_BATCHES,
+    Parser,
+    fail,
+    given_option,
+    refuse_options_of_programs,
+    scale_given,
+    step_limit,
+)
 from retrograd.cli.report import (
     Tracer,
     engine_text,
@@ -28,21 +41,223 @@ from retrograd.cli.report import (
     print_trap,
     registers_table,
 )
+from retrograd.cli.terminal import LIMIT, OK, TRAPPED, print_diagnostics, record
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output
 from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.program import Program
+from retrograd.presentation import columns
 from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Outcome, Stop, Trap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from retrograd.derivatives import GradientReport
+    from retrograd.observe._ranges import ErrorBound
+
+
+@dataclass(frozen=True)
+class Line:
+    """An instruction with its counts; `each` has several values if ra and rb may be one register."""
+
+    name: str
+    differentiating: bool
+    forward: int
+    backward: int
+    each: tuple[int, ...]
+    cycles: int
+
+
+def lines(machine: Machine, core: str) -> list[Line]:
+    """The instructions executed, in decreasing order of their cycles."""
+    counts: dict[tuple[str, bool], Counter[int]] = {}
+    taken: Counter[tuple[str, bool]] = Counter()
+    each: dict[tuple[str, bool], set[int]] = {}
+    for execution, n in machine.executions().items():
+        key, one = (execution.opcode.name, execution.lifted), execution.cycles(machine.format, core_units(core))
+        counts.setdefault(key, Counter())[execution.direction] += n
+        each.setdefault(key, set()).add(one)
+        taken[key] += n * one
+    ordered = sorted(counts, key=lambda key: (-taken[key], key))
+    return [Line(*key, counts[key][+1], counts[key][-1], tuple(sorted(each[key])), taken[key]) for key in ordered]
+
+
+def cycles_table(machine: Machine, core: str = "small") -> str:
+    """A table of instructions: executions, cycles of each and of all on a core, the total."""
+    found = lines(machine, core)
+    total = sum(line.cycles for line in found)
+    if not found:
+        return "0 cycles"
+    lifted = any(line.differentiating for line in found)
+    rows = [["instruction", *["D"] * lifted, "forward", "backward", "cycles", "in all", "share"]]
+    for line in found:
+        each = "–".join(map(str, line.each))
+        rows.append(
+            [line.name, *[str(int(line.differentiating))] * lifted, str(line.forward), str(line.backward), each,
+             str(line.cycles), f"{100 * line.cycles / total:.1f} %"]
+        )  # fmt: skip
+    per = total / machine.retired
+    return f"{columns(rows, right=range(1, len(rows[0])))}\n{total} cycles, {per:.2f} for an instruction"
+
+
+def cycles_dict(machine: Machine, core: str = "small") -> dict[str, Any]:
+    """The same for programs, as part of schemas retrograd.run/1 and retrograd.call/1."""
+    found = lines(machine, core)
+    return {
+        "core": core,
+        "total": sum(line.cycles for line in found),
+        "instructions": [
+            {
+                "name": line.name, "differentiating": line.differentiating, "forward": line.forward,
+                "backward": line.backward, "each": list(line.each), "cycles": line.cycles,
+            }
+            for line in found
+        ],
+    }  # fmt: skip
+
+
+# -----------------------------------------------------------------------------
+# `retrograd grad FILE.py:FUNCTION …`: gradients of a reversible function, and their cost.
+
+
+def arguments_of_grad(p: Parser) -> None:
+    """Options of `retrograd grad`."""
+    p.add_argument("function", metavar="FILE.py:FUNCTION", help="~FUNCTION for its inverse")
+    p.function_arguments()
+    p.add_argument(
+        "--loss",
+        metavar="NAME",
+        default="0",
+        help="argument whose final value is differentiated (default: the first; of a functional function, its value)",
+    )
+    p.add_argument(
+        "--wrt",
+        metavar="NAME",
+        action="append",
+        help="argument to differentiate by; may be repeated (default: all that have a derivative but the loss)",
+    )
+    p.add_argument(
+        "--scale",
+        metavar="K",
+        default="auto",
+        help="run with the loss's cotangent at 2^K, and divide by it (default: auto, the greatest of a list that fits)",
+    )
+    p.run_options("--format", "--dialect", "--entry", "--explain-engine")
+    p.json_option("retrograd.gradient/1")
+    p.size_options()
+
+
+def execute_grad(options: argparse.Namespace) -> int:
+    """Run a function forward and back, and show the gradient."""
+    from retrograd.derivatives import gradient_report
+    from retrograd.derivatives._arguments import automatic, loss_part
+    from retrograd.runtime._execution import ProgramTrap
+
+    function, inverse = function_and_inverse(options.function, options)
+    f = ~function if inverse else function
+    args, keywords = parse_arguments(options.args, function)
+    wrt = None if options.wrt is None else [argument_named(text) for text in options.wrt]
+    loss, scale = argument_named(options.loss), scale_given(options.scale)
+    try:
+        report = gradient_report(f, wrt, loss, scale=scale)(*args, **keywords)
+    except ProgramTrap as trap:
+        return print_trap(trap, as_json=options.json)
+    parameters = [p.name for p in function.parameters]
+    part = loss_part(f, loss)
+    of = parameters[part.position] + part.path
+    if wrt is None:
+        gradients = report.gradients._asdict()
+    else:
+        names = [parameters[w] if isinstance(w, int) else w for w in wrt]
+        gradients = dict(zip(names, report.gradients, strict=True))
+    if options.json:
+        print_json("retrograd.gradient/1", _as_dict(f.__name__, of, report, gradients))
+    else:
+        _show_gradient(of, report, gradients)
+        if scale == "auto" and report.scale != automatic(function.format_for())[0]:
+            print(f"the way back began with the cotangent 2^{report.scale}")
+    return OK
+
+
+def _as_dict(name: str, loss: str, report: GradientReport, gradients: dict[str, Any]) -> dict[str, Any]:
+    """The report for programs."""
+    return {
+        "function": name, "loss": loss, "scale": report.scale, "value": report.value,
+        "gradients": {name: plain(value) for name, value in gradients.items()},
+        "forward_steps": report.forward_steps, "backward_steps": report.backward_steps, "ratio": report.ratio,
+        "memory_words": report.memory_words, "dropped_bits": report.dropped_bits,
+        "inputs_restored": report.inputs_restored,
+    }  # fmt: skip
+
+
+def _show_gradient(loss: str, report: GradientReport, gradients: dict[str, Any]) -> None:
+    labels = [f"∂{loss}/∂{name}" for name in gradients]
+    width = max(map(len, [loss, *labels]))
+    for label, value in zip([loss, *labels], [report.value, *gradients.values()], strict=True):
+        # Rows of an array are aligned below each other.
+        print(f"{label:<{width}} = " + shown(value).replace("\n", "\n" + " " * (width + 3)))
+    steps = f"{report.forward_steps} steps forward, {report.backward_steps} back (× {report.ratio:.2f})"
+    memory = f"{report.memory_words} words of memory, and their cotangents"
+    print(f"\n{steps}; {memory}; {report.dropped_bits} bits of cotangents dropped")
+    print(f"the arguments {'are' if report.inputs_restored else 'are NOT'} what they were")
+
+
+# -----------------------------------------------------------------------------
+# `retrograd ranges`: the magnitudes of the numbers of a function, and the formats that hold them.
+
+
+def arguments_of_ranges(p: Parser) -> None:
+    """Options of `retrograd ranges`."""
+    p.add_argument("program", metavar="FILE.py:FUNCTION", help="the function, or ~FUNCTION for its inverse")
+    p.function_arguments()
+    p.run_options("--format", "--max-steps")
+    p.loss_option("go on, back with cotangents, from this argument's final value, and bound its rounding error")
+    p.json_option("retrograd.ranges/1")
+    p.size_options()
+
+
+def execute_ranges(options: argparse.Namespace) -> int:
+    """Run the function, and show the ranges."""
+    from retrograd.cli.arguments import argument_named, parse_arguments
+    from retrograd.derivatives import grad
+    from retrograd.observe._ranges import error_bound, ranges
+    from retrograd.runtime._execution import ProgramTrap
+
+    refuse_options_of_programs(options)
+    function, inverse = function_and_inverse(options.program, options)
+    f = ~function if inverse else function
+    measured = f if options.loss is None else grad(f, None, argument_named(options.loss))
+    args, keywords = parse_arguments(options.args, function)
+    try:
+        limit, w = step_limit(options), function.format_for()
+        found = ranges(measured, *args, max_steps=limit, format=w, **keywords)
+        error = None
+        if options.loss is not None:
+            error = error_bound(
+                f, *args, loss=argument_named(options.loss), format=found.format, max_steps=limit, **keywords
+            )
+    except ProgramTrap as trap:
+        return print_trap(trap, as_json=options.json)
+    if options.json:
+        print_json("retrograd.ranges/1", replace(found, function=function.__name__).as_dict() | _bound(error))
+    else:
+        print(found if error is None else f"{found}\n{error}")
+    return OK
+
+
+def _bound(error: ErrorBound | None) -> dict[str, Any]:
+    return {} if error is None else {"error_bound": error.as_dict()}
+
+
+# -----------------------------------------------------------------------------
+# `retrograd run`: a program or a reversible function, forward or backward, once or on each element of a batch.
+
 #: seconds of a run before its progress is shown, and between two updates
 _PATIENCE, _TICK = 1.0, 0.5
 
 
-def arguments(p: Parser) -> None:
+def arguments_of_run(p: Parser) -> None:
     """Options of `retrograd run`."""
     p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE], FILE.vlad")
     p.function_arguments()
@@ -71,7 +286,7 @@ def arguments(p: Parser) -> None:
     p.size_options(arrays=True)
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_run(options: argparse.Namespace) -> int:
     """Load, run, show."""
     core_units(options.core)
     if options.core != "small" and not options.cycles:

@@ -10,7 +10,7 @@ from retrograd.examples import bessel
 from retrograd.simulator.energy.pricing import pricing_context
 
 import retrograd as rg
-from retrograd.cli.commands.debugging.interpreter import Interpreter, Prompt
+from retrograd.cli.commands.debugging import Interpreter, Prompt
 from retrograd.cli.main import main
 from retrograd.observe import Session
 from tests.debugger.test_session import SUM, session_of

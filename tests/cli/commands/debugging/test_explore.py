@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from retrograd.examples import bessel
 
-from retrograd.cli.exit_codes import LIMIT, OK
 from retrograd.cli.main import main
+from retrograd.cli.terminal import LIMIT, OK
 from retrograd.observe import _timeline
 from tests.debugger.test_session import SUM
 

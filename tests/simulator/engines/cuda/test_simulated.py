@@ -75,7 +75,7 @@ def test_importing_retrograd_imports_no_numba() -> None:
     engine = "retrograd.simulator.engines.cuda"
     code = (
         "import importlib, pkgutil, sys\n"
-        "import retrograd, retrograd.cli.main, retrograd.cli.commands.devices\n"
+        "import retrograd, retrograd.cli.main, retrograd.cli.commands.bench\n"
         f"import {engine} as engine\n"
         "for found in pkgutil.iter_modules(engine.__path__):\n"
         f"    importlib.import_module('{engine}.' + found.name)\n"

@@ -15,8 +15,8 @@ from retrograd.cli.commands.hdl.hardware import (
     memory_options,
     parameters,
 )
-from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail, integer
+from retrograd.cli.terminal import OK
 from retrograd.isa.diagnostics import printable
 from retrograd.isa.files import check_output, write_file
 

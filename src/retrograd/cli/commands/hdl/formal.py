@@ -6,11 +6,11 @@ import argparse
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from retrograd.cli.batches import distribution_of
 from retrograd.cli.commands.hdl.hardware import format_option
-from retrograd.cli.distribution import distribution_of
-from retrograd.cli.exit_codes import OK, WRONG
 from retrograd.cli.options import Parser, fail, integer, opcodes_named
 from retrograd.cli.report import print_json
+from retrograd.cli.terminal import OK, WRONG
 from retrograd.isa.diagnostics import InputError, nearest
 from retrograd.isa.manual.description import group_title
 from retrograd.isa.microarchitecture.lanes import LANES

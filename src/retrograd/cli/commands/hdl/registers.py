@@ -6,9 +6,8 @@ import argparse
 import json
 
 from retrograd.cli.commands.hdl.hardware import format_option, memory_options, parameters
-from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, fail, integer
-from retrograd.cli.streams import answer
+from retrograd.cli.terminal import OK, answer
 from retrograd.isa.files import check_output, write_file
 from retrograd.presentation import columns
 

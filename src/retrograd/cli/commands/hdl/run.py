@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments, plain, shown
 from retrograd.cli.commands.hdl.hardware import lanes_given
-from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
-from retrograd.cli.files import cached_folder, constant, load_program
-from retrograd.cli.functions import function_and_inverse, is_function, load_function
+from retrograd.cli.files import cached_folder, constant, function_and_inverse, is_function, load_function, load_program
 from retrograd.cli.options import (
     Parser,
     fail,
@@ -24,6 +22,7 @@ from retrograd.cli.options import (
     step_limit,
 )
 from retrograd.cli.report import print_json, show_errors
+from retrograd.cli.terminal import LIMIT, OK, TRAPPED
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.files import check_output, write_file
 from retrograd.isa.microarchitecture.lanes import LANES

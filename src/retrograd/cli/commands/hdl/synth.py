@@ -15,9 +15,9 @@ from retrograd.cli.commands.hdl.hardware import (
     memory_options,
     parameters,
 )
-from retrograd.cli.exit_codes import OK
 from retrograd.cli.options import Parser, integer
 from retrograd.cli.report import print_json
+from retrograd.cli.terminal import OK
 from retrograd.presentation import columns
 
 

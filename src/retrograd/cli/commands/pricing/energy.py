@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments
-from retrograd.cli.exit_codes import LIMIT, OK
-from retrograd.cli.files import write_words
-from retrograd.cli.functions import function_and_direction, is_function
+from retrograd.cli.files import extent, function_and_direction, is_function, output_regions, prepared, write_words
 from retrograd.cli.options import Parser, fail, figures_of, step_limit
-from retrograd.cli.programs import extent, output_regions, prepared
 from retrograd.cli.report import print_json, print_limit, print_trap, show_errors
+from retrograd.cli.terminal import LIMIT, OK
 from retrograd.isa.files import check_output, replacing
 from retrograd.presentation import columns
 from retrograd.simulator.energy.counts import host_traffic

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments
-from retrograd.cli.exit_codes import OK
-from retrograd.cli.functions import function_and_inverse
+from retrograd.cli.files import function_and_inverse
 from retrograd.cli.options import Parser, fail, integer, refuse_options_of_programs, step_limit
 from retrograd.cli.report import print_json, print_trap
+from retrograd.cli.terminal import OK
 
 if TYPE_CHECKING:
     from retrograd.runtime._reversible import Reversible

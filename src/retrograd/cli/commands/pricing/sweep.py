@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments
-from retrograd.cli.distribution import executor_of
-from retrograd.cli.exit_codes import LIMIT, OK, TRAPPED
-from retrograd.cli.functions import load_function
+from retrograd.cli.batches import executor_of
+from retrograd.cli.files import load_function
 from retrograd.cli.options import Parser, fail, figures_of, step_limit
 from retrograd.cli.report import print_json
+from retrograd.cli.terminal import LIMIT, OK, TRAPPED
 from retrograd.presentation import columns
 from retrograd.simulator.energy.technology import Range, technology, with_prefix
 
