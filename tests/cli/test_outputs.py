@@ -246,7 +246,7 @@ ALLOWED = {
     # the functions for outputs, and for code that is kept
     "isa/files.py": {"open", "FileIO", "fdopen", "mkstemp", "replace"},
     "src/retrograd/cli/arguments.py": {"ZipFile", "open", "save"},  # into the file that `replacing` opens
-    "src/retrograd/cli/commands/pricing/energy.py": {"savefig"},
+    "src/retrograd/cli/commands/energy.py": {"savefig"},
     "benchmarks/reporting/report.py": {"savefig"},
     "tools/analyse_energy.py": {"savefig"},
     "tools/compare_gates.py": {"savefig"},

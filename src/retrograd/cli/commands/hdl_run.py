@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments, plain, shown
-from retrograd.cli.commands.hdl.hardware import lanes_given
+from retrograd.cli.commands.hdl import lanes_given
 from retrograd.cli.files import cached_folder, constant, function_and_inverse, is_function, load_function, load_program
 from retrograd.cli.options import (
     Parser,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from retrograd.hdl.simulation.runs import Place, SimulatedRun
 
 
-def arguments(p: Parser) -> None:
+def arguments_of_run(p: Parser) -> None:
     """Options of `retrograd hdl run`."""
     p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE]")
     p.function_arguments()
@@ -81,7 +81,7 @@ def arguments(p: Parser) -> None:
     p.size_options(arrays=True)
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_run(options: argparse.Namespace) -> int:
     """Run and show."""
     counting = given_option(options, ("--activity", "--erasure"))
     if counting is not None:

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments
-from retrograd.cli.files import extent, function_and_direction, is_function, output_regions, prepared, write_words
-from retrograd.cli.options import Parser, fail, figures_of, step_limit
+from retrograd.cli.batches import executor_of
+from retrograd.cli.files import (
+    extent,
+    function_and_direction,
+    function_and_inverse,
+    is_function,
+    load_function,
+    output_regions,
+    prepared,
+    write_words,
+)
+from retrograd.cli.options import Parser, fail, figures_of, integer, refuse_options_of_programs, step_limit
 from retrograd.cli.report import print_json, print_limit, print_trap, show_errors
-from retrograd.cli.terminal import LIMIT, OK
+from retrograd.cli.terminal import LIMIT, OK, TRAPPED
 from retrograd.isa.files import check_output, replacing
 from retrograd.presentation import columns
 from retrograd.simulator.energy.counts import host_traffic
-from retrograd.simulator.energy.technology import shipped, technology
+from retrograd.simulator.energy.technology import Range, shipped, technology, with_prefix
 
 if TYPE_CHECKING:
     from retrograd.physics.report import EnergyReport
+    from retrograd.physics.sweeps import Row
+    from retrograd.runtime._reversible import Inverse, Reversible
 
 #: file names that matplotlib writes
 _PICTURES = (".png", ".svg", ".pdf")
@@ -25,7 +43,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 _TIME = "time"
 
 
-def arguments(p: Parser) -> None:
+def arguments_of_energy(p: Parser) -> None:
     """Options of `retrograd energy`."""
     p.program_argument(" or FILE.py:FUNCTION, FILE.ja[:PROCEDURE]", nargs="?")
     p.function_arguments()
@@ -51,7 +69,7 @@ def arguments(p: Parser) -> None:
     p.size_options(arrays=True)
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_energy(options: argparse.Namespace) -> int:
     """Count, price, show."""
     if options.models:
         return _show_models(options.json)
@@ -273,3 +291,236 @@ def _compared(reports: list[EnergyReport]) -> str:
 def _save(figure: Any, path: str) -> None:
     with replacing(path) as file:
         figure.savefig(file, dpi=150, format=Path(path).suffix.removeprefix("."))
+
+
+# -----------------------------------------------------------------------------
+# `retrograd entropy`: the information that a function loses, for a distribution of its arguments.
+
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+_WORDS = "words"
+
+
+def arguments_of_entropy(p: Parser) -> None:
+    """Options of `retrograd entropy`."""
+    p.add_argument("program", metavar="FILE.py:FUNCTION", help="the function, or ~FUNCTION for its inverse")
+    p.function_arguments(
+        "for each argument, its values, which are uniform and independent: NAME=0..63, NAME=1.5,2.5, NAME=[1,2],[3,4], or NAME=words for all words"
+    )
+    p.add_argument("--prior", metavar="NAME=VALUES", action="append", default=[],
+                   help="the values for which a device of the function was made, where they are others; may be repeated")  # fmt: skip
+    p.add_argument("--erase", action="store_true", help="in erase mode: routines are erased, not uncomputed")
+    p.add_argument("--condition", action="store_true", help="leave out inputs that trap")
+    p.add_argument(
+        "--samples", metavar="N", default="4096", help="draws, where there are more than 65536 inputs (default: 4096)"
+    )
+    p.add_argument("--seed", metavar="N", default="0", help="of the draws (default: 0)")
+    p.add_argument("--temperature", metavar="T", default="300K", help="of the erasures (default: 300K)")
+    p.run_options("--format", "--max-steps")
+    p.json_option("retrograd.entropy/1")
+    p.size_options()
+
+
+def execute_entropy(options: argparse.Namespace) -> int:
+    """Run the function on all inputs, or on samples, and show its entropies."""
+    from retrograd.physics.entropy import entropy
+    from retrograd.runtime._execution import ProgramTrap
+
+    refuse_options_of_programs(options)
+    function, inverse = function_and_inverse(options.program, options)
+    if options.erase:
+        if inverse:
+            raise fail("RG0512", "--erase is for functions that run forward: a program that erases has no inverse")
+        function = function.with_options(erase=True)
+    given = _values(function, options.args)
+    prior = {**given, **_values(function, options.prior)} if options.prior else None
+    try:
+        found = entropy(
+            ~function if inverse else function,
+            given,
+            prior=prior,
+            samples=integer(options.samples, "--samples", 1, "number of samples"),
+            seed=integer(options.seed, "--seed", 0),
+            traps="condition" if options.condition else "raise",
+            temperature=options.temperature,
+            max_steps=step_limit(options),
+        )
+    except ProgramTrap as trap:
+        return print_trap(trap)
+    if options.json:
+        print_json("retrograd.entropy/1", found.as_dict())
+    else:
+        print(found)
+    return OK
+
+
+def _values(function: Reversible, texts: Sequence[str]) -> dict[str, Any]:
+    """name -> values, of `NAME=VALUES`. Raises InputError RG0510."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        if not values or not name.isidentifier():
+            raise fail("RG0510", f"`{text[:60]}` gives no values", "write NAME=0..63, NAME=1.5,2.5 or NAME=words")
+        if name in found:
+            raise fail("RG0510", f"`{name}` is given twice", "Give each argument once.")
+        if values == _WORDS:
+            found[name] = values
+        elif span := _RANGE.fullmatch(values):
+            found[name] = range(int(span[1]), int(span[2]) + 1)
+        else:
+            found[name] = [parse_arguments([f"{name}={item}"], function)[1][name] for item in _items(values)]
+    return found
+
+
+def _items(text: str) -> list[str]:
+    """The values between commas, outside of brackets."""
+    try:
+        return [ast.unparse(item) for item in ast.parse(f"[{text}]", mode="eval").body.elts]  # type: ignore[attr-defined]
+    except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
+        return [text]  # the message is that of a single value
+
+
+# -----------------------------------------------------------------------------
+# `retrograd sweep`: functions, formats and arguments, each run once and priced by models at temperatures and clocks.
+
+#: reasons for missing prices that are shown
+_SHOWN = 3
+
+
+def arguments_of_sweep(p: Parser) -> None:
+    """Options of `retrograd sweep`."""
+    p.add_argument("functions", metavar="FILE.py:FUNCTION", nargs="+", help="~FUNCTION for its inverse")
+    p.add_argument(
+        "--args", metavar="ARG", nargs="*", action="append", default=[], dest="arguments",
+        help="arguments of a run, as `run` and `energy` take them; may be repeated, for a run each",
+    )  # fmt: skip
+    p.add_argument("--format", metavar="Q,Q", help="formats such as Q32.32,Q16.16 (default: the function's)")
+    p.run_options("--precision")
+    p.add_argument("--tech", metavar="A,B", default="landauer", help="models, see energy (default: landauer)")
+    p.add_argument("--temperature", metavar="T,T", help="such as 4.2K,300K (default: the model's)")
+    p.add_argument("--frequency", metavar="F,F", help="clocks, such as 1MHz,5GHz (default: the model's)")
+    p.figure_option()
+    p.gates_option()
+    p.distribution_options("rows are kept there, and not run again")
+    p.run_options("--max-steps")
+    p.add_argument("--quiet", action="store_true", help="no progress on the terminal")
+    p.json_option("retrograd.energy-sweep/2")
+    p.size_options()
+
+
+def execute_sweep(options: argparse.Namespace) -> int:
+    """Run, price, show."""
+    from retrograd.physics.sweeps import energy_sweep
+
+    executor = executor_of(options)
+    programs = _programs(options.functions)
+    arguments_of_sweep = [partial(parse_arguments, texts) for texts in options.arguments or [[]]]
+    rows = energy_sweep(
+        programs,
+        arguments_of_sweep,
+        formats=_formats(options.format),
+        techs=options.tech.split(","),
+        temperatures=_listed(options.temperature),
+        frequencies=_listed(options.frequency),
+        figures=figures_of(options.figures),
+        gates=options.gates,
+        precision=options.precision,
+        executor=executor,
+        store=options.store,
+        progress=False if options.quiet else None,
+        max_steps=step_limit(options),
+        traps="return",
+    )
+    if options.json:
+        print_json("retrograd.energy-sweep/2", _as_dict(options, rows))
+    else:
+        print(_table(rows))
+    _show_reasons(dict.fromkeys(_reason(row) for row in rows if row.why is not None))
+    codes = {row.why[:6] for row in rows if row.why is not None and not _is_outside(row)}
+    if not codes:
+        return OK
+    return LIMIT if codes == {"RG0420"} else TRAPPED
+
+
+def _is_outside(row: Row) -> bool:
+    return row.why is not None and row.why.startswith(("RG1108", "RG1112"))
+
+
+def _reason(row: Row) -> str:
+    """The reason for a missing price: of the point, or of the run."""
+    return str(row.why) if _is_outside(row) else f"{row.program}, {row.format}, arguments {row.number}: {row.why}"
+
+
+def _show_reasons(reasons: Iterable[str]) -> None:
+    listed = [*reasons]
+    for text in listed[:_SHOWN]:
+        print(text, file=sys.stderr)
+    if len(listed) > _SHOWN:
+        print(f"… and {len(listed) - _SHOWN} more", file=sys.stderr)
+
+
+# ---------------------------------------------------------------------- axes of the sweep
+
+
+def _programs(texts: list[str]) -> dict[str, Reversible | Inverse]:
+    """The functions by name; two functions of the same name get the texts of the command line as names."""
+    found = [(text, load_function(text)) for text in texts]
+    names = [f.__name__ for _, f in found]
+    out: dict[str, Reversible | Inverse] = {}
+    for text, f in found:
+        name = f.__name__ if names.count(f.__name__) == 1 else text
+        if name in out:
+            raise fail("RG0510", f"{text} is given twice", "once is enough: what differs between runs is in --args")
+        out[name] = f
+    return out
+
+
+def _formats(text: str | None) -> list[str | None]:
+    """Q32.32,Q16.16 is two formats, and 32,16 one."""
+    if text is None or re.fullmatch(r"\d+,\d+", text):
+        return [text]
+    return [*text.split(",")]
+
+
+def _listed(text: str | None) -> list[str | None]:
+    return [None] if text is None else [*text.split(",")]
+
+
+# ---------------------------------------------------------------------- to be read
+
+
+def _as_dict(options: argparse.Namespace, rows: list[Row]) -> dict[str, Any]:
+    """The models with their figures and sources, and the rows, which refer to models by name."""
+    models = [technology(name).as_dict() for name in options.tech.split(",")]
+    figures = figures_of(options.figures)
+    return {
+        "arguments": [shlex.join(texts) for texts in options.arguments],
+        "models": models,
+        "figures": figures,
+        "rows": [row._asdict() for row in rows],
+    }
+
+
+def _table(rows: list[Row]) -> str:
+    head = ["program", "format", "arguments", "model", "at", "clock", "instructions", "bits erased", "program, in all"]
+    out = [[*head, "with host and cooling"]]
+    for row in rows:
+        clock = "" if row.frequency is None else with_prefix(row.frequency, "Hz")
+        where = [row.program, row.format, str(row.number), f"{row.technology} {row.version}", f"{row.temperature:g} K"]
+        if row.why is not None:
+            out.append([*where, clock, "", "", "outside the model" if _is_outside(row) else row.why[:6], ""])
+            continue
+        counts, price = row.counts, row.price
+        program = _energy(price["program"], price["program_complete"])
+        total = _energy(price["total"], price["complete"])
+        out.append([*where, clock, str(counts["retired"]), str(counts["erased_bits"]), program, total])
+    return columns(out, right=(2, 6, 7))
+
+
+def _energy(joules: Any, complete: bool) -> str:
+    """An energy as in reports: an incomplete sum is a lower bound."""
+    from retrograd.physics.report import energy_text
+
+    if isinstance(joules, str):
+        return joules
+    text = energy_text(Range(joules["low"], joules["value"], joules["high"]))
+    return text if complete else f"≥ {text}"
