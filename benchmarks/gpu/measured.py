@@ -1,13 +1,4 @@
-"""Workloads on a GPU: the same bits as on the CPU, and times beside jax and Warp in float64 on the same device: `retrograd bench --gpu`.
-
-1. Bit for bit: random programs of both tiers, examples and single runs on the GPU, on the CPU's cores and on the reference machine.
-2. The same gradient with blocks of 32 to 1024 threads, several pieces and several devices, and its sum over 10⁷ elements, twice each: the same bits.
-3. Times by the device's own clock, kernel and copies apart, after the results have been compared with float64; beside them, our time on the CPU's cores.
-4. PTX per ISA instruction; registers with ptxas, and machine code (SASS) with cuobjdump. Needs no device.
-
-Parts that would begin after a number of minutes are left out, and named. Without a GPU only 4 is done. With `fake`, all of it is done in tiny sizes under Numba's CUDA simulator, where the host runs the translated kernels; the
-times mean nothing.
-"""
+"""Times by the device's own clock, kernel and copies apart, after the results have been compared with float64 references."""
 
 from __future__ import annotations
 
@@ -15,6 +6,9 @@ import functools
 import importlib.util
 import os
 import platform
+import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -23,30 +17,510 @@ from typing import Any
 
 import numpy as np
 from retrograd.benchmarks.gpu import peers as gpu_peers
-from retrograd.benchmarks.gpu.code_counts import code_counts
-from retrograd.benchmarks.gpu.dynamics import embedding_rows, planets_rows, wave_rows
-from retrograd.benchmarks.gpu.identical import (
-    TESTS,
-    compile_interpreters,
-    identical_cuts,
-    identical_examples,
-    identical_interpreted,
-    identical_programs,
-    identical_single_runs,
+from retrograd.benchmarks.gpu.peers import CHUNK
+from retrograd.benchmarks.gpu.programs import (
+    ROOT,
+    SCALE,
+    SIZES,
+    Sizes,
+    Words,
+    bessel_gradient,
+    code_counts,
+    measurements,
+    module_at,
+    padded,
+    reals_of,
+    words_of,
 )
-from retrograd.benchmarks.gpu.programs import SIZES, Sizes, module_at
 from retrograd.benchmarks.gpu.tables import Report, line
-from retrograd.benchmarks.gpu.timings import bessel_rows, bundle_rows, mixture_rows
+from retrograd.benchmarks.ours import only
+from retrograd.benchmarks.references import adbench, formulas, simulations
+from retrograd.benchmarks.workloads import graph_embedding as graph
+from retrograd.benchmarks.workloads import leapfrog as bodies
+from retrograd.benchmarks.workloads import wave
+from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding, leapfrog
+from retrograd.examples.wave import misfit, propagate
 from retrograd.isa.diagnostics import DeviceError
+from retrograd.isa.program import Program
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.batch import cpu as on_cores
+from retrograd.simulator.engines.batch.layout import BatchLayout
+from retrograd.simulator.engines.cuda import batch as on_gpus
+from retrograd.simulator.engines.cuda.batch import Setting, Timed
+from retrograd.simulator.engines.cuda.interpreter import all_opcodes, is_compiled
 from retrograd.simulator.engines.cuda.runtime import (
     Device,
+    device,
     devices,
     driver_version,
     memory_of_device,
     size_text,
     version_text,
 )
-from retrograd.simulator.engines.tiering import Decision, Reason, policy
+from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine
+from retrograd.simulator.engines.tiering import Decision, Reason, optimised_at_once, policy
+
+import retrograd as rg
+from retrograd.derivatives._programs import gradient_program, loss_gradient_program
+from retrograd.runtime._reversible import Reversible
+
+#: elements of each batch that are compared with float64
+CHECKED = 5
+#: elements that the cores of this machine run beside the device
+ON_CORES = 1 << 14
+#: bytes of the rows that the host gives to one batch; more instances take several
+ROOM = 1 << 31
+TRANSLATED = Setting(tier="translated")
+
+
+def timed_run(program: Program, rows: Words, total: int, repeats: int) -> tuple[Words, dict[str, float]]:
+    """(the first rows afterwards, times): the best of some runs of `total` instances, which repeat the rows.
+
+    The kernels are translated before the first timed run. `wall_ms`: the whole run on the host's clock. `cores_ms`: a part of the batch on the
+    cores of this machine, as if it were the whole.
+    """
+    after = on_gpus.run_batch(program, rows[: max(CHECKED, 1)], setting=TRANSLATED).rows
+    batch = np.resize(rows, (min(total, max(len(rows), ROOM // rows[0].nbytes)), rows.shape[1]))
+    best: dict[str, float] = {}
+    for _ in range(repeats):
+        timed, begun = Timed(), time.perf_counter()
+        for first in range(0, total, len(batch)):
+            ran = on_gpus.run_batch(program, batch[: total - first], setting=TRANSLATED, timed=timed)
+            if len(ran.failed):
+                raise AssertionError(f"{len(ran.failed)} instances failed")
+        wall = 1e3 * (time.perf_counter() - begun)
+        if not best or timed.kernel < best["kernel_ms"]:
+            best = {"kernel_ms": timed.kernel, "copies_ms": timed.copies, "wall_ms": wall}
+    part = batch[: min(total, ON_CORES)]
+    with optimised_at_once():
+        on_cores.run_batch(program, part)
+        begun = time.perf_counter()
+        on_cores.run_batch(program, part)
+    return after, best | {"cores_ms": 1e3 * (time.perf_counter() - begun) * total / len(part)}
+
+
+def checked(name: str, found: Any, exact: Any, tolerance: float) -> float:
+    """The largest error, relative to the largest number or 1. Raises AssertionError if it is too large."""
+    found, exact = np.ravel(found), np.ravel(exact)
+    error = float(np.abs(found - exact).max() / max(1.0, float(np.abs(exact).max())))
+    if not error <= tolerance:
+        raise AssertionError(f"{name}: the error is {error:.1e}, and may be {tolerance:.1e}")
+    return error
+
+
+def row_of(
+    workload: str, system: str, instances: int, times: dict[str, float], error: float, note: str = ""
+) -> dict[str, Any]:
+    return {"workload": workload, "system": system, "instances": instances, **times, "error": error, "note": note}
+
+
+def peer_rows(workload: str, instances: int, tasks: Sequence[gpu_peers.Task], sizes: Sizes) -> Iterator[dict[str, Any]]:
+    for task in tasks:
+        try:
+            run = task.prepare()
+            error = checked(f"{workload}, {task.system}", run.sample(), task.exact, task.tolerance)
+            times = {"kernel_ms": run.best(sizes.repeats)}
+        except Exception as failure:  # out of memory, for one
+            yield {"workload": workload, "system": task.system, "failed": f"{type(failure).__name__}: {failure}"}
+            continue
+        yield row_of(workload, task.system, instances, times, error, task.note)
+
+
+def bessel_rows(count: int, sizes: Sizes) -> Iterator[dict[str, Any]]:
+    """J₂ and its slope for many numbers."""
+    compiled, program, rows, (value, slope) = bessel_gradient(count)
+    plain = rows[:, : compiled.argument_words]
+    out = next(a.address for a in compiled.arguments if a.name == "out")
+    z = np.linspace(0.5, 1.5, min(count, CHUNK))
+    exact = np.array([bessel.reference(x, 2, 1e-8) for x in z[:CHECKED]])
+    slopes = np.array(
+        [formulas.jacobian(lambda x: bessel.reference(x.item(), 2, 1e-8), np.array(x)) for x in z[:CHECKED]]
+    )
+    after, times = timed_run(compiled.program, plain, count, sizes.repeats)
+    name = f"Bessel J₂, {count} numbers"
+    yield row_of(name, "retrograd", count, times, checked(name, reals_of(after[:CHECKED, out]), exact, 1e-9))
+    tasks = gpu_peers.bessel_value(count, exact)
+    yield from peer_rows(name, count, tasks, sizes)
+    after, times = timed_run(program, rows, count, sizes.repeats)
+    name = f"Bessel J₂ and its slope, {count} numbers"
+    found = np.stack([reals_of(after[:CHECKED, value]), reals_of(after[:CHECKED, slope]) / 2.0**SCALE], axis=1)
+    both = np.stack([exact, slopes], axis=1)
+    yield row_of(name, "retrograd", count, times, checked(name, found, both, 1e-8))
+    yield from peer_rows(name, count, gpu_peers.bessel_gradient(count, both), sizes)
+
+
+def bundle_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
+    """The errors of all measurements, and their Jacobian blocks of 2 × 15: one run of the gradient program for each row."""
+    total, count = sizes.measurements, min(sizes.measurements, CHUNK)
+    data = measurements(count)
+    inputs = data.inputs
+    exact = np.array([adbench.reprojection(z, f) for z, f in zip(inputs[:CHECKED], data.features, strict=False)])
+    # All measurements have the feature of the file.
+    blocks = np.array(
+        [formulas.jacobian(lambda z: adbench.reprojection(z, data.features[0]), z) for z in inputs[:CHECKED]]
+    )
+    compiled, rows = words_of(bundle_adjustment.reprojection_error, (np.zeros((count, 2)), *data.arguments))
+    error = next(a.address for a in compiled.arguments if a.name == "error")
+    after, times = timed_run(compiled.program, rows, total, sizes.repeats)
+    name = f"BA errors, {total} measurements"
+    found = reals_of(after[:CHECKED, error : error + 2])
+    yield row_of(name, "retrograd", total, times, checked(name, found, exact, 5e-6))
+    yield from peer_rows(name, total, gpu_peers.bundle_errors(data, total, exact), sizes)
+
+    made = gradient_program(compiled, False)
+    places = [
+        a.address + made.cotangents + i
+        for a in compiled.arguments
+        if a.name in ("camera", "point", "weight")
+        for i in range(a.type.size)
+    ]
+    width = max(a.address + a.type.size + made.cotangents for a in compiled.arguments)
+    rows = padded(made.compiled, rows, width)
+    whole: dict[str, float] = {}
+    jacobians = []
+    for which in range(2):
+        rows[:, error + made.cotangents : error + made.cotangents + 2] = 0
+        rows[:, error + made.cotangents + which] = 1 << 32
+        after, times = timed_run(made.compiled.program, rows, total, sizes.repeats)
+        whole = {key: whole.get(key, 0.0) + spent for key, spent in times.items()}
+        jacobians.append(reals_of(after[:CHECKED, places]))
+    name = f"BA Jacobian blocks, {total} measurements"
+    yield row_of(name, "retrograd", total, whole, checked(name, np.stack(jacobians, axis=1), blocks, 1e-7))
+    yield from peer_rows(name, total, gpu_peers.bundle_jacobian(data, total, blocks), sizes)
+
+
+def mixture_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
+    """ADBench's mixture, one point on each thread: with n points L = Σᵢ L(xᵢ) − (n − 1) L(no point), and the same for gradients.
+
+    The host adds the words mod 2^W, so the sum has the same bits in any order.
+    """
+    data = adbench.read_mixture(gmm.DATA / "1k_d10_K25.txt", sizes.points)
+    parameters, x, rest = data[:3], data[3], data[4:]
+    if sizes.points < 10:  # under the simulator: the smallest mixture, with more points
+        data = adbench.read_mixture(gmm.DATA / "test.txt")
+        data = data._replace(x=data.x[:1] + np.linspace(0, 1, sizes.points)[:, None])
+        parameters, x, rest = data[:3], data[3], data[4:]
+    n = len(x)
+    shared = {p.name: None for p in gmm.gmm_objective.parameters} | {"out": 0, "x": 0}
+    shared.pop("gamma"), shared.pop("m")
+    compiled, rows = words_of(gmm.gmm_objective, (np.zeros(n), *parameters, x[:, None, :], *rest), shared)
+    arguments = {a.name: a for a in compiled.arguments}
+    exact, by = adbench.likelihood_gradient(*parameters, x, *rest)
+    empty = (*parameters, x[:0], *rest)
+    _, none_by = adbench.likelihood_gradient(*empty)
+
+    after, times = _run_all(compiled.program, rows, sizes.repeats)
+    out = arguments["out"].address
+    name = f"GMM objective, {n} points, k = {len(parameters[0])}"
+    prior = float(rg.run(gmm.gmm_objective, 0.0, *empty).values.out)
+    found = float(reals_of(after[:, out].sum(dtype=np.uint64)[None])[0]) - (n - 1) * prior
+    yield row_of(name, "retrograd", n, times, checked(name, found / n, exact / n, 1e-6), "a thread for each point")
+    yield from peer_rows(name, n, gpu_peers.mixture_value(data, exact), sizes)
+
+    wanted = [arguments[name] for name in ("alphas", "means", "icf")]
+    made = loss_gradient_program(compiled, False, wanted, arguments["out"], 0)
+    ends = [a.address + a.type.size + made.cotangents for a in wanted]
+    after, times = _run_all(
+        made.compiled.program, padded(made.compiled, rows, max(*ends, made.value + 1)), sizes.repeats
+    )
+    name = f"GMM gradient, {n} points, k = {len(parameters[0])}"
+    slopes = []
+    for a, of_none in zip(wanted, none_by[:3], strict=True):
+        first = a.address + made.cotangents
+        slopes.append(
+            reals_of(after[:, first : first + a.type.size].sum(axis=0, dtype=np.uint64)) - (n - 1) * np.ravel(of_none)
+        )
+    both = np.concatenate([np.ravel(part) for part in by[:3]])
+    yield row_of(
+        name, "retrograd", n, times, checked(name, np.concatenate(slopes), both, 1e-6), "a thread for each point"
+    )
+    yield from peer_rows(name, n, gpu_peers.mixture_gradient(data, both), sizes)
+
+
+def _run_all(program: Program, rows: Words, repeats: int) -> tuple[Words, dict[str, float]]:
+    """(all rows afterwards, times)."""
+    after = on_gpus.run_batch(program, rows, setting=TRANSLATED).rows
+    return after, timed_run(program, rows, len(rows), repeats)[1]
+
+
+# -----------------------------------------------------------------------------
+# Comparison bit for bit: batches on the GPU, on the CPU's cores and on the reference machine.
+
+#: ways to cut a batch up
+SETTINGS = (
+    Setting(),
+    *(Setting(block=block) for block in (32, 64, 256, 512, 1024)),
+    Setting(block=32, piece=1000),
+    Setting(block=1024, piece=777),
+    Setting(block=64, devices=[0]),
+)
+#: instances of the batch whose rows are compared, beside its sums
+ROWS = 100_000
+#: formats of interpreted programs: each has a kernel, which takes half a minute to compile
+INTERPRETED = (Format(64, 32), Format(32, 16))
+#: modes of the random programs, in turn
+MODES: tuple[dict[str, bool], ...] = (
+    {},
+    {"overflow": False},
+    {"backward": True},
+    {"cycles": True},
+    {"checks": False},
+)
+TESTS = ROOT / "tests"
+
+
+def _same(
+    name: str, program: Program, rows: Words, reference: int, setting: Setting = SETTINGS[0], **modes: Any
+) -> dict[str, Any]:
+    """One batch on the GPU and on the cores, its first instances on the reference machine too."""
+    there, here = on_gpus.run_batch(program, rows, setting=setting, **modes), on_cores.run_batch(program, rows, **modes)
+    done = np.setdiff1d(np.arange(len(rows)), here.failed)
+    same = np.array_equal(there.rows, here.rows) and np.array_equal(there.failed, here.failed)
+    counts = ("steps", "lost_words", *(("cycles",) if modes.get("cycles") else ()))
+    same = same and all(np.array_equal(getattr(there, p)[done], getattr(here, p)[done]) for p in counts)
+    for i in done[:reference].tolist() if modes.get("checks", True) else ():
+        machine = rg.Machine(program, backward=modes.get("backward", False), overflow=modes.get("overflow", True))
+        machine.load(0, rows[i].tolist())
+        machine.run()
+        same = (
+            same
+            and there.rows[i].tolist() == list(machine.memory[: rows.shape[1]])
+            and there.steps[i] == machine.retired
+        )
+    return {"name": name, "instances": len(rows), "failed": len(there.failed), "same": bool(same)}
+
+
+def identical_programs(sizes: Sizes) -> list[dict[str, Any]]:
+    """Random programs on random memory, translated: most instances of some trap."""
+    return [_random(seed, sizes, "translated") for seed in range(sizes.programs)]
+
+
+def identical_interpreted(sizes: Sizes) -> list[dict[str, Any]]:
+    """Random programs on random memory, interpreted."""
+    return [
+        _random(seed, sizes, "interpreted", formats=[(INTERPRETED[seed % len(INTERPRETED)], 1)])
+        for seed in range(sizes.programs)
+    ]
+
+
+def _random(seed: int, sizes: Sizes, tier: str, **more: Any) -> dict[str, Any]:
+    case = module_at(TESTS / "programs" / "generator.py").generate(seed, **more)
+    rng, w = np.random.default_rng(seed), case.program.format
+    rows = np.tile(np.array(case.memory, dtype=np.uint64), (sizes.instances, 1))
+    fresh = rng.integers(0, 1 << min(63, w.width), size=rows.shape, dtype=np.uint64)
+    rows = np.where(rng.random(rows.shape) < 0.5, rows, fresh)
+    modes, limit = MODES[seed % len(MODES)], 2 * case.bound + 2 * len(case.program.code)
+    name = ", ".join([f"random program {seed}", str(w), tier, *(f"{mode}={on}" for mode, on in modes.items())])
+    return _same(name, case.program, rows, 2, Setting(tier=tier), limit=limit, **modes)
+
+
+def identical_single_runs(sizes: Sizes) -> list[dict[str, Any]]:
+    """Random nests of parallel loops: single runs on the GPU, in lockstep with the reference machine."""
+    nests = module_at(TESTS / "simulator" / "engines" / "test_parallel_loops.py")
+    lockstep = module_at(TESTS / "simulator" / "engines" / "conftest.py").Lockstep
+    where, out = device(), []
+    for seed in range(sizes.loops):
+        try:
+            both = nests.run(
+                lockstep, lambda p, **modes: DeviceMachine(p, where, **modes), *nests.generate(random.Random(seed))
+            )
+            same, failed = True, len(both.traps)
+        except AssertionError:
+            same, failed = False, 0
+        out.append({"name": f"parallel loops {seed}", "instances": 1, "failed": failed, "same": same})
+    return out
+
+
+def identical_examples(sizes: Sizes) -> list[dict[str, Any]]:
+    """Examples, forward and back, and their gradient programs."""
+    n = sizes.instances
+    rng = np.random.default_rng(1)
+    batches: list[tuple[str, Reversible, tuple[Any, ...]]] = [
+        ("bessel", bessel.bessel, (np.zeros(n), rng.uniform(-4, 4, n))),
+        ("bessel_log", bessel.bessel_log, (np.zeros(n), rng.uniform(0, 4, n))),
+        ("projection", bundle_adjustment.reprojection_error, (np.zeros((n, 2)), *measurements(n).arguments)),
+        (
+            "graph embedding",
+            graph_embedding.embedding_loss,
+            (np.zeros(n), rng.normal(size=(n, graph_embedding.VERTICES, 3))),
+        ),
+    ]
+    out = []
+    for name, function, args in batches[: sizes.examples]:
+        compiled, rows = words_of(function, args)
+        out.append(_same(name, compiled.program, rows, 3))
+        after = on_cores.run_batch(compiled.program, rows).rows
+        out.append(_same(f"{name}, backward", compiled.program, after, 3, backward=True))
+    return out
+
+
+def identical_cuts(sizes: Sizes) -> list[dict[str, Any]]:
+    """The gradient of a batch, one by one and added up, cut up in several ways; the sums of a large batch, twice each."""
+    _, program, rows, _ = bessel_gradient(min(sizes.cut, ROWS))
+    many = np.resize(rows, (sizes.cut, rows.shape[1]))
+    first = on_gpus.run_batch(program, rows, setting=SETTINGS[0])
+    every = BatchLayout(given=((0, rows.shape[1]),), kept=(), summed=((0, rows.shape[1]),))
+    sums = on_cores.run_batch(program, many, columns=every).sums
+    out = []
+    for setting in SETTINGS:
+        again = on_gpus.run_batch(program, rows, setting=setting)
+        same = all(np.array_equal(getattr(again, p), getattr(first, p)) for p in ("rows", "steps", "failed"))
+        name = f"Bessel gradient, {setting}"
+        out.append({"name": name, "instances": len(rows), "failed": len(again.failed), "same": same})
+        for run in ("first", "second"):
+            added = on_gpus.run_batch(program, many, columns=every, setting=setting)
+            out.append(
+                {
+                    "name": f"{name}, sums, {run} run", "instances": len(many), "failed": len(added.failed),
+                    "same": added.sums == sums,
+                }
+            )  # fmt: skip
+    return out
+
+
+def compile_interpreters(where: Device) -> list[subprocess.Popen[bytes]]:
+    """Processes that compile the interpreter's kernels of INTERPRETED, side by side, and keep them on disk."""
+    program = (
+        "import sys; sys.path[:] = {!r}\n"
+        "from retrograd.isa.words import Format\n"
+        "from retrograd.simulator.engines.cuda.interpreter import all_opcodes\n"
+        "from retrograd.simulator.engines.cuda.interpreter import interpreter_ptx\n"
+        "interpreter_ptx(Format({}, {}), {!r}, all_opcodes())\n"
+    )
+    missing = [w for w in INTERPRETED if not is_compiled(w, where.target, all_opcodes())]
+    return [
+        subprocess.Popen([sys.executable, "-c", program.format(sys.path, w.width, w.frac, where.target)])
+        for w in missing
+    ]
+
+
+# -----------------------------------------------------------------------------
+# Graph embeddings and planets as batches, and the wave as a single run, on the device.
+
+#: embeddings and systems whose rows the host makes; a larger batch repeats them
+DYNAMICS_ROWS = 1 << 12
+#: dimensions of the embedding
+DIMENSIONS = 10
+
+
+def embedding_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
+    """The losses of embeddings of the Petersen graph, and their gradients."""
+    total, count = sizes.embeddings, min(sizes.embeddings, DYNAMICS_ROWS)
+    x = np.random.default_rng(10).normal(size=(count, graph_embedding.VERTICES, DIMENSIONS))
+    exact = np.array([graph_embedding.reference(one) for one in x[:CHECKED]])
+    slopes = np.array([graph.slope(one) for one in x[:CHECKED]])
+    compiled, rows = words_of(graph_embedding.embedding_loss, (np.zeros(count), x))
+    out, of_x = (next(a for a in compiled.arguments if a.name == name) for name in ("out", "x"))
+    edges = len(graph_embedding.EDGES)
+    of_peers = gpu_peers.embedding(x, graph.PAIRS, edges, total, exact, slopes)
+    after, times = timed_run(compiled.program, rows, total, sizes.repeats)
+    name = f"graph embedding, k = {DIMENSIONS}, {total} embeddings"
+    yield row_of(name, "retrograd", total, times, checked(name, reals_of(after[:CHECKED, out.address]), exact, 1e-7))
+    yield from peer_rows(name, total, of_peers[0], sizes)
+
+    made = loss_gradient_program(compiled, False, [of_x], out, 0)
+    first = of_x.address + made.cotangents
+    rows = padded(made.compiled, rows, max(first + of_x.type.size, made.value + 1))
+    after, times = timed_run(made.compiled.program, rows, total, sizes.repeats)
+    found = reals_of(after[:CHECKED, first : first + of_x.type.size])
+    name = f"graph embedding, k = {DIMENSIONS}, gradient, {total} embeddings"
+    yield row_of(name, "retrograd", total, times, checked(name, found, slopes, 1e-6))
+    yield from peer_rows(name, total, of_peers[1], sizes)
+
+
+def planets_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
+    """Many planetary systems, whose places differ by a part in a thousand; gradients of the Earth's first coordinate by all velocities."""
+    (total, steps), h = sizes.systems, 1 / leapfrog.RATE
+    count = min(total, DYNAMICS_ROWS)
+    q, v, gm = leapfrog.solar_system()
+    near = 1 + 1e-3 * np.linspace(0, 1, count)[:, None, None]
+    places = rg.fixed.to_reals(rg.fixed.to_words(q * near))
+    natural = v / leapfrog.LARGER, gm / leapfrog.LARGER
+    some = np.asarray(places[:CHECKED])
+    exact = np.array([simulations.drift_kick_drift(one, *natural, steps, h)[0] for one in some])
+    by_v = np.array([simulations.gradients(one, *natural, steps, h, bodies.EARTH, 0)[1][1] for one in some])
+    axes = only("q", leapfrog.leapfrog) | {"rate": None}
+    compiled, rows = words_of(leapfrog.leapfrog, (places, v, gm, steps), axes)
+    of_q, of_v = (next(a for a in compiled.arguments if a.name == name) for name in ("q", "v"))
+    whole = np.resize(np.asarray(places), (total, *q.shape)), np.resize(natural[0], (total, *v.shape))
+    of_peers = gpu_peers.planets(*whole, natural[1], steps, h, exact, by_v)
+    after, times = timed_run(compiled.program, rows, total, sizes.repeats)
+    found = reals_of(after[:CHECKED, of_q.address : of_q.address + of_q.type.size])
+    name = f"leapfrog, nine bodies, {steps} steps, {total} systems"
+    yield row_of(name, "retrograd", total, times, checked(name, found, exact, 1e-8 * steps))
+    yield from peer_rows(name, total, of_peers[0], sizes)
+
+    made = gradient_program(compiled, False)
+    width = max(a.address + a.type.size + made.cotangents for a in compiled.arguments)
+    rows = padded(made.compiled, rows, width)
+    rows[:, of_q.address + made.cotangents + 3 * bodies.EARTH] = 1 << (32 + SCALE)
+    after, times = timed_run(made.compiled.program, rows, total, sizes.repeats)
+    first = of_v.address + made.cotangents
+    found = leapfrog.LARGER * reals_of(after[:CHECKED, first : first + of_v.type.size]) / 2.0**SCALE
+    name = f"leapfrog, nine bodies, {steps} steps, gradient, {total} systems"
+    yield row_of(name, "retrograd", total, times, checked(name, found, by_v, 1e-6))
+    yield from peer_rows(name, total, of_peers[1], sizes)
+
+
+def wave_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
+    """A wave forward, back to its beginning, and the gradient by the medium: single runs, whose bits are those of the CPU."""
+    n, steps = sizes.wave
+    d = wave.data(n, steps)
+    cells = n * n * steps
+
+    def there(engine: str) -> Any:
+        return rg.run(propagate, d.q, d.p, d.c, steps, engine=engine).values.q
+
+    def back(engine: str) -> Any:
+        return rg.run(~propagate, *end, engine=engine).values.q
+
+    def slope(engine: str) -> Any:
+        return gradient[engine](0.0, d.q, d.p, d.c, d.seen, d.line, steps)
+
+    gradient = {engine: rg.grad(misfit, "c", engine=engine) for engine in ("cuda", "native")}
+    end = rg.run(propagate, d.q, d.p, d.c, steps, engine="native").values
+    by_jax = gpu_peers.wave(d.q, d.p, d.c, d.seen, d.line, steps, there("native"), slope("native"))
+    tasks: dict[str, tuple[Callable[[str], Any], Any]] = {
+        "forward": (there, by_jax[0]),
+        "back": (back, []),
+        "gradient": (slope, by_jax[1]),
+    }
+    for kind, (run, of_peers) in tasks.items():
+        name = f"wave, {n} × {n} cells, {steps} steps, {kind}"
+        expected, cores = _timed(run, "native", 1)
+        found, took = _timed(run, "cuda", sizes.repeats)
+        error = checked(name, found, expected, 0.0)
+        yield row_of(
+            name,
+            "retrograd",
+            cells,
+            {"kernel_ms": took, "cores_ms": cores},
+            error,
+            "a call by a user; each is a cell and step",
+        )
+        yield from peer_rows(name, cells, of_peers, sizes)
+
+
+def _timed(run: Callable[[str], Any], engine: str, repeats: int) -> tuple[Any, float]:
+    """(the result, the least milliseconds of some calls behind a first one)"""
+    found, least = run(engine), float("inf")
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        run(engine)
+        least = min(least, 1e3 * (time.perf_counter() - begun))
+    return found, least
+
+
+# -----------------------------------------------------------------------------
+# Workloads on a GPU: the same bits as on the CPU, and times beside jax and Warp in float64 on the same device: `retrograd bench --gpu`.
+#
+# 1. Bit for bit: random programs of both tiers, examples and single runs on the GPU, on the CPU's cores and on the reference machine.
+# 2. The same gradient with blocks of 32 to 1024 threads, several pieces and several devices, and its sum over 10⁷ elements, twice each: the same bits.
+# 3. Times by the device's own clock, kernel and copies apart, after the results have been compared with float64; beside them, our time on the CPU's cores.
+# 4. PTX per ISA instruction; registers with ptxas, and machine code (SASS) with cuobjdump. Needs no device.
+#
+# Parts that would begin after a number of minutes are left out, and named. Without a GPU only 4 is done. With `fake`, all of it is done in tiny sizes under Numba's CUDA simulator, where the host runs the translated kernels; the
+# times mean nothing.
 
 SCHEMA = "retrograd.gpu/1"
 #: comparisons of programs that the tests generate

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from retrograd.benchmarks.measure import one_core
-from retrograd.benchmarks.papers.tables import TABLES, Table
+from retrograd.benchmarks.papers.page import TABLES, Table
 from retrograd.benchmarks.peers import Peer
 from retrograd.benchmarks.run import machine
 from retrograd.benchmarks.systems import reason_of

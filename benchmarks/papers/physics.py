@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from retrograd.benchmarks import ours
 from retrograd.benchmarks.measure import timed
-from retrograd.benchmarks.references import planets
+from retrograd.benchmarks.references import simulations
 from retrograd.benchmarks.workloads import bennett
 from retrograd.examples import leapfrog
 
@@ -61,8 +61,8 @@ def out_and_back(steps: int) -> Callable[[], Cells]:
         back = rg.run(~leapfrog.leapfrog, *[out.values[i] for i in range(3)], steps).words
         differing = sum(x != y for name in ("q", "v") for x, y in zip(back[name], begun[name], strict=True))
         natural = q, v / leapfrog.LARGER, gm / leapfrog.LARGER
-        there = planets.drift_kick_drift(*natural, steps, 1 / leapfrog.RATE)
-        home, _ = planets.drift_kick_drift(there[0], there[1], natural[2], steps, -1 / leapfrog.RATE)
+        there = simulations.drift_kick_drift(*natural, steps, 1 / leapfrog.RATE)
+        home, _ = simulations.drift_kick_drift(there[0], there[1], natural[2], steps, -1 / leapfrog.RATE)
         return {
             "words that differ": float(differing),
             "change of energy": float(energy),

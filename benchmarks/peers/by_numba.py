@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks import primals, wave_primals
+from retrograd.benchmarks import primals
 from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair, Wave
 from retrograd.benchmarks.peers import Prepared, flat
 from retrograd.benchmarks.primals import compiled
@@ -74,7 +74,7 @@ def _planets(d: Bodies) -> Prepared:
 
 
 def _wave(d: Wave) -> Prepared:
-    kernel = compiled(wave_primals.wave)
+    kernel = compiled(primals.wave)
 
     def call() -> Any:
         q, p = d.q.copy(), d.p.copy()
@@ -85,7 +85,7 @@ def _wave(d: Wave) -> Prepared:
 
 
 def _wave_gradient(d: Wave) -> Prepared:
-    forth, back = compiled(wave_primals.wave), compiled(wave_primals.wave_adjoint)
+    forth, back = compiled(primals.wave), compiled(primals.wave_adjoint)
 
     def call() -> Any:
         q, p = d.q.copy(), d.p.copy()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from retrograd.benchmarks import ours
 from retrograd.benchmarks.data import Measurements
-from retrograd.benchmarks.references import adbench, complex_step
+from retrograd.benchmarks.references import adbench, formulas
 from retrograd.benchmarks.workload import Golden, Problem, Sizes, Stream, Task, Workload, with_extent
 from retrograd.examples import bundle_adjustment as example
 
@@ -42,7 +42,7 @@ def problem(path: Path, count: int, seed: int = 1) -> Problem:
     call = ours.Call(example.reprojection_error, (np.zeros((count, 2)), *data.arguments))
     errors = np.array([adbench.reprojection(z, file.feature) for z in data.inputs[:CHECKED]])
     blocks = np.array(
-        [complex_step.jacobian(lambda z: adbench.reprojection(z, file.feature), z) for z in data.inputs[:CHECKED]]
+        [formulas.jacobian(lambda z: adbench.reprojection(z, file.feature), z) for z in data.inputs[:CHECKED]]
     )
     return Problem(
         f"{count} measurements around that of {path.name}", count,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.benchmarks import ours
 from retrograd.benchmarks.data import Embeddings, Reals
-from retrograd.benchmarks.references import complex_step, formulas
+from retrograd.benchmarks.references import formulas
 from retrograd.benchmarks.workload import Golden, Problem, Task, Workload, with_extent
 from retrograd.examples import graph_embedding as example
 
@@ -48,13 +48,13 @@ def problem(k: int, count: int, hessian: bool = True) -> Problem:
         return formulas.embedding(np.array(0.0), x, example.EDGES, example.OTHERS)[0]
 
     values = np.array([example.reference(one) for one in x[:CHECKED]])
-    slopes = np.array([complex_step.jacobian(loss, one) for one in x[:2]])
+    slopes = np.array([formulas.jacobian(loss, one) for one in x[:2]])
     tasks = [
         Task("value", data, values, 1e-8, lambda: ours.value(call, "out"), absolute=True),
         Task("gradient", data, slopes, 1e-7, lambda: ours.gradient(call, ["x"])),
     ]
     if hessian:
-        bends: Reals = complex_step.jacobian(slope, x[0])
+        bends: Reals = formulas.jacobian(slope, x[0])
         tasks.append(Task("hessian", data, bends, 1e-6, lambda: ours.hessian(call, "x")))
     return Problem(f"k = {k}, {count} embeddings; the Hessian of one", count, tuple(tasks), k)
 

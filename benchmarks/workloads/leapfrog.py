@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from retrograd.benchmarks import ours
 from retrograd.benchmarks.data import Bodies, Reals
-from retrograd.benchmarks.references import planets
+from retrograd.benchmarks.references import simulations
 from retrograd.benchmarks.workload import Golden, Problem, Sizes, Task, Workload, with_extent
 from retrograd.examples import leapfrog as example
 
@@ -22,12 +22,12 @@ def _problem(steps: int, gradient: bool = True) -> Problem:
     natural = q, v / example.LARGER, gm / example.LARGER
     h = 1 / example.RATE
     data = Bodies(*natural, steps, h)
-    end, _ = planets.drift_kick_drift(*natural, steps, h)
+    end, _ = simulations.drift_kick_drift(*natural, steps, h)
     axes = ours.only("q", example.leapfrog) | {"rate": None}
     call = ours.Call(example.leapfrog, (q[None], v, gm, steps), axes)
     tasks = [Task("value", data, end, 1e-8 * steps, lambda: ours.value(call, "q"), absolute=True)]
     if gradient:
-        _, (_, by_v, _) = planets.gradients(*natural, steps, h, EARTH, 0)
+        _, (_, by_v, _) = simulations.gradients(*natural, steps, h, EARTH, 0)
         tasks.append(
             Task(
                 "gradient", data, by_v, 3e-8 * max(30, steps),
@@ -59,7 +59,7 @@ def _goldens() -> Sequence[Golden]:
     def gradient() -> float:
         """The relative error of ∂(the Earth's first coordinate after 30 steps)/∂(initial velocities)."""
         natural = q, v / example.LARGER, gm / example.LARGER
-        _, (_, by_v, _) = planets.gradients(*natural, 30, 1 / example.RATE, EARTH, 0)
+        _, (_, by_v, _) = simulations.gradients(*natural, 30, 1 / example.RATE, EARTH, 0)
         seed = np.zeros((len(gm), 3))
         seed[EARTH, 0] = 1
         _, back = rg.vjp(example.leapfrog, q, v, gm, 30)

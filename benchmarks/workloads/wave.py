@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from retrograd.benchmarks import ours
 from retrograd.benchmarks.data import Reals, Wave
-from retrograd.benchmarks.references import waves
+from retrograd.benchmarks.references import simulations
 from retrograd.benchmarks.workload import Golden, Problem, Task, Workload, with_extent
 from retrograd.examples import wave as example
 
@@ -37,7 +37,7 @@ def _problem(n: int, steps: int) -> Problem:
 
     @functools.cache
     def by_c() -> Reals:
-        return waves.misfit(d.q, d.p, d.c, steps, d.misfit)[1]
+        return simulations.misfit(d.q, d.p, d.c, steps, d.misfit)[1]
 
     forth = ours.Call(example.propagate, (d.q[None], d.p, d.c, steps), ours.only("q", example.propagate))
     return Problem(

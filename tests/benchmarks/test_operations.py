@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from retrograd.benchmarks import primals, wave_primals
-from retrograd.benchmarks.operations import OPERATIONS, count, operations
+from retrograd.benchmarks import primals
+from retrograd.benchmarks.systems import OPERATIONS, count, operations
 from retrograd.benchmarks.workload import Sizes
 from retrograd.benchmarks.workloads import ALL, bessel
 
@@ -13,7 +13,7 @@ from retrograd.benchmarks.workloads import ALL, bessel
 def test_a_wave_has_eight_operations_a_cell() -> None:
     n = 7
     fields = [np.zeros((n, n)) for _ in range(3)]
-    assert count(wave_primals.wave, (*fields, 3)) == 3 * 8 * (n - 2) ** 2
+    assert count(primals.wave, (*fields, 3)) == 3 * 8 * (n - 2) ** 2
 
 
 def test_a_series_has_as_many_as_its_passes() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from retrograd.benchmarks.papers import page, physics, published
 from retrograd.benchmarks.papers.measured import failed, measure, read
-from retrograd.benchmarks.papers.tables import BYTES, NUMBER, SECONDS, TABLES, Row, Table, complex_product, timings
+from retrograd.benchmarks.papers.page import BYTES, NUMBER, SECONDS, TABLES, Row, Table, complex_product, timings
 from retrograd.benchmarks.workload import Problem, Task
 from retrograd.isa.diagnostics import InputError
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.benchmarks import primals, wave_primals
+from retrograd.benchmarks import primals
 from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
 from retrograd.benchmarks.peers import PEERS
-from retrograd.benchmarks.references import adbench, complex_step, series, waves
+from retrograd.benchmarks.references import adbench, formulas, series, simulations
 from retrograd.benchmarks.systems import PEER_TOLERANCE
 from retrograd.benchmarks.workload import Sizes, Task
 from retrograd.benchmarks.workloads import ALL, bessel, small, wave
@@ -99,19 +99,19 @@ def test_primals_without_numba() -> None:
 def test_references_and_primals_of_the_wave() -> None:
     """The adjoint by hand and the kernels, as plain Python, against a complex step through the plain scheme."""
     d = wave.data(12, 9)
-    _, by_c = waves.misfit(d.q, d.p, d.c, d.steps, d.misfit)
+    _, by_c = simulations.misfit(d.q, d.p, d.c, d.steps, d.misfit)
 
     def loss(c: Any) -> Any:
         q = example.reference(d.q.astype(complex), d.p.astype(complex), c, d.steps)[0]
         return ((q[:, d.line] - d.seen) ** 2).sum()
 
-    exact = complex_step.jacobian(loss, d.c)
+    exact = formulas.jacobian(loss, d.c)
     assert np.abs(exact).max() > 1e-3
     assert by_c == pytest.approx(exact, abs=1e-14)
     q, p, kernel = d.q.copy(), d.p.copy(), np.zeros_like(d.c)
-    wave_primals.wave(q, p, d.c, d.steps)
+    primals.wave(q, p, d.c, d.steps)
     assert q == pytest.approx(example.reference(d.q, d.p, d.c, d.steps)[0], abs=1e-14)
-    wave_primals.wave_adjoint(q, p, d.c, d.misfit(q)[1], np.zeros_like(p), kernel, d.steps)
+    primals.wave_adjoint(q, p, d.c, d.misfit(q)[1], np.zeros_like(p), kernel, d.steps)
     assert kernel == pytest.approx(exact, abs=1e-12)
     assert q == pytest.approx(d.q, abs=1e-12)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.benchmarks.references import adbench, complex_step, formulas, planets, series, sparse
+from retrograd.benchmarks.references import adbench, formulas, series, simulations, sparse
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.compiled import Compiled, discarding_cotangents, real_regions
 from retrograd.compiler.derivatives.gradients import gradient as gradient_program
@@ -149,7 +149,7 @@ class Case:
                 after = self.reference(*plain[:i], x, *plain[i + 1 :])
                 return sum((seed * y).sum() for seed, y in zip(seeds, after, strict=True))
 
-            worst = max(worst, error(out.gradients[names[i]], complex_step.jacobian(loss, a)))
+            worst = max(worst, error(out.gradients[names[i]], formulas.jacobian(loss, a)))
         return worst
 
 
@@ -223,7 +223,7 @@ def test_quadratic() -> None:
     assert (found["x"].item(), found["y"].item()) == (24, 41) == quadratic.gradient(3, 4)
     for x, y in ((0.3, -1.7), (-20.25, 11.1)):
         point = np.array([x, y])
-        exact = complex_step.jacobian(lambda z: formulas.quadratic(0, *z)[0], point)
+        exact = formulas.jacobian(lambda z: formulas.quadratic(0, *z)[0], point)
         found = of_loss(quadratic.quadratic, (0.0, x, y)).gradients
         assert error([found["x"], found["y"]], exact) < 2e-9
 
@@ -293,7 +293,7 @@ def test_graph_embedding(k: int) -> None:
     pairs = graph_embedding.EDGES, graph_embedding.OTHERS
     for scale in (0.5, 1.0, 3.0):
         x = scale * np.random.default_rng(k).normal(size=(10, k))
-        exact = complex_step.jacobian(lambda x: formulas.embedding(0, x, *pairs)[0], x)
+        exact = formulas.jacobian(lambda x: formulas.embedding(0, x, *pairs)[0], x)
         assert error(of_loss(graph_embedding.embedding_loss, (0.0, x)).gradients["x"], exact) < 1e-7
 
 
@@ -303,7 +303,7 @@ def test_graph_hessian_times_vector() -> None:
     x, v = np.random.default_rng(5).normal(size=(2, 10, 5))
 
     def gradient(x: Any) -> Any:
-        return complex_step.jacobian(lambda x: formulas.embedding(0, x, *pairs)[0], x)
+        return formulas.jacobian(lambda x: formulas.embedding(0, x, *pairs)[0], x)
 
     h = 1e-3
     exact = difference(gradient, x, h * v) / h
@@ -317,7 +317,7 @@ def test_graph_is_the_same() -> None:
     x = graph_embedding.solution()
     gradient = rg.grad(graph_embedding.embedding_loss, "x")(0.0, x)
     assert np.abs(gradient).max() < 1e-8
-    exact = complex_step.jacobian(
+    exact = formulas.jacobian(
         lambda x: formulas.embedding(0, x, graph_embedding.EDGES, graph_embedding.OTHERS)[0], x / 10
     )
     assert error(rg.grad(graph_embedding.embedding_loss, "x")(0.0, x / 10), exact) < 1e-6
@@ -352,7 +352,7 @@ def test_gmm_golden() -> None:
         def moved(z: Any, i: int = i, parts: list[Any] = parts) -> Any:
             return adbench.likelihood(*parts[:i], z, *parts[i + 1 :])
 
-        assert error(getattr(exact, name), complex_step.jacobian(moved, parts[i])) < 1e-14
+        assert error(getattr(exact, name), formulas.jacobian(moved, parts[i])) < 1e-14
 
 
 def test_gmm_hessian_times_vector() -> None:
@@ -403,7 +403,7 @@ def bundle(name: str) -> Any:
 
 def reprojection_jacobian(inputs: Any, feature: Any) -> Any:
     """The reference's 2 × 15."""
-    return complex_step.jacobian(lambda z: adbench.reprojection(z, feature), inputs)
+    return formulas.jacobian(lambda z: adbench.reprojection(z, feature), inputs)
 
 
 class Projections:
@@ -567,7 +567,7 @@ def planet_errors(steps: int, body: int, axis: int, scale: int) -> list[float]:
     """Of a coordinate (AU), then of its gradients by the initial q, v and G m."""
     q, v, gm = leapfrog.solar_system()
     larger = leapfrog.LARGER
-    value, (by_q, by_v, by_m) = planets.gradients(q, v / larger, gm / larger, steps, 1 / leapfrog.RATE, body, axis)
+    value, (by_q, by_v, by_m) = simulations.gradients(q, v / larger, gm / larger, steps, 1 / leapfrog.RATE, body, axis)
     seed = np.zeros((len(gm), 3))
     seed[body, axis] = 1
     out = pulled_back(leapfrog.leapfrog, (q, v, gm, steps), {"q": seed}, scale)

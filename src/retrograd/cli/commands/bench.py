@@ -150,7 +150,7 @@ def _tables(options: argparse.Namespace, folder: Path | None) -> int:
     """Measure the papers' tables; exit code 1 where a row has failed."""
     from retrograd.benchmarks.papers import page
     from retrograd.benchmarks.papers.measured import failed, measure
-    from retrograd.benchmarks.papers.tables import TABLES
+    from retrograd.benchmarks.papers.page import TABLES
     from retrograd.benchmarks.peers import chosen
 
     named = {t.name: t for t in TABLES}
