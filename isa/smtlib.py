@@ -24,11 +24,11 @@ def format_that_holds(opcode: Opcode, words: Mapping[str, int], kinds: Mapping[s
 
     def holds(v: Format) -> bool:
         moved = {}
-        for place, word in words.items():
-            there = _moved(word, kinds.get(place, ""), w, v)
+        for operand, word in words.items():
+            there = _moved(word, kinds.get(operand, ""), w, v)
             if there is None:
                 return False
-            moved[place] = there
+            moved[operand] = there
         return all(evaluate(opcode.guard_predicate(guard, v), v, moved) for guard in opcode.guards(v))
 
     for formats in (coarser, wider):

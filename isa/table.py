@@ -301,7 +301,7 @@ ENTRIES: tuple[Entry, ...] = (
     Bijection("assertz", 0xD4, "ancillas", lambda w: (), "Promise that rd = 0, so that it may be freed; trap if not.",
               guards=lambda w: (Guard(d.eq(0), "RG0407", culprit=d),)),
     Bijection("erase", 0xD6, "ancillas", lambda w: (Erase("d"),),
-              "Clear rd, losing W bits. Its partner `unerase` is what an erase is met as backward: it always traps.",
+              "Clear rd, losing W bits. Running backward, an `erase` becomes `unerase`, which always traps: the lost word cannot be restored.",
               inverse_name="unerase"),
     # assertions
     *(_assertion(condition, code) for condition, code in _ASSERTIONS.items()),

@@ -148,7 +148,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there now stays. A collection of garbage, which tests and benchmarks ask for, need not look at it each time."""
+    """Objects made so far live to the end, so the garbage collector, which tests and benchmarks run, is told to skip them."""
     gc.freeze()
 
 

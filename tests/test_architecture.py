@@ -68,7 +68,7 @@ ONLY_IN = {
     "cuda": "simulator/engines/cuda/runtime.py",
     "nvtx": "simulator/engines/cuda/runtime.py",
     "vcd": "src/retrograd/observe/_traces.py",
-    "pygments": "src/retrograd/editors",
+    "pygments": "src/retrograd/observe/lexers.py",
     "pygls": "src/retrograd/observe/_language_server.py",
     "lsprotocol": "src/retrograd/observe/_language_server.py",
     "distributed": "src/retrograd/runtime/_distribution.py",
@@ -80,10 +80,7 @@ ONLY_IN = {
 PYTHON_FRONT_END = "compiler/frontends/python"
 COMPOSED_IN = frozenset({"compiler/pipeline.py", "compiler/compiled.py"})
 #: files of another front end that read Python's syntax, or objects of Python
-READS_PYTHON = frozenset(
-    {f"compiler/frontends/functional/{name}.py" for name in ("function", "data_classes")}
-    | {f"compiler/frontends/functional/reading/{name}.py" for name in ("reader", "expressions", "paths")}
-)
+READS_PYTHON = frozenset(f"compiler/frontends/functional/{name}.py" for name in ("function", "reader", "types"))
 #: what the command line loads when it is needed and not before: `retrograd --help` must start at once
 LAZY = frozenset(
     {"matplotlib", "rich", "numpy", "llvmlite", "amaranth", "scipy", "numba", "cuda", "distributed", "zarr"}
@@ -255,7 +252,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "a package by its folder": ("simulator/x.py", "from isa.expr import Expr", "imported as retrograd"),
     "a peer at the top of a benchmark": ("benchmarks/peers/by_jax.py", "import jax", "inside functions only"),
     "a peer in the face": ("src/retrograd/cli/commands/bench.py", "def f():\n    import casadi", "no dependency of src/retrograd"),
-    "Torch outside its adapter": ("src/retrograd/cli/commands/bench.py", "def f():\n    import torch", "only src/retrograd/adapters/torch"),
+    "Torch outside its adapter": ("src/retrograd/cli/commands/bench.py", "def f():\n    import torch", "only src/retrograd/derivatives/_torch"),
     "JAX at the top of its adapter": ("src/retrograd/derivatives/_jax.py", "import jax", "inside functions"),
     "the tests in a benchmark": ("benchmarks/run.py", "from tests.examples import x", "imported as retrograd"),
     "Python's syntax outside its front end": (

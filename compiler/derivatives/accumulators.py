@@ -260,10 +260,10 @@ def _reached(flows: _Flows, start: Collection[Storage]) -> set[Storage]:
     reached: set[Storage] = set(start)
     todo = list(reached)
     while todo:
-        for place in flows.get(todo.pop(), ()):
-            if place not in reached:
-                reached.add(place)
-                todo.append(place)
+        for storage in flows.get(todo.pop(), ()):
+            if storage not in reached:
+                reached.add(storage)
+                todo.append(storage)
     return reached
 
 

@@ -67,8 +67,8 @@ class StructType:
     def offset(self, name: str) -> int:
         """Where in the struct a field lies, in words."""
         at = 0
-        for field, t in self.fields:
-            if field == name:
+        for own, t in self.fields:
+            if own == name:
                 return at
             at += t.size
         raise KeyError(name)

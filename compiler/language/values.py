@@ -455,7 +455,7 @@ _CHEAP = frozenset({"abs", "fabs", "max", "min", "seq", "slt", "sltu"})
 def has_cheap_operands(condition: E) -> bool:
     """Whether a condition is a test of variables, sums, sizes and the like.
 
-    An element of an array is none: its address is shared between the tests and the branches of a statement only outside of branches.
+    A test of an array's element is not cheap: the tests and the branches of a statement share the computed address only outside of branches.
     """
     return all(
         node.param in _CHEAP if node.op == "apply" else node.op in ("const", "read", "add", "sub", "neg", "not")

@@ -88,8 +88,8 @@ def unroll_loops(
 class _Estimate:
     """About how many instructions a pass of a loop executes, and how many of them vanish once the loop's variable is a constant.
 
-    Addresses become induction variables (`induction_variables.py`). So the arithmetic of an address that depends on the variable is one
-    step in each pass, for all accesses with this arithmetic, and the arithmetic of another address is none. A compute block counts twice.
+    Addresses become induction variables (`induction_variables.py`). The arithmetic of an address that depends on the loop's variable counts
+    as one step in each pass, shared by all accesses with this arithmetic. Other addresses cost nothing. A compute block counts twice.
     """
 
     def __init__(self, loop: For) -> None:

@@ -48,7 +48,7 @@ class Committing(NamedTuple):
     early: Any
     ends: Any
     begins: Any
-    #: it reverses the direction; words that it erases; its encoding, and that of an instruction with a trap before execution
+    #: whether the instruction reverses the direction; the words that it erases; its encoding; the encoding of an instruction that traps before execution
     turns: Any
     erases: Any
     instruction: Any

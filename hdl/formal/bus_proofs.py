@@ -226,7 +226,7 @@ class HostTransfers:
         self._moment = 0
 
     def _begin(self) -> None:
-        """Any state in which no answer is given, and so no write acts: the first claim has this. No word is set to zero in the first cycle."""
+        """Begin in any state in which the bus gives no answer and no word is being set to zero. By the first claim no write acts in such a state."""
         hw, bus = self.hardware, self.interface.bus
         hw.reset()
         hw.forget([])

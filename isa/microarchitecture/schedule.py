@@ -558,7 +558,7 @@ class Microprogram:
 
     @property
     def waiting(self) -> int:
-        """Cycles besides those of execution and writes, whichever instruction follows."""
+        """All cycles of the instruction except its execution and its writes; they do not depend on the next instruction."""
         return self.cycles - self.stages["execute"] - self.stages["write"]
 
 

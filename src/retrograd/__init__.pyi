@@ -1,8 +1,6 @@
 # The public names: one line for each, here and nowhere else. Type checkers read this file as a stub; `retrograd.lazy` reads it
 # for `dir(retrograd)`, `retrograd.__all__` and the import of a name when it is first used.
 
-from retrograd.derivatives._jax import to_jax as to_jax
-from retrograd.derivatives._torch import to_torch as to_torch
 from retrograd.annotations import Array as Array
 from retrograd.annotations import Stack as Stack
 from retrograd.assembler.assemble import assemble as assemble
@@ -11,12 +9,6 @@ from retrograd.assembler.disassemble import disassemble as disassemble
 from retrograd.assembler.image import from_image as from_image
 from retrograd.assembler.image import to_image as to_image
 from retrograd.assembler.verify import verify as verify
-from retrograd.runtime._batches import BatchResult as BatchResult
-from retrograd.runtime._batches import run_batch as run_batch
-from retrograd.runtime._batches import vmap as vmap
-from retrograd.runtime._batches import ChunkedResult as ChunkedResult
-from retrograd.runtime._batches import run_chunked as run_chunked
-from retrograd.runtime._batch_runs import ElementTrap as ElementTrap
 from retrograd.compiler.compiled import Compiled as Compiled
 from retrograd.compiler.compiled import Options as Options
 from retrograd.compiler.frontends.functional.types import data as data
@@ -74,19 +66,10 @@ from retrograd.derivatives import jvp as jvp
 from retrograd.derivatives import reversible_gradient as reversible_gradient
 from retrograd.derivatives import value_and_grad as value_and_grad
 from retrograd.derivatives import vjp as vjp
-from retrograd.runtime._distribution import workers as workers
 from retrograd.derivatives._functional import Functional as Functional
 from retrograd.derivatives._functional import functional as functional
-from retrograd.runtime._execution import ProgramTrap as ProgramTrap
-from retrograd.runtime._reversible import Consistency as Consistency
-from retrograd.runtime._reversible import learn_by_consistency as learn_by_consistency
-from retrograd.runtime._execution import Result as Result
-from retrograd.runtime._reversible import Inverse as Inverse
-from retrograd.runtime._reversible import Reversible as Reversible
-from retrograd.runtime._reversible import reversible as reversible
-from retrograd.runtime._reversible import run as run
-from retrograd.runtime._reversible import uncomputing_level as uncomputing_level
-from retrograd.runtime._reversible import use_format as use_format
+from retrograd.derivatives._jax import to_jax as to_jax
+from retrograd.derivatives._torch import to_torch as to_torch
 from retrograd.isa.diagnostics import AssemblyError as AssemblyError
 from retrograd.isa.diagnostics import CompileError as CompileError
 from retrograd.isa.diagnostics import Diagnostic as Diagnostic
@@ -121,23 +104,40 @@ from retrograd.physics.advice import advise as advise
 from retrograd.physics.energy import energy as energy
 from retrograd.physics.report import EnergyReport as EnergyReport
 from retrograd.physics.sweeps import energy_sweep as energy_sweep
-from retrograd.simulator.machine import Outcome as Outcome
-from retrograd.simulator.machine import Stop as Stop
-from retrograd.simulator.machine import Trap as Trap
+from retrograd.runtime._batch_runs import ElementTrap as ElementTrap
+from retrograd.runtime._batches import BatchResult as BatchResult
+from retrograd.runtime._batches import ChunkedResult as ChunkedResult
+from retrograd.runtime._batches import run_batch as run_batch
+from retrograd.runtime._batches import run_chunked as run_chunked
+from retrograd.runtime._batches import vmap as vmap
 from retrograd.runtime._binding import fixed as fixed
 from retrograd.runtime._binding import lognum as lognum
 from retrograd.runtime._binding import uint as uint
+from retrograd.runtime._distribution import workers as workers
+from retrograd.runtime._execution import ProgramTrap as ProgramTrap
+from retrograd.runtime._execution import Result as Result
+from retrograd.runtime._reversible import Consistency as Consistency
+from retrograd.runtime._reversible import Inverse as Inverse
+from retrograd.runtime._reversible import Reversible as Reversible
+from retrograd.runtime._reversible import learn_by_consistency as learn_by_consistency
+from retrograd.runtime._reversible import reversible as reversible
+from retrograd.runtime._reversible import run as run
+from retrograd.runtime._reversible import uncomputing_level as uncomputing_level
+from retrograd.runtime._reversible import use_format as use_format
+from retrograd.simulator.machine import Outcome as Outcome
+from retrograd.simulator.machine import Stop as Stop
+from retrograd.simulator.machine import Trap as Trap
 from retrograd.version import __version__ as __version__
 
 __all__: list[str]
-from retrograd.observe._explorer import explore as explore
 from retrograd.hardware.netlists.function_netlists import FunctionNetlist as FunctionNetlist
 from retrograd.hardware.netlists.function_netlists import netlist as netlist
+from retrograd.observe._explorer import explore as explore
 from retrograd.observe._ranges import ErrorBound as ErrorBound
 from retrograd.observe._ranges import LineShare as LineShare
-from retrograd.observe._ranges import error_bound as error_bound
 from retrograd.observe._ranges import Range as Range
 from retrograd.observe._ranges import Ranges as Ranges
+from retrograd.observe._ranges import error_bound as error_bound
 from retrograd.observe._ranges import ranges as ranges
 from retrograd.physics.entropy import EntropyReport as EntropyReport
 from retrograd.physics.entropy import entropy as entropy

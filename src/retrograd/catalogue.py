@@ -26,7 +26,7 @@ from retrograd.isa.table import TABLE, Table
 #: the packages that register kinds of errors
 PARTS = (
     "isa", "assembler", "compiler", "simulator", "simulator.engines", "hdl", "hdl.reversible", "benchmarks",
-    "values", "functions", "testing", "physics", "debugger", "distribution", "cli",
+    "runtime", "testing", "physics", "observe", "cli",
 )  # fmt: skip
 
 #: hundreds of the codes -> (title, introduction)

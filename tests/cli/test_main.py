@@ -18,7 +18,7 @@ import pytest
 from retrograd import __version__
 from retrograd.cli.commands import hdl
 from retrograd.cli.main import COMMANDS as SUMMARIES
-from retrograd.cli.main import FOLDERS, parser
+from retrograd.cli.main import MODULES, parser
 from retrograd.cli.options import _RUN
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -179,19 +179,25 @@ def test_import_retrograd_is_lean() -> None:
     assert done.stdout.strip() == b"['retrograd.lazy']"
 
 
-@pytest.mark.parametrize("package", ["retrograd.cli.commands", "retrograd.cli.commands.hdl"])
-def test_a_command_is_a_module_and_a_line(package: str) -> None:
-    """The modules of the folder are the commands that its parser lists, in whose order `--help` shows them."""
-    listed = SUMMARIES if package == "retrograd.cli.commands" else hdl.COMMANDS
-    folders = FOLDERS if package == "retrograd.cli.commands" else {}
-    modules = {info.name for info in pkgutil.iter_modules(importlib.import_module(package).__path__)}
-    assert modules - {"hardware", *folders.values()} == set(listed) - set(folders)
+@pytest.mark.parametrize(("top", "listed"), [(True, SUMMARIES), (False, hdl.COMMANDS)])
+def test_a_command_is_two_functions_and_a_line(top: bool, listed: dict[str, str]) -> None:
+    """Each command that a parser lists has its two functions, and the modules have no functions of other commands."""
+    package = importlib.import_module("retrograd.cli.commands")
+    names = [f"retrograd.cli.commands.{info.name}" for info in pkgutil.iter_modules(package.__path__)]
+    made = [
+        (name.removeprefix("retrograd.cli.commands."), key)
+        for name in names
+        for key, value in vars(importlib.import_module(name)).items()
+        if key.startswith(("arguments_of_", "execute_")) and value.__module__ == name
+    ]
+    wanted = [(MODULES.get(name, name), name) for name in SUMMARIES]
+    wanted += [("hdl_run" if name == "run" else "hdl", name) for name in hdl.COMMANDS]
+    assert sorted(made) == sorted(
+        (m, f"{start}{name}") for m, name in wanted for start in ("arguments_of_", "execute_")
+    )
     for name, summary in listed.items():
-        module = importlib.import_module(".".join([package, *([folders[name]] if name in folders else []), name]))
-        assert callable(module.arguments), name
-        assert callable(module.execute), name
-        assert summary[0].islower(), name
-        assert not summary.endswith("."), name
+        assert summary[0].islower(), (top, name)
+        assert not summary.endswith("."), (top, name)
 
 
 def test_help_imports_no_command() -> None:

@@ -258,7 +258,6 @@ ALLOWED = {
     "hdl/simulation/amaranth_simulator.py": {"write_vcd"},
     "hdl/bus/links.py": {"write_vcd"},
     "src/retrograd/cli/commands/debugging.py": {"fdopen", "open"},  # standard streams, the null device
-    "src/retrograd/cli/commands/debugging.py": {"fdopen"},  # standard streams
     "src/retrograd/cli/terminal.py": {"open", "FileIO"},  # the null device, standard streams
     "benchmarks/memory.py": {"write_text"},  # /proc/self/clear_refs
     "src/retrograd/runtime/_distribution.py": {"connect"},  # transactions of SQLite

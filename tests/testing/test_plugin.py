@@ -226,6 +226,5 @@ def test_pytest_starts_without_loading_the_rest() -> None:
     assert done.stdout.split() == [
         "retrograd",
         "retrograd.lazy",
-        "retrograd.plugins",
         "retrograd.pytest_plugin",
     ]

@@ -471,7 +471,7 @@ class _Search:
         self.stores += [(at, region) for region in stores]
 
     def _agree(self, entry: int) -> None:
-        """Keep the constants of earlier calls of the procedure from which an address at this call would be formed, too."""
+        """Drop the constants of earlier calls of this procedure that differ at this call; only constants that all calls share form addresses."""
         context = self._contexts.get(entry)
         if context is None:
             self._contexts[entry] = {r: value for r in range(256) if not (value := self._value(r))[0]}

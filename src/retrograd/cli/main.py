@@ -13,7 +13,7 @@ from retrograd import __version__
 from retrograd.cli.options import Parser, add_commands
 from retrograd.cli.terminal import BAD_INPUT, INTERRUPTED, OK, colored, discard, only_json, standard_streams
 
-#: command -> summary; the command is the module of that name in `cli/commands/`, or in its folder there
+#: command -> summary
 COMMANDS = {
     "demo": "encrypt a message by running forward, decrypt it by running backward",
     "run": "run a program or a reversible function, forward or backward, to its end or its first trap",
@@ -44,12 +44,15 @@ COMMANDS = {
     "man": "print the manual page",
 }
 
-#: command -> its folder in `cli/commands/`
-FOLDERS = {
-    **dict.fromkeys(("asm", "dis", "isa", "verify"), "assembly"),
-    **dict.fromkeys(("completion", "man"), "shell"),
-    **dict.fromkeys(("energy", "entropy", "sweep"), "pricing"),
-    **dict.fromkeys(("dap", "debug", "explore", "trace"), "debugging"),
+#: command -> its module in `cli/commands/`, where the module has another name than the command
+MODULES = {
+    **dict.fromkeys(("asm", "dis", "explain", "invert", "isa", "verify"), "assembly"),
+    **dict.fromkeys(("completion", "demo", "man", "test"), "shell"),
+    **dict.fromkeys(("entropy", "sweep"), "energy"),
+    **dict.fromkeys(("dap", "debug", "explore", "lsp", "trace"), "debugging"),
+    **dict.fromkeys(("grad", "ranges"), "run"),
+    "devices": "bench",
+    "graph": "compile",
 }
 
 
@@ -61,7 +64,7 @@ def parser() -> Parser:
         description="Programs that run backward, exactly: assemble, run and inspect reversible programs.",
     )
     top.add_argument("--version", action="version", version=f"retrograd {__version__}")
-    add_commands(top, "retrograd.cli.commands", COMMANDS, folders=FOLDERS)
+    add_commands(top, "retrograd.cli.commands", COMMANDS, modules=MODULES)
     return top
 
 

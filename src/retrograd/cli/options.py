@@ -1,9 +1,9 @@
 """Parsers of commands, and the options that several commands share.
 
-A command is a module of `cli/commands/` with two functions:
+A command NAME is two functions in a module of `cli/commands/`:
 
-    arguments(p)        adds the options to the command's parser
-    execute(options)    does the work and returns the exit code
+    arguments_of_NAME(p)     adds the options to the command's parser
+    execute_NAME(options)    does the work and returns the exit code
 
 `add_commands` imports the module when the command is parsed, so `retrograd --help` imports none. An option of
 `run_options` has the same name, meaning and help text in each command that has it. To add one is an entry of `_RUN`.
@@ -123,22 +123,24 @@ _DESTINATIONS = {"--set": "sets", "--break": "breaks", "-o": "output"}
 class Parser(argparse.ArgumentParser):
     """The parser of a command; the command's module adds its options when they are first needed."""
 
-    def __init__(self, *args: Any, module: str | None = None, destination: str = "execute", **keywords: Any) -> None:
+    def __init__(
+        self, *args: Any, module: str | None = None, command: str = "", destination: str = "execute", **keywords: Any
+    ) -> None:
         super().__init__(*args, **keywords)
         self.epilog, self.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
         self.color = (
             False  # Python 3.14 colours help on a terminal; `--color` decides here, and pages are made of this text
         )
         self._negative_number_matcher = re.compile(r"-\.?[0-9]")  # of argparse, which takes no -1e-5
-        self._module, self._destination = module, destination
+        self._module, self._command, self._destination = module, command, destination
         self._takes_arguments = False
 
     def filled(self) -> Parser:
         """The parser with its options."""
         if self._module is not None:
-            command, self._module = import_module(self._module), None
-            command.arguments(self)
-            self.set_defaults(**{self._destination: command.execute})
+            module, self._module = import_module(self._module), None
+            getattr(module, f"arguments_of_{self._command}")(self)
+            self.set_defaults(**{self._destination: getattr(module, f"execute_{self._command}")})
             if self.commands is None:
                 self._diagnostics_options()
         return self
@@ -319,20 +321,20 @@ def add_commands(
     package: str,
     listed: Mapping[str, str],
     destination: str = "execute",
-    folders: Mapping[str, str] = MappingProxyType({}),
+    modules: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Give a parser its commands, name -> summary. `options.<destination>` becomes the `execute` of the one that is named.
+    """Give a parser its commands, name -> summary. `options.<destination>` becomes the function that executes the named command.
 
-    `folders`: name -> folder of the package that has the command's module.
+    `modules`: command -> module of the package that has its functions. The module of a command that is not listed has the command's name.
     """
     commands = p.add_subparsers(metavar="COMMAND", required=True, dest=f"{destination}_name")
     for name, summary in listed.items():
-        module = ".".join([package, *([folders[name]] if name in folders else []), name])
         commands.add_parser(
             name,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
-            module=module,
+            module=f"{package}.{modules.get(name, name)}",
+            command=name,
             destination=destination,
         )
 

@@ -101,7 +101,7 @@ def loss_position(f: Any, loss: Any) -> int:
 
 
 def not_inputs(f: Any, differentiated: Collection[int]) -> Collection[int]:
-    """The positions by which no derivative is taken unless they are named: `differentiated`, and all results of a functional function if it has one of them."""
+    """The positions of the parameters without a derivative by default: `differentiated`, and with one result of a functional function all of its results."""
     function, backward = direction_of(f)
     first = function.first_result
     if not first or backward or all(i < first for i in differentiated):

@@ -270,7 +270,7 @@ def frame(page: str, height: int) -> str:
 @cache
 def parts() -> dict[str, str]:
     """The page's template, and the component with its style and script, by the names of their files."""
-    folder = files("retrograd.explorer")
+    folder = files("retrograd.observe")
     names = ("explorer.html", "component.html", "explorer.css", "explorer.js", "notebook.js")
     return {name: folder.joinpath(name).read_text("utf-8") for name in names}
 

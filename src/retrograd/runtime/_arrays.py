@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format, FormatError
 

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.language.types import (
@@ -33,13 +34,12 @@ from retrograd.compiler.language.values import FormType, Structure
 from retrograd.compiler.pipeline import Argument
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch.layout import Range, ResultArray, split_columns
-
 from retrograd.runtime._arrays import Ragged, WordArray, as_array, plain
 from retrograd.runtime._binding import FurtherArguments, has_trees, located, restored, types_of, with_further
 from retrograd.runtime._distribution import refuse as refuse_task
 from retrograd.runtime._execution import Request
 from retrograd.runtime._marshal import Losses, from_words, word_array
+from retrograd.simulator.engines.batch.layout import Range, ResultArray, split_columns
 
 
 def is_chunked(value: Any) -> bool:

@@ -25,25 +25,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.language.types import FIXED
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.batch.layout import BatchLayout, Range, ResultArray, split_columns, width
-from retrograd.simulator.engines.choice import machine_for
-from retrograd.simulator.engines.tiering import Decision, Reason, engine_named
-from retrograd.simulator.machine import REGISTERS, Machine, Stop, Trap
-from retrograd.simulator.stores import limit_of
-
 from retrograd.presentation import Bar
 from retrograd.runtime._batch_arguments import Loaded, many
 from retrograd.runtime._distribution import Distribution, Keeping, distribute
 from retrograd.runtime._distribution import refuse as refuse_task
 from retrograd.runtime._execution import ProgramTrap, RunSettings, execute
 from retrograd.runtime._marshal import word_array
+from retrograd.simulator.engines import tiering
+from retrograd.simulator.engines.batch.layout import BatchLayout, Range, ResultArray, split_columns, width
+from retrograd.simulator.engines.choice import machine_for
+from retrograd.simulator.engines.tiering import Decision, Reason, engine_named
+from retrograd.simulator.machine import REGISTERS, Machine, Stop, Trap
+from retrograd.simulator.stores import limit_of
 from retrograd.version import __version__
 
 if TYPE_CHECKING:

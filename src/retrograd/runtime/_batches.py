@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+
 from retrograd.compiler.compiled import Compiled, Options, Precision
 from retrograd.compiler.language.types import FIXED, ScalarType, StaticType, is_struct
 from retrograd.compiler.pipeline import Argument
@@ -25,8 +26,6 @@ from retrograd.isa.diagnostics import InputError, api_boundary
 from retrograd.isa.files import read_file, write_file
 from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch.layout import Range, width
-
 from retrograd.presentation import Bar
 from retrograd.runtime._arrays import FORMAT, as_array, split_words
 from retrograd.runtime._batch_arguments import (
@@ -45,6 +44,7 @@ from retrograd.runtime._distribution import Distribution, distribute
 from retrograd.runtime._distribution import refuse as refuse_task
 from retrograd.runtime._execution import ProgramTrap, Request
 from retrograd.runtime._reversible import Derived, Inverse, NotDifferentiable, Reversible, request_of
+from retrograd.simulator.engines.batch.layout import Range, width
 
 Traps = Literal["raise", "return"]
 #: whether the gradients by an argument that all elements share are returned for each element, or added up

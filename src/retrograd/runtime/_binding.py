@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, SourceFunction
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import (
@@ -45,7 +46,6 @@ from retrograd.compiler.language.types import (
 from retrograd.compiler.language.values import FormType, Structure, Unfilled
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, nearest
 from retrograd.isa.words import Q32_32, Format, format_of
-
 from retrograd.runtime._arrays import (
     Ragged,
     RealKind,

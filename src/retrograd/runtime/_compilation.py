@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+
 from retrograd.assembler.disassemble import disassemble
 from retrograd.compiler.compiled import (
     Compiled,
@@ -35,14 +36,13 @@ from retrograd.compiler.language.types import StaticType, Type
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError, Span, api_boundary, markup
 from retrograd.isa.program import Program
 from retrograd.isa.words import Q32_32, Format, format_of
+from retrograd.presentation import columns, shortened_text
+from retrograd.runtime._arrays import WordArray
+from retrograd.runtime._binding import bind, named_tuple, types_from_annotations, types_of
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import ghosts_of
 from retrograd.simulator.engines.translator.loop_summary import KINDS, LoopSummary, loop_summaries
-
-from retrograd.presentation import columns, shortened_text
-from retrograd.runtime._arrays import WordArray
-from retrograd.runtime._binding import bind, named_tuple, types_from_annotations, types_of
 
 # The library compiles functions itself, so it is imported at the first use of a function of it under another name.
 intrinsics.load_library = lambda: importlib.import_module("retrograd.library.elementary")

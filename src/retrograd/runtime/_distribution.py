@@ -37,7 +37,6 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
-
 from retrograd.version import __version__
 
 #: seconds without a scheduler or a worker before tasks are given up

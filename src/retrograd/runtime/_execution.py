@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
 from retrograd.compiler.compiled import Compiled, Options, Precision
 from retrograd.compiler.ir.statements import Const, Var
 from retrograd.compiler.language.types import ArrayType, ScalarType
@@ -24,15 +25,14 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Span
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.choice import machine_for
-from retrograd.simulator.engines.tiering import ENGINES, engine_named
-from retrograd.simulator.machine import REGISTERS, Machine, Outcome, Stop, Trap
-from retrograd.simulator.stores import limit_of
-
 from retrograd.runtime._binding import Arguments, bind, has_trees, located, restored
 from retrograd.runtime._compilation import Compilable
 from retrograd.runtime._marshal import Losses, from_words, to_words, word_array
 from retrograd.runtime._traps import explain
+from retrograd.simulator.engines.choice import machine_for
+from retrograd.simulator.engines.tiering import ENGINES, engine_named
+from retrograd.simulator.machine import REGISTERS, Machine, Outcome, Stop, Trap
+from retrograd.simulator.stores import limit_of
 
 if TYPE_CHECKING:
     from retrograd.simulator.engines.machines import FinishedRun

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import (
@@ -37,7 +38,6 @@ from retrograd.compiler.language.types import (
 from retrograd.compiler.language.values import FormType, Unfilled
 from retrograd.isa.diagnostics import Diagnostic, InputError, PrecisionWarning
 from retrograd.isa.words import Format, brief
-
 from retrograd.runtime._arrays import (
     WordArray,
     as_array,

@@ -14,6 +14,7 @@ from types import MappingProxyType, MethodType
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
+
 from retrograd.assembler.lexer import decode_text
 from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.builder import ModuleBuilder
@@ -30,7 +31,6 @@ from retrograd.compiler.language.types import ArrayType, ScalarType
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, api_boundary, nearest, shorten_traceback
 from retrograd.isa.files import read_file
 from retrograd.isa.words import Format
-
 from retrograd.runtime._binding import located, types_of
 from retrograd.runtime._compilation import (
     Compilable,
@@ -48,6 +48,7 @@ from retrograd.runtime._marshal import Losses, to_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
     from retrograd.compiler.compiled import Compiled, Precision
     from retrograd.compiler.pipeline import Argument
     from retrograd.isa.program import Program

@@ -290,10 +290,10 @@ def assert_no_garbage(f: Reversible | Inverse, /, *args: Any, **keywords: Any) -
             values = f"was {shown(was, cell.kind, machine.format)}, and is {shown(now, cell.kind, machine.format)}"
             writer = _last_writer(s, machine, lambda at=address: machine.memory[at])  # type: ignore[misc]
             s.broken("RG0904", f"`{cell.name}` {values} after `{s.name}`{writer}")
-    for register, word in enumerate(machine.registers):
+    for number, word in enumerate(machine.registers):
         if word:
-            writer = _last_writer(s, machine, lambda at=register: machine.registers[at])  # type: ignore[misc]
-            s.broken("RG0904", f"register r{register} holds 0x{word:x} after `{s.name}`{writer}")
+            writer = _last_writer(s, machine, lambda at=number: machine.registers[at])  # type: ignore[misc]
+            s.broken("RG0904", f"register r{number} holds 0x{word:x} after `{s.name}`{writer}")
     if report.bits:
         s.broken("RG0905", f"`{s.name}` erases {_described(report)}")
     return report

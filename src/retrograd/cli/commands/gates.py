@@ -27,7 +27,7 @@ _FORMAT = "16,8"
 _OF_OPCODES = ("trap", "cotangents")
 
 
-def arguments(p: Parser) -> None:
+def arguments_of_gates(p: Parser) -> None:
     """Options of `retrograd gates`."""
     p.add_argument(
         "what",
@@ -70,7 +70,7 @@ def arguments(p: Parser) -> None:
     p.json_option("retrograd.netlist/1", "retrograd.netlist-energy/1 or retrograd.equivalence/1")
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute_gates(options: argparse.Namespace) -> int:
     """Count, write, simulate or compare."""
     for path in (options.real, options.qasm, options.draw):
         if path is not None:

@@ -44,7 +44,9 @@ COMMANDS = {
 
 def arguments_of_hdl(p: Parser) -> None:
     """The commands of `retrograd hdl`."""
-    add_commands(p, __name__, COMMANDS, "execute_hdl")
+    add_commands(
+        p, "retrograd.cli.commands", COMMANDS, "execute_hdl", {**dict.fromkeys(COMMANDS, "hdl"), "run": "hdl_run"}
+    )
 
 
 def execute_hdl(options: argparse.Namespace) -> int:
