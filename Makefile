@@ -17,6 +17,7 @@ lint:
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) tools/check_prose.py
+	$(PYTHON) tools/lines.py
 
 types: $(TREE)
 	MYPYPATH=build/tree $(PYTHON) -m mypy -p retrograd --cache-dir build/mypy

@@ -219,7 +219,7 @@ class Sources:
 
     @property
     def warnings(self) -> list[Diagnostic]:
-        """What `warn` has noted."""
+        """The warnings that `warn` has noted."""
         return [*self._warned.values()]
 
     def report(self, position: Position, fault: TextFault, hint: str | None) -> None:

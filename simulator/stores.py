@@ -6,7 +6,7 @@ An integer is any object that Python accepts as an index: int, bool, NumPy's int
 All engines store the same words, since all assignments of users pass through these views.
 
 `Cotangents` keeps an account of cotangents that were dropped when their ancillas were freed. The steps of cotangents are computed from
-the table of instructions, in `isa/derivatives/`.
+the table of instructions, in `isa/derivatives.py`.
 """
 
 from __future__ import annotations

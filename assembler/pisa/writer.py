@@ -2,7 +2,7 @@
 
 Code and data share addresses in PISA, so the data follows the code, and each access adds its first address. The program keeps the registers
 $0 to $28; $29 to $31 are temporaries. Conditions that PISA lacks, and jumps between ends with different conditions, are in
-`expansions.py`. Every branch of a pair carries its role as a comment. Correct because each instruction becomes a sequence with the same effect
+`instructions.py`. Every branch of a pair carries its role as a comment. Correct because each instruction becomes a sequence with the same effect
 on registers and memory, and jumps have distances only: the verifier holds that a program computes no target.
 """
 

@@ -275,7 +275,7 @@ def _reached(flows: _Flows, start: Collection[Storage]) -> set[Storage]:
 # `net` are the variables and regions that may hold other words after a statement than before it. P accumulates if it reads none of its net
 # changes, and every update of them is a sum. A reverse sweep, lift(P⁻¹), may then start from the words that P starts from.
 # Correct because all other words are restored by P⁻¹, and the inverse of P⁻¹ is P: where P⁻¹ ends without a trap, P passes through the same
-# words in the opposite order. The checks of the sums themselves are the exception, and are replaced: see `reverse_sweeps.py`.
+# words in the opposite order. The checks of the sums themselves are the exception, and are replaced, see reverse sweeps below.
 # Trap: sets of net changes may be larger than the truth, never smaller.
 # Remarks: the first use of a changed word that is no sum.
 

@@ -516,7 +516,7 @@ class Lifting:
             for param in (p.params[i] for i in adjoint.of):
                 region = p.region_of(param)
                 if not self.is_active(param if region is None else region):
-                    break  # then none of the cotangents is needed: see `activity.py`
+                    break  # then none of the cotangents is needed: see `accumulators.py`
                 if region is None:
                     given.append(self._shadows(param)[copy])
                     continue

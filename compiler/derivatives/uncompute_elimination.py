@@ -168,7 +168,7 @@ def _written_or_scoped(nodes: Iterable[ir.Node]) -> set[ir.Var]:
 # stays finds all its operands as before, the words that it changes among them.
 # Arrays are live while a later statement accesses them, so an array that a loop or a procedure uses again is restored; at the end of the
 # program only the arguments and `results` are live.
-# Procedures that also run backward stay as they are. In between, values that variables hold are reused (`value_reuse.py`).
+# Procedures that also run backward stay as they are. In between, values that variables hold are reused, see value reuse.
 # Trap: the result has no inverse that restores the erased words, so this is the last step before emission.
 
 _ERASE = TABLE["erase"]

@@ -1,5 +1,5 @@
 """Front ends: one folder for each source language. The files here are shared by all of them: IR construction, owned locals, modules.
 
 A front end imports these files, `compiler/language`, `compiler/ir` and `isa`; no front end imports another, nor Python's `ast` but
-the one for Python. Start with `ir_builder.py`.
+the one for Python. Start with `builder.py`.
 """

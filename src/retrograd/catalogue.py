@@ -25,7 +25,7 @@ from retrograd.isa.table import TABLE, Table
 
 #: the packages that register kinds of errors
 PARTS = (
-    "isa", "assembler", "compiler", "simulator", "simulator.engines", "hdl", "hdl.reversible", "benchmarks",
+    "isa", "assembler", "compiler", "simulator", "simulator.engines", "hdl", "benchmarks",
     "runtime", "testing", "physics", "observe", "cli",
 )  # fmt: skip
 

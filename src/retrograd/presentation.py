@@ -18,11 +18,10 @@ from string import Formatter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from retrograd.isa.diagnostics import markup, printable
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
@@ -86,7 +85,7 @@ def counts_by_decades(ax: Axes) -> None:
     """A vertical axis for the counts that are drawn, from 0: linear to 1, logarithmic above, ticks at 0, 1, 10, 100 …"""
     from matplotlib.ticker import FixedLocator, FuncFormatter
 
-    most = max((float(np.max(_ys(line))) for line in ax.lines), default=0.0)
+    most = max((float(_ys(line).max()) for line in ax.lines), default=0.0)
     top = max(1, math.ceil(math.log10(max(most, 1) * 1.2)))
     ax.set_yscale("symlog", linthresh=1)
     ax.set_ylim(-0.3, 10.0**top)
@@ -168,7 +167,7 @@ def _over_curves(ax: Axes, boxes: Sequence[tuple[str, BboxBase]]) -> Iterator[st
         # The ends of error bars are markers without a line.
         for line in (line for line in ax.lines if line.get_linestyle() != "None"):
             path = line.get_transform().transform_path(line.get_path())
-            if line.get_visible() and np.size(path.vertices) and path.intersects_bbox(inner, filled=False):
+            if line.get_visible() and len(path.vertices) and path.intersects_bbox(inner, filled=False):
                 yield f"{name!r} over the curve {line.get_label()!r}"
         for points in ax.collections:
             places = points.get_offset_transform().transform(points.get_offsets())
@@ -207,12 +206,14 @@ def _hidden(ax: Axes) -> Iterator[str]:
     sizes = [top for top in tops.values() if top > 0]
     # Lines across the axes, such as those of axvline, have no data.
     drawn = [line for line in ax.lines if line.get_transform() == ax.transData]
-    sizes += [most for line in drawn if (most := float(np.max(np.abs(_ys(line)), initial=0.0))) > 0]
+    sizes += [most for line in drawn if (most := float(abs(_ys(line)).max(initial=0.0))) > 0]
     if sizes and max(sizes) > HIDDEN * min(sizes):
         yield f"a linear axis for {min(sizes):.3g} beside {max(sizes):.3g}"
 
 
 def _ys(line: Line2D) -> np.ndarray[Any, np.dtype[np.float64]]:
+    import numpy as np  # many commands print tables and draw nothing
+
     return np.asarray(line.get_ydata(), dtype=np.float64)
 
 

@@ -193,7 +193,7 @@ def test_errors_of_others_stay_whole() -> None:
 
     with pytest.raises(ValueError, match="1") as caught:
         rg.vmap(inner)([1.0])
-    assert any("/batch/" in frame.filename for frame in traceback.extract_tb(caught.value.__traceback__))
+    assert any("/runtime/" in frame.filename for frame in traceback.extract_tb(caught.value.__traceback__))
 
 
 def test_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from retrograd.compiler.ir.expressions import E, const, read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import COMPARISONS, element, kind_of
 from retrograd.compiler.language.purity import need_plain
-from retrograd.compiler.language.types import merged, note_range, sum_over
+from retrograd.compiler.language.types import check_operator, merged, note_range, sum_over
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -64,7 +64,9 @@ class Operators:
     def _repeated(self, node: ast.BinOp, items: Value, count: Value, shown: ast.expr) -> Value | None:
         """A list or a tuple times an integer: its items again and again, as in Python. None beside any other number, which scales the items."""
         if isinstance(count, Constant) and isinstance(count.value, int | np.integer):
-            found = [v for _ in range(int(count.value)) for v in self.expressions.items(items, shown)]
+            each = self.expressions.items(items, shown)
+            self.errors.guarded(node, check_operator, "*", (0,) * len(each), int(count.value))
+            found = each * int(count.value)
             if all(isinstance(v, Constant) for v in found):
                 return Constant(tuple(v.value for v in found if isinstance(v, Constant)))
             return tuple_value(found)

@@ -40,7 +40,7 @@ Outside = Callable[[Symbol], Core | None]
 FORMS = (
     "lambda", "let", "let*", "letrec", "if", "cond", "and", "or", "cons", "cons*", "list", "quote", "define",
 )  # fmt: skip
-#: forms of Scheme that VLAD does not have -> what is written instead
+#: forms of Scheme that VLAD does not have -> the form to write instead
 IN_PLACE = {
     "set!": "Bind a new name: (let ((y e)) …). A loop passes its variables on: (let loop ((x 0)) … (loop (+ x 1))).",
     **dict.fromkeys(("set-car!", "set-cdr!"), "Make a new pair: (cons x (cdr p))."),

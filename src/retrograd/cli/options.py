@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from retrograd.derivatives._arguments import Scale
     from retrograd.isa.entries import Opcode
 
-#: exit code -> meaning, see `exit_codes.py`
+#: exit code -> meaning, see `terminal.py`
 EXIT_CODES = {
     0: "ok",
     1: "wrong or worse (bench, hdl formal)",

@@ -1,16 +1,16 @@
-"""Derivatives: Python functions made from a reversible one, which run the gradient program or the tangent program of that.
+"""Derivatives: Python functions made from a reversible one, which run its gradient program or its tangent program.
 
-    arguments             which arguments, of which types; cotangents and tangents as words and as Python values
-    programs              tangent, gradient and second-order programs of a compiled function
-    gradient_requests     a request for a gradient, and the program that answers it
-    gradients, batches    grad, value_and_grad; the same of a batch
-    pullbacks             vjp
-    jacobians             jacobian; rows that share no column run together
-    tangents              jvp, hvp, hessian
-    reversible_gradients  reversible_gradient: the gradient as a reversible function, to be called within others
-    reports               gradient_report: the cost of a gradient in differentiation mode
+    _arguments             positions and types of arguments; scales; parts of arguments; cotangents and tangents as words and values
+    _programs              tangent, gradient and second-order programs of a compiled function
+    _requests              a request for a gradient, and the program that answers it; vjp
+    _gradients             grad, value_and_grad; the same of a batch
+    _reversible_gradients  reversible_gradient: the gradient as a reversible function, to be called within others
+    _jacobians             jacobian, whose rows that share no column run together; gradient_report
+    _tangents              jvp, hvp, hessian
+    _functional            functional functions and VLAD files, with derivatives as values
+    _adapters, _jax, _torch
 
-Order of imports: values → functions → batch → differentiation → pricing. Start with `gradients.py`.
+It imports `runtime`; `observe`, `physics` and `hardware` build on it. Start with `_gradients.py`.
 """
 
 from __future__ import annotations

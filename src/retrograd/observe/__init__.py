@@ -1,6 +1,6 @@
-"""A time-travel debugger: sessions on a machine that step and run in both directions.
+"""Runs observed: the debugger in both directions, its adapter for editors, the explorer and traces, the language server, ranges of numbers.
 
-It imports `isa`, `simulator` and `values`. Start with `session.py`; `timeline.py` holds the search at the speed of an engine.
+It imports `isa`, `simulator`, `runtime` and `derivatives`. Start with `_session.py`; `_timeline.py` holds the search at the speed of an engine.
 """
 
 from __future__ import annotations

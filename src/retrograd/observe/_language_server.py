@@ -230,7 +230,7 @@ def page_of(word: str) -> str | None:
 # -----------------------------------------------------------------------------
 # A language server for assembly text, with pygls: diagnostics as typed, hover, go to label and partner, symbols, completion.
 #
-# `analysis.py` has the answers; this file translates them. Positions of editors count UTF-16 code units, those of the analysis characters.
+# The analysis above has the answers, and the server translates them. Positions of editors count UTF-16 code units, those of the analysis characters.
 
 _KINDS = {
     "procedure": "Function", "label": "Key", "data": "Array", "constant": "Constant", "register": "Variable",

@@ -6,7 +6,7 @@
 A motion returns an Event with the reason for which it stopped. Nothing is printed here. A session stands before an instruction.
 Forward, a watch stops after the change; backward, it stops before the instruction that made the change.
 
-Cost: runs to breakpoints, registers, and words at static addresses are runs of the engine (`timeline.py`). A watch of a word
+Cost: runs to breakpoints, registers, and words at static addresses are runs of the engine (`_timeline.py`). A watch of a word
 that instructions with computed addresses may write, and `until`, are exact but single steps of the reference machine.
 """
 

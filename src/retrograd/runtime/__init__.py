@@ -1,8 +1,8 @@
 """Reversible functions at run time: values, compilation, execution, batches, other processes.
 
     _arrays, _binding, _marshal          numbers of Python ↔ words: types of arguments, arrays, precision
-    _compilation, _execution, _traps     a source becomes a program; a program runs; what a trap says
-    _reversible                          `rg.reversible` and Janus: what a user calls
+    _compilation, _execution, _traps     a source becomes a program; a program runs; messages of traps
+    _reversible                          `rg.reversible` and programs in Janus
     _batch_arguments, _batch_runs, _batches, _chunked…     `rg.vmap`: many elements at once, in chunks, in other processes
     _distribution                        executors, stores of results, tasks
 

@@ -194,7 +194,7 @@ def test_every_command_takes_structs_and_stacks(cli: Cli, command: str) -> None:
     ],
 )  # fmt: skip
 def test_the_picture_of_a_function_is_that_of_its_image(cli: Cli, options: tuple[str, ...]) -> None:
-    """`graph` takes what `compile` takes: no arguments are needed where annotations state all types."""
+    """`graph` has the options of `compile`: no arguments are needed where annotations state all types."""
     given = ("norm.py:norm", "0.0", "[1.0, 2.0]", *options) if options else ("norm.py:divide",)
     assert cli("compile", *given, "-o", "image")[0] == OK
     drawn = []

@@ -1,6 +1,6 @@
 """`retrograd hdl`: the co-processor simulated, written as Verilog, placed and routed, proved, counted.
 
-A module for each command, as in the folder above; `hardware.py` has their common options. It imports retrograd.hdl.
+The commands share the options of the hardware; `hdl_run.py` has the command `run`. It imports retrograd.hdl.
 Start with `arguments` below.
 """
 
