@@ -94,7 +94,9 @@ def outliers(names: list[str]) -> dict[str, list[str]]:
     texts = {name: lines_of(name) for name in names}
     return {
         "paths": paths,
-        "long lines": [f"{n}:{i}" for n, text in texts.items() for i, line in enumerate(text, 1) if len(line) > LONGEST_LINE],
+        "long lines": [
+            f"{n}:{i}" for n, text in texts.items() for i, line in enumerate(text, 1) if len(line) > LONGEST_LINE
+        ],
         "long files": [n for n, text in texts.items() if len(text) > LONGEST_FILE],
     }
 
@@ -114,7 +116,9 @@ def faults(found: dict[str, tuple[int, int]], beyond: dict[str, int]) -> list[st
         if number > OUTLIERS[kind]:
             out.append(f"{kind}: {number}, recorded are {OUTLIERS[kind]}; `python tools/lines.py {kind!r}` lists them")
         if number < OUTLIERS[kind]:
-            out.append(f"{kind}: {number} are fewer than the {OUTLIERS[kind]} that are recorded: record them in tools/lines.py")
+            out.append(
+                f"{kind}: {number} are fewer than the {OUTLIERS[kind]} that are recorded: record them in tools/lines.py"
+            )
     return out
 
 

@@ -25,7 +25,7 @@ from retrograd.simulator.energy.counts import Counts, by_line, counts_of
 from retrograd.simulator.engines import interpreter
 from retrograd.simulator.engines.interpreter import COUNT
 from retrograd.simulator.engines.llvm.builder import FunctionBuilder
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 #: bar: time of a run on the threaded tier with counting, over the time without
 BAR = 1.15

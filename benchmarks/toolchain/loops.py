@@ -14,7 +14,7 @@ import numpy as np
 from retrograd.assembler.assemble import assemble
 from retrograd.benchmarks.measure import Row, seconds
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.machine import Machine
 
 #: machines: classes that take a program and have `run`, `run_back`, registers and memory

@@ -10,7 +10,7 @@ from typing import Any
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.tiering import FROM_VARIABLE, Decision, Reason, engine_named
 from retrograd.simulator.machine import Machine
 

@@ -1,11 +1,9 @@
-"""A machine that moves between engines: a run begins in Python and goes on in machine code where that pays.
+"""Runs of one machine in machine code: the interpreter, and the program's translation.
 
-It equals the reference machine bit for bit. The policy (`tiering.py`) decides which engine takes the next steps. Steps of Python
-are those of the reference machine itself. For the others, a NativeEngine takes over the machine's stores and leaves the machine
-where the compiled code stopped.
-
-A translation runs a program from one of its ends only. A run that outgrows Python or the interpreter is therefore restored to
-its beginning, and the translation runs all of it.
+A NativeEngine takes over the stores of a machine: registers, memory, cotangents and counts move into arrays that compiled code
+reads and writes, and PC, BR and DIR pass through the control block. The machine stays the owner of its state: after each run it
+stands where the compiled code stopped. Instructions that compiled code refuses are executed by the reference machine, which
+raises their traps.
 """
 
 from __future__ import annotations
@@ -21,27 +19,28 @@ from retrograd.isa.diagnostics import api_boundary
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.simulator.engines import tiering
+from retrograd.simulator.engines.array_words import (
+    DTYPES,
+    ArrayWords,
+    SharedCotangents,
+    address_of,
+    words_with_spare,
+    zeros,
+)
 from retrograd.simulator.engines.interpreter import ENTRY_BYTES, decode, entry, handlers_to_load
 from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.state import (
     ACCOUNT,
     CONTROL_WORDS,
-    DTYPES,
-    UNLIMITED,
-    ArrayWords,
     Exit,
     Flag,
-    SharedCotangents,
     Slot,
-    Snapshot,
     TranslatedSlot,
-    address_of,
     restore,
     snapshot,
-    words_with_spare,
-    zeros,
 )
-from retrograd.simulator.engines.tiering import Decision, Ready, Reason
+from retrograd.simulator.engines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.tiering import Decision, Reason
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
 from retrograd.simulator.engines.translator.translate import (
@@ -53,139 +52,8 @@ from retrograd.simulator.engines.translator.translate import (
     translation_is_loaded,
 )
 from retrograd.simulator.engines.translator.vector_loops import second_thread
-from retrograd.simulator.machine import REGISTERS, Machine, Outcome
+from retrograd.simulator.machine import REGISTERS, Machine
 from retrograd.simulator.stores import Cotangents, Store
-
-#: runs of fewer steps are left to Python without a decision: a single step of a debugger among them
-FEW = 4
-
-
-class TieredMachine(Machine):
-    """A machine whose runs are taken by one engine or several, as `engine` allows.
-
-    `auto`: Python, the interpreter and the translation, as the policy decides; `native`: the same without Python; `threaded`: the
-    interpreter; `translated`: the translation where a run begins at an end of the program, the interpreter elsewhere; `cuda`: the
-    same with the translation on a device (cuda/stepped_machine.py).
-    `level`: LLVM's effort for the translation, 0 to 2; by the size of the program unless given.
-    """
-
-    def __init__(self, *args: Any, engine: str = "auto", level: int | None = None, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
-        #: the engine that was named
-        self.named = engine
-        self._level = level
-        self._native: NativeEngine | None = None
-        #: the engine that ran a machine out of a pickle
-        self._ran = "reference"
-        #: the last decision of the last run; None before the first
-        self.decision: Decision | None = None
-
-    @property
-    def engine(self) -> str:
-        return self._ran if self._native is None else self._native.name
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**super().__getstate__(), "_native": None, "_ran": self.engine}
-
-    def _new_cotangents(self) -> Cotangents:
-        made = super()._new_cotangents()
-        return made if self._native is None else self._native.shared_cotangents(made)
-
-    # ------------------------------------------------------------------ motion
-
-    def _loop(self, max_steps: int | None) -> int:
-        left = UNLIMITED if max_steps is None else min(max_steps, UNLIMITED)
-        if left < FEW:
-            return super()._loop(max_steps)
-        account = tiering.policy.account(self.program, self._differentiating)
-        whole = self._can_translate(left)
-        taken = self._run(left, account, whole)
-        if whole and self.at_end:
-            account.steps = taken
-        return taken
-
-    def _run(self, left: int, account: tiering.Account, whole: bool) -> int:
-        """Run for `left` steps or to the end, on one engine after the other; the steps taken."""
-        before: Snapshot | None = None
-        taken = 0
-        while taken < left and not (taken and self.at_end):
-            decision = self.decision = self._decide(account, whole)
-            most = left - taken if decision.steps is None else min(left - taken, decision.steps)
-            taken_over = None if decision.engine == "reference" else self._taken_over()
-            if taken_over is not None and decision.engine == "translated":
-                if before is not None:
-                    restore(self, before)
-                taken = taken_over.translated(self, left)
-                return taken + taken_over.interpreted(self, left - taken)
-            if whole and before is None and decision.steps is not None:
-                before = snapshot(self)
-            if taken_over is None:
-                done = super()._loop(most)
-                tiering.policy.count_python(account, done, self._differentiating)
-                # A run that goes on from here is longer than was expected.
-                account.steps = None
-            else:
-                done = taken_over.interpreted(self, most)
-                tiering.policy.count_interpreted(account, done)
-            taken += done
-            if done < most:
-                break
-        return taken
-
-    def _watch(self, *arguments: Any) -> Outcome:
-        tiering.record(Decision("reference", Reason.OBSERVED))
-        return super()._watch(*arguments)
-
-    def _decide(self, account: tiering.Account, whole: bool) -> Decision:
-        translating = self.named in ("translated", "cuda")
-        if self.named == "threaded" or (translating and not whole):
-            return tiering.record(Decision("threaded", Reason.INSIDE if translating else Reason.NAMED))
-        if translating:
-            return tiering.record(Decision("translated", Reason.NAMED))
-        return tiering.policy.decide(
-            self.program,
-            account,
-            lambda: self._ready(account),
-            differentiating=self._differentiating,
-            python=self.named == "auto" and self._native is None,
-            whole=whole,
-        )
-
-    def _ready(self, account: tiering.Account) -> Ready:
-        # Imported here: NumPy and LLVM are imported only for a run that is worth their time.
-
-        return ready(self, self._level, account)
-
-    def _taken_over(self) -> NativeEngine:
-        """The engine of machine code, to which the machine's state has been handed over."""
-        if self._native is None:
-            self._native = self._new_engine()
-        return self._native
-
-    def _new_engine(self) -> NativeEngine:
-
-        return NativeEngine(self, self._level)
-
-    def _can_translate(self, left: int) -> bool:
-        """Whether the machine stands at an end of its program, with steps enough, and no state that only the interpreter keeps."""
-        end = self.program.finish if self._direction < 0 else self.program.start
-        if self._br or self._pc not in (end, end + self._direction) or left <= len(self.program.code) * 4:
-            return False
-        if not self._differentiating:
-            return True
-        assert self._cotangents is not None
-        lost = self._cotangents._lost
-        kept = self._keep_dropped or "strict" in self._modes
-        return not kept and (lost is None or lost[1] == self._cotangents.way)
-
-
-# -----------------------------------------------------------------------------
-# Runs of one machine in machine code: the interpreter, and the program's translation.
-#
-# A NativeEngine takes over the stores of a machine: registers, memory, cotangents and counts move into arrays that compiled code
-# reads and writes, and PC, BR and DIR pass through the control block. The machine stays the owner of its state: after each run it
-# stands where the compiled code stopped. Instructions that compiled code refuses are executed by the reference machine, which
-# raises their traps.
 
 #: steps of the interpreter after which Python looks at its signals: a fraction of a second
 SLICE = 1 << 27

@@ -167,7 +167,7 @@ def _over_curves(ax: Axes, boxes: Sequence[tuple[str, BboxBase]]) -> Iterator[st
         # The ends of error bars are markers without a line.
         for line in (line for line in ax.lines if line.get_linestyle() != "None"):
             path = line.get_transform().transform_path(line.get_path())
-            if line.get_visible() and len(path.vertices) and path.intersects_bbox(inner, filled=False):
+            if line.get_visible() and _ys(line).size and path.intersects_bbox(inner, filled=False):
                 yield f"{name!r} over the curve {line.get_label()!r}"
         for points in ax.collections:
             places = points.get_offset_transform().transform(points.get_offsets())

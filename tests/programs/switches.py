@@ -31,7 +31,7 @@ from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch import lanes as hammocks
 from retrograd.simulator.engines.batch.cpu import run_batch
 from retrograd.simulator.engines.llvm.jit import jit_compiler
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import flow
 from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.semantics import Fault

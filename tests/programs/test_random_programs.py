@@ -19,7 +19,7 @@ from retrograd.isa.encoding import inverse
 from retrograd.isa.entries import Function, a, b
 from retrograd.simulator.engines import machines
 from retrograd.simulator.engines.llvm.instructions import step
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.semantics import Handler
 from retrograd.simulator.semantics import handler as machine_handler
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from retrograd.simulator.engines import machines
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.program import Program
 from retrograd.simulator.engines import tiering
+from retrograd.simulator.engines.array_words import address_of, zeros
 from retrograd.simulator.engines.batch.layout import (
     BatchLayout,
     ResultArray,
@@ -43,7 +44,7 @@ from retrograd.simulator.engines.batch.loops import (
     variant_of,
 )
 from retrograd.simulator.engines.llvm.jit import cores, jit_compiler
-from retrograd.simulator.engines.state import UNLIMITED, address_of, zeros
+from retrograd.simulator.engines.state import UNLIMITED
 from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts
 from retrograd.simulator.stores import limit_of
 

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from retrograd.isa.program import Program
+from retrograd.simulator.engines.array_words import DTYPES
 from retrograd.simulator.engines.batch.cpu import (
     Memory,
     RowResults,
@@ -59,7 +60,7 @@ from retrograd.simulator.engines.cuda.runtime import (
     simulated,
     size_text,
 )
-from retrograd.simulator.engines.state import DTYPES, UNLIMITED
+from retrograd.simulator.engines.state import UNLIMITED
 from retrograd.simulator.engines.tiering import Reason, policy
 from retrograd.simulator.stores import limit_of
 

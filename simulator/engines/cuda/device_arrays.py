@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from retrograd.isa.diagnostics import DeviceError, Diagnostic
 from retrograd.isa.program import Program
+from retrograd.simulator.engines.array_words import DTYPES
 from retrograd.simulator.engines.batch.cpu import WordMatrix, memory_of
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.batch.loops import REPORT, longest_stretch
 from retrograd.simulator.engines.cuda.batch import BLOCK, BatchCode, grid_of
 from retrograd.simulator.engines.cuda.runtime import Device, array_of_interface, device, on, simulated, view_by_dlpack
-from retrograd.simulator.engines.state import DTYPES, UNLIMITED
+from retrograd.simulator.engines.state import UNLIMITED
 from retrograd.simulator.stores import limit_of
 
 #: types of devices in DLPack

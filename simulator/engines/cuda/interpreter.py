@@ -35,13 +35,13 @@ from retrograd.isa.folds import is_truth
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
+from retrograd.simulator.engines.array_words import DTYPES
 from retrograd.simulator.engines.batch.layout import HEAD
 from retrograd.simulator.engines.batch.loops import REPORT
 from retrograd.simulator.engines.cuda.numba_source import NumbaSource, Tables, arithmetic_source
 from retrograd.simulator.engines.cuda.runtime import compiled_by_numba, numba_cuda, simulated
 from retrograd.simulator.engines.llvm.instructions import Step, step
 from retrograd.simulator.engines.llvm.jit import answer, background, jit_compiler, package_digest
-from retrograd.simulator.engines.state import DTYPES
 from retrograd.simulator.machine import REGISTERS
 
 #: handlers of rows that are no instructions

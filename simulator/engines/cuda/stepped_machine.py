@@ -34,6 +34,7 @@ from retrograd.isa.expr import inputs
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
+from retrograd.simulator.engines.array_words import ArrayWords, zeros
 from retrograd.simulator.engines.cuda.batch import BLOCK
 from retrograd.simulator.engines.cuda.kernels import optimisation_level
 from retrograd.simulator.engines.cuda.runtime import Device, Kernel, address_of_array, device, on, profiled
@@ -55,7 +56,7 @@ from retrograd.simulator.engines.llvm.builder import (
 from retrograd.simulator.engines.llvm.functions import Trees
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.machines import ArrayMachine, NativeEngine, variant_of
-from retrograd.simulator.engines.state import UNLIMITED, ArrayWords, Exit, Slot, TranslatedSlot, zeros
+from retrograd.simulator.engines.state import UNLIMITED, Exit, Slot, TranslatedSlot
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, Word, flow_of, register
 from retrograd.simulator.engines.translator.loops import VectorLoop, find_vector_loops
 from retrograd.simulator.engines.translator.row_sharing import MANY, PAUSE, RowDistributionEmitter, RowLoopEmitter

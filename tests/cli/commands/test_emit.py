@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from retrograd.isa.words import Format
+from retrograd.simulator.engines.array_words import DTYPES
 from retrograd.simulator.engines.batch.layout import BatchLayout, ResultArray, array_table
 from retrograd.simulator.engines.batch.loops import PENDING
 from retrograd.simulator.engines.llvm.jit import jit_compiler
-from retrograd.simulator.engines.state import DTYPES
 
 from retrograd import __version__
 

@@ -132,7 +132,7 @@ HYPOT = ("grad", "f.py:hypot", "0.0", "3.0", "4.0")
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        (("grad", "none.py:f"), "error[RG0501]: none.py: there is no such file"),
+        (("grad", "none.py:f"), "error[RG0501]: none.py: No such file or directory"),
         (("grad", "f.py"), "error[RG0509]: `f.py` is a file: which of its functions is meant?"),
         (("grad", "f.py:hypto"), "did you mean `hypot`?"),
         (("grad", "f.py:plain", "1.0"), "error[RG0509]: `plain` in f.py is no reversible function"),

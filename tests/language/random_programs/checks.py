@@ -19,7 +19,7 @@ from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.passes.dead_code import erase_routines
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
 from retrograd.runtime._binding import types_from_annotations

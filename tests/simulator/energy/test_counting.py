@@ -24,7 +24,7 @@ from retrograd.simulator.energy.counts import (
     host_traffic,
     operations_of,
 )
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
 from retrograd import Array, fixed, library, reversible

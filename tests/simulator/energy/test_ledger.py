@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 from retrograd.simulator.energy.counts import Ledger, Sample, by_line, counts_of
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
 from retrograd import library

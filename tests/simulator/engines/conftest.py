@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import flow
 
 import retrograd as rg

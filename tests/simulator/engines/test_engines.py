@@ -19,10 +19,12 @@ from retrograd.isa.entries import Function, Guard, a, b
 from retrograd.isa.expr import mul_shift
 from retrograd.simulator.engines import machines
 from retrograd.simulator.engines import state as state_words
+from retrograd.simulator.engines.array_words import zeros
 from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.llvm.jit import JitCompiler
-from retrograd.simulator.engines.machines import NativeEngine, TieredMachine
-from retrograd.simulator.engines.state import ACCOUNT, zeros
+from retrograd.simulator.engines.machines import NativeEngine
+from retrograd.simulator.engines.state import ACCOUNT
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import translate
 
 import retrograd as rg

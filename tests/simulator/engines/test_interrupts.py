@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from retrograd.simulator.engines import machines as native
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
 

@@ -20,7 +20,8 @@ from retrograd.simulator.engines.batch import cpu, loops
 from retrograd.simulator.engines.llvm import tiered_code
 from retrograd.simulator.engines.llvm.jit import BackgroundCompiler, BackgroundError, background, jit_compiler
 from retrograd.simulator.engines.llvm.tiered_code import TieredCode
-from retrograd.simulator.engines.machines import TieredMachine, WholeRuns
+from retrograd.simulator.engines.machines import WholeRuns
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.tiering import Costs, Policy, Reason
 from retrograd.simulator.engines.translator import translate
 

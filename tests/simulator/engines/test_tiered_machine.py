@@ -8,7 +8,7 @@ import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.simulator.engines import machines as native
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.machine import Machine, Trap
 
 #: steps of Python, over all runs of a test

@@ -11,7 +11,8 @@ import pytest
 from retrograd.simulator.engines import machines, tiering
 from retrograd.simulator.engines.batch import loops
 from retrograd.simulator.engines.choice import machine_for
-from retrograd.simulator.engines.machines import FinishedRun, NativeEngine, TieredMachine, WholeRuns
+from retrograd.simulator.engines.machines import FinishedRun, NativeEngine, WholeRuns
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.tiering import Costs, Decision, Policy, Ready, Reason
 
 import retrograd as rg

@@ -20,13 +20,14 @@ import numpy as np
 from retrograd.isa.program import Program
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
+from retrograd.simulator.engines.array_words import DTYPES
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
 from retrograd.simulator.engines.batch.loops import REPORT, WARP
 from retrograd.simulator.engines.cuda.kernels import KERNEL, kernel_ir
 from retrograd.simulator.engines.cuda.runtime import address_of_array
 from retrograd.simulator.engines.cuda.stepped_machine import ADD, STEPS, TEST, PlanSlot, stepped_ir
 from retrograd.simulator.engines.llvm.jit import jit_compiler
-from retrograd.simulator.engines.state import DTYPES, Exit
+from retrograd.simulator.engines.state import Exit
 
 #: of the kernel's parameters, whether they are pointers
 PARAMETERS = (True, True, False, True, True, False, True, False, False, True, True, True)

@@ -20,7 +20,7 @@ from retrograd.simulator.engines import interpreter
 from retrograd.simulator.engines.llvm import jit
 from retrograd.simulator.engines.llvm import jit as code_cache
 from retrograd.simulator.engines.llvm.jit import JitCompiler, cache_folder, package_digest, source_digest
-from retrograd.simulator.engines.machines import TieredMachine
+from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import translate
 
 import retrograd as rg

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retrograd.isa.words import WIDTHS, Format
-from retrograd.simulator.engines.state import DTYPES, ArrayWords, address_of, zeros
+from retrograd.simulator.engines.array_words import DTYPES, ArrayWords, address_of, zeros
 
 
 def words_of(values: list[int], width: int = 64) -> ArrayWords:

@@ -1,0 +1,150 @@
+"""Words of a machine as NumPy arrays, which compiled code reads and writes in place; and cotangents whose account compiled code keeps.
+
+ArrayWords(array)[i] = v    v mod 2^W as an unsigned number; an array has a spare word behind the last one
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Iterator
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from retrograd.isa.words import Format
+from retrograd.simulator.engines.state import Slot
+from retrograd.simulator.stores import Cotangents, FixedLength, Store
+
+# -----------------------------------------------------------------------------
+# Arrays of words that compiled code shares with Python, as sequences of ints.
+
+#: the unsigned type that holds a word of the width
+DTYPES: dict[int, type[np.unsignedinteger[Any]]] = {
+    4: np.uint8,
+    8: np.uint8,
+    16: np.uint16,
+    32: np.uint32,
+    64: np.uint64,
+}
+
+
+def words_with_spare(count: int, w: Format) -> ArrayWords:
+    """Zero words as compiled code reads them. A spare word lies behind them: addresses beyond the memory are replaced by its address."""
+    return ArrayWords(zeros(count + 1, w)[:count])
+
+
+def zeros(count: int, w: Format) -> NDArray[np.unsignedinteger[Any]]:
+    """An array of zero words of the format, in the type that compiled code reads."""
+    return np.zeros(count, dtype=DTYPES[w.width])
+
+
+def address_of(array: NDArray[Any] | None) -> int:
+    """The address of an array's first element; 0 of None, and of an array without elements. Trap: it does not keep the array alive."""
+    if array is None or not array.size:
+        return 0
+    flags = array.flags
+    if flags.c_contiguous and flags.writeable:
+        # Equal to `array.ctypes.data`, in a third of the time.
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+    return array.ctypes.data
+
+
+class ArrayWords(FixedLength):
+    """Ints in an array: `words[i]` is an int, `words[i:j]` a list, and it equals a list of the same ints.
+
+    Its length is fixed: deleting and inserting raise TypeError.
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        found: int | list[int] = self.array[index].tolist()
+        return found
+
+    @overload
+    def __setitem__(self, index: int, value: int) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[int]) -> None: ...
+    def __setitem__(self, index: int | slice, value: int | Iterable[int]) -> None:
+        if isinstance(index, slice) and not isinstance(value, int | np.ndarray):
+            value = np.fromiter(value, dtype=self.array.dtype)
+            if len(value) != len(range(*index.indices(len(self.array)))):
+                raise TypeError("words cannot be inserted or deleted")
+        self.array[index] = value
+
+    def copy(self) -> NDArray[Any]:
+        """The words in an array of their own, which can be assigned to `words[:]`."""
+        return self.array.copy()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.array.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ArrayWords):
+            return bool(np.array_equal(self.array, other.array))
+        return isinstance(other, list) and self.array.tolist() == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ArrayWords({self.array.tolist()})"
+
+
+# -----------------------------------------------------------------------------
+# Cotangents in arrays, with their account in the control block, where compiled code keeps it.
+
+
+class SharedCotangents(Cotangents):
+    """Cotangents whose account lies in the control block."""
+
+    def __init__(self, control: NDArray[np.int64], *words: Store, keep: bool, strict: bool) -> None:
+        self._control = control
+        super().__init__(*words, keep=keep, strict=strict)
+
+    def take_over(self, old: Cotangents) -> None:
+        """Copy the account of other cotangents."""
+        self.way, self.dropped, self.kept = old.way, old.dropped, old.kept
+        self._crossed, self._lost = old._crossed, old._lost
+
+    @property
+    def way(self) -> int:
+        return int(self._control[Slot.WAY])
+
+    @way.setter
+    def way(self, way: int) -> None:
+        self._control[Slot.WAY] = way
+
+    @property
+    def dropped(self) -> int:
+        return int(self._control[Slot.DROPPED])
+
+    @dropped.setter
+    def dropped(self, count: int) -> None:
+        self._control[Slot.DROPPED] = count
+
+    @property
+    def _crossed(self) -> int:
+        return int(self._control[Slot.CROSSED])
+
+    @_crossed.setter
+    def _crossed(self, point: int) -> None:
+        self._control[Slot.CROSSED] = point
+
+    @property
+    def _lost(self) -> tuple[int, int] | None:
+        way = int(self._control[Slot.LOST_WAY])
+        return (int(self._control[Slot.LOST_POINT]), way) if way else None
+
+    @_lost.setter
+    def _lost(self, lost: tuple[int, int] | None) -> None:
+        self._control[Slot.LOST_POINT], self._control[Slot.LOST_WAY] = lost or (0, 0)
