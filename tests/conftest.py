@@ -208,10 +208,10 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     Each run decides anew: it does not depend on other runs and tests.
     """
     # Imported here, since few tests need the engines.
-    from retrograd.simulator.engines import machines, tiering
+    from retrograd.simulator.engines import native, tiering
 
     costs = tiering.Costs(python_step=1.0, python_lifted_step=1.0, interpreter_step=1.0, enter=0.0, share=2.0)
     monkeypatch.setattr(tiering, "policy", tiering.Policy(costs))
     monkeypatch.setattr(tiering.Policy, "account", lambda *_, **__: tiering.Account())
     monkeypatch.setattr(tiering.Policy, "to_import", lambda _: 0.0)
-    monkeypatch.setattr(machines, "ready", lambda *_: tiering.Ready(interpreter=6.0, translation=18.0))
+    monkeypatch.setattr(native, "ready", lambda *_: tiering.Ready(interpreter=6.0, translation=18.0))

@@ -19,7 +19,7 @@ from retrograd.simulator.machine import Machine, Outcome
 from retrograd.simulator.stores import Cotangents
 
 if TYPE_CHECKING:
-    from retrograd.simulator.engines.machines import NativeEngine
+    from retrograd.simulator.engines.native import NativeEngine
 
 #: runs of fewer steps are left to Python without a decision: a single step of a debugger among them
 FEW = 4
@@ -118,9 +118,9 @@ class TieredMachine(Machine):
 
     def _ready(self, account: tiering.Account) -> Ready:
         # Imported here: NumPy and LLVM are imported only for a run that is worth their time.
-        from retrograd.simulator.engines import machines
+        from retrograd.simulator.engines import native
 
-        return machines.ready(self, self._level, account)
+        return native.ready(self, self._level, account)
 
     def _taken_over(self) -> NativeEngine:
         """The engine of machine code, to which the machine's state has been handed over."""
@@ -129,9 +129,9 @@ class TieredMachine(Machine):
         return self._native
 
     def _new_engine(self) -> NativeEngine:
-        from retrograd.simulator.engines import machines
+        from retrograd.simulator.engines import native
 
-        return machines.NativeEngine(self, self._level)
+        return native.NativeEngine(self, self._level)
 
     def _can_translate(self, left: int) -> bool:
         """Whether the machine stands at an end of its program, with steps enough, and no state that only the interpreter keeps."""

@@ -46,7 +46,7 @@ SWITCHES = (*COMPILER, *DERIVED, *ENGINES)
 STEPS = 200_000
 #: one seed in RARE runs on engines, which must compile its program, of at most SHORT instructions
 RARE, SHORT = 200, 600
-_GHOSTS = ("machines", "batch.loops")
+_GHOSTS = ("native", "machines", "batch.loops")
 
 
 def check(seed: int, random_ir: ModuleType, random_sums: ModuleType, interpreter: ModuleType) -> Counter[str]:

@@ -17,7 +17,7 @@ import pytest
 from retrograd.assembler.verify import findings
 from retrograd.isa.encoding import inverse
 from retrograd.isa.entries import Function, a, b
-from retrograd.simulator.engines import machines
+from retrograd.simulator.engines import tiered_machine
 from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.semantics import Handler
@@ -66,7 +66,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """The machine under test."""
     if request.param == "threaded":
         # Single steps are taken by compiled code too.
-        monkeypatch.setattr(machines, "FEW", 1)
+        monkeypatch.setattr(tiered_machine, "FEW", 1)
     if request.param == "auto":
         request.getfixturevalue("soon")
     return MACHINES[request.param]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from retrograd.simulator.engines import machines
+from retrograd.simulator.engines import tiered_machine
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg
@@ -23,7 +23,7 @@ MACHINES: dict[str, Callable[..., rg.Machine]] = {
 def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., rg.Machine]:
     """Makes the machine under test."""
     # What they are told to run they run in compiled code, however short it is.
-    monkeypatch.setattr(machines, "FEW", 1)
+    monkeypatch.setattr(tiered_machine, "FEW", 1)
     return MACHINES[request.param]
 
 

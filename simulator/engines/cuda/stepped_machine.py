@@ -55,7 +55,8 @@ from retrograd.simulator.engines.llvm.builder import (
 )
 from retrograd.simulator.engines.llvm.functions import Trees
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
-from retrograd.simulator.engines.machines import ArrayMachine, NativeEngine, variant_of
+from retrograd.simulator.engines.machines import ArrayMachine
+from retrograd.simulator.engines.native import NativeEngine, variant_of
 from retrograd.simulator.engines.state import UNLIMITED, Exit, Slot, TranslatedSlot
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, Word, flow_of, register
 from retrograd.simulator.engines.translator.loops import VectorLoop, find_vector_loops

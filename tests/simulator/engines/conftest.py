@@ -114,7 +114,7 @@ def set_transformations(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "scalar":
         monkeypatch.setattr(flow, "VECTOR_LOOPS", False)
     if way == "executed":
-        for module in ("machines", "batch.loops"):
+        for module in ("native", "machines", "batch.loops"):
             monkeypatch.setattr(f"retrograd.simulator.engines.{module}.ghosts_of", lambda program: None)
 
 

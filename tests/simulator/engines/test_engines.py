@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from retrograd.isa.entries import Function, Guard, a, b
 from retrograd.isa.expr import mul_shift
-from retrograd.simulator.engines import machines
-from retrograd.simulator.engines import state as state_words
+from retrograd.simulator.engines import array_words as state_words
+from retrograd.simulator.engines import native, tiered_machine
 from retrograd.simulator.engines.array_words import zeros
 from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.llvm.jit import JitCompiler
-from retrograd.simulator.engines.machines import NativeEngine
+from retrograd.simulator.engines.native import NativeEngine
 from retrograd.simulator.engines.state import ACCOUNT
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import translate
@@ -336,10 +336,10 @@ def test_limits_near_the_end(lockstep: Any, make: Make, text: str) -> None:
 
 def test_a_run_that_turns_out_to_be_long(monkeypatch: pytest.MonkeyPatch, lockstep: Any, translated: Make) -> None:
     """What was begun without a thread begins anew in one; with cotangents, and those that were dropped, as they were."""
-    monkeypatch.setattr(machines, "BRIEF", 700)
+    monkeypatch.setattr(native, "BRIEF", 700)
     threads: list[int] = []
-    begin = machines._interruptible
-    monkeypatch.setattr(machines, "_interruptible", lambda *a: threads.append(1) or begin(*a))
+    begin = native._interruptible
+    monkeypatch.setattr(native, "_interruptible", lambda *a: threads.append(1) or begin(*a))
     for lifted in (False, True):
         both = lockstep(translated, rg.assemble(LOOP.format(1000)))
         both.differentiate(lifted)
@@ -466,7 +466,7 @@ def test_the_log_holds_all_that_is_lost(
         machine.registers[1:] = range(1, 256)
         if lifted:
             machine.cotangents[1:] = range(1, 256)
-    for module in (machines, state_words):
+    for module in (native, state_words):
         monkeypatch.setattr(module, "zeros", guarded)
     assert both.run()[0] == "RG0402"
     assert len(arrays) > 1
@@ -621,11 +621,11 @@ def test_a_planted_fault_is_found(
     lockstep: Any, fault: Any, engine: str, check: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if fault == "careless":  # translated code that leaves its guards out
-        variant_of = machines.variant_of
-        monkeypatch.setattr(machines, "variant_of", lambda m: replace(variant_of(m), checks=False))
+        variant_of = native.variant_of
+        monkeypatch.setattr(native, "variant_of", lambda m: replace(variant_of(m), checks=False))
     elif fault == "begins anew from the middle":  # memory and registers stay as they have become
-        monkeypatch.setattr(machines, "restore", stand_at)
+        monkeypatch.setattr(tiered_machine, "restore", stand_at)
     else:
-        monkeypatch.setattr(machines, "NativeEngine", fault)
+        monkeypatch.setattr(native, "NativeEngine", fault)
     with pytest.raises(AssertionError):
         check(lockstep, partial(TieredMachine, engine=engine, level=0))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from retrograd.simulator.engines import machines as native
+from retrograd.simulator.engines import native
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 
 import retrograd as rg

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from retrograd.simulator.engines import machines
+from retrograd.simulator.engines import native
 from retrograd.simulator.engines.llvm.builder import Value
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.state import TeamSlot
@@ -110,7 +110,7 @@ def teams(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[NDArray[np.int64]]]:
     # Where the host has no masked instructions, LLVM takes others.
     monkeypatch.setattr(jit_compiler(), "vector_unit", unit._replace(masks=True, threads=True))
     found: list[NDArray[np.int64]] = []
-    second = machines.second_thread
+    second = native.second_thread
 
     @contextmanager
     def kept() -> Iterator[NDArray[np.int64]]:
@@ -118,9 +118,9 @@ def teams(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[NDArray[np.int64]]]:
             found.append(words)
             yield words
 
-    monkeypatch.setattr(machines, "second_thread", kept)
-    monkeypatch.setattr(machines, "BRIEF", 1)
-    monkeypatch.setattr(machines, "FEW_WORDS", 0)
+    monkeypatch.setattr(native, "second_thread", kept)
+    monkeypatch.setattr(native, "BRIEF", 1)
+    monkeypatch.setattr(native, "FEW_WORDS", 0)
     monkeypatch.setattr(row_sharing, "FEW", 8)
     monkeypatch.setattr(row_sharing, "FEW_ROWS", 5)
     monkeypatch.setenv("RETROGRAD_CACHE", "")

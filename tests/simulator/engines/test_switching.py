@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.simulator.engines import machines as native
-from retrograd.simulator.engines import tiering
+from retrograd.simulator.engines import native, tiering
 from retrograd.simulator.engines.batch import cpu, loops
 from retrograd.simulator.engines.llvm import tiered_code
 from retrograd.simulator.engines.llvm.jit import BackgroundCompiler, BackgroundError, background, jit_compiler

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from retrograd.assembler.assemble import assemble
-from retrograd.simulator.engines import machines as native
-from retrograd.simulator.engines import tiering
+from retrograd.simulator.engines import native, tiering
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.machine import Machine, Trap
 

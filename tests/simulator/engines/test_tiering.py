@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.simulator.engines import machines, tiering
+from retrograd.simulator.engines import native, tiered_machine, tiering
 from retrograd.simulator.engines.batch import loops
 from retrograd.simulator.engines.choice import machine_for
-from retrograd.simulator.engines.machines import FinishedRun, NativeEngine, WholeRuns
+from retrograd.simulator.engines.machines import FinishedRun, WholeRuns
+from retrograd.simulator.engines.native import NativeEngine
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.tiering import Costs, Decision, Policy, Ready, Reason
 
@@ -57,7 +58,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Policy]:
         monkeypatch.setattr(tiering, "policy", policy)
         monkeypatch.setattr(policy, "to_import", lambda: to_import)
         if ready is not None:
-            monkeypatch.setattr(machines, "ready", lambda *_: ready)
+            monkeypatch.setattr(native, "ready", lambda *_: ready)
         return policy
 
     return planted
@@ -317,12 +318,12 @@ def test_a_machine_that_moved_does_not_go_back_to_python(plant: Callable[..., Po
 def test_the_disk_is_searched_once_for_each_variant(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[Any] = []
     monkeypatch.setattr(tiering, "policy", Policy())
-    monkeypatch.setattr(machines, "is_translated", lambda *key: bool(searched.append(key)))
+    monkeypatch.setattr(native, "is_translated", lambda *key: bool(searched.append(key)))
     program = rg.assemble(LOOP.format(trips=4, other=16))
     for overflow in (True, False, True, False):
         machine = TieredMachine(program, overflow=overflow)
         account = tiering.policy.account(program)
-        assert machines.ready(machine, None, account).translation == tiering.policy.costs.translation(8)
+        assert native.ready(machine, None, account).translation == tiering.policy.costs.translation(8)
     assert len(searched) == 2
 
 
@@ -339,7 +340,7 @@ def test_single_steps_ask_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Policy, "decide", lambda *_, **__: pytest.fail("decided"))
     machine = TieredMachine(PROGRAM)
     assert machine.step()
-    assert machine.run(machines.FEW - 1).steps == machines.FEW - 1
+    assert machine.run(tiered_machine.FEW - 1).steps == tiered_machine.FEW - 1
 
 
 # ---------------------------------------------------------------- devices

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.simulator.engines import machines, tiering
+from retrograd.simulator.engines import machines, native, tiering
 from retrograd.simulator.engines.machines import FinishedRun, WholeRuns
 
 import retrograd as rg
@@ -136,7 +136,7 @@ def test_traps_and_limits_are_those_of_machines(fresh: list[FinishedRun]) -> Non
 
 def test_long_runs_are_left_to_machines(fresh: list[FinishedRun], monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C cannot interrupt a run without a machine. After a short run, runs are tried without one again."""
-    for module in (machines, machines):
+    for module in (native, machines):
         monkeypatch.setattr(module, "BRIEF", 3000)
     expected = {n: rg.run(mix, 0.0, 2.0**-9, n, engine="reference").steps for n in (3, 1000)}
     assert expected[1000] > 3000
@@ -160,7 +160,7 @@ def test_memory_of_long_runs_is_an_array(
     engine: str, format: str, fresh: list[FinishedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compiled code uses it as it is. The machine goes on, and its words are not those of the values that a caller holds."""
-    for module in (machines, machines):
+    for module in (native, machines):
         monkeypatch.setattr(module, "BRIEF", 200)
     whole, frac = (int(part) for part in format[1:].split("."))
     # Sums of numbers so far apart are no floats, so the values keep their words.
