@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
@@ -31,12 +30,8 @@ def format_that_holds(opcode: Opcode, words: Mapping[str, int], kinds: Mapping[s
             moved[operand] = there
         return all(evaluate(opcode.guard_predicate(guard, v), v, moved) for guard in opcode.guards(v))
 
-    for formats in (coarser, wider):
-        # Each format has more bits before the point than the one before it, so the last formats hold the result.
-        first = bisect_left(formats, True, key=holds)
-        if first < len(formats):
-            return formats[first]
-    return None
+    # The first that holds is the finest. A lognum is rounded in a coarser format, so a format between two that hold need not hold.
+    return next((v for v in (*coarser, *wider) if holds(v)), None)
 
 
 def _moved(word: int, kind: str, w: Format, v: Format) -> int | None:

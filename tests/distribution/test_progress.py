@@ -17,8 +17,8 @@ import numpy as np
 import retrograd as rg
 from retrograd import library
 from concurrent.futures import ThreadPoolExecutor
-from retrograd.presentation import progress
-progress.PATIENCE = progress._REDRAW = 0.0
+from retrograd import presentation
+presentation.PATIENCE = presentation._REDRAW = 0.0
 with ThreadPoolExecutor(2) as pool:
     found = rg.run_batch(library.relu, np.zeros(400), np.linspace(-1, 1, 400), executor=pool, chunk=20)
     summed = rg.vmap(rg.grad(library.relu, "x"), executor=pool, chunk=20)(np.zeros(400), np.linspace(-1, 1, 400))

@@ -46,11 +46,13 @@ def _slope(square: Any) -> Any:
 
 
 def bound(name: str, x: Any, w: Format) -> Any:
-    """The stated error in units of the format: constants are float64, and the quadrature of erf is off by 10⁻¹⁴."""
+    """The stated error in units of the format: constants are float64, also factors of logarithms, and the quadrature of erf is off by 10⁻¹⁴."""
     units, inexact = mpmath.mpf(CASES[name][2]), mpmath.mpf(1e-14 if name == "erf" else 2.0**-51)
     if name == "exp2":
         units += (1 + abs(x)) * mpmath.power(2, x) / 2
         inexact *= max(1, abs(x) * mpmath.power(2, x))
+    elif name.startswith("log"):
+        inexact *= max(1, abs(CASES[name][0](x)))
     return units + inexact * 2**w.frac
 
 
@@ -215,7 +217,7 @@ def test_the_size_of_a_complex_number(format: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_engines_agree(name: str, format: str) -> None:
     f, w = getattr(rg, name), Format.named(format)
-    xs = numbers([round(x * 2**w.frac) for x in (0.125, 0.375, 0.9375)], w)
+    xs = numbers([round(x * 2**w.frac) for x in (0.28125, 0.375, 0.9375)], w)
     batch = rg.fixed.to_words(rg.run_batch(f, xs, np.zeros(len(xs)), format=format).values[1], format)
     for engine in ("reference", "native"):
         found = [rg.run(f, x, format=format, engine=engine).values[1] for x in xs]

@@ -75,13 +75,15 @@ def _logarithm(before: int, frac: int, name: str) -> Any:
     two = LN2 * per_ln
     use32, use16, use8, use4, use2 = (k <= frac and k * two < 2 ** (before - 1) for k in STAGES)
     large, shrink, grow = before > 2, 2.0 ** (2 - before), (before - 2) * two
+    # A logarithm at the end of the format is that of a power of two, and has no room for an error.
+    to_end = frac >= 2 ** (before - 1)
     use1, plus = name == "log2", name == "log1p"
     t32, t16, t8, t4, t2 = (2.0**-k for k in STAGES)
     s32, s16, s8, s4, s2, s1 = (-k * two for k in (*STAGES, 1))
 
     @rg.functional
     def logarithm(x: fixed) -> fixed:
-        """y = ln x as the instruction gives it, and y + (x − eʸ)/x, for x ≤ 1: greater numbers are divided by powers of two, too.
+        """y = ln x as the instruction gives it, and y + (x − eʸ)/x, for x ≤ 1: greater numbers are divided by powers of two, too. At 1 it is x − 1 where an error has no room.
 
         ln(1 + x) is ln((1 + x)/2) + ln 2 where 1 + x may not fit.
         """
@@ -98,7 +100,7 @@ def _logarithm(before: int, frac: int, name: str) -> Any:
         f, y = (e / 0.5, w + s1) if use1 and e <= 0.5 else (e, w)
         g, z = (f / 0.5, y + s1) if use1 and f <= 0.5 else (f, y)
         first = rg.log(g)
-        found = first + (g - rg.exp(first)) / g
+        found = g - 1 if to_end and g == 1 else first + (g - rg.exp(first)) / g
         return found + z if plus else found * per_ln + z
 
     return logarithm

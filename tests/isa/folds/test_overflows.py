@@ -13,7 +13,7 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
 W = Format(32, 16)
-LOGNUMS = {"ftol": "d", "lmov": "da", "ladd": "dab", "lsub": "dab", "ltof": "a"}
+LOGNUMS = {"ftol": "d", "lmov": "da", "ladd": "dab", "lsub": "dab", "ltof": "a", "llog": "a", "lexp": "d", "lpow": "da"}
 #: their results fit every word of this format
 ALWAYS_FITTING = {"flog.xor", "fatan2.xor", "ftol.mul", "ftol.div"}
 OVERFLOWING = [o for o in TABLE if any(g.code == "RG0404" for g in o.guards(W)) and "imm" not in o.reads]
