@@ -82,7 +82,7 @@ def test_bits_that_gates_lose() -> None:
     assert lost_bits("CNOT") == lost_bits("memory bits") == 0
 
 
-@pytest.mark.parametrize(("file", "kilobits"), [("gates_32_16.json", 32), ("gates_64_32.json", 76)])
+@pytest.mark.parametrize(("file", "kilobits"), [("gates_32_16.json", 32), ("gates_64_32.json", 77)])
 def test_bits_that_the_logic_of_the_coprocessor_loses(file: str, kilobits: int) -> None:
     """In a cycle, for independent uniform inputs of each gate, without its registers."""
     cells = load_gates(ROOT / "hdl" / "flow" / file).cells()
