@@ -91,7 +91,8 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], type]:
         parts = [key for key, value in own.items() if isinstance(value, type) and issubclass(value, Component)]
         users = (core, overlapped_core, lanes, cores, host_interface, top, divider)
         functions = [key for key, value in own.items() if isinstance(value, FunctionType)]
-        used = [(module, key) for module in users for key in (*parts, *functions) if hasattr(module, key)]
+        # Another module may have a function of its own by the same name.
+        used = [(m, key) for m in users for key in (*parts, *functions) if getattr(m, key, None) is own[key]]
         for key in parts:
             # The methods that another class inherits are planted there as well.
             if own[key].__subclasses__():

@@ -20,18 +20,22 @@ from retrograd.hdl.reversible import builder
 from retrograd.hdl.reversible.builder import FALSE, TRUE, Builder, ProductStep
 from retrograd.hdl.reversible.circuit import Circuit, Gate
 from retrograd.hdl.reversible.lowering import lower
+from retrograd.isa.entries import Opcode
 from retrograd.isa.expr import half, nodes
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
-#: updates with products, and without quotients, roots and tables
-NAMES = [
-    o.name
-    for o in TABLE
-    if o.update is not None
-    and {"mulshift", "mulround"} & {n.op for n in nodes(*o.transition(Format()).values())}
-    and not {"divshift", "divround", "sqrtround", "table"} & {n.op for n in nodes(*o.transition(Format()).values())}
-]
+
+def _is_proved_here(opcode: Opcode) -> bool:
+    """Whether an opcode updates a number by a product of two words, without quotients, roots and tables."""
+    tree = list(nodes(*opcode.transition(Format()).values()))
+    products = [n for n in tree if n.op in ("mulshift", "mulround")]
+    others = {"divshift", "divround", "sqrtround", "table"} & {n.op for n in tree}
+    whole = bool(products) and all(arg.op != "const" for n in products for arg in n.args)
+    return opcode.update in ("add", "sub", "xor") and whole and not others
+
+
+NAMES = [o.name for o in TABLE if _is_proved_here(o)]
 
 
 class Unproved(Exception):
