@@ -261,6 +261,21 @@ def test_help_shows_signature_docstring_and_inverse() -> None:
     assert list(inspect.signature(rg.Reversible).parameters) == ["fn", "format", "options"]
 
 
+@pytest.mark.parametrize("decorator", ["rg.reversible", "rg.functional"])
+def test_lines_that_a_notebook_cuts_within_a_comment_are_refused(decorator: str) -> None:
+    """IPython cuts a cell's text at separators that are no ends of lines for Python."""
+    text = f"@{decorator}\ndef cut(x: rg.fixed, y: rg.fixed):\n    y += x  # a\u2028(\n    return y + x\n"
+    names: dict[str, Any] = {"rg": rg}
+    linecache.cache["<cell 1>"] = (len(text), None, text.splitlines(keepends=True), "<cell 1>")
+
+    def called() -> None:
+        exec(compile(text, "<cell 1>", "exec"), names)
+        names["cut"](1.0, 2.0)
+
+    with pytest.raises(rg.CompileError, match=r"(?s)RG0716.*cut at a character.*fix: .*U\+2028"):
+        called()
+
+
 def test_source_of_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python 3.13 keeps the text of the prompt and of `python -c` in linecache, under the code's file name."""
     text = "def f(y):\n    y += 1\n"

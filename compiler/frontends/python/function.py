@@ -12,6 +12,7 @@ import ast
 import dataclasses
 import inspect
 import textwrap
+import tokenize
 from abc import ABCMeta
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -306,7 +307,7 @@ def _refuse(cls: type, field: str | None, message: str, hint: str | None = None,
         line = lines[node.lineno - 1].rstrip("\n")
         column = len(line) - len(line.lstrip()) + 1
         span = Span(shown(inspect.getsourcefile(cls) or "?"), first + node.lineno - 1, column, len(line.rstrip()) + 1)
-    except (OSError, TypeError, SyntaxError, AssertionError, IndexError):
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError, AssertionError, IndexError):
         pass  # a class without source text, as in an interactive session
     raise CompileError(Diagnostic(code, message, span, hint, line))
 

@@ -9,6 +9,7 @@ import linecache
 import re
 import sys
 import textwrap
+import tokenize
 import types
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -102,6 +103,11 @@ def _no_function(fn: Any) -> Diagnostic:
 def _no_source(name: str) -> Diagnostic:
     hint = "Define it in a file or a notebook cell. Python 3.13 also keeps the text of the prompt and of `python -c`."
     return Diagnostic("RG0716", f"the source of `{name}` cannot be read", hint=hint)
+
+
+def _cut_source(name: str) -> Diagnostic:
+    hint = "Remove such characters (U+000B, U+000C, U+0085, U+2028, U+2029) from its text, comments and strings included."
+    return Diagnostic("RG0716", f"the lines of `{name}` are cut at a character that does not end a line for Python", hint=hint)
 
 
 def _characters(text: str, count: int) -> int:
@@ -200,6 +206,9 @@ class SourceFunction:
             file = inspect.getsourcefile(self.fn) or self.fn.__code__.co_filename
         except (OSError, TypeError):
             raise CompileError(_no_source(self.__name__)) from None
+        except (SyntaxError, tokenize.TokenError):
+            # Notebooks cut their lines at separators that do not end a line for Python: the text that is found is not the code's.
+            raise CompileError(_cut_source(self.__name__)) from None
         text = "".join(lines)
         whole = linecache.getlines(file) or ["\n"] * (first - 1) + lines
         for parsed, column, above in (
