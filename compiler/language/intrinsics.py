@@ -25,12 +25,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Intrinsic:
-    """A name that means something in reversible functions only. `host`: see the module; None where operands are no constants."""
+    """A name that means something in reversible functions only. `host`: see the module; None where operands are no constants.
 
-    def __init__(self, name: str, role: str, doc: str, host: Host | None = None) -> None:
+    `arity`: the number of its arguments. `inverse`: of a statement, None where it has no inverse.
+    """
+
+    inverse: Intrinsic | None
+
+    def __init__(self, name: str, role: str, doc: str, host: Host | None = None, arity: int = 1) -> None:
         self.__name__ = name
         self.role = role
         self.host = host
+        self.arity = arity
+        self.inverse = self
         self.__doc__ = doc
 
     def __repr__(self) -> str:
@@ -118,8 +125,8 @@ def _expression(name: str, doc: str, host: Host | None) -> Intrinsic:
     return Intrinsic(name, EXPRESSION, doc, host)
 
 
-def _statement(name: str, doc: str) -> Intrinsic:
-    return Intrinsic(name, STATEMENT, doc)
+def _statement(name: str, doc: str, arity: int) -> Intrinsic:
+    return Intrinsic(name, STATEMENT, doc, None, arity)
 
 
 sqrt = _expression("sqrt", "√x, to nearest; x ≥ 0.", host_of("sqrt"))
@@ -144,20 +151,23 @@ max = _expression(
     "max", "The largest element of an array; axis=k along one axis.", lambda values, axes: np.max(values, axis=axes)
 )
 
-rot = _statement("rot", "rot(x, y, t): (x, y) turned by the angle t, exactly undone by irot.")
-irot = _statement("irot", "irot(x, y, t): (x, y) turned by −t; the inverse of rot, bit for bit.")
-neg = _statement("neg", "neg(x): x := −x. Its own inverse.")
-flip = _statement("flip", "flip(x): x := not x, of a bool or of each bit of an int. Its own inverse.")
-swap = _statement("swap", "swap(x, y): exchange two variables, elements, or whole arrays. Its own inverse.")
-cswap = _statement("cswap", "cswap(c, x, y): exchange x and y if c (the Fredkin gate). Its own inverse.")
-rol = _statement("rol", "rol(x, k): rotate the bits of an int to the left by k. Inverse: ror.")
-ror = _statement("ror", "ror(x, k): rotate the bits of an int to the right by k. Inverse: rol.")
-push = _statement("push", "push(stack, x): x goes on the stack and becomes zero. Inverse: pop.")
+rot = _statement("rot", "rot(x, y, t): (x, y) turned by the angle t, exactly undone by irot.", 3)
+irot = _statement("irot", "irot(x, y, t): (x, y) turned by −t; the inverse of rot, bit for bit.", 3)
+neg = _statement("neg", "neg(x): x := −x. Its own inverse.", 1)
+flip = _statement("flip", "flip(x): x := not x, of a bool or of each bit of an int. Its own inverse.", 1)
+swap = _statement("swap", "swap(x, y): exchange two variables, elements, or whole arrays. Its own inverse.", 2)
+cswap = _statement("cswap", "cswap(c, x, y): exchange x and y if c (the Fredkin gate). Its own inverse.", 3)
+rol = _statement("rol", "rol(x, k): rotate the bits of an int to the left by k. Inverse: ror.", 2)
+ror = _statement("ror", "ror(x, k): rotate the bits of an int to the right by k. Inverse: rol.", 2)
+push = _statement("push", "push(stack, x): x goes on the stack and becomes zero. Inverse: pop.", 2)
 pop = _statement(
-    "pop", "pop(stack, x): x, which must be zero, takes the top of the stack; x = pop(stack) makes x. Inverse: push."
+    "pop", "pop(stack, x): x, which must be zero, takes the top of the stack; x = pop(stack) makes x. Inverse: push.", 2
 )
-free = _statement("free", "free(x, e): free x, which must hold the value of e. Inverse: x = e.")
-erase = _statement("erase", "erase(x): x := 0, at the price of a word of bits. It has no inverse.")
+free = _statement("free", "free(x, e): free x, which must hold the value of e. Inverse: x = e.", 2)
+erase = _statement("erase", "erase(x): x := 0, at the price of a word of bits. It has no inverse.", 1)
+for _f, _g in ((rot, irot), (rol, ror), (push, pop)):
+    _f.inverse, _g.inverse = _g, _f
+free.inverse = erase.inverse = None
 
 zeros = Intrinsic("zeros", CONSTRUCTOR, "zeros(n, m, …, dtype=fixed): a new array of zeros.")
 zeros_like = Intrinsic("zeros_like", CONSTRUCTOR, "zeros_like(x): a new array of zeros, of x's shape and type.")

@@ -10,28 +10,34 @@ field. Arrays in the place of numbers are taken element by element.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from string import Formatter
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, NoReturn
 
 import numpy as np
-from retrograd.compiler.frontends.builder import IRBuilder
-from retrograd.compiler.frontends.python.arguments import Arguments, Bound, Leaf, extent
-from retrograd.compiler.frontends.python.expressions import ExpressionLowering
-from retrograd.compiler.frontends.python.foreign import ALTERNATIVES, Foreign
-from retrograd.compiler.frontends.python.indexing import Indexing
-from retrograd.compiler.frontends.python.operators import Operators
+from retrograd.compiler.frontends.python.arguments import (
+    Bound,
+    Leaf,
+    bind_arguments,
+    captured_shapes,
+    extent,
+    fitted_argument,
+    shape_of_argument,
+)
+from retrograd.compiler.frontends.python.context import Context, evaluates
+from retrograd.compiler.frontends.python.foreign import ALTERNATIVES, array_method, foreign_call, reduced
+from retrograd.compiler.frontends.python.indexing import chosen_function, word_of_stack
+from retrograd.compiler.frontends.python.operators import select
 from retrograd.compiler.frontends.python.source import (
     NOTHING,
-    Errors,
     InnerFunction,
     Parameter,
     SourceFunction,
     shortened,
 )
-from retrograd.compiler.frontends.specialisation import Refuse, Specialisation
+from retrograd.compiler.frontends.specialisation import parameters_of
 from retrograd.compiler.ir.effects import only_adds
 from retrograd.compiler.ir.expressions import E, Invocation, Length, RunLength, apply, const, read, sub, view
 from retrograd.compiler.ir.statements import Kind, Region, Var
@@ -82,157 +88,154 @@ from retrograd.isa.diagnostics import CompileError
 #: kind of a lambda's value → the update that makes it from zero
 _MADE_BY: dict[Kind, type[ast.operator]] = {Kind.LOGNUM: ast.Mult, Kind.BOOL: ast.BitXor}
 
-#: (function, shapes of its arguments, raises errors at the call) → the function for these shapes
-Specialise = Callable[[SourceFunction, tuple[Shape, ...], Refuse | None], Specialisation]
+
+def value_of_call(cx: Context, f: FunctionValue, node: ast.Call) -> Value:
+    """The value of `f(x)`. Raises CompileError RG0701 where f has none."""
+    function: SourceFunction = f.function
+    result = _result_of_call(cx, f, node)
+    t: Any = ScalarType(Kind.FIXED)
+    if result.annotation is not NOTHING:
+        t = scalar_of(result.annotation) or struct_of(result.annotation)
+    made = _shape_of(t)
+    if made is None and function.lambda_body is None:
+        message = f"`{result.name}` of `{function.__name__}` is no number, so its call has no value"
+        _refuse_value(cx, message, function, node)
+    others = [p for p in function.parameters if p is not result]
+    bound = bind_arguments(cx, f, node, others)
+    if function.host is not None and all(isinstance(v, Constant) for v, _ in bound.values()):
+        known = [v for v, _ in bound.values() if isinstance(v, Constant)]
+        return cx.guarded(node, on_constants, function.host, known)
+    spread = [p.name for p in others if p.annotation is not NOTHING and scalar_of(p.annotation)]
+    items = {name: _items(bound[name][0]) for name in spread}
+
+    def one(*values: Value) -> Value:
+        of_complex = complex_numbers.extends(function)
+        if of_complex is not None and complex_numbers.among(values):
+            return arithmetic.complex.function(of_complex, values)
+        each = iter(values)
+        inner = dict(bound)
+        for name in spread:
+            given, where = bound[name]
+            picked = [next(each) for _ in items[name]]
+            inner[name] = (tuple_value(picked) if _is_tuple(given) else picked[0], where)
+        if isinstance(function, InnerFunction) and function.lambda_body is not None:
+            return _lambda_value(cx, f, inner, node)
+        return _called_value(cx, f, result, t, inner, node)
+
+    arithmetic = cx.arithmetic
+    return cx.guarded(node, arithmetic.each, one, *(v for name in spread for v in items[name]))
 
 
-@dataclass(eq=False)
-class FunctionValues:
-    """Values of calls of reversible and functional functions."""
+def _lambda_value(cx: Context, f: FunctionValue, bound: Bound, node: ast.Call) -> Value:
+    """The value of a call of a lambda. Its type is that of the expression for these arguments."""
+    function: InnerFunction = f.function
+    result, *others = function.parameters
+    leaves: list[Leaf] = []
+    shapes: list[Shape] = []
+    for p in others:
+        value, where = bound[p.name]
+        shapes.append(shape_of_argument(cx, p.name, fitted_argument(cx, p, value, where, function, {}), where, leaves))
+    shapes += [shape for _, shape in captured_shapes(cx, f, node, leaves)]
+    found = _value_of_lambda(cx, function, shapes)
+    match found:
+        case Scalar() | Constant() if kind := found.kind if isinstance(found, Scalar) else number_kind(found.value):
+            made = function.with_update(_MADE_BY.get(kind, ast.Add)())
+            return _called_value(cx, replace(f, function=made), result, ScalarType(kind), bound, node)
+        case StructValue(t) if not t.is_tuple and _shape_of(t) is not None:
+            return _called_value(cx, f, result, t, bound, node)
+    hint = "write a `def` with a parameter for the result, and call it on a line of its own"
+    cx.fail("RG0703", f"the value of this lambda is {describe(found)}, and no number", node, hint)
 
-    errors: Errors
-    arguments: Arguments
-    builder: IRBuilder
-    specialise: Specialise
-    #: (lambda, shapes of its arguments and of the variables that it uses) → the value of its expression
-    value_of_lambda: Callable[[InnerFunction, Sequence[Shape]], Value]
 
-    def lower(self, f: FunctionValue, node: ast.Call) -> Value:
-        """The value of `f(x)`. Raises CompileError RG0701 where f has none."""
-        function: SourceFunction = f.function
-        result = self._result(f, node)
-        t: Any = ScalarType(Kind.FIXED)
-        if result.annotation is not NOTHING:
-            t = scalar_of(result.annotation) or struct_of(result.annotation)
-        made = _shape_of(t)
-        if made is None and function.lambda_body is None:
-            message = f"`{result.name}` of `{function.__name__}` is no number, so its call has no value"
-            self._refuse(message, function, node)
-        others = [p for p in function.parameters if p is not result]
-        bound = self.arguments.bind(f, node, others)
-        if function.host is not None and all(isinstance(v, Constant) for v, _ in bound.values()):
-            known = [v for v, _ in bound.values() if isinstance(v, Constant)]
-            return self.errors.guarded(node, on_constants, function.host, known)
-        spread = [p.name for p in others if p.annotation is not NOTHING and scalar_of(p.annotation)]
-        items = {name: _items(bound[name][0]) for name in spread}
+def _value_of_lambda(cx: Context, f: InnerFunction, shapes: Sequence[Shape]) -> Value:
+    """The value of a lambda's expression for arguments and variables of these shapes; no statement is emitted."""
+    inner = Context(f, cx.builder.module, cx.captures, cx.specialise, False)
+    names = [*(p.name for p in f.parameters[1:]), *f.captured]
+    inner.scope.names.update(parameters_of(names, shapes).names)
+    assert f.lambda_body is not None
+    found = inner.value(f.lambda_body)
+    inner.close()
+    return found
 
-        def one(*values: Value) -> Value:
-            of_complex = complex_numbers.extends(function)
-            if of_complex is not None and complex_numbers.among(values):
-                return arithmetic.complex.function(of_complex, values)
-            each = iter(values)
-            inner = dict(bound)
-            for name in spread:
-                given, where = bound[name]
-                picked = [next(each) for _ in items[name]]
-                inner[name] = (tuple_value(picked) if _is_tuple(given) else picked[0], where)
-            if isinstance(function, InnerFunction) and function.lambda_body is not None:
-                return self._lambda_value(f, inner, node)
-            return self._value(f, result, t, inner, node)
 
-        arithmetic = self.arguments.expressions.arithmetic
-        return self.errors.guarded(node, arithmetic.each, one, *(v for name in spread for v in items[name]))
-
-    def _lambda_value(self, f: FunctionValue, bound: Bound, node: ast.Call) -> Value:
-        """The value of a call of a lambda. Its type is that of the expression for these arguments."""
-        function: InnerFunction = f.function
-        result, *others = function.parameters
-        leaves: list[Leaf] = []
-        shapes: list[Shape] = []
-        for p in others:
-            value, where = bound[p.name]
-            shapes.append(
-                self.arguments.shape(p.name, self.arguments.fitted(p, value, where, function, {}), where, leaves)
-            )
-        shapes += [shape for _, shape in self.arguments.captured(f, node, leaves)]
-        found = self.value_of_lambda(function, shapes)
-        match found:
-            case Scalar() | Constant() if kind := found.kind if isinstance(found, Scalar) else number_kind(found.value):
-                made = function.with_update(_MADE_BY.get(kind, ast.Add)())
-                return self._value(replace(f, function=made), result, ScalarType(kind), bound, node)
-            case StructValue(t) if not t.is_tuple and _shape_of(t) is not None:
-                return self._value(f, result, t, bound, node)
-        hint = "write a `def` with a parameter for the result, and call it on a line of its own"
-        self.errors.fail("RG0703", f"the value of this lambda is {describe(found)}, and no number", node, hint)
-
-    def _value(self, f: FunctionValue, result: Parameter, t: Any, bound: Bound, node: ast.Call) -> Value:
-        """The value of a call for numbers where its parameters are numbers."""
-        function: SourceFunction = f.function
-        made = _shape_of(t)
-        assert made is not None
-        kinds = tuple(leaf.kind for leaf in leaf_shapes(made) if isinstance(leaf, ScalarShape))
-        shapes: list[Shape] = []
-        parameters: list[int] = []
-        leaves: list[Leaf] = []
-        sizes: dict[str, Length] = {}
-        for p in function.parameters:
-            if p is result:
-                shapes.append(made)
-                parameters += [~r for r in range(len(kinds))]
-                continue
-            value, where = bound[p.name]
-            value = self.arguments.fitted(p, value, where, function, sizes)
-            before = len(leaves)
-            shapes.append(self.arguments.shape(p.name, value, where, leaves))
-            parameters += range(before, len(leaves))
+def _called_value(cx: Context, f: FunctionValue, result: Parameter, t: Any, bound: Bound, node: ast.Call) -> Value:
+    """The value of a call for numbers where its parameters are numbers."""
+    function: SourceFunction = f.function
+    made = _shape_of(t)
+    assert made is not None
+    kinds = tuple(leaf.kind for leaf in leaf_shapes(made) if isinstance(leaf, ScalarShape))
+    shapes: list[Shape] = []
+    parameters: list[int] = []
+    leaves: list[Leaf] = []
+    sizes: dict[str, Length] = {}
+    for p in function.parameters:
+        if p is result:
+            shapes.append(made)
+            parameters += [~r for r in range(len(kinds))]
+            continue
+        value, where = bound[p.name]
+        value = fitted_argument(cx, p, value, where, function, sizes)
         before = len(leaves)
-        shapes += [shape for _, shape in self.arguments.captured(f, node, leaves)]
+        shapes.append(shape_of_argument(cx, p.name, value, where, leaves))
         parameters += range(before, len(leaves))
+    before = len(leaves)
+    shapes += [shape for _, shape in captured_shapes(cx, f, node, leaves)]
+    parameters += range(before, len(leaves))
 
-        def refuse(code: str, message: str, hint: str | None = None) -> NoReturn:
-            self.errors.fail(code, message, node, hint)
+    def refuse(code: str, message: str, hint: str | None = None) -> NoReturn:
+        cx.fail(code, message, node, hint)
 
-        callee = self.specialise(function, tuple(shapes), refuse)
-        changed = next((leaves[parameters[i]] for i in sorted(callee.written) if parameters[i] >= 0), None)
-        if changed is not None:
-            message = (
-                f"`{function.__name__}` changes `{changed.name}` besides `{result.name}`, so its call has no value"
-            )
-            self._refuse(message, function, node)
-        accumulates = len(kinds) == 1 and only_adds(self.builder.module.procedures, callee.name, parameters.index(~0))
-        self.builder.module.calls_in_place += accumulates
-        invocation = Invocation(callee.name, tuple(parameters), kinds, accumulates)
-        values = iter(invocation.values(tuple(_expression(leaf) for leaf in leaves)))
-        return _assembled(t, values)
+    callee = cx.specialise(function, tuple(shapes), refuse)
+    changed = next((leaves[parameters[i]] for i in sorted(callee.written) if parameters[i] >= 0), None)
+    if changed is not None:
+        message = f"`{function.__name__}` changes `{changed.name}` besides `{result.name}`, so its call has no value"
+        _refuse_value(cx, message, function, node)
+    accumulates = len(kinds) == 1 and only_adds(cx.builder.module.procedures, callee.name, parameters.index(~0))
+    cx.builder.module.calls_in_place += accumulates
+    invocation = Invocation(callee.name, tuple(parameters), kinds, accumulates)
+    values = iter(invocation.values(tuple(_expression(leaf) for leaf in leaves)))
+    return _assembled(t, values)
 
-    def _result(self, f: FunctionValue, node: ast.Call) -> Parameter:
-        """The parameter that the value of a call is made in."""
-        function: SourceFunction = f.function
-        parameters = function.parameters
-        first = function.first_result + (f.receiver is not None)
-        if f.backward:
-            self._refuse(f"`~{function.__name__}` takes a result back, so its call has no value", function, node)
-        if first >= len(parameters):
-            self._refuse(
-                f"`{function.__name__}` has no parameter for a result, so its call has no value", function, node
-            )
-        if function.first_result and len(parameters) > function.first_result + 1:
-            count = len(parameters) - function.first_result
-            self._refuse(f"`{function.__name__}` gives a tuple of {count} numbers, and not one", function, node)
-        result = parameters[first]
-        returns = next((n for n in ast.walk(function.tree) if isinstance(n, ast.Return) and n.value is not None), None)
-        if returns is not None and isinstance(function, InnerFunction) and isinstance(function.tree, ast.FunctionDef):
-            own, value = function.__name__, ast.unparse(returns.value or node)
-            message = f"`{own}` returns a value, and a reversible function changes its first parameter"
-            self.errors.fail(
-                "RG0701",
-                message,
-                node,
-                f"write `def {own}(result, …):` with `result += {value}` in place of `return {value}`",
-            )
-        given = len(node.args) + len(node.keywords)
-        full = function.variadic is None and given >= len(parameters) - (f.receiver is not None)
-        if full or any(k.arg == result.name for k in node.keywords):
-            message = (
-                f"the call of `{function.__name__}` is given `{result.name}`, which it changes, so it has no value"
-            )
-            self._refuse(message, function, node)
-        return result
 
-    def _refuse(self, message: str, function: SourceFunction, node: ast.Call) -> NoReturn:
-        called = function.__name__
-        hint = f"call `{called}` on a line of its own, with a variable for each argument that it changes: {function.signature}"
-        self.errors.fail("RG0701", message, node, hint)
+def _result_of_call(cx: Context, f: FunctionValue, node: ast.Call) -> Parameter:
+    """The parameter that the value of a call is made in."""
+    function: SourceFunction = f.function
+    parameters = function.parameters
+    first = function.first_result + (f.receiver is not None)
+    if f.backward:
+        _refuse_value(cx, f"`~{function.__name__}` takes a result back, so its call has no value", function, node)
+    if first >= len(parameters):
+        _refuse_value(
+            cx, f"`{function.__name__}` has no parameter for a result, so its call has no value", function, node
+        )
+    if function.first_result and len(parameters) > function.first_result + 1:
+        count = len(parameters) - function.first_result
+        _refuse_value(cx, f"`{function.__name__}` gives a tuple of {count} numbers, and not one", function, node)
+    result = parameters[first]
+    returns = next((n for n in ast.walk(function.tree) if isinstance(n, ast.Return) and n.value is not None), None)
+    if returns is not None and isinstance(function, InnerFunction) and isinstance(function.tree, ast.FunctionDef):
+        own, value = function.__name__, ast.unparse(returns.value or node)
+        message = f"`{own}` returns a value, and a reversible function changes its first parameter"
+        cx.fail(
+            "RG0701",
+            message,
+            node,
+            f"write `def {own}(result, …):` with `result += {value}` in place of `return {value}`",
+        )
+    given = len(node.args) + len(node.keywords)
+    full = function.variadic is None and given >= len(parameters) - (f.receiver is not None)
+    if full or any(k.arg == result.name for k in node.keywords):
+        message = f"the call of `{function.__name__}` is given `{result.name}`, which it changes, so it has no value"
+        _refuse_value(cx, message, function, node)
+    return result
+
+
+def _refuse_value(cx: Context, message: str, function: SourceFunction, node: ast.Call) -> NoReturn:
+    called = function.__name__
+    hint = (
+        f"call `{called}` on a line of its own, with a variable for each argument that it changes: {function.signature}"
+    )
+    cx.fail("RG0701", message, node, hint)
 
 
 def _items(value: Value) -> list[Value]:
@@ -278,348 +281,342 @@ _REDUCTIONS = ("sum", "mean", "min", "max")
 _OF_NUMPY = type(np.sum)
 
 
-@dataclass(eq=False)
-class CallValues:
-    """Values of calls."""
+@evaluates(ast.Call)
+def call(cx: Context, node: ast.Call) -> Value:
+    chosen = chosen_function(cx, node.func)
+    if chosen is not None:
+        return _value_of_chosen(cx, *chosen, node)
+    if (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("conjugate", "conj")
+        and not (node.args or node.keywords)
+    ):
+        x = cx.value(node.func.value)
+        if not isinstance(x, Constant):
+            return cx.guarded(node, cx.arithmetic.conjugate, x)
+    if isinstance(node.func, ast.Attribute) and node.func.attr in (*_REDUCTIONS, "dot"):
+        array = cx.value(node.func.value)
+        found = array_method(cx, array, node) if isinstance(array, ArrayView | Lazy) else None
+        if found is not None:
+            return found
+    f = cx.value(node.func)
+    if isinstance(f, FunctionValue):
+        return value_of_call(cx, f, node)
+    if not isinstance(f, Constant):
+        way = f"It is computed already; write `~{f.name}` first." if isinstance(f, RoutineValue) else None
+        cx.fail("RG0703", f"{describe(f)} cannot be called", node, way)
+    callee = given = f.value
+    if isinstance(callee, BuiltinFunctionType | _OF_NUMPY):
+        callee = intrinsics.FOREIGN.get(callee, callee)
+    if node.keywords and callee is not range and not isinstance(callee, Intrinsic) and not is_struct(callee):
+        own = getattr(callee, "__name__", "")
+        hint = (
+            f"write `rg.{own}`, which takes `axis=`"
+            if own in _REDUCTIONS
+            else "Write an expression or an update in its place."
+        )
+        cx.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node, hint)
+    if isinstance(callee, Intrinsic):
+        return _value_of_intrinsic(cx, callee, node, getattr(given, "__module__", None) == "math")
+    kind = scalar_of(callee)
+    if kind is not None:
+        args = _arguments_of(cx, node, 1)
+        return cx.guarded(node, cx.arithmetic.conversion, kind.kind, args[0])
+    if is_struct(callee):
+        return _constructed_struct(cx, callee, node)
+    if callee is complex and not all(isinstance(v, Constant) for v in _arguments_of(cx, node, None)):
+        return _constructed_struct(cx, ComplexNumber, node)
+    if complex_numbers.is_conjugation(callee):
+        return cx.guarded(node, cx.arithmetic.conjugate, *_arguments_of(cx, node, 1))
+    if callee is len:
+        x = _arguments_of(cx, node, 1)[0]
+        if isinstance(x, ArrayView | Lazy) and x.shape:
+            length = x.shape[0]
+            return Constant(length) if isinstance(length, int) else Scalar(length.e)
+        if isinstance(x, StackValue):
+            return Scalar(count_of(x))
+        if isinstance(x, StructValue) and x.type.is_tuple:
+            return Constant(len(x.fields))
+        if isinstance(x, Constant) and hasattr(type(x.value), "__len__"):
+            cx.guarded(node, need_container, x.value, "the length of", "__len__")
+            if getattr(x.value, "ndim", True):
+                return Constant(len(x.value))
+        way = f"its fields are {', '.join(x.fields)}" if isinstance(x, StructValue) else None
+        cx.fail("RG0703", f"{describe(x)} has no length", node, way)
+    if callee is abs:
+        (x,) = _arguments_of(cx, node, 1)
+        return cx.guarded(node, cx.arithmetic.function, "abs", [x])
+    if callee is round and not all(isinstance(v, Constant) for v in _arguments_of(cx, node, None)):
+        if len(node.args) != 1:
+            hint = f"write `fixed(round({shortened(node.args[0])} * 100)) / 100` for two places"
+            cx.fail("RG0715", f"`{shortened(node)}`: round gives an int, and takes no places", node, hint)
+        args = _arguments_of(cx, node, 1)
+        _refuse_lognums(cx, "round", args, node.args)
+        return cx.guarded(node, cx.arithmetic.function, "round", args)
+    if callee is min or callee is max:
+        args = _arguments_of(cx, node, None)
+        if len(args) == 1 and isinstance(args[0], StructValue) and args[0].type.is_tuple:
+            args = [*args[0].fields.values()]
+        if args and all(isinstance(v, Constant) for v in args):
+            values = [v.value for v in args if isinstance(v, Constant)]
+            return cx.guarded(node, lambda: Constant(purity.call(callee, tuple(values), callee.__name__)))
+        if len(args) == 1 and isinstance(args[0], ArrayView | Lazy):
+            if len(args[0].shape) != 1:
+                hint = f"write `rg.{callee.__name__}({shortened(node.args[0])})`, or give an axis to it, `axis=0`"
+                message = f"`{shortened(node)}` compares the rows of {describe(args[0])}"
+                cx.fail("RG0703", message, node, hint)
+            return _reduced(cx, callee.__name__, args[0], (0,), node)
+        if len(args) < 2:
+            cx.fail("RG0715", f"`{shortened(node)}`: {callee.__name__} takes two values or more", node)
+        nodes = node.args if len(node.args) == len(args) else [node] * len(args)
+        args = cx.together(args, nodes)
+        return cx.guarded(node, cx.arithmetic.function, callee.__name__, args)
+    return _host_call(cx, callee, node)
 
-    errors: Errors
-    expressions: ExpressionLowering
-    builder: IRBuilder
-    functions: FunctionValues
-    indexing: Indexing
-    operators: Operators
-    foreign: Foreign
-    #: the name of the function, for its regions
-    owner: str
-    #: whether more than one activation of the function may be live
-    recursive: bool
 
-    def lower(self, node: ast.Call) -> Value:
-        chosen = self.indexing.chosen_function(node.func)
-        if chosen is not None:
-            return self._chosen(*chosen, node)
-        if (
-            isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("conjugate", "conj")
-            and not (node.args or node.keywords)
-        ):
-            x = self.expressions.value(node.func.value)
-            if not isinstance(x, Constant):
-                return self.errors.guarded(node, self.expressions.arithmetic.conjugate, x)
-        if isinstance(node.func, ast.Attribute) and node.func.attr in (*_REDUCTIONS, "dot"):
-            array = self.expressions.value(node.func.value)
-            found = self.foreign.method(array, node) if isinstance(array, ArrayView | Lazy) else None
-            if found is not None:
-                return found
-        f = self.expressions.value(node.func)
-        if isinstance(f, FunctionValue):
-            return self.functions.lower(f, node)
-        if not isinstance(f, Constant):
-            way = f"It is computed already; write `~{f.name}` first." if isinstance(f, RoutineValue) else None
-            self.errors.fail("RG0703", f"{describe(f)} cannot be called", node, way)
-        callee = given = f.value
-        if isinstance(callee, BuiltinFunctionType | _OF_NUMPY):
-            callee = intrinsics.FOREIGN.get(callee, callee)
-        if node.keywords and callee is not range and not isinstance(callee, Intrinsic) and not is_struct(callee):
-            own = getattr(callee, "__name__", "")
-            hint = (
-                f"write `rg.{own}`, which takes `axis=`"
-                if own in _REDUCTIONS
-                else "Write an expression or an update in its place."
-            )
-            self.errors.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node, hint)
-        if isinstance(callee, Intrinsic):
-            return self._intrinsic(callee, node, getattr(given, "__module__", None) == "math")
-        kind = scalar_of(callee)
-        if kind is not None:
-            args = self._arguments(node, 1)
-            return self.errors.guarded(node, self.expressions.arithmetic.conversion, kind.kind, args[0])
-        if is_struct(callee):
-            return self._construct(callee, node)
-        if callee is complex and not all(isinstance(v, Constant) for v in self._arguments(node, None)):
-            return self._construct(ComplexNumber, node)
-        if complex_numbers.is_conjugation(callee):
-            return self.errors.guarded(node, self.expressions.arithmetic.conjugate, *self._arguments(node, 1))
-        if callee is len:
-            x = self._arguments(node, 1)[0]
-            if isinstance(x, ArrayView | Lazy) and x.shape:
-                length = x.shape[0]
-                return Constant(length) if isinstance(length, int) else Scalar(length.e)
-            if isinstance(x, StackValue):
-                return Scalar(count_of(x))
-            if isinstance(x, StructValue) and x.type.is_tuple:
-                return Constant(len(x.fields))
-            if isinstance(x, Constant) and hasattr(type(x.value), "__len__"):
-                self.errors.guarded(node, need_container, x.value, "the length of", "__len__")
-                if getattr(x.value, "ndim", True):
-                    return Constant(len(x.value))
-            way = f"its fields are {', '.join(x.fields)}" if isinstance(x, StructValue) else None
-            self.errors.fail("RG0703", f"{describe(x)} has no length", node, way)
-        if callee is abs:
-            (x,) = self._arguments(node, 1)
-            return self.errors.guarded(node, self.expressions.arithmetic.function, "abs", [x])
-        if callee is round and not all(isinstance(v, Constant) for v in self._arguments(node, None)):
-            if len(node.args) != 1:
-                hint = f"write `fixed(round({shortened(node.args[0])} * 100)) / 100` for two places"
-                self.errors.fail("RG0715", f"`{shortened(node)}`: round gives an int, and takes no places", node, hint)
-            args = self._arguments(node, 1)
-            self._refuse_lognums("round", args, node.args)
-            return self.errors.guarded(node, self.expressions.arithmetic.function, "round", args)
-        if callee is min or callee is max:
-            args = self._arguments(node, None)
-            if len(args) == 1 and isinstance(args[0], StructValue) and args[0].type.is_tuple:
-                args = [*args[0].fields.values()]
-            if args and all(isinstance(v, Constant) for v in args):
-                values = [v.value for v in args if isinstance(v, Constant)]
-                return self.errors.guarded(node, lambda: Constant(purity.call(callee, tuple(values), callee.__name__)))
-            if len(args) == 1 and isinstance(args[0], ArrayView | Lazy):
-                if len(args[0].shape) != 1:
-                    hint = f"write `rg.{callee.__name__}({shortened(node.args[0])})`, or give an axis to it, `axis=0`"
-                    message = f"`{shortened(node)}` compares the rows of {describe(args[0])}"
-                    self.errors.fail("RG0703", message, node, hint)
-                return self._reduced(callee.__name__, args[0], (0,), node)
-            if len(args) < 2:
-                self.errors.fail("RG0715", f"`{shortened(node)}`: {callee.__name__} takes two values or more", node)
-            nodes = node.args if len(node.args) == len(args) else [node] * len(args)
-            args = self.expressions.together(args, nodes)
-            return self.errors.guarded(node, self.expressions.arithmetic.function, callee.__name__, args)
-        return self._host_call(callee, node)
+def _value_of_chosen(cx: Context, functions: Sequence[FunctionValue], index: E, node: ast.Call) -> Value:
+    """`fs[i](x)`: only the chosen function is called."""
+    *others, found = (value_of_call(cx, f, node) for f in functions)
+    arithmetic = cx.arithmetic
+    for k, value in reversed(list(enumerate(others))):
+        is_it = Scalar(apply("seq", BOOL, index, const(k, INT)))
+        found = cx.guarded(node, arithmetic.function, "select", [is_it, value, found])
+    return found
 
-    def _chosen(self, functions: Sequence[FunctionValue], index: E, node: ast.Call) -> Value:
-        """`fs[i](x)`: only the chosen function is called."""
-        *others, found = (self.functions.lower(f, node) for f in functions)
-        arithmetic = self.expressions.arithmetic
-        for k, value in reversed(list(enumerate(others))):
-            is_it = Scalar(apply("seq", BOOL, index, const(k, INT)))
-            found = self.errors.guarded(node, arithmetic.function, "select", [is_it, value, found])
-        return found
 
-    def _host_call(self, callee: Any, node: ast.Call) -> Value:
-        """The result of a pure Python function of constants, called now."""
-        if not callable(callee):
-            hint = None
-            if isinstance(callee, StackAnnotation):
-                hint = f"Make a stack with `s = rg.stack({getattr(callee.element, '__name__', callee.element)}, {callee.capacity})`."
-            elif isinstance(callee, ArrayAnnotation):
-                hint = "Make an array with `t = rg.zeros(n)`, or `rg.zeros(n, dtype=int)`."
-            self.errors.fail("RG0703", f"`{shortened(node.func)}` is no function", node, hint)
-        args = self._arguments(node, None)
-        if not all(isinstance(v, Constant) for v in args):
-            found = self.foreign.call(callee, args, node)
-            if found is not None:
-                return found
-        else:
-            try:
-                return self.expressions.wrap(
-                    purity.call(callee, tuple(v.value for v in args if isinstance(v, Constant)), shortened(node.func))
-                )
-            except Impure as error:
-                self.errors.fail("RG0721", str(error), node)
-            except TooLarge as error:
-                self.errors.fail("RG0723", f"{error}", node)
-            except (Exception, SystemExit) as error:
-                self.errors.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__}: {error}", node)
-        message = f"`{shortened(node.func)}` is a Python function, which cannot run on a machine"
-        hint = _instead_of(callee, node)
-        self.errors.fail("RG0701", message, node, hint)
-
-    def _arguments(self, node: ast.Call, count: int | None) -> list[Value]:
-        found = [value for value, _ in self.expressions.listed(node.args)]
-        if count is not None and len(found) != count:
-            message = f"`{shortened(node.func)}` takes {count} argument{'s' * (count != 1)}, not {len(found)}"
-            self.errors.fail("RG0715", message, node)
-        return found
-
-    def _intrinsic(self, f: Intrinsic, node: ast.Call, real: bool) -> Value:
-        """The value of a function of the language. `real`: it is written as one of `math`, which takes no complex numbers."""
-        name = f.__name__
-        if f.role != intrinsics.EXPRESSION:
-            shown = ", ".join(map(ast.unparse, node.args))
-            if f is intrinsics.repeat:
-                hint = "It is a loop: `for _ in rg.repeat(n == 0, until=x > limit):`."
-                self.errors.fail("RG0701", "rg.repeat has no value in an expression", node, hint)
-            if f is intrinsics.view:
-                hint = f"It is a block: `with rg.view({shown}) as m:`."
-                self.errors.fail("RG0701", "rg.view has no value in an expression", node, hint)
-            makes = f.role == intrinsics.CONSTRUCTOR or (name == "pop" and len(node.args) == 1)
-            line = f"t = rg.{name}({shown})" if makes else f"rg.{name}({shown})"
-            hint = f"write `{line}` on a line of its own"
-            self.errors.fail("RG0701", f"rg.{name} has no value in an expression", node, hint)
-        if isinstance(f, OwnInstruction):
-            args = [
-                self.expressions.stored(v, a) for v, a in zip(self._arguments(node, f.arity), node.args, strict=True)
-            ]
-            return self.errors.guarded(node, self.expressions.arithmetic.own_function, f, args)
-        if name in _REDUCTIONS:
-            return self._reduction(f, node)
-        if node.keywords:
-            self.errors.fail("RG0715", f"rg.{name} takes no keywords", node)
-        if name == "top":
-            return self._top(node)
-        count = {"atan2": 2, "select": 3}.get(name, 1)
-        if name == "select" and len(node.args) == 3 and not any(isinstance(a, ast.Starred) for a in node.args):
-            return self.operators.select(node)
-        given = self._arguments(node, count)
-        if real and complex_numbers.among(given):
-            message = f"`{shortened(node.func)}` takes a real number"
-            self.errors.fail("RG0703", message, node, complex_numbers.instead_of(name))
-        nodes = node.args if len(node.args) == count else [node] * count
-        args = self.expressions.together(given, nodes, name != "select")
-        if name not in ("sqrt", "log", "select"):
-            self._refuse_lognums(f"rg.{name}", args, nodes)
+def _host_call(cx: Context, callee: Any, node: ast.Call) -> Value:
+    """The result of a pure Python function of constants, called now."""
+    if not callable(callee):
+        hint = None
+        if isinstance(callee, StackAnnotation):
+            hint = f"Make a stack with `s = rg.stack({getattr(callee.element, '__name__', callee.element)}, {callee.capacity})`."
+        elif isinstance(callee, ArrayAnnotation):
+            hint = "Make an array with `t = rg.zeros(n)`, or `rg.zeros(n, dtype=int)`."
+        cx.fail("RG0703", f"`{shortened(node.func)}` is no function", node, hint)
+    args = _arguments_of(cx, node, None)
+    if not all(isinstance(v, Constant) for v in args):
+        found = foreign_call(cx, callee, args, node)
+        if found is not None:
+            return found
+    else:
         try:
-            return self.errors.guarded(node, self.expressions.arithmetic.function, name, args)
-        except CompileError as error:
-            known = all(isinstance(v, Constant) for v in args)
-            if error.code != "RG0714" or name in ("floor", "select") or not known:
-                raise
-        shown = ", ".join(str(v.value) for v in args if isinstance(v, Constant))
-        hint = "Choose an argument where the function has a value."
-        self.errors.fail("RG0714", f"rg.{name} has no value that fits at {shown}", node, hint)
+            return cx.wrap(
+                purity.call(callee, tuple(v.value for v in args if isinstance(v, Constant)), shortened(node.func))
+            )
+        except Impure as error:
+            cx.fail("RG0721", str(error), node)
+        except TooLarge as error:
+            cx.fail("RG0723", f"{error}", node)
+        except (Exception, SystemExit) as error:
+            cx.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__}: {error}", node)
+    message = f"`{shortened(node.func)}` is a Python function, which cannot run on a machine"
+    hint = _instead_of(callee, node)
+    cx.fail("RG0701", message, node, hint)
 
-    def _refuse_lognums(self, name: str, values: Sequence[Value], nodes: Sequence[ast.expr]) -> None:
-        for v, operand in zip(values, nodes, strict=True):
-            if kind_of(v) is LOGNUM:
-                message = f"{name} takes a fixed, and `{shortened(operand)}` is a lognum"
-                self.errors.fail("RG0703", message, operand, f"fixed({shortened(operand)}) makes a fixed of it")
 
-    def _top(self, node: ast.Call) -> Value:
-        """The last word of a stack, which stays there."""
-        x = self._arguments(node, 1)[0]
-        shown = shortened(node.args[0])
-        if not isinstance(x, StackValue):
-            self.errors.fail("RG0703", f"rg.top of {describe(x)}, which is no stack", node)
-        last = sub(count_of(x), const(1, INT), self.builder.w)
-        return self.indexing.word(x, last, f"the stack `{shown}` is empty, and has no top", node)
+def _arguments_of(cx: Context, node: ast.Call, count: int | None) -> list[Value]:
+    found = [value for value, _ in cx.listed(node.args)]
+    if count is not None and len(found) != count:
+        message = f"`{shortened(node.func)}` takes {count} argument{'s' * (count != 1)}, not {len(found)}"
+        cx.fail("RG0715", message, node)
+    return found
 
-    def _reduction(self, f: Intrinsic, node: ast.Call) -> Value:
-        """`rg.sum(x)`, `rg.max(x, axis=1)`: of all elements, or along one axis."""
-        name = f.__name__
-        if name in ("min", "max") and len(node.args) > 1 and not node.keywords:
-            return self.foreign.reduced(name, self._arguments(node, None), node)
-        keyword = next((k for k in node.keywords if k.arg != "axis"), None)
-        if keyword is not None or len(node.keywords) > 1 or len(node.args) != 1:
-            shown = shortened(node.args[0]) if node.args else "x"
-            hint = f"write `rg.{name}({shown}, axis=0)`"
-            if keyword is not None and keyword.arg == "keepdims":
-                hint = f"write `rg.{name}({shown}, axis=0)[None, :]`, or `[:, None]` for another axis"
-            self.errors.fail("RG0715", f"rg.{name} takes an array, and axis=", keyword or node, hint)
-        x = self._arguments(node, 1)[0]
-        if isinstance(x, Constant) and isinstance(x.value, np.ndarray | tuple | list):
-            values = self.expressions.numbers(x.value, node)
-            axes = self._axes(values.ndim, x, node)
-            if name == "sum" or all(values.shape[axis] for axis in axes):
-                assert f.host is not None
-                return Constant(self.errors.guarded(node, f.host, values, axes))
-            x = self.expressions.constant_array(x.value, node)
-        if isinstance(x, StructValue) and x.type.is_tuple and x.fields and not node.keywords:
-            return self.foreign.reduced(name, [*x.fields.values()], node)
-        if not isinstance(x, ArrayView | Lazy):
-            way = f"{name}(x, y) compares two numbers" if name in ("min", "max") else None
-            self.errors.fail("RG0703", f"rg.{name} of {describe(x)}, which is no array", node, way)
-        return self._reduced(name, x, self._axes(len(x.shape), x, node), node)
 
-    def _axes(self, count: int, x: Value, call: ast.Call) -> tuple[int, ...]:
-        """The axes that `axis=1` or `axis=(0, 1)` of the call names; all of them without it."""
-        if not call.keywords:
-            return tuple(range(count))
-        node = call.keywords[0].value
-        found = self.expressions.static(node, "an axis")
-        several = tuple(found) if isinstance(found, tuple | list) else (found,)
-        for axis in several:
-            if number_kind(axis) is not INT:
-                hint = f"Axes go from 0 to {count - 1}; −1 is the last."
-                self.errors.fail("RG0703", f"an axis is an integer, not {axis!r}", node, hint)
-            if not -count <= axis < count:
-                message = f"{describe(x)} has no axis {axis}"
-                self.errors.fail("RG0712", message, node, f"Axes go from 0 to {count - 1}; −1 is the last.")
-        axes = tuple(sorted({int(axis) % count for axis in several}))
-        if len(axes) < len(several):
-            self.errors.fail("RG0712", f"`{shortened(node)}` names an axis twice", node, "Name each axis once.")
-        return axes
+def _value_of_intrinsic(cx: Context, f: Intrinsic, node: ast.Call, real: bool) -> Value:
+    """The value of a function of the language. `real`: it is written as one of `math`, which takes no complex numbers."""
+    name = f.__name__
+    if f.role != intrinsics.EXPRESSION:
+        shown = ", ".join(map(ast.unparse, node.args))
+        if f is intrinsics.repeat:
+            hint = "It is a loop: `for _ in rg.repeat(n == 0, until=x > limit):`."
+            cx.fail("RG0701", "rg.repeat has no value in an expression", node, hint)
+        if f is intrinsics.view:
+            hint = f"It is a block: `with rg.view({shown}) as m:`."
+            cx.fail("RG0701", "rg.view has no value in an expression", node, hint)
+        makes = f.role == intrinsics.CONSTRUCTOR or (name == "pop" and len(node.args) == 1)
+        line = f"t = rg.{name}({shown})" if makes else f"rg.{name}({shown})"
+        hint = f"write `{line}` on a line of its own"
+        cx.fail("RG0701", f"rg.{name} has no value in an expression", node, hint)
+    if isinstance(f, OwnInstruction):
+        args = [cx.stored(v, a) for v, a in zip(_arguments_of(cx, node, f.arity), node.args, strict=True)]
+        return cx.guarded(node, cx.arithmetic.own_function, f, args)
+    if name in _REDUCTIONS:
+        return _reduction(cx, f, node)
+    if node.keywords:
+        cx.fail("RG0715", f"rg.{name} takes no keywords", node)
+    if name == "top":
+        return _top_of_stack(cx, node)
+    count = {"atan2": 2, "select": 3}.get(name, 1)
+    if name == "select" and len(node.args) == 3 and not any(isinstance(a, ast.Starred) for a in node.args):
+        return select(cx, node)
+    given = _arguments_of(cx, node, count)
+    if real and complex_numbers.among(given):
+        message = f"`{shortened(node.func)}` takes a real number"
+        cx.fail("RG0703", message, node, complex_numbers.instead_of(name))
+    nodes = node.args if len(node.args) == count else [node] * count
+    args = cx.together(given, nodes, name != "select")
+    if name not in ("sqrt", "log", "select"):
+        _refuse_lognums(cx, f"rg.{name}", args, nodes)
+    try:
+        return cx.guarded(node, cx.arithmetic.function, name, args)
+    except CompileError as error:
+        known = all(isinstance(v, Constant) for v in args)
+        if error.code != "RG0714" or name in ("floor", "select") or not known:
+            raise
+    shown = ", ".join(str(v.value) for v in args if isinstance(v, Constant))
+    hint = "Choose an argument where the function has a value."
+    cx.fail("RG0714", f"rg.{name} has no value that fits at {shown}", node, hint)
 
-    def _reduced(self, name: str, x: ArrayView | Lazy, axes: tuple[int, ...], node: ast.Call) -> Value:
-        """The sum, mean, minimum or maximum of an array over some of its axes."""
-        shape = tuple(x.shape[axis] for axis in axes)
-        rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
-        # A sum of lognums has no 0 to begin with: the sums of the first k elements are kept, as the extremes of the first k are.
-        logarithmic = kind_of(x) is LOGNUM
-        which = "sum" if logarithmic and name == "mean" else name
-        running = logarithmic or name in ("min", "max")
-        if running and not is_known(shape[1:]):
-            message = f"`{shortened(node)}`: the length of an axis after the first is known only when the program runs"
-            hint = "Reduce that axis alone, or give it its greatest length."
-            self.errors.fail("RG0717", message, node, hint)
-        if (name != "sum" or logarithmic) and is_empty(shape):
-            what = "and its sum is 0, which no lognum can be" if name == "sum" else f"and has no {name}"
-            message, hint = f"`{shortened(node)}`: the array is empty, {what}", "Give it an element at least."
-            self.errors.fail("RG0703", message, node, hint)
-        indices = tuple(Var(f"i{axis}", INT, self.errors.span(node)) for axis in axes)
-        for var, length in zip(indices, shape, strict=True):
-            note_range(self.builder.ranges, var, length, self.builder.w)
-        region = self._running(which, shape, node) if running else None
-        arithmetic = self.expressions.arithmetic
 
-        def one(index: tuple[E, ...]) -> Value:
-            own, around = iter(indices), iter(index)
-            whole = tuple(read(next(own)) if axis in axes else next(around) for axis in range(len(x.shape)))
-            found = element(x, whole)
-            if isinstance(found, StructValue) and is_complex(found.type) and region is None:
-                return StructValue(found.type, {f: total_of(v) for f, v in found.fields.items()})
-            return total_of(found)
+def _refuse_lognums(cx: Context, name: str, values: Sequence[Value], nodes: Sequence[ast.expr]) -> None:
+    for v, operand in zip(values, nodes, strict=True):
+        if kind_of(v) is LOGNUM:
+            message = f"{name} takes a fixed, and `{shortened(operand)}` is a lognum"
+            cx.fail("RG0703", message, operand, f"fixed({shortened(operand)}) makes a fixed of it")
 
-        def total_of(value: Value) -> Value:
-            body = arithmetic.expression(value)
-            if body.kind is BOOL:
-                body = arithmetic.converted(body, INT)
-            if region is not None:
-                total = E("running", body.kind, (body, *operands(shape)), (which, indices, shape, region))
-            else:
-                total = const(0, body.kind) if is_empty(shape) else sum_over(body, indices, shape)
-            if name != "mean":
-                return Scalar(total)
-            count: Value = Constant(1.0)
-            for length in shape:
-                factor: Value = Constant(float(length)) if isinstance(length, int) else Scalar(length.e)
-                if logarithmic:
-                    factor = arithmetic.conversion(LOGNUM, factor)
-                count = arithmetic.binary("*", count, factor)
-            return arithmetic.binary("/", Scalar(total), count)
 
-        if not rest:
-            return self.errors.guarded(node, one, ())
-        self.errors.guarded(node, one, tuple(const(0, INT) for _ in rest))
-        return Lazy(rest, one)
+def _top_of_stack(cx: Context, node: ast.Call) -> Value:
+    """The last word of a stack, which stays there."""
+    x = _arguments_of(cx, node, 1)[0]
+    shown = shortened(node.args[0])
+    if not isinstance(x, StackValue):
+        cx.fail("RG0703", f"rg.top of {describe(x)}, which is no stack", node)
+    last = sub(count_of(x), const(1, INT), cx.builder.w)
+    return word_of_stack(cx, x, last, f"the stack `{shown}` is empty, and has no top", node)
 
-    def _running(self, name: str, shape: Sequence[Length], node: ast.Call) -> Region:
-        """Memory for the smallest or largest of the first k elements, or the sum of these, k = 0 … n."""
-        span = self.errors.span(node)
-        words = words_of(shape)
-        if self.recursive or isinstance(words, RunLength):
-            return Region(name, words + 1 if isinstance(words, int) else 1, span=span)
-        return self.builder.module.static_region(f"{self.owner}.{name}", words + 1, span)
 
-    def _construct(self, cls: Any, node: ast.Call) -> StructValue:
-        """`Complex(1.0, y)`: a struct whose fields are expressions."""
-        fields: dict[str, Value] = {}
-        names, t = [*cls.__retrograd_fields__], "complex" if cls is ComplexNumber else cls.__name__
-        if len(node.args) > len(names):
-            self.errors.fail("RG0715", f"`{t}` has {len(names)} fields: {', '.join(names)}", node)
-        for name, arg in zip(names, node.args, strict=False):
-            fields[name] = self.expressions.value(arg)
-        for k in node.keywords:
-            if k.arg is None or k.arg not in names or k.arg in fields:
-                self.errors.fail("RG0715", f"`{t}` has the fields {', '.join(names)}", node)
-            fields[k.arg] = self.expressions.value(k.value)
-        defaults = getattr(cls, "__retrograd_defaults__", {})
-        for name in names:
-            if name not in fields:
-                if name not in defaults:
-                    self.errors.fail("RG0715", f"`{t}` needs a value for `{name}`", node)
-                self.expressions.captures.contents(defaults[name])
-                fields[name] = self.expressions.wrap(defaults[name])
-        fields = {name: fields[name] for name in names}
-        return self.errors.guarded(node, lambda: StructValue(struct_type(cls, fields), fields))
+def _reduction(cx: Context, f: Intrinsic, node: ast.Call) -> Value:
+    """`rg.sum(x)`, `rg.max(x, axis=1)`: of all elements, or along one axis."""
+    name = f.__name__
+    if name in ("min", "max") and len(node.args) > 1 and not node.keywords:
+        return reduced(cx, name, _arguments_of(cx, node, None), node)
+    keyword = next((k for k in node.keywords if k.arg != "axis"), None)
+    if keyword is not None or len(node.keywords) > 1 or len(node.args) != 1:
+        shown = shortened(node.args[0]) if node.args else "x"
+        hint = f"write `rg.{name}({shown}, axis=0)`"
+        if keyword is not None and keyword.arg == "keepdims":
+            hint = f"write `rg.{name}({shown}, axis=0)[None, :]`, or `[:, None]` for another axis"
+        cx.fail("RG0715", f"rg.{name} takes an array, and axis=", keyword or node, hint)
+    x = _arguments_of(cx, node, 1)[0]
+    if isinstance(x, Constant) and isinstance(x.value, np.ndarray | tuple | list):
+        values = cx.numbers(x.value, node)
+        axes = _axes_of(cx, values.ndim, x, node)
+        if name == "sum" or all(values.shape[axis] for axis in axes):
+            assert f.host is not None
+            return Constant(cx.guarded(node, f.host, values, axes))
+        x = cx.constant_array(x.value, node)
+    if isinstance(x, StructValue) and x.type.is_tuple and x.fields and not node.keywords:
+        return reduced(cx, name, [*x.fields.values()], node)
+    if not isinstance(x, ArrayView | Lazy):
+        way = f"{name}(x, y) compares two numbers" if name in ("min", "max") else None
+        cx.fail("RG0703", f"rg.{name} of {describe(x)}, which is no array", node, way)
+    return _reduced(cx, name, x, _axes_of(cx, len(x.shape), x, node), node)
+
+
+def _axes_of(cx: Context, count: int, x: Value, call: ast.Call) -> tuple[int, ...]:
+    """The axes that `axis=1` or `axis=(0, 1)` of the call names; all of them without it."""
+    if not call.keywords:
+        return tuple(range(count))
+    node = call.keywords[0].value
+    found = cx.static(node, "an axis")
+    several = tuple(found) if isinstance(found, tuple | list) else (found,)
+    for axis in several:
+        if number_kind(axis) is not INT:
+            hint = f"Axes go from 0 to {count - 1}; −1 is the last."
+            cx.fail("RG0703", f"an axis is an integer, not {axis!r}", node, hint)
+        if not -count <= axis < count:
+            message = f"{describe(x)} has no axis {axis}"
+            cx.fail("RG0712", message, node, f"Axes go from 0 to {count - 1}; −1 is the last.")
+    axes = tuple(sorted({int(axis) % count for axis in several}))
+    if len(axes) < len(several):
+        cx.fail("RG0712", f"`{shortened(node)}` names an axis twice", node, "Name each axis once.")
+    return axes
+
+
+def _reduced(cx: Context, name: str, x: ArrayView | Lazy, axes: tuple[int, ...], node: ast.Call) -> Value:
+    """The sum, mean, minimum or maximum of an array over some of its axes."""
+    shape = tuple(x.shape[axis] for axis in axes)
+    rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
+    # A sum of lognums has no 0 to begin with: the sums of the first k elements are kept, as the extremes of the first k are.
+    logarithmic = kind_of(x) is LOGNUM
+    which = "sum" if logarithmic and name == "mean" else name
+    running = logarithmic or name in ("min", "max")
+    if running and not is_known(shape[1:]):
+        message = f"`{shortened(node)}`: the length of an axis after the first is known only when the program runs"
+        hint = "Reduce that axis alone, or give it its greatest length."
+        cx.fail("RG0717", message, node, hint)
+    if (name != "sum" or logarithmic) and is_empty(shape):
+        what = "and its sum is 0, which no lognum can be" if name == "sum" else f"and has no {name}"
+        message, hint = f"`{shortened(node)}`: the array is empty, {what}", "Give it an element at least."
+        cx.fail("RG0703", message, node, hint)
+    indices = tuple(Var(f"i{axis}", INT, cx.span(node)) for axis in axes)
+    for var, length in zip(indices, shape, strict=True):
+        note_range(cx.builder.ranges, var, length, cx.builder.w)
+    region = _running_region(cx, which, shape, node) if running else None
+    arithmetic = cx.arithmetic
+
+    def one(index: tuple[E, ...]) -> Value:
+        own, around = iter(indices), iter(index)
+        whole = tuple(read(next(own)) if axis in axes else next(around) for axis in range(len(x.shape)))
+        found = element(x, whole)
+        if isinstance(found, StructValue) and is_complex(found.type) and region is None:
+            return StructValue(found.type, {f: total_of(v) for f, v in found.fields.items()})
+        return total_of(found)
+
+    def total_of(value: Value) -> Value:
+        body = arithmetic.expression(value)
+        if body.kind is BOOL:
+            body = arithmetic.converted(body, INT)
+        if region is not None:
+            total = E("running", body.kind, (body, *operands(shape)), (which, indices, shape, region))
+        else:
+            total = const(0, body.kind) if is_empty(shape) else sum_over(body, indices, shape)
+        if name != "mean":
+            return Scalar(total)
+        count: Value = Constant(1.0)
+        for length in shape:
+            factor: Value = Constant(float(length)) if isinstance(length, int) else Scalar(length.e)
+            if logarithmic:
+                factor = arithmetic.conversion(LOGNUM, factor)
+            count = arithmetic.binary("*", count, factor)
+        return arithmetic.binary("/", Scalar(total), count)
+
+    if not rest:
+        return cx.guarded(node, one, ())
+    cx.guarded(node, one, tuple(const(0, INT) for _ in rest))
+    return Lazy(rest, one)
+
+
+def _running_region(cx: Context, name: str, shape: Sequence[Length], node: ast.Call) -> Region:
+    """Memory for the smallest or largest of the first k elements, or the sum of these, k = 0 … n."""
+    span = cx.span(node)
+    words = words_of(shape)
+    if cx.recursive or isinstance(words, RunLength):
+        return Region(name, words + 1 if isinstance(words, int) else 1, span=span)
+    return cx.builder.module.static_region(f"{cx.function.__name__}.{name}", words + 1, span)
+
+
+def _constructed_struct(cx: Context, cls: Any, node: ast.Call) -> StructValue:
+    """`Complex(1.0, y)`: a struct whose fields are expressions."""
+    fields: dict[str, Value] = {}
+    names, t = [*cls.__retrograd_fields__], "complex" if cls is ComplexNumber else cls.__name__
+    if len(node.args) > len(names):
+        cx.fail("RG0715", f"`{t}` has {len(names)} fields: {', '.join(names)}", node)
+    for name, arg in zip(names, node.args, strict=False):
+        fields[name] = cx.value(arg)
+    for k in node.keywords:
+        if k.arg is None or k.arg not in names or k.arg in fields:
+            cx.fail("RG0715", f"`{t}` has the fields {', '.join(names)}", node)
+        fields[k.arg] = cx.value(k.value)
+    defaults = getattr(cls, "__retrograd_defaults__", {})
+    for name in names:
+        if name not in fields:
+            if name not in defaults:
+                cx.fail("RG0715", f"`{t}` needs a value for `{name}`", node)
+            cx.captures.contents(defaults[name])
+            fields[name] = cx.wrap(defaults[name])
+    fields = {name: fields[name] for name in names}
+    return cx.guarded(node, lambda: StructValue(struct_type(cls, fields), fields))
 
 
 def _instead_of(callee: Any, node: ast.Call) -> str:

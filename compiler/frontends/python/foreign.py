@@ -11,14 +11,12 @@ import builtins
 import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.frontends.builder import Scope
-from retrograd.compiler.frontends.python.expressions import ExpressionLowering
-from retrograd.compiler.frontends.python.source import Errors, shortened
+from retrograd.compiler.frontends.python.context import Context, evaluates
+from retrograd.compiler.frontends.python.source import shortened
 from retrograd.compiler.language import complex_numbers, intrinsics
 from retrograd.compiler.language.lognums import is_lognum
 from retrograd.compiler.language.types import check_size
@@ -115,6 +113,11 @@ class Held(ast.expr):
     of: ast.AST
 
 
+@evaluates(Held)
+def held_value(cx: Context, node: Held) -> Value:
+    return node.held
+
+
 def held(value: Value, of: ast.AST) -> Held:
     node = Held()
     node.held, node.of = value, of
@@ -129,164 +132,163 @@ def _value(item: _Item) -> Value:
     return tuple_value([*map(_value, item)]) if isinstance(item, tuple) else item
 
 
-@dataclass(eq=False)
-class Foreign:
-    """Values of functions that the language has under another name."""
-
-    errors: Errors
-    expressions: ExpressionLowering
-    scope: Scope
-
-    def call(self, callee: Any, args: Sequence[Value], node: ast.Call) -> Value | None:
-        """The value of a call with values of the run; None where the language has no such function."""
-        arithmetic = self.expressions.arithmetic
-        if getattr(callee, "__module__", None) == "math" and complex_numbers.among(args):
-            self.errors.fail("RG0703", f"`{shortened(node.func)}` takes real numbers", node, COMPLEX_FUNCTIONS)
-        if callee is all or callee is any:
-            if len(args) != 1:
-                return None
-            truths = [
-                self.errors.guarded(node, arithmetic.truth, v) for v in self.expressions.items(args[0], node.args[0])
-            ]
-            return Scalar(arithmetic.both(truths, callee is all)) if truths else Constant(callee is all)
-        if callee is divmod and len(args) == 2:
-            return tuple_value([self.errors.guarded(node, arithmetic.binary, op, *args) for op in ("//", "%")])
-        template = self._template(callee, len(args))
-        if template is None:
+def foreign_call(cx: Context, callee: Any, args: Sequence[Value], node: ast.Call) -> Value | None:
+    """The value of a call with values of the run; None where the language has no such function."""
+    arithmetic = cx.arithmetic
+    if getattr(callee, "__module__", None) == "math" and complex_numbers.among(args):
+        cx.fail("RG0703", f"`{shortened(node.func)}` takes real numbers", node, COMPLEX_FUNCTIONS)
+    if callee is all or callee is any:
+        if len(args) != 1:
             return None
-        names = sorted({n.id for n in ast.walk(template) if isinstance(n, ast.Name)} & {"x", "y", "z"})
-        if len(names) != len(args):
-            return None
-        places = node.args if len(node.args) == len(args) else [node] * len(args)
-        given = {name: held(v, at) for name, v, at in zip(names, args, places, strict=True)}
-        return self.expressions.value(_filled(template, given, node))
+        truths = [cx.guarded(node, arithmetic.truth, v) for v in cx.items(args[0], node.args[0])]
+        return Scalar(arithmetic.both(truths, callee is all)) if truths else Constant(callee is all)
+    if callee is divmod and len(args) == 2:
+        return tuple_value([cx.guarded(node, arithmetic.binary, op, *args) for op in ("//", "%")])
+    template = _template(cx, callee, len(args))
+    if template is None:
+        return None
+    names = sorted({n.id for n in ast.walk(template) if isinstance(n, ast.Name)} & {"x", "y", "z"})
+    if len(names) != len(args):
+        return None
+    places = node.args if len(node.args) == len(args) else [node] * len(args)
+    given = {name: held(v, at) for name, v, at in zip(names, args, places, strict=True)}
+    return cx.value(_filled(template, given, node))
 
-    def _template(self, callee: Any, count: int) -> ast.expr | None:
-        """The expression that has the value of a function, over the names x, y, z."""
-        try:
-            text = WRITTEN.get(callee)
-        except TypeError:  # an object without a hash
-            return None
-        if text is not None:
-            return ast.parse(text, mode="eval").body
-        found = intrinsics.library_function(_of_math(callee))
-        if found is None:
-            return None
-        parameters: list[ast.expr] = [ast.Name(name, ast.Load()) for name in "xyz"[:count]]
-        return ast.Call(held(self.expressions.wrap(found), ast.Constant(0)), parameters, [])
 
-    def method(self, x: ArrayView | Lazy, node: ast.Call) -> Value | None:
-        """`a.sum(axis=0)`, `a.max()`, `a.dot(b)`; None for other methods."""
-        assert isinstance(node.func, ast.Attribute)
-        name, array = node.func.attr, held(x, node.func.value)
-        if name == "dot" and len(node.args) == 1 and not node.keywords:
-            return self.expressions.value(ast.copy_location(ast.BinOp(array, ast.MatMult(), node.args[0]), node))
-        if name not in ("sum", "mean", "min", "max"):
-            return None
-        # `a.sum(0)` is `a.sum(axis=0)`.
-        axis = [ast.copy_location(ast.keyword("axis", a), a) for a in node.args]
-        function = held(Constant(intrinsics.INTRINSICS[name]), node.func)
-        return self.expressions.value(ast.copy_location(ast.Call(function, [array], [*axis, *node.keywords]), node))
+def _template(cx: Context, callee: Any, count: int) -> ast.expr | None:
+    """The expression that has the value of a function, over the names x, y, z."""
+    try:
+        text = WRITTEN.get(callee)
+    except TypeError:  # an object without a hash
+        return None
+    if text is not None:
+        return ast.parse(text, mode="eval").body
+    found = intrinsics.library_function(_of_math(callee))
+    if found is None:
+        return None
+    parameters: list[ast.expr] = [ast.Name(name, ast.Load()) for name in "xyz"[:count]]
+    return ast.Call(held(cx.wrap(found), ast.Constant(0)), parameters, [])
 
-    def reduced(self, name: str, items: Sequence[Value], node: ast.AST) -> Value:
-        """The sum, mean, minimum or maximum of the items of a tuple."""
-        arithmetic = self.expressions.arithmetic
-        if name in ("min", "max"):
-            return items[0] if len(items) == 1 else self.errors.guarded(node, arithmetic.function, name, items)
-        # No lognum is 0, so a sum of these begins with its first item.
-        start: list[Value] = [] if any(is_lognum(v) for v in items) else [Constant(0)]
-        total = reduce(lambda x, y: self.errors.guarded(node, arithmetic.binary, "+", x, y), items, *start)
-        return (
-            total if name == "sum" else self.errors.guarded(node, arithmetic.binary, "/", total, Constant(len(items)))
+
+def array_method(cx: Context, x: ArrayView | Lazy, node: ast.Call) -> Value | None:
+    """`a.sum(axis=0)`, `a.max()`, `a.dot(b)`; None for other methods."""
+    assert isinstance(node.func, ast.Attribute)
+    name, array = node.func.attr, held(x, node.func.value)
+    if name == "dot" and len(node.args) == 1 and not node.keywords:
+        return cx.value(ast.copy_location(ast.BinOp(array, ast.MatMult(), node.args[0]), node))
+    if name not in ("sum", "mean", "min", "max"):
+        return None
+    # `a.sum(0)` is `a.sum(axis=0)`.
+    axis = [ast.copy_location(ast.keyword("axis", a), a) for a in node.args]
+    function = held(Constant(intrinsics.INTRINSICS[name]), node.func)
+    return cx.value(ast.copy_location(ast.Call(function, [array], [*axis, *node.keywords]), node))
+
+
+def reduced(cx: Context, name: str, items: Sequence[Value], node: ast.AST) -> Value:
+    """The sum, mean, minimum or maximum of the items of a tuple."""
+    arithmetic = cx.arithmetic
+    if name in ("min", "max"):
+        return items[0] if len(items) == 1 else cx.guarded(node, arithmetic.function, name, items)
+    # No lognum is 0, so a sum of these begins with its first item.
+    start: list[Value] = [] if any(is_lognum(v) for v in items) else [Constant(0)]
+    total = reduce(lambda x, y: cx.guarded(node, arithmetic.binary, "+", x, y), items, *start)
+    return total if name == "sum" else cx.guarded(node, arithmetic.binary, "/", total, Constant(len(items)))
+
+
+def contained(cx: Context, x: Value, items: Value, op: ast.In | ast.NotIn, node: ast.Compare) -> Value | None:
+    """`x in (1, 2)` for items of a known number; None where `items` has none."""
+    if isinstance(items, Constant) and isinstance(items.value, range | set | frozenset):
+        items = (
+            Constant(tuple(items.value)) if not isinstance(items.value, range) or len(items.value) <= _MOST else items
         )
+    known = isinstance(items, Constant) and isinstance(items.value, tuple | list | np.ndarray)
+    if not known and not isinstance(items, StructValue | ArrayView | Lazy):
+        return None
+    arithmetic = cx.arithmetic
+    found = [
+        cx.guarded(node, lambda v=v: arithmetic.truth(arithmetic.binary("==", x, v)))
+        for v in cx.items(items, node.comparators[0])
+    ]
+    truth: Value = Scalar(arithmetic.both(found, False)) if found else Constant(False)
+    return truth if isinstance(op, ast.In) else cx.guarded(node, arithmetic.unary, "not", truth)
 
-    def contained(self, x: Value, items: Value, op: ast.In | ast.NotIn, node: ast.Compare) -> Value | None:
-        """`x in (1, 2)` for items of a known number; None where `items` has none."""
-        if isinstance(items, Constant) and isinstance(items.value, range | set | frozenset):
-            items = (
-                Constant(tuple(items.value))
-                if not isinstance(items.value, range) or len(items.value) <= _MOST
-                else items
-            )
-        known = isinstance(items, Constant) and isinstance(items.value, tuple | list | np.ndarray)
-        if not known and not isinstance(items, StructValue | ArrayView | Lazy):
-            return None
-        arithmetic = self.expressions.arithmetic
-        found = [
-            self.errors.guarded(node, lambda v=v: arithmetic.truth(arithmetic.binary("==", x, v)))
-            for v in self.expressions.items(items, node.comparators[0])
-        ]
-        truth: Value = Scalar(arithmetic.both(found, False)) if found else Constant(False)
-        return truth if isinstance(op, ast.In) else self.errors.guarded(node, arithmetic.unary, "not", truth)
 
-    # ------------------------------------------------------------------ comprehensions
+# ------------------------------------------------------------------ comprehensions
 
-    def comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> Value:
-        """The items of a comprehension, as a tuple."""
-        outer = self.scope.names
-        self.scope.names = dict(outer)
-        try:
-            values = list(self._items(node.generators, node))
-        finally:
-            self.scope.names = outer
-        if all(isinstance(v, Constant) for v in values):
-            return Constant(tuple(v.value for v in values if isinstance(v, Constant)))
-        if any(isinstance(v, FunctionValue) for v in values):
-            self.errors.fail("RG0701", f"`{shortened(node)}` makes functions", node, "Write the functions in a tuple.")
-        return tuple_value(values)
 
-    def _items(self, generators: Sequence[ast.comprehension], node: ast.ListComp | ast.GeneratorExp) -> Iterator[Value]:
-        if not generators:
-            yield self.expressions.value(node.elt)
-            return
-        first, *inner = generators
-        for item in self._iterated(first.iter):
-            self._bind(first.target, item)
-            if all(self._holds(test) for test in first.ifs):
-                yield from self._items(inner, node)
+@evaluates(ast.ListComp, ast.GeneratorExp)
+def comprehension(cx: Context, node: ast.ListComp | ast.GeneratorExp) -> Value:
+    """The items of a comprehension, as a tuple."""
+    outer = cx.scope.names
+    cx.scope.names = dict(outer)
+    try:
+        values = list(_items_of(cx, node.generators, node))
+    finally:
+        cx.scope.names = outer
+    if all(isinstance(v, Constant) for v in values):
+        return Constant(tuple(v.value for v in values if isinstance(v, Constant)))
+    if any(isinstance(v, FunctionValue) for v in values):
+        cx.fail("RG0701", f"`{shortened(node)}` makes functions", node, "Write the functions in a tuple.")
+    return tuple_value(values)
 
-    def _iterated(self, node: ast.expr) -> list[_Item]:
-        """The items that a comprehension goes through: of a tuple, a range, an array; `enumerate`, `zip` and `reversed` of these."""
-        if isinstance(node, ast.Call) and not node.keywords:
-            callee = self.expressions.value(node.func)
-            match callee.value if isinstance(callee, Constant) else None, node.args:
-                case builtins.enumerate, [of]:
-                    return [(Constant(i), item) for i, item in enumerate(self._iterated(of))]
-                case builtins.zip, [*several]:
-                    return list(zip(*map(self._iterated, several), strict=False))
-                case builtins.reversed, [of]:
-                    return self._iterated(of)[::-1]
-        value = self.expressions.value(node)
-        if isinstance(value, Constant) and isinstance(value.value, range | np.ndarray):
-            self.errors.guarded(node, check_size, (len(value.value),))
-            value = Constant(tuple(value.value))
-        length = value.shape[0] if isinstance(value, ArrayView | Lazy) and value.shape else 0
-        if not isinstance(length, int) or isinstance(value, Scalar):
-            hint = "Make an array with `t = rg.zeros(n)` and fill it in a loop, or write an expression of whole arrays."
-            message = f"a comprehension goes through a known number of items; `{shortened(node)}` is {describe(value)}"
-            self.errors.fail("RG0717", message, node, hint)
-        self.errors.guarded(node, check_size, (length,))
-        return [*self.expressions.items(value, node)]
 
-    def _bind(self, target: ast.expr, item: _Item) -> None:
-        match target:
-            case ast.Name(id=name):
-                self.scope.names[name] = _value(item)
-            case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                items = item if isinstance(item, tuple) else self.expressions.items(item, target)
-                if len(items) != len(parts):
-                    self.errors.fail("RG0703", f"{len(parts)} names for {len(items)} values", target)
-                for part, inner in zip(parts, items, strict=True):
-                    self._bind(part, inner)
-            case _:
-                self.errors.fail("RG0701", f"`{shortened(target)}` is no name", target)
+def _items_of(
+    cx: Context, generators: Sequence[ast.comprehension], node: ast.ListComp | ast.GeneratorExp
+) -> Iterator[Value]:
+    if not generators:
+        yield cx.value(node.elt)
+        return
+    first, *inner = generators
+    for item in _iterated_items(cx, first.iter):
+        _bind_item(cx, first.target, item)
+        if all(_holds_for_item(cx, test) for test in first.ifs):
+            yield from _items_of(cx, inner, node)
 
-    def _holds(self, test: ast.expr) -> bool:
-        c = self.expressions.tested(test)
-        if not isinstance(c, Constant):
-            hint = f"Write a choice for each item, `e if {shortened(test)} else 0`."
-            self.errors.fail("RG0717", f"`{shortened(test)}` is known only when the program runs", test, hint)
-        return self.expressions.decided(c, test)
+
+def _iterated_items(cx: Context, node: ast.expr) -> list[_Item]:
+    """The items that a comprehension goes through: of a tuple, a range, an array; `enumerate`, `zip` and `reversed` of these."""
+    if isinstance(node, ast.Call) and not node.keywords:
+        callee = cx.value(node.func)
+        match callee.value if isinstance(callee, Constant) else None, node.args:
+            case builtins.enumerate, [of]:
+                return [(Constant(i), item) for i, item in enumerate(_iterated_items(cx, of))]
+            case builtins.zip, [*several]:
+                return list(zip(*(_iterated_items(cx, of) for of in several), strict=False))
+            case builtins.reversed, [of]:
+                return _iterated_items(cx, of)[::-1]
+    value = cx.value(node)
+    if isinstance(value, Constant) and isinstance(value.value, range | np.ndarray):
+        cx.guarded(node, check_size, (len(value.value),))
+        value = Constant(tuple(value.value))
+    length = value.shape[0] if isinstance(value, ArrayView | Lazy) and value.shape else 0
+    if not isinstance(length, int) or isinstance(value, Scalar):
+        hint = "Make an array with `t = rg.zeros(n)` and fill it in a loop, or write an expression of whole arrays."
+        message = f"a comprehension goes through a known number of items; `{shortened(node)}` is {describe(value)}"
+        cx.fail("RG0717", message, node, hint)
+    cx.guarded(node, check_size, (length,))
+    return [*cx.items(value, node)]
+
+
+def _bind_item(cx: Context, target: ast.expr, item: _Item) -> None:
+    match target:
+        case ast.Name(id=name):
+            cx.scope.names[name] = _value(item)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            items = item if isinstance(item, tuple) else cx.items(item, target)
+            if len(items) != len(parts):
+                cx.fail("RG0703", f"{len(parts)} names for {len(items)} values", target)
+            for part, inner in zip(parts, items, strict=True):
+                _bind_item(cx, part, inner)
+        case _:
+            cx.fail("RG0701", f"`{shortened(target)}` is no name", target)
+
+
+def _holds_for_item(cx: Context, test: ast.expr) -> bool:
+    c = cx.tested(test)
+    if not isinstance(c, Constant):
+        hint = f"Write a choice for each item, `e if {shortened(test)} else 0`."
+        cx.fail("RG0717", f"`{shortened(test)}` is known only when the program runs", test, hint)
+    return cx.decided(c, test)
 
 
 #: items of a range that are compared one by one

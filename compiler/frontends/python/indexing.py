@@ -12,9 +12,8 @@ from fractions import Fraction
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from retrograd.compiler.frontends.builder import IRBuilder
-from retrograd.compiler.frontends.python.expressions import ExpressionLowering
-from retrograd.compiler.frontends.python.source import Errors, shortened
+from retrograd.compiler.frontends.python.context import Context, evaluates
+from retrograd.compiler.frontends.python.source import shortened
 from retrograd.compiler.ir.expressions import (
     Address,
     E,
@@ -80,339 +79,343 @@ class Sliced(NamedTuple):
     checks: tuple[InRange, ...] = ()
 
 
-@dataclass(eq=False)
-class Indexing:
-    """Values of subscripts."""
-
-    errors: Errors
-    expressions: ExpressionLowering
-    builder: IRBuilder
-
-    def lower(self, node: ast.Subscript) -> Value:
-        x = self.expressions.value(node.value)
-        keys = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if isinstance(x, Constant):
-            self.errors.guarded(node.value, need_container, x.value)
-            if isinstance(x.value, np.ndarray | list | tuple):
-                found = self._constant_item(x.value, keys, node)
-                if found is not None:
-                    return found
-                x = self.expressions.constant_array(x.value, node)
-            else:
-                index = self.expressions.static(node.slice, "an index into a constant")
-                self.errors.guarded(node.slice, need_plain, index)
-                try:
-                    if isinstance(x.value, dict) and index not in x.value:
-                        raise KeyError(index)  # a defaultdict would make the item
-                    return self.expressions.wrap(x.value[index])
-                except Exception as error:
-                    self.errors.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__} {error}", node)
-        if isinstance(x, StackValue):
-            return self._index_stack(x, node)
-        if isinstance(x, StructValue):
-            return self._index_struct(x, node)
-        if not isinstance(x, ArrayView | Lazy):
-            word, hint = shortened(node.value), None
-            if isinstance(x, Scalar) and x.kind in (INT, UINT):
-                hint = f"Bit i of `{word}` is `{word} >> i & 1`; `{word} ^= 1 << i` turns it over. Bits i to j − 1 are `{word} >> i & (1 << j - i) - 1`."
-            self.errors.fail("RG0703", f"{describe(x)} cannot be indexed", node, hint)
-        if any(isinstance(k, ast.Constant) and k.value is Ellipsis for k in keys):
-            at = next(i for i, k in enumerate(keys) if isinstance(k, ast.Constant) and k.value is Ellipsis)
-            given = sum(not self._new_axis(k) for k in keys) - 1
-            fill: list[ast.expr] = [ast.Slice() for _ in range(len(x.shape) - given)]
-            keys = [*keys[:at], *fill, *keys[at + 1 :]]
-        given = sum(not self._new_axis(k) for k in keys)
-        if given > len(x.shape):
-            self.errors.fail("RG0712", f"{given} indices for {describe(x)}", node)
-        return self._index_view(x, keys, node) if isinstance(x, ArrayView) else self._index_lazy(x, keys, node)
-
-    def _index_struct(self, x: StructValue, node: ast.Subscript) -> Value:
-        """The field of a struct: `p["w"]` by name, `p[0]` by position, both known when the program is compiled."""
-        names = [*x.fields]
-        if x.type.is_tuple and isinstance(node.slice, ast.Slice):
-            ends = (node.slice.lower, node.slice.upper, node.slice.step)
-            bounds = [None if e is None else self.expressions.static_int(e, "the bound of a slice") for e in ends]
-            return tuple_value([x.fields[name] for name in names[slice(*bounds)]])
-        key = self._key_of(x, node)
-        if isinstance(key, str) and key in x.fields:
-            return x.fields[key]
-        if type(key) is int and -len(names) <= key < len(names):
-            return x.fields[names[key]]
-        if x.type.is_tuple:
-            shown = shortened(node.value)
-            self.errors.fail("RG0713", f"`{shortened(node)}` is no item: `{shown}` is {describe(x)}", node)
-        near = nearest(key, names) if isinstance(key, str) else None
-        self.errors.fail(
-            "RG0702",
-            f"a {x.type} has no field {key!r:.40}",
-            node,
-            near or f"its fields, from 0 on, are {', '.join(names)}",
-        )
-
-    def _key_of(self, x: StructValue, node: ast.Subscript) -> Any:
-        """The name or position of a field, known when the program is compiled."""
-        if x.type.is_tuple and not isinstance(self.expressions.value(node.slice), Constant):
-            tuple_ = shortened(node.value)
-            hint = f"Go through the items: `for i, x in enumerate({tuple_}):`; or use an array, whose indices may vary."
-            message = (
-                f"`{shortened(node.slice)}` is not known when the program is compiled, and `{tuple_}` is {describe(x)}"
-            )
-            self.errors.fail("RG0717", message, node.slice, hint)
-        return self.expressions.static(node.slice, f"the field in `{shortened(node)}`")
-
-    def chosen_function(self, node: ast.expr) -> tuple[list[FunctionValue], E] | None:
-        """(functions, index) of `fs[i]`, where fs is a list of functions and i is known only when the program runs."""
-        if not isinstance(node, ast.Subscript) or isinstance(node.slice, ast.Slice | ast.Tuple):
-            return None
-        x, index = self.expressions.value(node.value), self.expressions.value(node.slice)
-        if not isinstance(index, Scalar):
-            return None
-        if isinstance(x, StructValue) and x.type.is_tuple:
-            functions = [*x.fields.values()]
-        elif isinstance(x, Constant) and isinstance(x.value, tuple | list):
-            functions = [self.expressions.wrap(f) for f in x.value]
+@evaluates(ast.Subscript)
+def subscript(cx: Context, node: ast.Subscript) -> Value:
+    x = cx.value(node.value)
+    keys = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if isinstance(x, Constant):
+        cx.guarded(node.value, need_container, x.value)
+        if isinstance(x.value, np.ndarray | list | tuple):
+            found = _constant_item(cx, x.value, keys, node)
+            if found is not None:
+                return found
+            x = cx.constant_array(x.value, node)
         else:
-            return None
-        found = [f for f in functions if isinstance(f, FunctionValue)]
-        if not found or len(found) != len(functions):
-            return None
-        if isinstance(x, Constant):
-            self.expressions.captures.contents(x.value)
-        # A table of the numbers of the functions, read at the index, which is thereby tested.
-        numbers = self.expressions.constant_array(range(len(found)), node)
-        return found, self.expressions.number(self._index_view(numbers, [node.slice], node), node)
+            index = cx.static(node.slice, "an index into a constant")
+            cx.guarded(node.slice, need_plain, index)
+            try:
+                if isinstance(x.value, dict) and index not in x.value:
+                    raise KeyError(index)  # a defaultdict would make the item
+                return cx.wrap(x.value[index])
+            except Exception as error:
+                cx.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__} {error}", node)
+    if isinstance(x, StackValue):
+        return _index_stack(cx, x, node)
+    if isinstance(x, StructValue):
+        return _index_struct(cx, x, node)
+    if not isinstance(x, ArrayView | Lazy):
+        word, hint = shortened(node.value), None
+        if isinstance(x, Scalar) and x.kind in (INT, UINT):
+            hint = f"Bit i of `{word}` is `{word} >> i & 1`; `{word} ^= 1 << i` turns it over. Bits i to j − 1 are `{word} >> i & (1 << j - i) - 1`."
+        cx.fail("RG0703", f"{describe(x)} cannot be indexed", node, hint)
+    if any(isinstance(k, ast.Constant) and k.value is Ellipsis for k in keys):
+        at = next(i for i, k in enumerate(keys) if isinstance(k, ast.Constant) and k.value is Ellipsis)
+        given = sum(not _new_axis(cx, k) for k in keys) - 1
+        fill: list[ast.expr] = [ast.Slice() for _ in range(len(x.shape) - given)]
+        keys = [*keys[:at], *fill, *keys[at + 1 :]]
+    given = sum(not _new_axis(cx, k) for k in keys)
+    if given > len(x.shape):
+        cx.fail("RG0712", f"{given} indices for {describe(x)}", node)
+    return _index_view(cx, x, keys, node) if isinstance(x, ArrayView) else _index_lazy(cx, x, keys, node)
 
-    def _new_axis(self, key: ast.expr) -> bool:
-        """Whether a key is None or np.newaxis: an axis of length 1."""
-        if isinstance(key, ast.Constant):
-            return key.value is None
-        return (
-            isinstance(key, ast.Attribute) and key.attr == "newaxis" and self.expressions.value(key) == Constant(None)
+
+def _index_struct(cx: Context, x: StructValue, node: ast.Subscript) -> Value:
+    """The field of a struct: `p["w"]` by name, `p[0]` by position, both known when the program is compiled."""
+    names = [*x.fields]
+    if x.type.is_tuple and isinstance(node.slice, ast.Slice):
+        ends = (node.slice.lower, node.slice.upper, node.slice.step)
+        bounds = [None if e is None else cx.static_int(e, "the bound of a slice") for e in ends]
+        return tuple_value([x.fields[name] for name in names[slice(*bounds)]])
+    key = _key_of(cx, x, node)
+    if isinstance(key, str) and key in x.fields:
+        return x.fields[key]
+    if type(key) is int and -len(names) <= key < len(names):
+        return x.fields[names[key]]
+    if x.type.is_tuple:
+        shown = shortened(node.value)
+        cx.fail("RG0713", f"`{shortened(node)}` is no item: `{shown}` is {describe(x)}", node)
+    near = nearest(key, names) if isinstance(key, str) else None
+    cx.fail(
+        "RG0702",
+        f"a {x.type} has no field {key!r:.40}",
+        node,
+        near or f"its fields, from 0 on, are {', '.join(names)}",
+    )
+
+
+def _key_of(cx: Context, x: StructValue, node: ast.Subscript) -> Any:
+    """The name or position of a field, known when the program is compiled."""
+    if x.type.is_tuple and not isinstance(cx.value(node.slice), Constant):
+        tuple_ = shortened(node.value)
+        hint = f"Go through the items: `for i, x in enumerate({tuple_}):`; or use an array, whose indices may vary."
+        message = (
+            f"`{shortened(node.slice)}` is not known when the program is compiled, and `{tuple_}` is {describe(x)}"
         )
+        cx.fail("RG0717", message, node.slice, hint)
+    return cx.static(node.slice, f"the field in `{shortened(node)}`")
 
-    def _index_view(self, x: ArrayView, keys: Sequence[ast.expr], node: ast.AST) -> Value:
-        axis = 0
-        for key in keys:
-            if self._new_axis(key):
-                shape, strides = (*x.shape[:axis], 1, *x.shape[axis:]), (*x.strides[:axis], 1, *x.strides[axis:])
-                x = ArrayView(x.element, shape, strides, x.address, x.why_not)
-                axis += 1
-                continue
-            if isinstance(key, ast.Slice):
-                first, length, step, checks = self._slice(key, x.shape[axis])
-                address = x.at(first, axis, checks)
-                shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
-                strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :])
-                x = ArrayView(x.element, shape, strides, address, x.why_not)
-                axis += 1
-                continue
-            index, checks = self._index(key, x.shape[axis], node, None if len(x.shape) == 1 else keys.index(key))
-            x = x.without(axis, x.at(index, axis, checks))
-        return x if x.shape else x.item()
 
-    def _index_lazy(self, x: Lazy, keys: Sequence[ast.expr], node: ast.AST) -> Value:
-        picks: list[tuple[E, int] | E | None] = []
-        shape: list[Length] = []
-        given = sum(not self._new_axis(k) for k in keys)
-        axis = -1
-        for key in (*keys, *(ast.Slice() for _ in x.shape[given:])):
-            if self._new_axis(key):
-                picks.append(None)
-                shape.append(1)
-                continue
+def chosen_function(cx: Context, node: ast.expr) -> tuple[list[FunctionValue], E] | None:
+    """(functions, index) of `fs[i]`, where fs is a list of functions and i is known only when the program runs."""
+    if not isinstance(node, ast.Subscript) or isinstance(node.slice, ast.Slice | ast.Tuple):
+        return None
+    x, index = cx.value(node.value), cx.value(node.slice)
+    if not isinstance(index, Scalar):
+        return None
+    if isinstance(x, StructValue) and x.type.is_tuple:
+        functions = [*x.fields.values()]
+    elif isinstance(x, Constant) and isinstance(x.value, tuple | list):
+        functions = [cx.wrap(f) for f in x.value]
+    else:
+        return None
+    found = [f for f in functions if isinstance(f, FunctionValue)]
+    if not found or len(found) != len(functions):
+        return None
+    if isinstance(x, Constant):
+        cx.captures.contents(x.value)
+    # A table of the numbers of the functions, read at the index, which is thereby tested.
+    numbers = cx.constant_array(range(len(found)), node)
+    return found, cx.number(_index_view(cx, numbers, [node.slice], node), node)
+
+
+def _new_axis(cx: Context, key: ast.expr) -> bool:
+    """Whether a key is None or np.newaxis: an axis of length 1."""
+    if isinstance(key, ast.Constant):
+        return key.value is None
+    return isinstance(key, ast.Attribute) and key.attr == "newaxis" and cx.value(key) == Constant(None)
+
+
+def _index_view(cx: Context, x: ArrayView, keys: Sequence[ast.expr], node: ast.AST) -> Value:
+    axis = 0
+    for key in keys:
+        if _new_axis(cx, key):
+            shape, strides = (*x.shape[:axis], 1, *x.shape[axis:]), (*x.strides[:axis], 1, *x.strides[axis:])
+            x = ArrayView(x.element, shape, strides, x.address, x.why_not)
             axis += 1
-            length = x.shape[axis]
-            if isinstance(key, ast.Slice):
-                first, count, step, checks = self._slice(key, length)
-                if checks:
-                    self._refuse_tested(node)
-                picks.append((first, step))
-                shape.append(count)
+            continue
+        if isinstance(key, ast.Slice):
+            first, length, step, checks = _slice(cx, key, x.shape[axis])
+            address = x.at(first, axis, checks)
+            shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
+            strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :])
+            x = ArrayView(x.element, shape, strides, address, x.why_not)
+            axis += 1
+            continue
+        index, checks = _index(cx, key, x.shape[axis], node, None if len(x.shape) == 1 else keys.index(key))
+        x = x.without(axis, x.at(index, axis, checks))
+    return x if x.shape else x.item()
+
+
+def _index_lazy(cx: Context, x: Lazy, keys: Sequence[ast.expr], node: ast.AST) -> Value:
+    picks: list[tuple[E, int] | E | None] = []
+    shape: list[Length] = []
+    given = sum(not _new_axis(cx, k) for k in keys)
+    axis = -1
+    for key in (*keys, *(ast.Slice() for _ in x.shape[given:])):
+        if _new_axis(cx, key):
+            picks.append(None)
+            shape.append(1)
+            continue
+        axis += 1
+        length = x.shape[axis]
+        if isinstance(key, ast.Slice):
+            first, count, step, checks = _slice(cx, key, length)
+            if checks:
+                _refuse_tested(cx, node)
+            picks.append((first, step))
+            shape.append(count)
+        else:
+            index, checks = _index(cx, key, length, node, None if len(x.shape) == 1 else axis)
+            if checks:
+                _refuse_tested(cx, node)
+            picks.append(index)
+
+    def pick(index: tuple[E, ...]) -> Value:
+        rest = iter(index)
+        full = []
+        for p in picks:
+            if p is None:
+                next(rest)
+            elif isinstance(p, E):
+                full.append(p)
             else:
-                index, checks = self._index(key, length, node, None if len(x.shape) == 1 else axis)
-                if checks:
-                    self._refuse_tested(node)
-                picks.append(index)
+                first, step = p
+                i = next(rest)
+                scaled = cx.arithmetic.binary("*", Scalar(i), Constant(step))
+                assert isinstance(scaled, Scalar)
+                full.append(add(first, scaled.e, cx.builder.w))
+        return x.element(tuple(full))
 
-        def pick(index: tuple[E, ...]) -> Value:
-            rest = iter(index)
-            full = []
-            for p in picks:
-                if p is None:
-                    next(rest)
-                elif isinstance(p, E):
-                    full.append(p)
-                else:
-                    first, step = p
-                    i = next(rest)
-                    scaled = self.expressions.arithmetic.binary("*", Scalar(i), Constant(step))
-                    assert isinstance(scaled, Scalar)
-                    full.append(add(first, scaled.e, self.builder.w))
-            return x.element(tuple(full))
+    return Lazy(tuple(shape), pick) if shape else pick(())
 
-        return Lazy(tuple(shape), pick) if shape else pick(())
 
-    def _refuse_tested(self, node: ast.AST) -> NoReturn:
-        message = "an element of an array expression is picked by an index that is known to be in range"
-        hint = "Give the expression a name first, `t = …`, which makes an array of it; or index its operands."
-        self.errors.fail("RG0717", message, node, hint)
+def _refuse_tested(cx: Context, node: ast.AST) -> NoReturn:
+    message = "an element of an array expression is picked by an index that is known to be in range"
+    hint = "Give the expression a name first, `t = …`, which makes an array of it; or index its operands."
+    cx.fail("RG0717", message, node, hint)
 
-    def _index_stack(self, x: StackValue, node: ast.Subscript) -> Value:
-        """`s[i]`: the word i from the bottom; `s[-i]`: that from the top."""
-        if isinstance(node.slice, ast.Slice | ast.Tuple):
-            self.errors.fail("RG0701", f"`{shortened(node)}`: a stack has one index, and no slices", node)
-        e = self.expressions.integer(node.slice)
-        key, stack = shortened(node.slice), shortened(node.value)
-        if e.op == "const" and e.param < 0:
-            return self.word(x, add(count_of(x), e, self.builder.w), f"the stack `{stack}` has no word `{key}`", node)
-        return self.word(x, e, f"`{key}` is no index of a word on the stack `{stack}`", node)
 
-    def word(self, x: StackValue, index: E, message: str, node: ast.AST) -> Value:
-        """The word of a stack at an index, with the test that 0 ≤ index < count."""
-        w, span = self.builder.w, self.errors.span(node)
-        below = sub(sub(count_of(x), const(1, INT), w), index, w)
-        checks = [InRange(e, x.type.capacity, message, span) for e in (index, below)]
-        return stored(x.type.element, x.address.moved(1).shifted(index, 1, *checks), x.why_not)
+def _index_stack(cx: Context, x: StackValue, node: ast.Subscript) -> Value:
+    """`s[i]`: the word i from the bottom; `s[-i]`: that from the top."""
+    if isinstance(node.slice, ast.Slice | ast.Tuple):
+        cx.fail("RG0701", f"`{shortened(node)}`: a stack has one index, and no slices", node)
+    e = cx.integer(node.slice)
+    key, stack = shortened(node.slice), shortened(node.value)
+    if e.op == "const" and e.param < 0:
+        return word_of_stack(cx, x, add(count_of(x), e, cx.builder.w), f"the stack `{stack}` has no word `{key}`", node)
+    return word_of_stack(cx, x, e, f"`{key}` is no index of a word on the stack `{stack}`", node)
 
-    def _index(self, key: ast.expr, length: Length, node: ast.AST, axis: int | None) -> tuple[E, tuple[InRange, ...]]:
-        """An index, and its bounds checks unless the index is certainly in range."""
-        self._require_index(key, node)
-        e = self.expressions.integer(key)
-        if isinstance(length, RunLength):
-            return self._index_of_run(e, length, key, node)
-        atoms, constant = linear(e)
-        if not atoms and -length <= constant < length:
-            return const(constant % length, INT), ()
-        bounds = interval(e, self.builder.ranges) if atoms else None
-        if bounds is not None and bounds[0] >= 0 and bounds[1] < length:
-            return e, ()
-        array = f"`{shortened(node.value if isinstance(node, ast.Subscript) else node)}`"
-        has = f"{array} has length {length}" if axis is None else f"axis {axis} of {array} has length {length}"
-        if not atoms:
-            known = "the index is" if isinstance(key, ast.Constant | ast.UnaryOp) else f"`{shortened(key)}` is"
-            self.errors.fail("RG0713", f"{known} {constant}, and {has}", key)
-        if bounds is not None and (bounds[1] < 0 or bounds[0] >= length):
-            runs = f"is {bounds[0]}" if bounds[0] == bounds[1] else f"runs from {bounds[0]} to {bounds[1]}"
-            self.errors.fail("RG0713", f"`{shortened(key)}` {runs}, and {has}", key)
-        message = f"`{shortened(key)}` is {{a}}, and {has}"
-        return e, (InRange(e, length, message, self.errors.span(key)),)
 
-    def _require_index(self, key: ast.expr, node: ast.AST) -> None:
-        """Refuse a mask, a list or a text."""
-        found = self.expressions.value(key)
-        if isinstance(found, Scalar) or (
-            isinstance(found, Constant) and not isinstance(found.value, str | tuple | list | np.ndarray)
-        ):
-            return
-        array = shortened(node.value if isinstance(node, ast.Subscript) else node)
-        hint = f"Index one element at a time, in a loop, or take a slice: `{array}[:2]`."
-        if isinstance(found, Lazy | ArrayView):
-            hint = (
-                f"Choose by a condition: `rg.select({shortened(key)}, {array}, 0.0)`; or test each element in a loop."
-            )
-        if isinstance(found, Constant) and isinstance(found.value, str):
-            hint = "Arrays are indexed by integers; fields of structs have names: `p.x`."
-        self.errors.fail("RG0703", f"`{shortened(key)}` is {describe(found)}, and no index", key, hint)
+def word_of_stack(cx: Context, x: StackValue, index: E, message: str, node: ast.AST) -> Value:
+    """The word of a stack at an index, with the test that 0 ≤ index < count."""
+    w, span = cx.builder.w, cx.span(node)
+    below = sub(sub(count_of(x), const(1, INT), w), index, w)
+    checks = [InRange(e, x.type.capacity, message, span) for e in (index, below)]
+    return stored(x.type.element, x.address.moved(1).shifted(index, 1, *checks), x.why_not)
 
-    def _index_of_run(self, e: E, length: RunLength, key: ast.expr, node: ast.AST) -> tuple[E, tuple[InRange, ...]]:
-        """An index along an axis whose length is known when the program runs; a negative constant counts from the end."""
-        w = self.builder.w
-        if e.op == "const" and e.param < 0:
-            e = add(length.e, e, w)
-        below = sub(sub(length.e, const(1, INT), w), e, w)
-        bounds = [interval(x, self.builder.ranges) for x in (e, below)]
-        if all(b is not None and b[0] >= 0 for b in bounds):
-            return e, length.checks
-        array = shortened(node.value if isinstance(node, ast.Subscript) else node)
-        message = f"`{shortened(key)}` is no index of `{array}`"
-        checks = [InRange(x, length.most, message, self.errors.span(key)) for x in (e, below)]
-        return e, (*length.checks, *checks)
 
-    def _slice(self, key: ast.Slice, length: Length) -> Sliced:
-        """The slice of an axis of this length."""
-        step = 1 if key.step is None else self.expressions.static_int(key.step, "the step of a slice")
-        if step == 0:
-            self.errors.fail("RG0713", "the step of a slice is zero", key)
-        lower, upper = (
-            None if end is None else self.expressions.whole(self.expressions.value(end), end)
-            for end in (key.lower, key.upper)
-        )
-        if lower is upper is None and step == 1:
-            return Sliced(const(0, INT), length, 1)
-        if isinstance(length, int) and all(e is None or e.op == "const" for e in (lower, upper)):
-            ends = [None if e is None else self.builder.w.signed(e.param) for e in (lower, upper)]
-            start, stop, step = slice(ends[0], ends[1], step).indices(length)
-            return Sliced(const(self.builder.w.signed(start), INT), len(range(start, stop, step)), step)
-        return self._slice_of_run(key, length, lower, upper, step)
+def _index(
+    cx: Context, key: ast.expr, length: Length, node: ast.AST, axis: int | None
+) -> tuple[E, tuple[InRange, ...]]:
+    """An index, and its bounds checks unless the index is certainly in range."""
+    _require_index(cx, key, node)
+    e = cx.integer(key)
+    if isinstance(length, RunLength):
+        return _index_of_run(cx, e, length, key, node)
+    atoms, constant = linear(e)
+    if not atoms and -length <= constant < length:
+        return const(constant % length, INT), ()
+    bounds = interval(e, cx.builder.ranges) if atoms else None
+    if bounds is not None and bounds[0] >= 0 and bounds[1] < length:
+        return e, ()
+    array = f"`{shortened(node.value if isinstance(node, ast.Subscript) else node)}`"
+    has = f"{array} has length {length}" if axis is None else f"axis {axis} of {array} has length {length}"
+    if not atoms:
+        known = "the index is" if isinstance(key, ast.Constant | ast.UnaryOp) else f"`{shortened(key)}` is"
+        cx.fail("RG0713", f"{known} {constant}, and {has}", key)
+    if bounds is not None and (bounds[1] < 0 or bounds[0] >= length):
+        runs = f"is {bounds[0]}" if bounds[0] == bounds[1] else f"runs from {bounds[0]} to {bounds[1]}"
+        cx.fail("RG0713", f"`{shortened(key)}` {runs}, and {has}", key)
+    message = f"`{shortened(key)}` is {{a}}, and {has}"
+    return e, (InRange(e, length, message, cx.span(key)),)
 
-    def _slice_of_run(self, key: ast.Slice, length: Length, lower: E | None, upper: E | None, step: int) -> Sliced:
-        """A slice with an end that is known when the program runs. Tested, unless it is certain: 0 ≤ first ≤ stop ≤ length."""
-        w = self.builder.w
-        if step < 0:
-            message = "a slice that goes backward has constant ends"
-            hint = "Go through the indices in a loop, `for i in reversed(range(…))`, or reverse the whole array, `x[::-1]`."
-            self.errors.fail("RG0717", message, key, hint)
-        whole = value_of(length)
-        first, stop = (
-            add(whole, e, w) if e.op == "const" and e.param < 0 else e
-            for e in (const(0, INT) if lower is None else lower, whole if upper is None else upper)
-        )
-        span = sub(stop, first, w)
-        atoms, constant = linear(span)
-        if not atoms:
-            span = const(constant, INT)
-        text, most = f"the slice `{ast.unparse(key)}`", bound(length)
-        has = f"its axis has length {length}" if isinstance(length, int) else "its axis is shorter"
-        tests = [(first, f"{text} begins at {{a}}, and {has}"), (stop, f"{text} ends at {{a}}, and {has}")]
-        tests.append((span, f"{text} ends before it begins: its length would be {{a}}"))
-        if isinstance(length, RunLength):
-            tests.append((sub(whole, stop, w), f"{text} ends after its axis"))
-        at = self.errors.span(key)
-        checks = tuple(InRange(e, most + 1, message, at) for e, message in tests if not self._within(e, most))
-        if isinstance(length, RunLength):
-            checks = (*length.checks, *checks)
-        if span.op == "const":
-            return Sliced(first, max(0, -(-span.param // step)), step, checks)
-        limits = interval(span, self.builder.ranges)
-        most = most if limits is None else max(0, min(limits[1], most))
-        if step > 1:
-            span = apply("div", INT, add(span, const(step - 1, INT), w), const(step, INT))
-            most = -(-most // step)
-        shown = ast.unparse(key.upper) if key.upper is not None and key.lower is None and step == 1 else "…"
-        return Sliced(first, RunLength(span, most, checks, shown, self.builder.meaning(span)), step)
 
-    def _within(self, e: E, most: int) -> bool:
-        """Whether certainly 0 ≤ e ≤ most."""
-        limits = interval(e, self.builder.ranges)
-        return limits is not None and limits[0] >= 0 and limits[1] <= most
+def _require_index(cx: Context, key: ast.expr, node: ast.AST) -> None:
+    """Refuse a mask, a list or a text."""
+    found = cx.value(key)
+    if isinstance(found, Scalar) or (
+        isinstance(found, Constant) and not isinstance(found.value, str | tuple | list | np.ndarray)
+    ):
+        return
+    array = shortened(node.value if isinstance(node, ast.Subscript) else node)
+    hint = f"Index one element at a time, in a loop, or take a slice: `{array}[:2]`."
+    if isinstance(found, Lazy | ArrayView):
+        hint = f"Choose by a condition: `rg.select({shortened(key)}, {array}, 0.0)`; or test each element in a loop."
+    if isinstance(found, Constant) and isinstance(found.value, str):
+        hint = "Arrays are indexed by integers; fields of structs have names: `p.x`."
+    cx.fail("RG0703", f"`{shortened(key)}` is {describe(found)}, and no index", key, hint)
 
-    def _constant_item(self, array: Any, keys: Sequence[ast.expr], node: ast.AST) -> Value | None:
-        """The item of a constant array at constant indices, or None where one is not constant."""
-        index: list[Any] = []
-        for key in keys:
-            if isinstance(key, ast.Slice):
-                ends = [None if e is None else self.expressions.value(e) for e in (key.lower, key.upper, key.step)]
-                if not all(e is None or isinstance(e, Constant) for e in ends):
-                    return None
-                for e in ends:
-                    self.errors.guarded(key, need_plain, e.value if isinstance(e, Constant) else None)
-                index.append(slice(*(e.value if isinstance(e, Constant) else None for e in ends)))
-                continue
-            value = self.expressions.value(key)
-            if not isinstance(value, Constant):
+
+def _index_of_run(cx: Context, e: E, length: RunLength, key: ast.expr, node: ast.AST) -> tuple[E, tuple[InRange, ...]]:
+    """An index along an axis whose length is known when the program runs; a negative constant counts from the end."""
+    w = cx.builder.w
+    if e.op == "const" and e.param < 0:
+        e = add(length.e, e, w)
+    below = sub(sub(length.e, const(1, INT), w), e, w)
+    bounds = [interval(x, cx.builder.ranges) for x in (e, below)]
+    if all(b is not None and b[0] >= 0 for b in bounds):
+        return e, length.checks
+    array = shortened(node.value if isinstance(node, ast.Subscript) else node)
+    message = f"`{shortened(key)}` is no index of `{array}`"
+    checks = [InRange(x, length.most, message, cx.span(key)) for x in (e, below)]
+    return e, (*length.checks, *checks)
+
+
+def _slice(cx: Context, key: ast.Slice, length: Length) -> Sliced:
+    """The slice of an axis of this length."""
+    step = 1 if key.step is None else cx.static_int(key.step, "the step of a slice")
+    if step == 0:
+        cx.fail("RG0713", "the step of a slice is zero", key)
+    lower, upper = (None if end is None else cx.whole(cx.value(end), end) for end in (key.lower, key.upper))
+    if lower is upper is None and step == 1:
+        return Sliced(const(0, INT), length, 1)
+    if isinstance(length, int) and all(e is None or e.op == "const" for e in (lower, upper)):
+        ends = [None if e is None else cx.builder.w.signed(e.param) for e in (lower, upper)]
+        start, stop, step = slice(ends[0], ends[1], step).indices(length)
+        return Sliced(const(cx.builder.w.signed(start), INT), len(range(start, stop, step)), step)
+    return _slice_of_run(cx, key, length, lower, upper, step)
+
+
+def _slice_of_run(cx: Context, key: ast.Slice, length: Length, lower: E | None, upper: E | None, step: int) -> Sliced:
+    """A slice with an end that is known when the program runs. Tested, unless it is certain: 0 ≤ first ≤ stop ≤ length."""
+    w = cx.builder.w
+    if step < 0:
+        message = "a slice that goes backward has constant ends"
+        hint = "Go through the indices in a loop, `for i in reversed(range(…))`, or reverse the whole array, `x[::-1]`."
+        cx.fail("RG0717", message, key, hint)
+    whole = value_of(length)
+    first, stop = (
+        add(whole, e, w) if e.op == "const" and e.param < 0 else e
+        for e in (const(0, INT) if lower is None else lower, whole if upper is None else upper)
+    )
+    span = sub(stop, first, w)
+    atoms, constant = linear(span)
+    if not atoms:
+        span = const(constant, INT)
+    text, most = f"the slice `{ast.unparse(key)}`", bound(length)
+    has = f"its axis has length {length}" if isinstance(length, int) else "its axis is shorter"
+    tests = [(first, f"{text} begins at {{a}}, and {has}"), (stop, f"{text} ends at {{a}}, and {has}")]
+    tests.append((span, f"{text} ends before it begins: its length would be {{a}}"))
+    if isinstance(length, RunLength):
+        tests.append((sub(whole, stop, w), f"{text} ends after its axis"))
+    at = cx.span(key)
+    checks = tuple(InRange(e, most + 1, message, at) for e, message in tests if not _within(cx, e, most))
+    if isinstance(length, RunLength):
+        checks = (*length.checks, *checks)
+    if span.op == "const":
+        return Sliced(first, max(0, -(-span.param // step)), step, checks)
+    limits = interval(span, cx.builder.ranges)
+    most = most if limits is None else max(0, min(limits[1], most))
+    if step > 1:
+        span = apply("div", INT, add(span, const(step - 1, INT), w), const(step, INT))
+        most = -(-most // step)
+    shown = ast.unparse(key.upper) if key.upper is not None and key.lower is None and step == 1 else "…"
+    return Sliced(first, RunLength(span, most, checks, shown, cx.builder.meaning(span)), step)
+
+
+def _within(cx: Context, e: E, most: int) -> bool:
+    """Whether certainly 0 ≤ e ≤ most."""
+    limits = interval(e, cx.builder.ranges)
+    return limits is not None and limits[0] >= 0 and limits[1] <= most
+
+
+def _constant_item(cx: Context, array: Any, keys: Sequence[ast.expr], node: ast.AST) -> Value | None:
+    """The item of a constant array at constant indices, or None where one is not constant."""
+    index: list[Any] = []
+    for key in keys:
+        if isinstance(key, ast.Slice):
+            ends = [None if e is None else cx.value(e) for e in (key.lower, key.upper, key.step)]
+            if not all(e is None or isinstance(e, Constant) for e in ends):
                 return None
-            self.errors.guarded(key, need_plain, value.value)
-            index.append(value.value)
-        try:
-            found = array[index[0]] if len(index) == 1 else np.asarray(array)[tuple(index)]
-        except (IndexError, KeyError):
-            shape = np.shape(array) if isinstance(array, np.ndarray) else (len(array),)
-            array_text = shortened(getattr(node, "value", node))
-            message = f"`{shortened(node)}` is no element: `{array_text}` has the shape {shape}"
-            self.errors.fail("RG0713", message, node)
-        except (TypeError, ValueError):
-            self.errors.fail("RG0703", f"`{shortened(node)}` is no element: indices are integers", node)
-        return self.expressions.wrap(found.item() if isinstance(found, np.ndarray) and found.ndim == 0 else found)
+            for e in ends:
+                cx.guarded(key, need_plain, e.value if isinstance(e, Constant) else None)
+            index.append(slice(*(e.value if isinstance(e, Constant) else None for e in ends)))
+            continue
+        value = cx.value(key)
+        if not isinstance(value, Constant):
+            return None
+        cx.guarded(key, need_plain, value.value)
+        index.append(value.value)
+    try:
+        found = array[index[0]] if len(index) == 1 else np.asarray(array)[tuple(index)]
+    except (IndexError, KeyError):
+        shape = np.shape(array) if isinstance(array, np.ndarray) else (len(array),)
+        array_text = shortened(getattr(node, "value", node))
+        message = f"`{shortened(node)}` is no element: `{array_text}` has the shape {shape}"
+        cx.fail("RG0713", message, node)
+    except (TypeError, ValueError):
+        cx.fail("RG0703", f"`{shortened(node)}` is no element: indices are integers", node)
+    return cx.wrap(found.item() if isinstance(found, np.ndarray) and found.ndim == 0 else found)
 
 
 # -----------------------------------------------------------------------------
@@ -483,215 +486,224 @@ class View:
         return View(self.place.fields[name], tuple(s for s in self.steps if s.part in (None, name)))
 
 
-@dataclass(eq=False)
-class Views:
-    """Views of the variables of one function."""
+def view_of(cx: Context, node: ast.expr) -> View | None:
+    """The view that an expression is, or None."""
+    match node:
+        case ast.UnaryOp(ast.USub() | ast.Invert() | ast.Not() as sign, operand):
+            inner = _view_of_operand(cx, operand)
+            return inner and _extended(cx, inner, node, lambda kind: _turned(cx, sign, kind, node))
+        case ast.BinOp(left, ast.Mult() | ast.Div() | ast.FloorDiv() as op, right):
+            factor, operand = _factor_of(cx, right), left
+            if factor is None and isinstance(op, ast.Mult):
+                factor, operand = _factor_of(cx, left), right
+            if not factor:
+                return None
+            by = factor
+            inner = _view_of_operand(cx, operand)
+            return inner and _extended(cx, inner, node, lambda kind: _scaled(cx, op, by, kind, node))
+        case ast.Call(ast.Attribute(operand, "conjugate" | "conj"), [], []):
+            return _conjugate_view(cx, operand, node)
+        case ast.Call(func, [operand], []) if isinstance(func, ast.Name | ast.Attribute):
+            f = cx.value(func)
+            if isinstance(f, Constant) and is_conjugation(f.value):
+                return _conjugate_view(cx, operand, node)
+            wanted = scalar_of(f.value) if isinstance(f, Constant) else None
+            if wanted is None:
+                return None
+            to, inner = wanted.kind, _view_of_operand(cx, operand)
+            return inner and _extended(cx, inner, node, lambda kind: _turned_into(cx, to, kind, node))
+    return None
 
-    errors: Errors
-    expressions: ExpressionLowering
-    builder: IRBuilder
 
-    def of(self, node: ast.expr) -> View | None:
-        """The view that an expression is, or None."""
-        match node:
-            case ast.UnaryOp(ast.USub() | ast.Invert() | ast.Not() as sign, operand):
-                inner = self._operand(operand)
-                return inner and self._extended(inner, node, lambda kind: self._turned(sign, kind, node))
-            case ast.BinOp(left, ast.Mult() | ast.Div() | ast.FloorDiv() as op, right):
-                factor, operand = self._factor(right), left
-                if factor is None and isinstance(op, ast.Mult):
-                    factor, operand = self._factor(left), right
-                if not factor:
-                    return None
-                by = factor
-                inner = self._operand(operand)
-                return inner and self._extended(inner, node, lambda kind: self._scaled(op, by, kind, node))
-            case ast.Call(ast.Attribute(operand, "conjugate" | "conj"), [], []):
-                return self._conjugate(operand, node)
-            case ast.Call(func, [operand], []) if isinstance(func, ast.Name | ast.Attribute):
-                f = self.expressions.value(func)
-                if isinstance(f, Constant) and is_conjugation(f.value):
-                    return self._conjugate(operand, node)
-                wanted = scalar_of(f.value) if isinstance(f, Constant) else None
-                if wanted is None:
-                    return None
-                to, inner = wanted.kind, self._operand(operand)
-                return inner and self._extended(inner, node, lambda kind: self._turned_into(to, kind, node))
+def _view_of_operand(cx: Context, node: ast.expr) -> View | None:
+    """The view of an operand: a place by itself has no steps."""
+    found = view_of(cx, node)
+    if found is not None:
+        return found
+    value = cx.value(node)
+    return View(value) if _writable(value) else None
+
+
+def _conjugate_view(cx: Context, operand: ast.expr, node: ast.expr) -> View | None:
+    """z̄ of a complex number or an array of these; a real number is its own conjugate."""
+    inner = _view_of_operand(cx, operand)
+    if inner is None or not _is_complex(inner.place):
+        return inner
+    span = cx.span(node)
+    negate: Callable[[Var], Op] = lambda d: Op(TABLE["neg"], d, None, None, 0, span)  # noqa: E731
+    return View(inner.place, (*inner.steps, Step(shortened(node), FIXED, negate, part="im")))
+
+
+def _factor_of(cx: Context, node: ast.expr) -> Fraction | None:
+    value = cx.value(node)
+    if not isinstance(value, Constant) or number_kind(value.value) not in (INT, FIXED):
+        return None
+    try:
+        return Fraction(value.value)
+    except (OverflowError, ValueError):
         return None
 
-    def _operand(self, node: ast.expr) -> View | None:
-        """The view of an operand: a place by itself has no steps."""
-        found = self.of(node)
-        if found is not None:
-            return found
-        value = self.expressions.value(node)
-        return View(value) if _writable(value) else None
 
-    def _conjugate(self, operand: ast.expr, node: ast.expr) -> View | None:
-        """z̄ of a complex number or an array of these; a real number is its own conjugate."""
-        inner = self._operand(operand)
-        if inner is None or not _is_complex(inner.place):
-            return inner
-        span = self.errors.span(node)
-        negate: Callable[[Var], Op] = lambda d: Op(TABLE["neg"], d, None, None, 0, span)  # noqa: E731
-        return View(inner.place, (*inner.steps, Step(shortened(node), FIXED, negate, part="im")))
-
-    def _factor(self, node: ast.expr) -> Fraction | None:
-        value = self.expressions.value(node)
-        if not isinstance(value, Constant) or number_kind(value.value) not in (INT, FIXED):
-            return None
-        try:
-            return Fraction(value.value)
-        except (OverflowError, ValueError):
-            return None
-
-    def _extended(self, inner: View, node: ast.expr, made: Callable[[Kind], Step | None]) -> View | None:
-        """The view with one more step, where there is such a step."""
-        kind = inner.kind
-        step = None if kind is None else made(kind)
-        if step is None or (step.kind is not kind and not _of_scalars(inner.place)):
-            return None
-        return View(inner.place, (*inner.steps, step))
-
-    # ------------------------------------------------------------------ steps
-
-    def _turned(self, op: ast.unaryop, kind: Kind, node: ast.expr) -> Step | None:
-        """−x, ~n, not b: their own inverses."""
-        text, span = shortened(node), self.errors.span(node)
-        match op, kind:
-            case ast.USub(), (Kind.INT | Kind.UINT | Kind.FIXED):
-                return Step(text, kind, lambda d: Op(TABLE["neg"], d, None, None, 0, span))
-            case ast.USub(), Kind.LOGNUM:
-                minus = Const(self.builder.w.sign)
-                return Step(text, kind, lambda d: Op(TABLE["lmov.mul"], d, minus, None, 0, span))
-            case ast.Invert(), (Kind.INT | Kind.UINT):
-                return Step(text, kind, lambda d: Op(TABLE["not"], d, None, None, 0, span))
-            case ast.Not(), Kind.BOOL:
-                return Step(text, kind, lambda d: Op(TABLE["mov.xor"], d, Const(1), None, 0, span))
+def _extended(cx: Context, inner: View, node: ast.expr, made: Callable[[Kind], Step | None]) -> View | None:
+    """The view with one more step, where there is such a step."""
+    kind = inner.kind
+    step = None if kind is None else made(kind)
+    if step is None or (step.kind is not kind and not _of_scalars(inner.place)):
         return None
+    return View(inner.place, (*inner.steps, step))
 
-    def _scaled(self, op: ast.operator, factor: Fraction, kind: Kind, node: ast.expr) -> Step | None:
-        """c · x: of a lognum for each c, of other numbers for powers of two."""
-        text, span, w = shortened(node), self.errors.span(node), self.builder.w
-        if kind is LOGNUM and not isinstance(op, ast.FloorDiv):
-            by = self.errors.guarded(node, self.builder.module.constants.number, float(factor), LOGNUM)
-            names = ("*", "/") if isinstance(op, ast.Mult) else ("/", "*")
-            if by.op != "const":
-                return Step(text, kind, None, *(self._by(name, by) for name in names))
-            word = Const(w.wrap(by.param))
-            opcode = TABLE["lmov.mul" if isinstance(op, ast.Mult) else "lmov.div"]
-            return Step(text, kind, lambda d: Op(opcode, d, word, None, 0, span))
-        shift = _exponent(factor)
-        if shift is None or (isinstance(op, ast.FloorDiv) if kind is FIXED else isinstance(op, ast.Div)):
-            return None
-        up = shift if isinstance(op, ast.Mult) else -shift
-        if kind is FIXED and -w.frac <= up <= w.frac and abs(up) < w.width - w.frac - 1:
-            factors = constant(Fraction(2) ** up, FIXED, w), constant(Fraction(2) ** -up, FIXED, w)
-            return Step(text, kind, None, *(self._by("*", by) for by in factors))
-        if kind in (INT, UINT) and abs(up) < w.width:
-            ways = [self._by(symbol, const(abs(up), INT)) for symbol in ("<<", ">>")]
-            forward, back_ = ways if up >= 0 else ways[::-1]
-            return Step(text, kind, None, forward, back_)
+
+# ------------------------------------------------------------------ steps
+
+
+def _turned(cx: Context, op: ast.unaryop, kind: Kind, node: ast.expr) -> Step | None:
+    """−x, ~n, not b: their own inverses."""
+    text, span = shortened(node), cx.span(node)
+    match op, kind:
+        case ast.USub(), (Kind.INT | Kind.UINT | Kind.FIXED):
+            return Step(text, kind, lambda d: Op(TABLE["neg"], d, None, None, 0, span))
+        case ast.USub(), Kind.LOGNUM:
+            minus = Const(cx.builder.w.sign)
+            return Step(text, kind, lambda d: Op(TABLE["lmov.mul"], d, minus, None, 0, span))
+        case ast.Invert(), (Kind.INT | Kind.UINT):
+            return Step(text, kind, lambda d: Op(TABLE["not"], d, None, None, 0, span))
+        case ast.Not(), Kind.BOOL:
+            return Step(text, kind, lambda d: Op(TABLE["mov.xor"], d, Const(1), None, 0, span))
+    return None
+
+
+def _scaled(cx: Context, op: ast.operator, factor: Fraction, kind: Kind, node: ast.expr) -> Step | None:
+    """c · x: of a lognum for each c, of other numbers for powers of two."""
+    text, span, w = shortened(node), cx.span(node), cx.builder.w
+    if kind is LOGNUM and not isinstance(op, ast.FloorDiv):
+        by = cx.guarded(node, cx.builder.module.constants.number, float(factor), LOGNUM)
+        names = ("*", "/") if isinstance(op, ast.Mult) else ("/", "*")
+        if by.op != "const":
+            return Step(text, kind, None, *(_by(cx, name, by) for name in names))
+        word = Const(w.wrap(by.param))
+        opcode = TABLE["lmov.mul" if isinstance(op, ast.Mult) else "lmov.div"]
+        return Step(text, kind, lambda d: Op(opcode, d, word, None, 0, span))
+    shift = _exponent(factor)
+    if shift is None or (isinstance(op, ast.FloorDiv) if kind is FIXED else isinstance(op, ast.Div)):
         return None
+    up = shift if isinstance(op, ast.Mult) else -shift
+    if kind is FIXED and -w.frac <= up <= w.frac and abs(up) < w.width - w.frac - 1:
+        factors = constant(Fraction(2) ** up, FIXED, w), constant(Fraction(2) ** -up, FIXED, w)
+        return Step(text, kind, None, *(_by(cx, "*", by) for by in factors))
+    if kind in (INT, UINT) and abs(up) < w.width:
+        ways = [_by(cx, symbol, const(abs(up), INT)) for symbol in ("<<", ">>")]
+        forward, back_ = ways if up >= 0 else ways[::-1]
+        return Step(text, kind, None, forward, back_)
+    return None
 
-    def _by(self, symbol: str, operand: E) -> Callable[[E], E]:
-        """e -> e ∘ operand."""
-        arithmetic = self.expressions.arithmetic
-        return lambda e: _scalar(arithmetic.binary(symbol, Scalar(e), Scalar(operand)))
 
-    def _turned_into(self, wanted: Kind, kind: Kind, node: ast.expr) -> Step | None:
-        """fixed(n), int(x), lognum(x) and their like."""
-        if (kind, wanted) not in _CONVERTED:
-            return None
-        return Step(shortened(node), wanted, None, self._conversion(kind, wanted), self._conversion(wanted, kind))
+def _by(cx: Context, symbol: str, operand: E) -> Callable[[E], E]:
+    """e -> e ∘ operand."""
+    arithmetic = cx.arithmetic
+    return lambda e: _scalar(arithmetic.binary(symbol, Scalar(e), Scalar(operand)))
 
-    def _conversion(self, kind: Kind, wanted: Kind) -> Callable[[E], E]:
-        arithmetic = self.expressions.arithmetic
-        if (kind, wanted) == (FIXED, INT):
-            return lambda e: _scalar(arithmetic.function("floor", [Scalar(e)]))
-        return lambda e: _scalar(arithmetic.conversion(wanted, Scalar(e)))
 
-    # ------------------------------------------------------------------ statements
+def _turned_into(cx: Context, wanted: Kind, kind: Kind, node: ast.expr) -> Step | None:
+    """fixed(n), int(x), lognum(x) and their like."""
+    if (kind, wanted) not in _CONVERTED:
+        return None
+    return Step(shortened(node), wanted, None, _conversion(cx, kind, wanted), _conversion(cx, wanted, kind))
 
-    def lend(self, view: View, node: ast.expr, name: str = "") -> tuple[Block, Value]:
-        """(statements that turn the variable into the view, the view as a place). Their inverse turns it back. `name`: that of the view."""
-        return self._lent(view.place, view.steps, node, name)
 
-    def _lent(self, place: Value, steps: Sequence[Step], node: ast.expr, name: str) -> tuple[Block, Value]:
-        if not steps:
-            return (), place
-        match place:
-            case Scalar(_, Var() as x):
-                nodes: list[Node] = []
-                for step in steps:
-                    x = self._stepped(nodes, step, x, node, None, name)
-                return tuple(nodes), variable(x)
-            case Scalar(_, Address() as at):
-                return self._in_memory(at, place.kind, steps, node), _of_kind(place, steps[-1].kind)
-            case StructValue(t, fields):
-                views = {f: View(place, tuple(steps)).of_field(f) for f in fields}
-                parts = {
-                    f: self._lent(v.place, v.steps, node, f"{name}.{f}" if name else "") for f, v in views.items() if v
-                }
-                return tuple(n for block, _ in parts.values() for n in block), StructValue(
-                    t, {f: v for f, (_, v) in parts.items()}
-                )
-            case ArrayView(_, shape):
-                return self._of_elements(place, shape, steps, node), _of_kind(place, steps[-1].kind)
-        raise TypeError(place)
+def _conversion(cx: Context, kind: Kind, wanted: Kind) -> Callable[[E], E]:
+    arithmetic = cx.arithmetic
+    if (kind, wanted) == (FIXED, INT):
+        return lambda e: _scalar(arithmetic.function("floor", [Scalar(e)]))
+    return lambda e: _scalar(arithmetic.conversion(wanted, Scalar(e)))
 
-    def _of_elements(self, place: ArrayView, shape: Sequence[Length], steps: Sequence[Step], node: ast.expr) -> Block:
-        if is_empty(shape):
-            return ()
-        span = self.errors.span(node)
-        indices = [Var(f"i{n}", INT, span) for n in range(len(shape))]
-        for var, length in zip(indices, shape, strict=True):
-            note_range(self.builder.ranges, var, length, self.builder.w)
-        block, _ = self._lent(element(place, tuple(read(i) for i in indices)), steps, node, "")
-        t = self.builder.temporaries()
-        return t.wrap(t.loops(indices, shape, block))
 
-    def _in_memory(self, at: Address, kind: Kind, steps: Sequence[Step], node: ast.expr) -> Block:
-        """The word is exchanged into a variable, and back when it is turned."""
-        t, span = self.builder.temporaries(), self.errors.span(node)
-        held = Var(at.region.name_of_word, kind, span)
-        nodes: list[Node] = [Local(held, False, span), t.memory("exch", held, at)]
-        left = held
-        for step in steps:
-            left = self._stepped(nodes, step, left, node, at.region)
-        nodes += [t.memory("exch", left, at), Delocal(left, False, span)]
-        return t.wrap(tuple(nodes))
+# ------------------------------------------------------------------ statements
 
-    def _stepped(
-        self, nodes: list[Node], step: Step, x: Var, node: ast.expr, region: Region | None, name: str = ""
-    ) -> Var:
-        """Append one step on a variable; the variable that has the word afterwards. Without a region x stays, and is zero."""
-        if step.in_place is not None:
-            nodes.append(step.in_place(x))
-            return x
-        assert step.forward is not None
-        assert step.back is not None
-        span, whole = self.errors.span(node), step.text
-        m = Var(name or x.name, step.kind, span)
-        made = MADE_BY[step.kind]
-        nodes += [
-            Local(m, False, span),
-            Check(
-                Test("eq", m, ZERO), "RG0814", f"`{whole}` was changed to a value without an inverse: {_rest(m)}", span
-            ),
-            *self._updated(m, made, step.forward(read(x)), True),
-            *self._updated(x, OPPOSITE[MADE_BY[x.kind]], step.back(read(m)), False),
-            Check(Test("eq", x, ZERO), "RG0814", f"`{whole}` has no inverse here: {_rest(x)}", span),
-        ]
-        if region is not None:
-            nodes.append(Delocal(x, False, span))
-        return m
 
-    def _updated(self, d: Var, update: str, e: E, fresh: bool) -> Block:
-        t = self.builder.temporaries()
-        body: list[Node] = []
-        t.into(body, d, update, e, fresh)
-        return t.wrap(tuple(body))
+def lend(cx: Context, view: View, node: ast.expr, name: str = "") -> tuple[Block, Value]:
+    """(statements that turn the variable into the view, the view as a place). Their inverse turns it back. `name`: that of the view."""
+    return _lend_steps(cx, view.place, view.steps, node, name)
+
+
+def _lend_steps(cx: Context, place: Value, steps: Sequence[Step], node: ast.expr, name: str) -> tuple[Block, Value]:
+    if not steps:
+        return (), place
+    match place:
+        case Scalar(_, Var() as x):
+            nodes: list[Node] = []
+            for step in steps:
+                x = _stepped(cx, nodes, step, x, node, None, name)
+            return tuple(nodes), variable(x)
+        case Scalar(_, Address() as at):
+            return _lend_word(cx, at, place.kind, steps, node), _of_kind(place, steps[-1].kind)
+        case StructValue(t, fields):
+            views = {f: View(place, tuple(steps)).of_field(f) for f in fields}
+            parts = {
+                f: _lend_steps(cx, v.place, v.steps, node, f"{name}.{f}" if name else "") for f, v in views.items() if v
+            }
+            return tuple(n for block, _ in parts.values() for n in block), StructValue(
+                t, {f: v for f, (_, v) in parts.items()}
+            )
+        case ArrayView(_, shape):
+            return _lend_elements(cx, place, shape, steps, node), _of_kind(place, steps[-1].kind)
+    raise TypeError(place)
+
+
+def _lend_elements(
+    cx: Context, place: ArrayView, shape: Sequence[Length], steps: Sequence[Step], node: ast.expr
+) -> Block:
+    if is_empty(shape):
+        return ()
+    span = cx.span(node)
+    indices = [Var(f"i{n}", INT, span) for n in range(len(shape))]
+    for var, length in zip(indices, shape, strict=True):
+        note_range(cx.builder.ranges, var, length, cx.builder.w)
+    block, _ = _lend_steps(cx, element(place, tuple(read(i) for i in indices)), steps, node, "")
+    t = cx.builder.temporaries()
+    return t.wrap(t.loops(indices, shape, block))
+
+
+def _lend_word(cx: Context, at: Address, kind: Kind, steps: Sequence[Step], node: ast.expr) -> Block:
+    """The word is exchanged into a variable, and back when it is turned."""
+    t, span = cx.builder.temporaries(), cx.span(node)
+    held = Var(at.region.name_of_word, kind, span)
+    nodes: list[Node] = [Local(held, False, span), t.memory("exch", held, at)]
+    left = held
+    for step in steps:
+        left = _stepped(cx, nodes, step, left, node, at.region)
+    nodes += [t.memory("exch", left, at), Delocal(left, False, span)]
+    return t.wrap(tuple(nodes))
+
+
+def _stepped(
+    cx: Context, nodes: list[Node], step: Step, x: Var, node: ast.expr, region: Region | None, name: str = ""
+) -> Var:
+    """Append one step on a variable; the variable that has the word afterwards. Without a region x stays, and is zero."""
+    if step.in_place is not None:
+        nodes.append(step.in_place(x))
+        return x
+    assert step.forward is not None
+    assert step.back is not None
+    span, whole = cx.span(node), step.text
+    m = Var(name or x.name, step.kind, span)
+    made = MADE_BY[step.kind]
+    nodes += [
+        Local(m, False, span),
+        Check(Test("eq", m, ZERO), "RG0814", f"`{whole}` was changed to a value without an inverse: {_rest(m)}", span),
+        *_updated(cx, m, made, step.forward(read(x)), True),
+        *_updated(cx, x, OPPOSITE[MADE_BY[x.kind]], step.back(read(m)), False),
+        Check(Test("eq", x, ZERO), "RG0814", f"`{whole}` has no inverse here: {_rest(x)}", span),
+    ]
+    if region is not None:
+        nodes.append(Delocal(x, False, span))
+    return m
+
+
+def _updated(cx: Context, d: Var, update: str, e: E, fresh: bool) -> Block:
+    t = cx.builder.temporaries()
+    body: list[Node] = []
+    t.into(body, d, update, e, fresh)
+    return t.wrap(tuple(body))
 
 
 def _rest(x: Var) -> str:

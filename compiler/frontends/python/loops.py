@@ -17,11 +17,16 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.frontends.builder import Borrowed, IRBuilder, Scope
-from retrograd.compiler.frontends.python.assignments import Assignments
-from retrograd.compiler.frontends.python.branches import Blocks, loads_clobbered, refuse_else, where_changed
-from retrograd.compiler.frontends.python.expressions import ExpressionLowering
-from retrograd.compiler.frontends.python.source import Errors, shortened
+from retrograd.compiler.frontends.builder import Borrowed
+from retrograd.compiler.frontends.python.assignments import bind_name
+from retrograd.compiler.frontends.python.branches import (
+    loads_clobbered,
+    lower_repeat,
+    refuse_else,
+    where_changed,
+)
+from retrograd.compiler.frontends.python.context import Context, lowers
+from retrograd.compiler.frontends.python.source import shortened
 from retrograd.compiler.ir.expressions import E, RunLength, add, apply, choose, const, interval, loads, sub, variables
 from retrograd.compiler.ir.flatten import Temporaries
 from retrograd.compiler.ir.instruction_selection import length
@@ -83,259 +88,260 @@ class Iterable:
         return self.item(sub(sub(self.count, const(1, INT), w), index, w) if self.backward else index)
 
 
-@dataclass(eq=False)
-class Iterables:
-    """Finds the items of loops."""
+def call_of_repeat(cx: Context, node: ast.expr) -> ast.Call | None:
+    """The call, where an expression is a call of `rg.repeat`."""
+    return node if isinstance(node, ast.Call) and _called_builtin(cx, node) is repeat else None
 
-    errors: Errors
-    expressions: ExpressionLowering
-    builder: IRBuilder
 
-    def repeated(self, node: ast.expr) -> ast.Call | None:
-        """The call, where an expression is a call of `rg.repeat`."""
-        return node if isinstance(node, ast.Call) and self._called(node) is repeat else None
+def iterable(cx: Context, node: ast.expr) -> Iterable | Constant:
+    """The iterable of a `for`: a Constant, unless it is a range, or anything else."""
+    if isinstance(node, ast.Call):
+        callee = _called_builtin(cx, node)
+        if callee is range:
+            return _lower_range(cx, node)
+        if callee is enumerate or callee is zip or callee is reversed:
+            return _combined_iterable(cx, callee, node)
+    found = cx.value(node)
+    if isinstance(found, Constant):
+        cx.guarded(node, need_iterable, found.value)
+        return found
+    if isinstance(found, StructValue) and found.type.is_tuple:
+        items = list(found.fields.values())
+        return Iterable(const(len(items), INT), _picked(items), copied=True)
+    if not isinstance(found, ArrayView | Lazy) or not found.shape:
+        message = f"`{shortened(node)}` is {describe(found)}, which cannot be iterated over"
+        hint: str | None = None
+        if isinstance(found, StackValue):
+            hint = f"Go through its indices, `for i in range(len({shortened(node)})):`, or pop each word: `while ({shortened(node)}, …):`."
+        elif isinstance(found, StructValue):
+            hint = f"its fields are {', '.join(found.fields)}"
+        elif isinstance(found, Scalar) and found.e.kind is INT:
+            hint = f"write `range({shortened(node)})`"
+        cx.fail("RG0703", message, node, hint)
+    return _elements_of(cx, found)
 
-    def lower(self, node: ast.expr) -> Iterable | Constant:
-        """The iterable of a `for`: a Constant, unless it is a range, or anything else."""
-        if isinstance(node, ast.Call):
-            callee = self._called(node)
-            if callee is range:
-                return self._range(node)
-            if callee is enumerate or callee is zip or callee is reversed:
-                return self._combined(callee, node)
-        found = self.expressions.value(node)
-        if isinstance(found, Constant):
-            self.errors.guarded(node, need_iterable, found.value)
-            return found
-        if isinstance(found, StructValue) and found.type.is_tuple:
-            items = list(found.fields.values())
-            return Iterable(const(len(items), INT), _picked(items), copied=True)
-        if not isinstance(found, ArrayView | Lazy) or not found.shape:
-            message = f"`{shortened(node)}` is {describe(found)}, which cannot be iterated over"
-            hint: str | None = None
-            if isinstance(found, StackValue):
-                hint = f"Go through its indices, `for i in range(len({shortened(node)})):`, or pop each word: `while ({shortened(node)}, …):`."
-            elif isinstance(found, StructValue):
-                hint = f"its fields are {', '.join(found.fields)}"
-            elif isinstance(found, Scalar) and found.e.kind is INT:
-                hint = f"write `range({shortened(node)})`"
-            self.errors.fail("RG0703", message, node, hint)
-        return self._elements(found)
 
-    def _called(self, node: ast.expr) -> Any:
-        """The Python function that an expression calls, or None."""
-        f = self.expressions.value(node.func) if isinstance(node, ast.Call) else None
-        return f.value if isinstance(f, Constant) else None
+def _called_builtin(cx: Context, node: ast.expr) -> Any:
+    """The Python function that an expression calls, or None."""
+    f = cx.value(node.func) if isinstance(node, ast.Call) else None
+    return f.value if isinstance(f, Constant) else None
 
-    def _elements(self, array: ArrayView | Lazy) -> Iterable:
-        length = array.shape[0]
 
-        def item(i: E) -> Value:
-            found = first_axis(array, i)
-            return read_only(found, NUMBER) if is_number(found) else found
+def _elements_of(cx: Context, array: ArrayView | Lazy) -> Iterable:
+    length = array.shape[0]
 
-        if isinstance(length, int):
-            return Iterable(const(length, INT), item)
-        t = self.builder.temporaries()
-        t.require(length.checks)
-        self.builder.emit(t.wrap(()))
-        return Iterable(length.e, item, reads=operands((length,)), most=length.most, length=length)
+    def item(i: E) -> Value:
+        found = first_axis(array, i)
+        return read_only(found, NUMBER) if is_number(found) else found
 
-    def _range(self, call: ast.Call) -> Iterable:
-        if not 1 <= len(call.args) <= 3 or call.keywords:
-            self.errors.fail("RG0715", "range takes one to three integers", call)
-        w = self.builder.w
-        values = [self.expressions.value(a) for a in call.args]
-        for a, v in zip(call.args, values, strict=True):
-            if isinstance(v, Constant) and number_kind(v.value) is INT and not -w.sign <= v.value < w.sign:
-                message = f"the index of a loop cannot reach {v.value} in words of {w.width} bits"
-                self.errors.fail("RG0714", message, a)
-            if (v.kind if isinstance(v, Scalar) else number_kind(getattr(v, "value", None))) is Kind.FIXED:
-                hint = (
-                    "Count with integers, and compute the number from the index: `for k in range(n):`, `t = k * 0.25`."
-                )
-                self.errors.fail(
-                    "RG0703", f"`{shortened(a)}` is {describe(v)}, and a range goes through integers", a, hint
-                )
-        if any(isinstance(v, Scalar) and v.kind is UINT for v in values):
-            return self._unsigned_range(call, values)
-        ends = [self.expressions.scalar(a, INT) for a in call.args]
-        step = self.expressions.static_int(call.args[2], "the step of a range") if len(ends) == 3 else 1
-        if step == 0:
-            self.errors.fail("RG0714", "the step of a range is zero", call)
-        if not -w.sign < step < w.sign:
-            self.errors.fail("RG0714", f"the step of a range cannot be {step} in words of {w.width} bits", call)
-        start = ends[0] if len(ends) > 1 else const(0, INT)
-        stop = ends[1] if len(ends) > 1 else ends[0]
-        constants = None
-        if start.op == "const" and stop.op == "const":
-            constants = range(w.signed(start.param), w.signed(stop.param), step)
+    if isinstance(length, int):
+        return Iterable(const(length, INT), item)
+    t = cx.builder.temporaries()
+    t.require(length.checks)
+    cx.builder.emit(t.wrap(()))
+    return Iterable(length.e, item, reads=operands((length,)), most=length.most, length=length)
 
-        item, most = self.progression(start, step), None
-        count = self.passes(start, stop, step) if constants is None else const(length(constants), INT)
-        if constants is None:
-            most = self.most_passes(start, stop, step)
-        return Iterable(count, item, bounds=(start, stop, step), constants=constants, reads=(start, stop), most=most)
 
-    def _unsigned_range(self, call: ast.Call, values: Sequence[Value]) -> Iterable:
-        """A range with an end that is a uint: its indices are uints, and its passes are counted by an unsigned word.
+def _lower_range(cx: Context, call: ast.Call) -> Iterable:
+    if not 1 <= len(call.args) <= 3 or call.keywords:
+        cx.fail("RG0715", "range takes one to three integers", call)
+    w = cx.builder.w
+    values = [cx.value(a) for a in call.args]
+    for a, v in zip(call.args, values, strict=True):
+        if isinstance(v, Constant) and number_kind(v.value) is INT and not -w.sign <= v.value < w.sign:
+            message = f"the index of a loop cannot reach {v.value} in words of {w.width} bits"
+            cx.fail("RG0714", message, a)
+        if (v.kind if isinstance(v, Scalar) else number_kind(getattr(v, "value", None))) is Kind.FIXED:
+            hint = "Count with integers, and compute the number from the index: `for k in range(n):`, `t = k * 0.25`."
+            cx.fail("RG0703", f"`{shortened(a)}` is {describe(v)}, and a range goes through integers", a, hint)
+    if any(isinstance(v, Scalar) and v.kind is UINT for v in values):
+        return _unsigned_range(cx, call, values)
+    ends = [cx.scalar(a, INT) for a in call.args]
+    step = cx.static_int(call.args[2], "the step of a range") if len(ends) == 3 else 1
+    if step == 0:
+        cx.fail("RG0714", "the step of a range is zero", call)
+    if not -w.sign < step < w.sign:
+        cx.fail("RG0714", f"the step of a range cannot be {step} in words of {w.width} bits", call)
+    start = ends[0] if len(ends) > 1 else const(0, INT)
+    stop = ends[1] if len(ends) > 1 else ends[0]
+    constants = None
+    if start.op == "const" and stop.op == "const":
+        constants = range(w.signed(start.param), w.signed(stop.param), step)
 
-        start < stop:  ⌊(stop − start − 1) / step⌋ + 1 passes, else none.
-        """
-        for a, v in zip(call.args[:2], values, strict=False):
-            if isinstance(v, Constant) and number_kind(v.value) is INT and v.value < 0:
-                hint = "To go from u down to 0, write `reversed(range(u + 1))`."
-                self.errors.fail("RG0714", f"{v.value} is no end of a range of uints", a, hint)
-        arithmetic = self.expressions.arithmetic
-        step = self.expressions.static_int(call.args[2], "the step of a range") if len(values) == 3 else 1
-        if not 0 < step <= self.builder.w.mask:
-            hint = "A range of uints goes upward; `reversed(range(…))` goes through it from its end."
-            self.errors.fail("RG0714", f"the step of a range of uints cannot be {step}", call, hint)
-        ends = [self.expressions.number(v, a, UINT) for v, a in zip(values[:2], call.args, strict=False)]
-        start = ends[0] if len(ends) > 1 else const(0, UINT)
-        stop = ends[-1]
+    item, most = progression(cx, start, step), None
+    count = passes(cx, start, stop, step) if constants is None else const(length(constants), INT)
+    if constants is None:
+        most = most_passes(cx, start, stop, step)
+    return Iterable(count, item, bounds=(start, stop, step), constants=constants, reads=(start, stop), most=most)
 
-        def counted() -> E:
-            last = arithmetic.binary("-", arithmetic.binary("-", Scalar(stop), Scalar(start)), Constant(1))
-            passes = arithmetic.binary("+", arithmetic.binary("//", last, Constant(step)), Constant(1))
-            return choose(apply("sltu", BOOL, start, stop), arithmetic.expression(passes), const(0, UINT))
 
-        def item(i: E) -> Item:
-            moved = arithmetic.binary("*", arithmetic.conversion(UINT, Scalar(i)), Constant(step))
-            return _read_only(arithmetic.modulo(arithmetic.binary("+", Scalar(start), moved)))
+def _unsigned_range(cx: Context, call: ast.Call, values: Sequence[Value]) -> Iterable:
+    """A range with an end that is a uint: its indices are uints, and its passes are counted by an unsigned word.
 
-        count = self.errors.guarded(call, counted)
-        return Iterable(apply("mov", INT, count), item, reads=(start, stop), most=self.builder.w.mask)
+    start < stop:  ⌊(stop − start − 1) / step⌋ + 1 passes, else none.
+    """
+    for a, v in zip(call.args[:2], values, strict=False):
+        if isinstance(v, Constant) and number_kind(v.value) is INT and v.value < 0:
+            hint = "To go from u down to 0, write `reversed(range(u + 1))`."
+            cx.fail("RG0714", f"{v.value} is no end of a range of uints", a, hint)
+    arithmetic = cx.arithmetic
+    step = cx.static_int(call.args[2], "the step of a range") if len(values) == 3 else 1
+    if not 0 < step <= cx.builder.w.mask:
+        hint = "A range of uints goes upward; `reversed(range(…))` goes through it from its end."
+        cx.fail("RG0714", f"the step of a range of uints cannot be {step}", call, hint)
+    ends = [cx.number(v, a, UINT) for v, a in zip(values[:2], call.args, strict=False)]
+    start = ends[0] if len(ends) > 1 else const(0, UINT)
+    stop = ends[-1]
 
-    def progression(self, start: E, step: int) -> Callable[[E], Item]:
-        """i ↦ start + i · step."""
-        w = self.builder.w
+    def counted() -> E:
+        last = arithmetic.binary("-", arithmetic.binary("-", Scalar(stop), Scalar(start)), Constant(1))
+        passes = arithmetic.binary("+", arithmetic.binary("//", last, Constant(step)), Constant(1))
+        return choose(apply("sltu", BOOL, start, stop), arithmetic.expression(passes), const(0, UINT))
 
-        def item(i: E) -> Item:
-            moved = i if step == 1 else apply("mul", INT, i, const(w.signed(step), INT))
-            if i.op == "const":
-                moved = const(w.signed(i.param * step), INT)
-            return _read_only(add(start, moved, w))
+    def item(i: E) -> Item:
+        moved = arithmetic.binary("*", arithmetic.conversion(UINT, Scalar(i)), Constant(step))
+        return _read_only(arithmetic.modulo(arithmetic.binary("+", Scalar(start), moved)))
 
-        return item
+    count = cx.guarded(call, counted)
+    return Iterable(apply("mov", INT, count), item, reads=(start, stop), most=cx.builder.w.mask)
 
-    def most_passes(self, start: E, stop: E, step: int) -> int:
-        """A bound of the number of passes of a range, from the intervals of its ends."""
-        sign = self.builder.w.sign
-        ranges = self.builder.ranges
-        begin, end = (interval(e, ranges) or (-sign, sign - 1) for e in (start, stop))
-        distance = end[1] - begin[0] if step > 0 else begin[1] - end[0]
-        return max(0, -(-distance // abs(step)))
 
-    def wraps_to_start(self, start: E, stop: E, step: int) -> bool:
-        """Whether the index may be `start` again after the last pass: passes · |step| = 2^W, so |step| is a power of two."""
-        size = abs(step)
-        return size > 1 and size & size - 1 == 0 and self.most_passes(start, stop, step) * size > self.builder.w.mask
+def progression(cx: Context, start: E, step: int) -> Callable[[E], Item]:
+    """i ↦ start + i · step."""
+    w = cx.builder.w
 
-    def passes(self, start: E, stop: E, step: int) -> E:
-        """max(0, ⌈(stop − start) / step⌉): the number of passes of a range, as an unsigned word.
+    def item(i: E) -> Item:
+        moved = i if step == 1 else apply("mul", INT, i, const(w.signed(step), INT))
+        if i.op == "const":
+            moved = const(w.signed(i.param * step), INT)
+        return _read_only(add(start, moved, w))
 
-        Trap to avoid: the distance may be longer than a signed word. It is halved before it is divided:
-        n = distance − 1 = 2 s·a + r with a = (n >> 1) // s, so r < 2 s, and ⌊n/s⌋ = 2 a + [r ≥ s].
-        """
-        w, size = self.builder.w, abs(step)
-        distance = sub(stop, start, w) if step > 0 else sub(start, stop, w)
-        one, s = const(1, INT), const(size, INT)
-        ends = interval(start, self.builder.ranges), interval(stop, self.builder.ranges)
-        if ends[0] is not None and ends[1] is not None:
-            least, most = sorted((ends[1][0] - ends[0][1], ends[1][1] - ends[0][0]), key=lambda x: x * step)
-            if max(abs(least), abs(most)) < w.sign - size:
-                rounded = distance
-                if size > 1:
-                    rounded = apply("div", INT, add(distance, const(size - 1, INT), w), s)
-                return rounded if least * step >= 0 else apply("max", INT, rounded, const(0, INT))
-        count = distance
-        if size > 1:
-            n = sub(distance, one, w)
-            half = apply("div", INT, apply("shr", INT, n, one), s)
-            rest = sub(n, apply("mul", INT, half, const(w.signed(2 * size), INT)), w)
-            below = apply("mov", INT, apply("sltu", BOOL, rest, s))
-            count = sub(add(add(half, half, w), const(2, INT), w), below, w)
-        return choose(apply("slt", BOOL, *((start, stop) if step > 0 else (stop, start))), count, const(0, INT))
+    return item
 
-    def _combined(self, callee: Any, call: ast.Call) -> Iterable | Constant:
-        """enumerate(xs, start), zip(xs, ys, …), reversed(xs)."""
-        name = callee.__name__
-        allowed = {"enumerate": "start", "zip": "strict"}.get(name)
-        if any(k.arg != allowed for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
-            self.errors.fail("RG0715", f"`{shortened(call)}`: {name} takes no such argument here", call)
-        keywords: dict[str, Any] = {str(k.arg): self.expressions.static(k.value, f"`{k.arg}`") for k in call.keywords}
-        args = list(call.args)
-        if callee is enumerate and len(args) == 2:
-            keywords["start"] = self.expressions.static(args[1], "where enumerate starts")
-            self.errors.guarded(args.pop(), need_plain, keywords["start"])
-        for k in call.keywords:
-            self.errors.guarded(k.value, need_plain, keywords[str(k.arg)])
-        if not args or (callee is not zip and len(args) != 1):
-            self.errors.fail("RG0715", f"{name} goes through {'one thing' if args else 'something'}", call)
-        if callee is reversed and self._called(args[0]) in (enumerate, zip, reversed):
-            hint = "Reverse what it is made of: `zip(reversed(xs), reversed(ys))`; or count down with `range`."
-            self.errors.fail("RG0703", f"Python reverses sequences, and `{shortened(args[0])}` is none", args[0], hint)
-        inner = [self.lower(a) for a in args]
-        if callee is reversed and isinstance(inner[0], Iterable) and inner[0].bounds is not None:
-            return replace(inner[0], backward=True)
-        known = [x.value if isinstance(x, Constant) else x.constants for x in inner]
-        if all(x is not None for x in known):
-            found = self.errors.guarded(call, lambda: list(islice(callee(*known, **keywords), MOST_COPIES + 1)))
-            if len(found) <= MOST_COPIES or any(isinstance(x, Constant) for x in inner):
-                return Constant(found)
-        parts = self._parts(inner, args)
-        if callee is reversed:
-            return replace(parts[0], backward=True)
-        if callee is enumerate:
-            return self._enumerated(parts[0], keywords.get("start", 0), call)
-        return self._zipped(parts, call)
 
-    def _enumerated(self, given: Iterable, start: Any, call: ast.Call) -> Iterable:
-        w = self.builder.w
-        if number_kind(start) is not INT or not -w.sign <= start < w.sign:
-            self.errors.fail("RG0714", f"enumerate cannot start from {start!r}", call)
-        first = const(int(start), INT)
+def most_passes(cx: Context, start: E, stop: E, step: int) -> int:
+    """A bound of the number of passes of a range, from the intervals of its ends."""
+    sign = cx.builder.w.sign
+    ranges = cx.builder.ranges
+    begin, end = (interval(e, ranges) or (-sign, sign - 1) for e in (start, stop))
+    distance = end[1] - begin[0] if step > 0 else begin[1] - end[0]
+    return max(0, -(-distance // abs(step)))
 
-        def item(i: E) -> Item:
-            return _read_only(add(first, i, w)), given.at(i, w)
 
-        return replace(given, item=item, backward=False, bounds=None, constants=None)
+def wraps_to_start(cx: Context, start: E, stop: E, step: int) -> bool:
+    """Whether the index may be `start` again after the last pass: passes · |step| = 2^W, so |step| is a power of two."""
+    size = abs(step)
+    return size > 1 and size & size - 1 == 0 and most_passes(cx, start, stop, step) * size > cx.builder.w.mask
 
-    def _parts(self, found: Sequence[Iterable | Constant], args: Sequence[ast.expr]) -> list[Iterable]:
-        """Iterables for constants: an array of constants in memory, or one copy of the body for each item."""
-        out: list[Iterable] = []
-        for x, a in zip(found, args, strict=True):
-            if isinstance(x, Iterable):
-                out.append(x)
-            elif isinstance(x.value, np.ndarray) and x.value.ndim:
-                out.append(self._elements(self.expressions.constant_array(x.value, a)))
-            else:
-                try:
-                    items = list(x.value)
-                except TypeError:
-                    self.errors.fail("RG0703", f"{describe(x)} cannot be iterated over", a)
-                wrapped = [self.expressions.wrap(item) for item in items]
-                out.append(Iterable(const(len(items), INT), _picked(wrapped), copied=True))
-        return out
 
-    def _zipped(self, parts: Sequence[Iterable], call: ast.Call) -> Iterable:
-        counts = list({p.length or p.count: p.count for p in parts}.values())
-        if len(counts) > 1:
-            if all(c.op == "const" for c in counts):
-                lengths = sorted(c.param for c in counts)
-                self.errors.fail("RG0712", f"arrays of the lengths {lengths} are gone through together", call)
-            hint = "Make the range as long as the array, or index the array in a loop over the range."
-            self.errors.fail("RG0717", f"`{shortened(call)}`: whether the lengths are equal is not known", call, hint)
-        backward = all(p.backward for p in parts)
-        w = self.builder.w
+def passes(cx: Context, start: E, stop: E, step: int) -> E:
+    """max(0, ⌈(stop − start) / step⌉): the number of passes of a range, as an unsigned word.
 
-        def item(i: E) -> Item:
-            return tuple(p.item(i) if backward else p.at(i, w) for p in parts)
+    Trap to avoid: the distance may be longer than a signed word. It is halved before it is divided:
+    n = distance − 1 = 2 s·a + r with a = (n >> 1) // s, so r < 2 s, and ⌊n/s⌋ = 2 a + [r ≥ s].
+    """
+    w, size = cx.builder.w, abs(step)
+    distance = sub(stop, start, w) if step > 0 else sub(start, stop, w)
+    one, s = const(1, INT), const(size, INT)
+    ends = interval(start, cx.builder.ranges), interval(stop, cx.builder.ranges)
+    if ends[0] is not None and ends[1] is not None:
+        least, most = sorted((ends[1][0] - ends[0][1], ends[1][1] - ends[0][0]), key=lambda x: x * step)
+        if max(abs(least), abs(most)) < w.sign - size:
+            rounded = distance
+            if size > 1:
+                rounded = apply("div", INT, add(distance, const(size - 1, INT), w), s)
+            return rounded if least * step >= 0 else apply("max", INT, rounded, const(0, INT))
+    count = distance
+    if size > 1:
+        n = sub(distance, one, w)
+        half = apply("div", INT, apply("shr", INT, n, one), s)
+        rest = sub(n, apply("mul", INT, half, const(w.signed(2 * size), INT)), w)
+        below = apply("mov", INT, apply("sltu", BOOL, rest, s))
+        count = sub(add(add(half, half, w), const(2, INT), w), below, w)
+    return choose(apply("slt", BOOL, *((start, stop) if step > 0 else (stop, start))), count, const(0, INT))
 
-        reads = tuple(e for p in parts for e in p.reads)
-        most = min((p.most for p in parts if p.most is not None), default=None)
-        return Iterable(counts[0], item, backward, copied=any(p.copied for p in parts), reads=reads, most=most)
+
+def _combined_iterable(cx: Context, callee: Any, call: ast.Call) -> Iterable | Constant:
+    """enumerate(xs, start), zip(xs, ys, …), reversed(xs)."""
+    name = callee.__name__
+    allowed = {"enumerate": "start", "zip": "strict"}.get(name)
+    if any(k.arg != allowed for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+        cx.fail("RG0715", f"`{shortened(call)}`: {name} takes no such argument here", call)
+    keywords: dict[str, Any] = {str(k.arg): cx.static(k.value, f"`{k.arg}`") for k in call.keywords}
+    args = list(call.args)
+    if callee is enumerate and len(args) == 2:
+        keywords["start"] = cx.static(args[1], "where enumerate starts")
+        cx.guarded(args.pop(), need_plain, keywords["start"])
+    for k in call.keywords:
+        cx.guarded(k.value, need_plain, keywords[str(k.arg)])
+    if not args or (callee is not zip and len(args) != 1):
+        cx.fail("RG0715", f"{name} goes through {'one thing' if args else 'something'}", call)
+    if callee is reversed and _called_builtin(cx, args[0]) in (enumerate, zip, reversed):
+        hint = "Reverse what it is made of: `zip(reversed(xs), reversed(ys))`; or count down with `range`."
+        cx.fail("RG0703", f"Python reverses sequences, and `{shortened(args[0])}` is none", args[0], hint)
+    inner = [iterable(cx, a) for a in args]
+    if callee is reversed and isinstance(inner[0], Iterable) and inner[0].bounds is not None:
+        return replace(inner[0], backward=True)
+    known = [x.value if isinstance(x, Constant) else x.constants for x in inner]
+    if all(x is not None for x in known):
+        found = cx.guarded(call, lambda: list(islice(callee(*known, **keywords), MOST_COPIES + 1)))
+        if len(found) <= MOST_COPIES or any(isinstance(x, Constant) for x in inner):
+            return Constant(found)
+    parts = _parts_of(cx, inner, args)
+    if callee is reversed:
+        return replace(parts[0], backward=True)
+    if callee is enumerate:
+        return _enumerated(cx, parts[0], keywords.get("start", 0), call)
+    return _zipped(cx, parts, call)
+
+
+def _enumerated(cx: Context, given: Iterable, start: Any, call: ast.Call) -> Iterable:
+    w = cx.builder.w
+    if number_kind(start) is not INT or not -w.sign <= start < w.sign:
+        cx.fail("RG0714", f"enumerate cannot start from {start!r}", call)
+    first = const(int(start), INT)
+
+    def item(i: E) -> Item:
+        return _read_only(add(first, i, w)), given.at(i, w)
+
+    return replace(given, item=item, backward=False, bounds=None, constants=None)
+
+
+def _parts_of(cx: Context, found: Sequence[Iterable | Constant], args: Sequence[ast.expr]) -> list[Iterable]:
+    """Iterables for constants: an array of constants in memory, or one copy of the body for each item."""
+    out: list[Iterable] = []
+    for x, a in zip(found, args, strict=True):
+        if isinstance(x, Iterable):
+            out.append(x)
+        elif isinstance(x.value, np.ndarray) and x.value.ndim:
+            out.append(_elements_of(cx, cx.constant_array(x.value, a)))
+        else:
+            try:
+                items = list(x.value)
+            except TypeError:
+                cx.fail("RG0703", f"{describe(x)} cannot be iterated over", a)
+            wrapped = [cx.wrap(item) for item in items]
+            out.append(Iterable(const(len(items), INT), _picked(wrapped), copied=True))
+    return out
+
+
+def _zipped(cx: Context, parts: Sequence[Iterable], call: ast.Call) -> Iterable:
+    counts = list({p.length or p.count: p.count for p in parts}.values())
+    if len(counts) > 1:
+        if all(c.op == "const" for c in counts):
+            lengths = sorted(c.param for c in counts)
+            cx.fail("RG0712", f"arrays of the lengths {lengths} are gone through together", call)
+        hint = "Make the range as long as the array, or index the array in a loop over the range."
+        cx.fail("RG0717", f"`{shortened(call)}`: whether the lengths are equal is not known", call, hint)
+    backward = all(p.backward for p in parts)
+    w = cx.builder.w
+
+    def item(i: E) -> Item:
+        return tuple(p.item(i) if backward else p.at(i, w) for p in parts)
+
+    reads = tuple(e for p in parts for e in p.reads)
+    most = min((p.most for p in parts if p.most is not None), default=None)
+    return Iterable(counts[0], item, backward, copied=any(p.copied for p in parts), reads=reads, most=most)
 
 
 def _read_only(e: E) -> Scalar:
@@ -352,189 +358,183 @@ def _picked(items: Sequence[Value]) -> Callable[[E], Item]:
 # The bounds of a loop are computed again when it runs backward, so the body may not change their operands.
 
 
-@dataclass(eq=False)
-class Loops:
-    """Lowers `for` loops."""
+@lowers(ast.For)
+def lower_for(cx: Context, node: ast.For) -> None:
+    repeated = call_of_repeat(cx, node.iter)
+    if repeated is not None:
+        lower_repeat(cx, node, repeated)
+        return
+    refuse_else(cx, node)
+    cx.builder.module.statement_texts[cx.builder.span] = f"the bounds `{shortened(node.iter)}`"
+    found = iterable(cx, node.iter)
+    if isinstance(found, Constant):
+        _over_constants(cx, node, found)
+        return
+    if found.copied:
+        _limit_copies(cx, found.count.param, node)
+        _copies(cx, node, [found.at(const(i, INT), cx.builder.w) for i in range(found.count.param)])
+        return
+    target = node.target
+    if found.bounds is not None and not isinstance(target, ast.Name):
+        cx.fail("RG0701", f"`{shortened(target)}` is no name for an integer", target)
+    _lower_loop(cx, node, found)
 
-    errors: Errors
-    expressions: ExpressionLowering
-    builder: IRBuilder
-    scope: Scope
-    blocks: Blocks
-    iterables: Iterables
-    assignments: Assignments
-    statements: Callable[[Sequence[ast.stmt]], None]
-    #: lowers a loop through `rg.repeat`
-    repeat: Callable[[ast.For, ast.Call], None]
 
-    def lower(self, node: ast.For) -> None:
-        repeated = self.iterables.repeated(node.iter)
-        if repeated is not None:
-            self.repeat(node, repeated)
+def _over_constants(cx: Context, node: ast.For, found: Constant) -> None:
+    """Lower a copy of the body for each of some constants."""
+    try:
+        items = list(islice(found.value, MOST_COPIES + 1))
+    except TypeError:
+        cx.fail("RG0703", f"{describe(found)} cannot be iterated over", node.iter)
+    _limit_copies(cx, len(items), node)
+    _copies(cx, node, [cx.wrap(item) for item in items])
+
+
+def _limit_copies(cx: Context, count: int, node: ast.For) -> None:
+    """Refuse a body that would be compiled too often."""
+    if count > MOST_COPIES:
+        hint = "Go through a range with `range(…)`, or make an array of the values: an argument, or a NumPy array at an index."
+        message = f"the body of this loop would be compiled more than {MOST_COPIES} times, for each constant once"
+        cx.fail("RG0720", message, node.iter, hint)
+
+
+def _copies(cx: Context, node: ast.For, items: Sequence[Item]) -> None:
+    # All items are those of the beginning.
+    versions = Counter(cx.builder.versions)
+    for item in items:
+        with cx.block() as inner:
+            _bind_loop_item(cx, node.target, item, node, versions)
+            cx.lower(node.body)
+        cx.builder.emit(inner, made_of_blocks=True)
+
+
+def _lower_loop(cx: Context, node: ast.For, through: Iterable) -> None:
+    name = next(n for n in ast.walk(node.target) if isinstance(n, ast.Name))
+    # Through an array, the name of the source means the element, and not the index.
+    var = Var("%index" if through.bounds is None else name.id, INT, cx.span(node.target))
+    w, t = cx.builder.w, cx.builder.temporaries()
+    if through.bounds is not None and wraps_to_start(cx, *through.bounds):
+        through = _counted(cx, through, *through.bounds, t)
+    start, stop, step = through.bounds or (const(0, INT), through.count, 1)
+    below = 0
+    if through.bounds is None and stop.op == "const" and stop.param & w.mask >= w.sign:
+        # The count is no signed word, so the index of the loop begins below 0.
+        count = stop.param & w.mask
+        below = count - count // 2
+        start, stop = const(-below, INT), const(count // 2, INT)
+    cx.builder.settled.add(var)
+    if through.bounds is None and through.most is not None and through.most > w.sign:
+        some = False
+    else:
+        reached = _bounded(cx, var, start, stop, step)
+        if reached is None:
             return
-        refuse_else(self.errors, node)
-        self.builder.module.statement_texts[self.builder.span] = f"the bounds `{shortened(node.iter)}`"
-        found = self.iterables.lower(node.iter)
-        if isinstance(found, Constant):
-            self._over_constants(node, found)
-            return
-        if found.copied:
-            self._limit_copies(found.count.param, node)
-            self._copies(node, [found.at(const(i, INT), self.builder.w) for i in range(found.count.param)])
-            return
-        target = node.target
-        if found.bounds is not None and not isinstance(target, ast.Name):
-            self.errors.fail("RG0701", f"`{shortened(target)}` is no name for an integer", target)
-        self._loop(node, found)
+        last, some = reached
+        # The count of other iterables was computed from their own bounds.
+        stop = stop if through.bounds is None and stop.op != "const" else last
+    a, b = t.operand(start), t.operand(stop)
+    with cx.repeated() as inner:
+        index = variable(var, INDEX)
+        item = (
+            index
+            if through.bounds is not None
+            else through.item(add(index.e, const(below, INT), w) if below else index.e)
+        )
+        _bind_loop_item(cx, node.target, item, node, cx.builder.versions)
+        cx.lower(node.body)
+    changes = cx.builder.effects(tuple(inner))
+    read = variables(start).union(variables(stop), *map(variables, through.reads))
+    clobbered = read & changes.writes
+    if clobbered:
+        changed = min(v.name for v in clobbered)
+        where = where_changed(cx, node.body, changed)
+        message = f"the body changes `{changed}`{where}, on which the loop's bounds depend"
+        cx.fail("RG0708", message, node.iter)
+    if through.bounds is None and any(loads_clobbered(e, changes) for e in through.reads):
+        cx.fail("RG0708", "the body changes an array on which the loop's bounds depend", node.iter)
+    checked = loads_clobbered(start, changes) or loads_clobbered(stop, changes)
+    loop = For(var, a, b, step, tuple(inner), through.backward, some, cx.span(node))
+    cx.builder.emit(t.wrap((loop,), checked), made_of_blocks=True)
 
-    def _over_constants(self, node: ast.For, found: Constant) -> None:
-        """Lower a copy of the body for each of some constants."""
-        try:
-            items = list(islice(found.value, MOST_COPIES + 1))
-        except TypeError:
-            self.errors.fail("RG0703", f"{describe(found)} cannot be iterated over", node.iter)
-        self._limit_copies(len(items), node)
-        self._copies(node, [self.expressions.wrap(item) for item in items])
 
-    def _limit_copies(self, count: int, node: ast.For) -> None:
-        """Refuse a body that would be compiled too often."""
-        if count > MOST_COPIES:
-            hint = "Go through a range with `range(…)`, or make an array of the values: an argument, or a NumPy array at an index."
-            message = f"the body of this loop would be compiled more than {MOST_COPIES} times, for each constant once"
-            self.errors.fail("RG0720", message, node.iter, hint)
+def _counted(cx: Context, through: Iterable, start: E, stop: E, step: int, t: Temporaries) -> Iterable:
+    """A range as a loop over the numbers of its passes: `for k in range(passes)` with the index start + k · step.
 
-    def _copies(self, node: ast.For, items: Sequence[Item]) -> None:
-        # All items are those of the beginning.
-        versions = Counter(self.builder.versions)
-        for item in items:
-            with self.blocks.block() as inner:
-                self._bind_item(node.target, item, node, versions)
-                self.statements(node.body)
-            self.builder.emit(inner, made_of_blocks=True)
+    After 2^W / |step| passes the index has wrapped to its start. A loop over the index, which ends where the index is `stop`, would
+    make no pass at all.
+    """
+    first = t.operand(start)
+    origin = variable(first, INDEX).e if isinstance(first, Var) else const(cx.builder.w.signed(first.word), INT)
+    return replace(through, bounds=None, item=progression(cx, origin, step), reads=())
 
-    def _loop(self, node: ast.For, through: Iterable) -> None:
-        name = next(n for n in ast.walk(node.target) if isinstance(n, ast.Name))
-        # Through an array, the name of the source means the element, and not the index.
-        var = Var("%index" if through.bounds is None else name.id, INT, self.errors.span(node.target))
-        w, t = self.builder.w, self.builder.temporaries()
-        if through.bounds is not None and self.iterables.wraps_to_start(*through.bounds):
-            through = self._counted(through, *through.bounds, t)
-        start, stop, step = through.bounds or (const(0, INT), through.count, 1)
-        below = 0
-        if through.bounds is None and stop.op == "const" and stop.param & w.mask >= w.sign:
-            # The count is no signed word, so the index of the loop begins below 0.
-            count = stop.param & w.mask
-            below = count - count // 2
-            start, stop = const(-below, INT), const(count // 2, INT)
-        self.builder.settled.add(var)
-        if through.bounds is None and through.most is not None and through.most > w.sign:
-            some = False
+
+def _bounded(cx: Context, var: Var, start: E, stop: E, step: int) -> tuple[E, bool] | None:
+    """Record the range of an index: (its value after the last pass, whether there is a pass for certain).
+
+    None where there is certainly no pass.
+    """
+    w, ranges = cx.builder.w, cx.builder.ranges
+    if not loads(start) and not loads(stop):
+        one = const(1, INT)
+        ranges.between[var] = (start, sub(stop, one, w)) if step > 0 else (add(stop, one, w), start)
+    if start.op == "const" and stop.op == "const":
+        first = w.signed(start.param)
+        passes = range(first, w.signed(stop.param), step)
+        if not passes:
+            return None
+        ranges[var] = (min(first, passes[-1]), max(first, passes[-1]))
+        return const(w.signed(passes[-1] + step), INT), True
+    begin, end = interval(start, ranges), interval(stop, ranges)
+    some = ordered = False
+    if begin is not None and end is not None:
+        if end[1] <= begin[0] if step > 0 else end[0] >= begin[1]:
+            return None
+        if step > 0:
+            ranges[var] = (begin[0], max(begin[0], end[1] - 1))
+            some, ordered = begin[1] < end[0], begin[1] <= end[0]
         else:
-            reached = self._bounded(var, start, stop, step)
-            if reached is None:
-                return
-            last, some = reached
-            # The count of other iterables was computed from their own bounds.
-            stop = stop if through.bounds is None and stop.op != "const" else last
-        a, b = t.operand(start), t.operand(stop)
-        with self.blocks.repeated() as inner:
-            index = variable(var, INDEX)
-            item = (
-                index
-                if through.bounds is not None
-                else through.item(add(index.e, const(below, INT), w) if below else index.e)
-            )
-            self._bind_item(node.target, item, node, self.builder.versions)
-            self.statements(node.body)
-        changes = self.builder.effects(tuple(inner))
-        read = variables(start).union(variables(stop), *map(variables, through.reads))
-        clobbered = read & changes.writes
-        if clobbered:
-            changed = min(v.name for v in clobbered)
-            where = where_changed(self.errors, node.body, changed)
-            message = f"the body changes `{changed}`{where}, on which the loop's bounds depend"
-            self.errors.fail("RG0708", message, node.iter)
-        if through.bounds is None and any(loads_clobbered(e, changes) for e in through.reads):
-            self.errors.fail("RG0708", "the body changes an array on which the loop's bounds depend", node.iter)
-        checked = loads_clobbered(start, changes) or loads_clobbered(stop, changes)
-        loop = For(var, a, b, step, tuple(inner), through.backward, some, self.errors.span(node))
-        self.builder.emit(t.wrap((loop,), checked), made_of_blocks=True)
+            ranges[var] = (min(begin[1], end[0] + 1), begin[1])
+            some, ordered = begin[0] > end[1], begin[0] >= end[1]
+    elif begin is not None and step > 0:
+        ranges[var] = (begin[0], w.sign - 1)
+    return _reached(cx, start, stop, step, ordered), some
 
-    def _counted(self, through: Iterable, start: E, stop: E, step: int, t: Temporaries) -> Iterable:
-        """A range as a loop over the numbers of its passes: `for k in range(passes)` with the index start + k · step.
 
-        After 2^W / |step| passes the index has wrapped to its start. A loop over the index, which ends where the index is `stop`, would
-        make no pass at all.
-        """
-        first = t.operand(start)
-        origin = variable(first, INDEX).e if isinstance(first, Var) else const(self.builder.w.signed(first.word), INT)
-        return replace(through, bounds=None, item=self.iterables.progression(origin, step), reads=())
+def _reached(cx: Context, start: E, stop: E, step: int, ordered: bool) -> E:
+    """The value that the index has after the last pass: start + step · ⌈max(0, stop − start) / step⌉.
 
-    def _bounded(self, var: Var, start: E, stop: E, step: int) -> tuple[E, bool] | None:
-        """Record the range of an index: (its value after the last pass, whether there is a pass for certain).
+    `ordered`: stop certainly does not lie before start.
+    """
+    w = cx.builder.w
+    if step in (1, -1):
+        return stop if ordered else apply("max" if step > 0 else "min", INT, start, stop)
+    travelled = apply("mul", INT, passes(cx, start, stop, step), const(w.signed(step), INT))
+    return add(start, travelled, w)
 
-        None where there is certainly no pass.
-        """
-        w, ranges = self.builder.w, self.builder.ranges
-        if not loads(start) and not loads(stop):
-            one = const(1, INT)
-            ranges.between[var] = (start, sub(stop, one, w)) if step > 0 else (add(stop, one, w), start)
-        if start.op == "const" and stop.op == "const":
-            first = w.signed(start.param)
-            passes = range(first, w.signed(stop.param), step)
-            if not passes:
-                return None
-            ranges[var] = (min(first, passes[-1]), max(first, passes[-1]))
-            return const(w.signed(passes[-1] + step), INT), True
-        begin, end = interval(start, ranges), interval(stop, ranges)
-        some = ordered = False
-        if begin is not None and end is not None:
-            if end[1] <= begin[0] if step > 0 else end[0] >= begin[1]:
-                return None
-            if step > 0:
-                ranges[var] = (begin[0], max(begin[0], end[1] - 1))
-                some, ordered = begin[1] < end[0], begin[1] <= end[0]
-            else:
-                ranges[var] = (min(begin[1], end[0] + 1), begin[1])
-                some, ordered = begin[0] > end[1], begin[0] >= end[1]
-        elif begin is not None and step > 0:
-            ranges[var] = (begin[0], w.sign - 1)
-        return self._reached(start, stop, step, ordered), some
 
-    def _reached(self, start: E, stop: E, step: int, ordered: bool) -> E:
-        """The value that the index has after the last pass: start + step · ⌈max(0, stop − start) / step⌉.
-
-        `ordered`: stop certainly does not lie before start.
-        """
-        w = self.builder.w
-        if step in (1, -1):
-            return stop if ordered else apply("max" if step > 0 else "min", INT, start, stop)
-        travelled = apply("mul", INT, self.iterables.passes(start, stop, step), const(w.signed(step), INT))
-        return add(start, travelled, w)
-
-    def _bind_item(self, target: ast.expr, item: Item, node: ast.For, versions: Counter[Var | Region]) -> None:
-        """Name the item of one pass, as it is in these versions."""
-        if isinstance(item, Constant):
-            self.assignments.bind(target, item, node)
-            return
-        targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-        if isinstance(item, tuple):
-            if len(targets) != len(item):
-                message = f"`{shortened(target)}` names {len(targets)} value{'s' * (len(targets) != 1)} of {len(item)}"
-                self.errors.fail("RG0703", message, target)
-            for x, v in zip(targets, item, strict=True):
-                self._bind_item(x, v, node, versions)
-            return
-        if not isinstance(target, ast.Name):
-            if isinstance(target, ast.Tuple | ast.List):
-                hint = f"write `for {shortened(target)[1:-1]} in enumerate({shortened(node.iter)}):` for the index and the value"
-                message = f"`{shortened(target)}` names {len(targets)} values of 1"
-                self.errors.fail("RG0703", message, target, hint if len(targets) == 2 else None)
-            self.errors.fail("RG0701", f"`{shortened(target)}` is no name for what a loop goes through", target)
-        if target.id in self.scope.names:
-            self.errors.fail("RG0706", f"`{target.id}` holds a value already", target)
-        self.scope.names[target.id] = item
-        parts = tuple(scalars(item)) if is_number(item) else ()
-        if any(part.place is not None for part in parts) and target.id not in self.assignments.changed:
-            taken = {p: versions[p] for p in self.builder.snapshot(*(part.e for part in parts))}
-            self.scope.borrowed[target.id] = Borrowed(item, parts, taken, self.scope.loops)
+def _bind_loop_item(cx: Context, target: ast.expr, item: Item, node: ast.For, versions: Counter[Var | Region]) -> None:
+    """Name the item of one pass, as it is in these versions."""
+    if isinstance(item, Constant):
+        bind_name(cx, target, item, node)
+        return
+    targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+    if isinstance(item, tuple):
+        if len(targets) != len(item):
+            message = f"`{shortened(target)}` names {len(targets)} value{'s' * (len(targets) != 1)} of {len(item)}"
+            cx.fail("RG0703", message, target)
+        for x, v in zip(targets, item, strict=True):
+            _bind_loop_item(cx, x, v, node, versions)
+        return
+    if not isinstance(target, ast.Name):
+        if isinstance(target, ast.Tuple | ast.List):
+            hint = f"write `for {shortened(target)[1:-1]} in enumerate({shortened(node.iter)}):` for the index and the value"
+            message = f"`{shortened(target)}` names {len(targets)} values of 1"
+            cx.fail("RG0703", message, target, hint if len(targets) == 2 else None)
+        cx.fail("RG0701", f"`{shortened(target)}` is no name for what a loop goes through", target)
+    if target.id in cx.scope.names:
+        cx.fail("RG0706", f"`{target.id}` holds a value already", target)
+    cx.scope.names[target.id] = item
+    parts = tuple(scalars(item)) if is_number(item) else ()
+    if any(part.place is not None for part in parts) and target.id not in cx.changed:
+        taken = {p: versions[p] for p in cx.builder.snapshot(*(part.e for part in parts))}
+        cx.scope.borrowed[target.id] = Borrowed(item, parts, taken, cx.scope.loops)

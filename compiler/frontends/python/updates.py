@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 
-from retrograd.compiler.frontends.builder import IRBuilder, Scope
-from retrograd.compiler.frontends.owned_locals import OwnedLocals
-from retrograd.compiler.frontends.python.branches import Blocks
-from retrograd.compiler.frontends.python.expressions import ExpressionLowering
+from retrograd.compiler.frontends.python.context import Context
 from retrograd.compiler.frontends.python.operators import OPERATORS
-from retrograd.compiler.frontends.python.source import Errors, shortened
+from retrograd.compiler.frontends.python.source import shortened
 from retrograd.compiler.ir.expressions import (
     Address,
     E,
@@ -57,152 +54,155 @@ from retrograd.compiler.language.values import (
 INT = Kind.INT
 
 
-@dataclass(eq=False)
-class Locations:
-    """Finds the locations that statements change, and tests that they are disjoint from others."""
+def location(cx: Context, node: ast.expr) -> Value:
+    """The location that an expression names. Raises RG0709 if it cannot be changed."""
+    value = cx.value(node)
+    _require_writable(cx, value, node)
+    return value
 
-    errors: Errors
-    expressions: ExpressionLowering
-    builder: IRBuilder
-    scope: Scope
 
-    def location(self, node: ast.expr) -> Value:
-        """The location that an expression names. Raises RG0709 if it cannot be changed."""
-        value = self.expressions.value(node)
-        self._require_writable(value, node)
-        return value
+def _require_writable(cx: Context, value: Value, node: ast.AST) -> None:
+    match value:
+        case Scalar(_, place, why_not) if place is None or why_not is not None:
+            reason, _, way = (why_not or "it is an expression").partition("; ")
+            cx.fail("RG0709", f"`{shortened(node)}` cannot be changed: {reason}", node, way or None)
+        case ArrayView(why_not=why_not) | StackValue(why_not=why_not) if why_not is not None:
+            cx.fail("RG0709", f"`{shortened(node)}` cannot be changed: {why_not}", node)
+        case StructValue(_, fields):
+            for inner in fields.values():
+                _require_writable(cx, inner, node)
+        case Constant(value=[] | ()):
+            hint = "A list does not grow: keep values in an array, `h = rg.zeros(n)`, or on a stack, `rg.push(s, x)`."
+            cx.fail("RG0709", f"`{shortened(node)}` is an empty list, and cannot be changed", node, hint)
+        case Constant() | Lazy() | FunctionValue() | RoutineValue():
+            cx.fail("RG0709", f"`{shortened(node)}` is {describe(value)}, and cannot be changed", node)
+        case _:
+            pass
 
-    def _require_writable(self, value: Value, node: ast.AST) -> None:
-        match value:
-            case Scalar(_, place, why_not) if place is None or why_not is not None:
-                reason, _, way = (why_not or "it is an expression").partition("; ")
-                self.errors.fail("RG0709", f"`{shortened(node)}` cannot be changed: {reason}", node, way or None)
-            case ArrayView(why_not=why_not) | StackValue(why_not=why_not) if why_not is not None:
-                self.errors.fail("RG0709", f"`{shortened(node)}` cannot be changed: {why_not}", node)
-            case StructValue(_, fields):
-                for inner in fields.values():
-                    self._require_writable(inner, node)
-            case Constant(value=[] | ()):
-                hint = (
-                    "A list does not grow: keep values in an array, `h = rg.zeros(n)`, or on a stack, `rg.push(s, x)`."
-                )
-                self.errors.fail("RG0709", f"`{shortened(node)}` is an empty list, and cannot be changed", node, hint)
-            case Constant() | Lazy() | FunctionValue() | RoutineValue():
-                self.errors.fail("RG0709", f"`{shortened(node)}` is {describe(value)}, and cannot be changed", node)
-            case _:
-                pass
 
-    def refuse_other_names(self, targets: Sequence[ast.expr], values: Sequence[Value]) -> None:
-        """Refuse that targets get new values where another name stands for one of the old ones.
+def refuse_other_names(cx: Context, targets: Sequence[ast.expr], values: Sequence[Value]) -> None:
+    """Refuse that targets get new values where another name stands for one of the old ones.
 
-        `p += v` of a struct and `p, q = q, p` bind names anew in Python, and another name keeps the old object. `b.place += v` changes the
-        struct b: other names of b have the new value, too, and other names of the former `b.place` keep that.
-        """
-        own = {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-        for target, value in zip(targets, values, strict=True):
-            for name, other in self.scope.names.items():
-                if name not in own and _is_other_name(other, value, isinstance(target, ast.Name)):
-                    shown = shortened(target)
-                    message = f"`{name}` is another name for words of `{shown}`, which changes here"
-                    hint = f"Copy what shall stay, `{name} = rg.copy(…)`, or change fields and elements: every name has their new values."
-                    self.errors.fail("RG0731", message, target, hint)
+    `p += v` of a struct and `p, q = q, p` bind names anew in Python, and another name keeps the old object. `b.place += v` changes the
+    struct b: other names of b have the new value, too, and other names of the former `b.place` keep that.
+    """
+    own = {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+    for target, value in zip(targets, values, strict=True):
+        for name, other in cx.scope.names.items():
+            if name not in own and _is_other_name(other, value, isinstance(target, ast.Name)):
+                shown = shortened(target)
+                message = f"`{name}` is another name for words of `{shown}`, which changes here"
+                hint = f"Copy what shall stay, `{name} = rg.copy(…)`, or change fields and elements: every name has their new values."
+                cx.fail("RG0731", message, target, hint)
 
-    def register(self, t: Temporaries, place: Var | Address, kind: Kind, name: str = "") -> Var:
-        """A variable with the value of the place: the place itself, or a temporary that a memory word is exchanged into."""
-        if isinstance(place, Var):
-            return place
-        held = t.fresh(name or place.region.name_of_word, kind)
-        t.compute.append(t.memory("exch", held, place))
-        return held
 
-    def refuse_overlap(self, t: Temporaries, e: E, where: Var | Address, node: ast.AST, target: ast.AST) -> None:
-        """Refuse an expression that reads a location, or test that it does not. The statement `node` changes `target`."""
+def register(cx: Context, t: Temporaries, place: Var | Address, kind: Kind, name: str = "") -> Var:
+    """A variable with the value of the place: the place itself, or a temporary that a memory word is exchanged into."""
+    if isinstance(place, Var):
+        return place
+    held = t.fresh(name or place.region.name_of_word, kind)
+    t.compute.append(t.memory("exch", held, place))
+    return held
 
-        def message() -> str:
-            return f"`{shortened(node)}` reads `{shortened(target)}`, which it changes"
 
-        if isinstance(where, Var):
-            if where in variables(e):
-                self.errors.fail("RG0704", message(), _reading(node, target), _new_variable(node))
-            return
-        for other, words in dict.fromkeys(loads(e)):
-            if other.region is where.region:
-                if any(at.region is where.region for term, _ in where.terms for at, _ in loads(term)):
-                    t.address(where)  # the word of a stack, tested to lie above the count, which its index reads
-                self.differ(t, where, other, 1, words, "RG0704", message(), node, e)
+def refuse_overlap(cx: Context, t: Temporaries, e: E, where: Var | Address, node: ast.AST, target: ast.AST) -> None:
+    """Refuse an expression that reads a location, or test that it does not. The statement `node` changes `target`."""
 
-    def independent(
-        self, t: Temporaries, places: Sequence[tuple[Var | Address, ast.AST]], expressions: Sequence[E], node: ast.AST
-    ) -> None:
-        """Refuse or test that the expressions, or the indices of the places, read one of the places, which are changed."""
-        indices = [term for place, _ in places if isinstance(place, Address) for term, _ in place.terms]
-        for place, target in places:
-            for e in (*expressions, *indices):
-                self.refuse_overlap(t, e, place, node, target)
+    def message() -> str:
+        return f"`{shortened(node)}` reads `{shortened(target)}`, which it changes"
 
-    def differ(
-        self,
-        t: Temporaries,
-        x: Address,
-        y: Address,
-        size_x: int,
-        size_y: int,
-        code: str,
-        message: str,
-        node: ast.AST,
-        within: E | None = None,
-    ) -> None:
-        """Refuse or test that the words [x, x + size_x) and [y, y + size_y) overlap."""
-        distance = x.minus(y)
-        if distance is not None:
-            if -size_x < distance < size_y:
-                update = isinstance(node, ast.AugAssign) and code == "RG0704"
-                where = _reading(node, node.target) if isinstance(node, ast.AugAssign) and update else node
-                self.errors.fail(code, message, where, _new_variable(node) if update else None)
-            return
-        if are_apart(x, size_x, y, size_y, self.builder.ranges, self.builder.w):
-            return
-        difference = difference_of(x, y, self.builder.w)
-        free = variables(difference)
-        summed = {v for n in (walk(within) if within is not None else ()) for v in indices_of(n)}
-        if free & summed:
-            # The index of a sum or an extreme runs over the array, and the ranges do not exclude the word itself.
-            self.errors.fail(code, message, node, _new_variable(node))
-        if size_x == size_y == 1:
-            a, b = sides(difference)
-            test = Test("ne", t.operand(a), t.operand(b))
-            named = [f"`{x.param.name}`" for x in (a, b) if x.op == "read"]
-            if len(named) == sum(x.op != "const" for x in (a, b)):
-                message += f": {' and '.join(named)} {'is' if len(named) == 1 else 'are both'} {{a}}"
-        else:
-            # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1
-            shifted = add(difference, const(size_x - 1, INT), self.builder.w)
-            test = Test("geu", t.operand(shifted), Const(size_x + size_y - 1))
-        t.compute.append(Check(test, "RG0805", message, self.errors.span(node)))
+    if isinstance(where, Var):
+        if where in variables(e):
+            cx.fail("RG0704", message(), _reading(node, target), _new_variable(node))
+        return
+    for other, words in dict.fromkeys(loads(e)):
+        if other.region is where.region:
+            if any(at.region is where.region for term, _ in where.terms for at, _ in loads(term)):
+                t.address(where)  # the word of a stack, tested to lie above the count, which its index reads
+            differ(cx, t, where, other, 1, words, "RG0704", message(), node, e)
 
-    def apart(self, t: Temporaries, x: Address, y: Address, size_x: E, size_y: E, message: str, node: ast.AST) -> None:
-        """Test that [x, x + size_x) and [y, y + size_y) do not overlap, for sizes that are known only when the program runs."""
-        w = self.builder.w
-        t.require((*x.checks, *y.checks))
-        # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1, or with 0 where one is empty.
-        shifted = sub(add(difference_of(x, y, w), size_x, w), const(1, INT), w)
-        empty = [apply("seq", INT, size, const(0, INT)) for size in (size_x, size_y)]
-        both = apply("seq", INT, apply("or", INT, *empty), const(0, INT))
-        most = apply("mul", INT, sub(add(size_x, size_y, w), const(1, INT), w), both)
-        test = Test("geu", t.operand(shifted), t.operand(most))
-        t.compute.append(Check(test, "RG0805", message, self.errors.span(node)))
 
-    def distinct(self, t: Temporaries, x: Scalar, y: Scalar, call: ast.Call) -> None:
-        """Refuse or test that two places of one instruction are the same word."""
-        message = f"`{shortened(call.args[0])}` and `{shortened(call.args[1])}` are the same word"
-        if isinstance(x.place, Var) or isinstance(y.place, Var):
-            if x.place is y.place:
-                self.errors.fail("RG0705", message, call)
-            return
-        assert x.place is not None
-        assert y.place is not None
-        if x.place.region is y.place.region:
-            self.differ(t, x.place, y.place, 1, 1, "RG0705", message, call)
+def independent(
+    cx: Context,
+    t: Temporaries,
+    places: Sequence[tuple[Var | Address, ast.AST]],
+    expressions: Sequence[E],
+    node: ast.AST,
+) -> None:
+    """Refuse or test that the expressions, or the indices of the places, read one of the places, which are changed."""
+    indices = [term for place, _ in places if isinstance(place, Address) for term, _ in place.terms]
+    for place, target in places:
+        for e in (*expressions, *indices):
+            refuse_overlap(cx, t, e, place, node, target)
+
+
+def differ(
+    cx: Context,
+    t: Temporaries,
+    x: Address,
+    y: Address,
+    size_x: int,
+    size_y: int,
+    code: str,
+    message: str,
+    node: ast.AST,
+    within: E | None = None,
+) -> None:
+    """Refuse or test that the words [x, x + size_x) and [y, y + size_y) overlap."""
+    distance = x.minus(y)
+    if distance is not None:
+        if -size_x < distance < size_y:
+            update = isinstance(node, ast.AugAssign) and code == "RG0704"
+            where = _reading(node, node.target) if isinstance(node, ast.AugAssign) and update else node
+            cx.fail(code, message, where, _new_variable(node) if update else None)
+        return
+    if are_apart(x, size_x, y, size_y, cx.builder.ranges, cx.builder.w):
+        return
+    difference = difference_of(x, y, cx.builder.w)
+    free = variables(difference)
+    summed = {v for n in (walk(within) if within is not None else ()) for v in indices_of(n)}
+    if free & summed:
+        # The index of a sum or an extreme runs over the array, and the ranges do not exclude the word itself.
+        cx.fail(code, message, node, _new_variable(node))
+    if size_x == size_y == 1:
+        a, b = sides(difference)
+        test = Test("ne", t.operand(a), t.operand(b))
+        named = [f"`{x.param.name}`" for x in (a, b) if x.op == "read"]
+        if len(named) == sum(x.op != "const" for x in (a, b)):
+            message += f": {' and '.join(named)} {'is' if len(named) == 1 else 'are both'} {{a}}"
+    else:
+        # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1
+        shifted = add(difference, const(size_x - 1, INT), cx.builder.w)
+        test = Test("geu", t.operand(shifted), Const(size_x + size_y - 1))
+    t.compute.append(Check(test, "RG0805", message, cx.span(node)))
+
+
+def apart(
+    cx: Context, t: Temporaries, x: Address, y: Address, size_x: E, size_y: E, message: str, node: ast.AST
+) -> None:
+    """Test that [x, x + size_x) and [y, y + size_y) do not overlap, for sizes that are known only when the program runs."""
+    w = cx.builder.w
+    t.require((*x.checks, *y.checks))
+    # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1, or with 0 where one is empty.
+    shifted = sub(add(difference_of(x, y, w), size_x, w), const(1, INT), w)
+    empty = [apply("seq", INT, size, const(0, INT)) for size in (size_x, size_y)]
+    both = apply("seq", INT, apply("or", INT, *empty), const(0, INT))
+    most = apply("mul", INT, sub(add(size_x, size_y, w), const(1, INT), w), both)
+    test = Test("geu", t.operand(shifted), t.operand(most))
+    t.compute.append(Check(test, "RG0805", message, cx.span(node)))
+
+
+def distinct(cx: Context, t: Temporaries, x: Scalar, y: Scalar, call: ast.Call) -> None:
+    """Refuse or test that two places of one instruction are the same word."""
+    message = f"`{shortened(call.args[0])}` and `{shortened(call.args[1])}` are the same word"
+    if isinstance(x.place, Var) or isinstance(y.place, Var):
+        if x.place is y.place:
+            cx.fail("RG0705", message, call)
+        return
+    assert x.place is not None
+    assert y.place is not None
+    if x.place.region is y.place.region:
+        differ(cx, t, x.place, y.place, 1, 1, "RG0705", message, call)
 
 
 def _is_other_name(other: Value, value: Value, is_bound: bool) -> bool:
@@ -276,177 +276,172 @@ def is_update(op: ast.operator, kind: Kind | None) -> bool:
     return kind is not None and _UPDATES.get(type(op)) in _DEFINED[kind]
 
 
-@dataclass(eq=False)
-class Updates:
-    """Lowers augmented assignments."""
+def lower_update(cx: Context, node: ast.AugAssign) -> None:
+    target, op, value = node.target, node.op, node.value
+    update = _UPDATES.get(type(op))
+    if isinstance(op, ast.MatMult):
+        hint = "make a new array with rg.zeros, and add the product to it"
+        cx.fail("RG0701", f"`{shortened(node)}` cannot be undone", node, hint)
+    if update is None:
+        sign = OPERATORS.get(type(op), "@")
+        hint = f"make a new variable, `t = {ast.unparse(target)} {sign} {ast.unparse(value)}`"
+        if isinstance(op, ast.LShift | ast.RShift):
+            hint += f"; or turn the bits around with rg.{'rol' if isinstance(op, ast.LShift) else 'ror'}"
+        message = f"`{shortened(node)}` cannot be undone: it forgets a part of `{shortened(target)}`"
+        cx.fail("RG0701", message, node, hint)
+    place, found = location(cx, target), cx.value(value)
+    if isinstance(place, StructValue) and not is_number(place):
+        refuse_other_names(cx, [target], [place])
+    _update_value(cx, place, update, cx.stored(found, value), node, target)
 
-    errors: Errors
-    expressions: ExpressionLowering
-    builder: IRBuilder
-    locals: OwnedLocals
-    locations: Locations
-    blocks: Blocks
 
-    def lower(self, node: ast.AugAssign) -> None:
-        target, op, value = node.target, node.op, node.value
-        update = _UPDATES.get(type(op))
-        if isinstance(op, ast.MatMult):
-            hint = "make a new array with rg.zeros, and add the product to it"
-            self.errors.fail("RG0701", f"`{shortened(node)}` cannot be undone", node, hint)
-        if update is None:
-            sign = OPERATORS.get(type(op), "@")
-            hint = f"make a new variable, `t = {ast.unparse(target)} {sign} {ast.unparse(value)}`"
-            if isinstance(op, ast.LShift | ast.RShift):
-                hint += f"; or turn the bits around with rg.{'rol' if isinstance(op, ast.LShift) else 'ror'}"
-            message = f"`{shortened(node)}` cannot be undone: it forgets a part of `{shortened(target)}`"
-            self.errors.fail("RG0701", message, node, hint)
-        place, found = self.locations.location(target), self.expressions.value(value)
-        if isinstance(place, StructValue) and not is_number(place):
-            self.locations.refuse_other_names([target], [place])
-        self._update_value(place, update, self.expressions.stored(found, value), node, target)
+def _update_value(cx: Context, place: Value, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
+    match place:
+        case Scalar():
+            update_number(cx, place, update, value, node, target)
+        case ArrayView():
+            update_array(cx, place, update, value, node)
+        case StructValue(t) if is_complex(t) and update in _DEFINED[FIXED]:
+            update_complex(cx, place, update, value, node, target)
+        case StructValue():
+            _update_struct(cx, place, update, value, node, target)
+        case _:
+            message = f"`{shortened(target)}` is {describe(place)}, which has no {SIGNS[update]}"
+            s = shortened(target)
+            hint = f"Push a value, `rg.push({s}, x)`, or change a word: `{s}[-1] {SIGNS[update]} …`."
+            cx.fail("RG0703", message, node, hint if isinstance(place, StackValue) else None)
 
-    def _update_value(self, place: Value, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
-        match place:
-            case Scalar():
-                self.update(place, update, value, node, target)
-            case ArrayView():
-                self.update_array(place, update, value, node)
-            case StructValue(t) if is_complex(t) and update in _DEFINED[FIXED]:
-                self.update_complex(place, update, value, node, target)
-            case StructValue():
-                self._update_struct(place, update, value, node, target)
-            case _:
-                message = f"`{shortened(target)}` is {describe(place)}, which has no {SIGNS[update]}"
-                s = shortened(target)
-                hint = f"Push a value, `rg.push({s}, x)`, or change a word: `{s}[-1] {SIGNS[update]} …`."
-                self.errors.fail("RG0703", message, node, hint if isinstance(place, StackValue) else None)
 
-    def _update_struct(self, place: StructValue, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
-        """`place update= value` for each field, of two structs of one type."""
-        if update not in ("add", "sub"):
-            message = f"{SIGNS[update]} is not defined for a {place.type}"
-            way = "structs have += and −=; update its fields, or make a new variable, `t = …`"
-            if is_complex(place.type) and isinstance(node, ast.AugAssign):
-                made = f"t = {shortened(target)} {OPERATORS[type(node.op)]} {shortened(node.value)}"
-                way = f"a product may lose digits: make a new variable, `{made}`"
-            self.errors.fail("RG0703", message, node, way)
-        if not isinstance(value, StructValue) or value.type != place.type:
-            field = f"{shortened(target)}.{next(iter(place.fields))}"
-            way = f"add a {place.type}, or update its fields, `{field} {SIGNS[update]} …`"
-            message = f"`{shortened(target)}` is {describe(place)}, and {describe(value)} is no {place.type}"
-            self.errors.fail("RG0703", message, getattr(node, "value", node), way)
-        t = self.builder.temporaries()
-        earlier: list[Scalar] = []
-        for name, inner in place.fields.items():
-            for changed in earlier:
-                for x in scalars(value.fields[name]):
-                    self._refuse_crossed(t, changed, x.e, node, target)
-            earlier += scalars(inner)
-        self.builder.emit(t.wrap(()))
-        for name, inner in place.fields.items():
-            self._update_value(inner, update, value.fields[name], node, target)
+def _update_struct(cx: Context, place: StructValue, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
+    """`place update= value` for each field, of two structs of one type."""
+    if update not in ("add", "sub"):
+        message = f"{SIGNS[update]} is not defined for a {place.type}"
+        way = "structs have += and −=; update its fields, or make a new variable, `t = …`"
+        if is_complex(place.type) and isinstance(node, ast.AugAssign):
+            made = f"t = {shortened(target)} {OPERATORS[type(node.op)]} {shortened(node.value)}"
+            way = f"a product may lose digits: make a new variable, `{made}`"
+        cx.fail("RG0703", message, node, way)
+    if not isinstance(value, StructValue) or value.type != place.type:
+        field = f"{shortened(target)}.{next(iter(place.fields))}"
+        way = f"add a {place.type}, or update its fields, `{field} {SIGNS[update]} …`"
+        message = f"`{shortened(target)}` is {describe(place)}, and {describe(value)} is no {place.type}"
+        cx.fail("RG0703", message, getattr(node, "value", node), way)
+    t = cx.builder.temporaries()
+    earlier: list[Scalar] = []
+    for name, inner in place.fields.items():
+        for changed in earlier:
+            for x in scalars(value.fields[name]):
+                _refuse_crossed(cx, t, changed, x.e, node, target)
+        earlier += scalars(inner)
+    cx.builder.emit(t.wrap(()))
+    for name, inner in place.fields.items():
+        _update_value(cx, inner, update, value.fields[name], node, target)
 
-    def _refuse_crossed(self, t: Temporaries, changed: Scalar, e: E, node: ast.AST, target: ast.AST) -> None:
-        """Refuse, or test, that the value of a field reads a field that is changed before it: `a += V(b.x, a.x)`."""
-        where = changed.place
-        assert where is not None
-        self.locations.refuse_overlap(t, e, where, node, target)
 
-    def _operand(self, place: Scalar, update: str, value: Value, node: ast.AST) -> E:
-        """The expression of the right-hand side, of the kind of the place."""
-        kind = place.kind
-        if update not in _DEFINED[kind]:
-            message = f"{SIGNS[update]} is not defined for {'an' if kind is INT else 'a'} {kind.value}"
-            self.errors.fail("RG0703", message, node, _instead(update, kind, node))
-        at = node.value if isinstance(node, ast.AugAssign) else node
-        if isinstance(value, ArrayView | Lazy):
-            hint = f"rg.sum({shortened(at)}) is the sum of its elements" if at is not node else None
-            self.errors.fail("RG0712", f"{describe(value)} is added to one number", at, hint)
-        if kind in (INT, UINT):
-            # `u += n` and `n += u` of an int n and a uint u are sums mod 2^W, as `u + n` is.
-            return self.errors.guarded(at, self.expressions.arithmetic.modulo, value, kind)
-        return self.expressions.number(value, at, kind)
+def _refuse_crossed(cx: Context, t: Temporaries, changed: Scalar, e: E, node: ast.AST, target: ast.AST) -> None:
+    """Refuse, or test, that the value of a field reads a field that is changed before it: `a += V(b.x, a.x)`."""
+    where = changed.place
+    assert where is not None
+    refuse_overlap(cx, t, e, where, node, target)
 
-    def update(self, place: Scalar, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
-        """`place update= value`."""
-        e = self._operand(place, update, value, node)
-        t = self.builder.temporaries()
-        where = place.place
-        assert where is not None
-        self.locations.independent(t, [(where, target)], [e], node)
-        body: list[Node] = []
-        if isinstance(where, Address) and place.kind in (INT, UINT, BOOL) and e.op in ("const", "read", "load"):
-            # One instruction updates the word in memory.
-            body.append(t.memory(f"st.{update}", t.operand(e), where))
-        else:
-            d = where if isinstance(where, Var) else Var(f"%{where.region.name}", place.kind, t.span)
-            t.into(body, d, update, e)
-            if isinstance(where, Address):
-                # The word is exchanged into d after the temporaries were computed, since they may read the array.
-                t.compute.append(Local(d, False, t.span))
-                t.compute.append(t.memory("exch", d, where))
-        self.locals.emit_update(where, update, e, t.wrap(tuple(body)))
 
-    def update_complex(self, place: StructValue, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
-        """`place update= value` of a complex number: its parts, neither of which the value may read."""
-        at = node.value if isinstance(node, ast.AugAssign) else node
-        if isinstance(value, ArrayView | Lazy):
-            self.errors.fail("RG0712", f"{describe(value)} is added to one number", at)
-        whole = self.errors.guarded(at, self.expressions.arithmetic.complex.of_type, place.type, value)
-        places: list[tuple[Var | Address, ast.AST]] = []
-        for part in place.fields.values():
-            assert isinstance(part, Scalar)
-            assert part.place is not None
-            places.append((part.place, target))
-        t = self.builder.temporaries()
-        read = [self.expressions.number(v, at, FIXED) for v in whole.fields.values()]
-        self.locations.independent(t, places, read, node)
-        self.builder.emit(t.wrap(()))
-        for name, part in place.fields.items():
-            assert isinstance(part, Scalar)
-            self.update(part, update, whole.fields[name], node, target)
+def _operand_of_update(cx: Context, place: Scalar, update: str, value: Value, node: ast.AST) -> E:
+    """The expression of the right-hand side, of the kind of the place."""
+    kind = place.kind
+    if update not in _DEFINED[kind]:
+        message = f"{SIGNS[update]} is not defined for {'an' if kind is INT else 'a'} {kind.value}"
+        cx.fail("RG0703", message, node, _instead(update, kind, node))
+    at = node.value if isinstance(node, ast.AugAssign) else node
+    if isinstance(value, ArrayView | Lazy):
+        hint = f"rg.sum({shortened(at)}) is the sum of its elements" if at is not node else None
+        cx.fail("RG0712", f"{describe(value)} is added to one number", at, hint)
+    if kind in (INT, UINT):
+        # `u += n` and `n += u` of an int n and a uint u are sums mod 2^W, as `u + n` is.
+        return cx.guarded(at, cx.arithmetic.modulo, value, kind)
+    return cx.number(value, at, kind)
 
-    def update_array(self, place: ArrayView, update: str, value: Value, node: ast.AST) -> None:
-        """`place update= value` for each element."""
-        if isinstance(value, ArrayView | Lazy):
-            shape = self.errors.guarded(node, broadcast, [place.shape, value.shape])
-            if shape != place.shape:
-                self.errors.fail("RG0712", f"{describe(value)} does not broadcast to the shape {place.shape}", node)
-            place = replace(place, shape=shape)
-        self._refuse_shifted(place, value, node)
 
-        def one(index: tuple[E, ...]) -> None:
-            self._update_value(
-                element(place, index), update, element(value, index), node, getattr(node, "target", node)
-            )
+def update_number(cx: Context, place: Scalar, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
+    """`place update= value`."""
+    e = _operand_of_update(cx, place, update, value, node)
+    t = cx.builder.temporaries()
+    where = place.place
+    assert where is not None
+    independent(cx, t, [(where, target)], [e], node)
+    body: list[Node] = []
+    if isinstance(where, Address) and place.kind in (INT, UINT, BOOL) and e.op in ("const", "read", "load"):
+        # One instruction updates the word in memory.
+        body.append(t.memory(f"st.{update}", t.operand(e), where))
+    else:
+        d = where if isinstance(where, Var) else Var(f"%{where.region.name}", place.kind, t.span)
+        t.into(body, d, update, e)
+        if isinstance(where, Address):
+            # The word is exchanged into d after the temporaries were computed, since they may read the array.
+            t.compute.append(Local(d, False, t.span))
+            t.compute.append(t.memory("exch", d, where))
+    cx.locals.emit_update(where, update, e, t.wrap(tuple(body)))
 
-        self.blocks.over_elements(place.shape, one, value)
 
-    def _refuse_shifted(self, place: ArrayView, value: Value, node: ast.AST) -> None:
-        """Refuse `a[1:] += a[:-1]`: an element would read an element that was changed before it."""
-        if not isinstance(value, ArrayView | Lazy) or is_empty(place.shape):
-            return
-        ones = [Var(f"i{n}", INT) for n in range(len(place.shape))]
-        for var, length in zip(ones, place.shape, strict=True):
-            note_range(self.builder.ranges, var, length, self.builder.w)
-        words = [*scalars(element(value, tuple(read(v) for v in ones)))]
-        steps = [(bound(n) - 1) * s for n, s in zip(place.shape, place.strides, strict=True)]
-        extent = sum(s for s in steps if s > 0) + place.element.size
-        below = sum(s for s in steps if s < 0)
-        for at, size in (found for x in words for found in loads(x.e)):
-            if at.region is not place.address.region:
-                continue
-            difference = difference_of(at, place.address, self.builder.w)
-            bounds = interval(difference, self.builder.ranges)
-            if bounds is not None and (bounds[0] >= extent or bounds[1] + size - 1 < below):
-                continue
-            if variables(difference) - set(ones):
-                # Other indices decide: each element is tested when the program runs.
-                continue
-            if bounds is not None and not (size == 1 and _disjoint_by_stride(at, place)):
-                hint = "write a loop over the elements, in the order that you mean"
-                message = f"`{shortened(node)}` reads elements of the array that it changes"
-                self.errors.fail("RG0704", message, node, hint)
+def update_complex(cx: Context, place: StructValue, update: str, value: Value, node: ast.AST, target: ast.AST) -> None:
+    """`place update= value` of a complex number: its parts, neither of which the value may read."""
+    at = node.value if isinstance(node, ast.AugAssign) else node
+    if isinstance(value, ArrayView | Lazy):
+        cx.fail("RG0712", f"{describe(value)} is added to one number", at)
+    whole = cx.guarded(at, cx.arithmetic.complex.of_type, place.type, value)
+    places: list[tuple[Var | Address, ast.AST]] = []
+    for part in place.fields.values():
+        assert isinstance(part, Scalar)
+        assert part.place is not None
+        places.append((part.place, target))
+    t = cx.builder.temporaries()
+    read = [cx.number(v, at, FIXED) for v in whole.fields.values()]
+    independent(cx, t, places, read, node)
+    cx.builder.emit(t.wrap(()))
+    for name, part in place.fields.items():
+        assert isinstance(part, Scalar)
+        update_number(cx, part, update, whole.fields[name], node, target)
+
+
+def update_array(cx: Context, place: ArrayView, update: str, value: Value, node: ast.AST) -> None:
+    """`place update= value` for each element."""
+    if isinstance(value, ArrayView | Lazy):
+        shape = cx.guarded(node, broadcast, [place.shape, value.shape])
+        if shape != place.shape:
+            cx.fail("RG0712", f"{describe(value)} does not broadcast to the shape {place.shape}", node)
+        place = replace(place, shape=shape)
+    _refuse_shifted(cx, place, value, node)
+
+    def one(index: tuple[E, ...]) -> None:
+        _update_value(cx, element(place, index), update, element(value, index), node, getattr(node, "target", node))
+
+    cx.over_elements(place.shape, one, value)
+
+
+def _refuse_shifted(cx: Context, place: ArrayView, value: Value, node: ast.AST) -> None:
+    """Refuse `a[1:] += a[:-1]`: an element would read an element that was changed before it."""
+    if not isinstance(value, ArrayView | Lazy) or is_empty(place.shape):
+        return
+    ones = [Var(f"i{n}", INT) for n in range(len(place.shape))]
+    for var, length in zip(ones, place.shape, strict=True):
+        note_range(cx.builder.ranges, var, length, cx.builder.w)
+    words = [*scalars(element(value, tuple(read(v) for v in ones)))]
+    steps = [(bound(n) - 1) * s for n, s in zip(place.shape, place.strides, strict=True)]
+    extent = sum(s for s in steps if s > 0) + place.element.size
+    below = sum(s for s in steps if s < 0)
+    for at, size in (found for x in words for found in loads(x.e)):
+        if at.region is not place.address.region:
+            continue
+        difference = difference_of(at, place.address, cx.builder.w)
+        bounds = interval(difference, cx.builder.ranges)
+        if bounds is not None and (bounds[0] >= extent or bounds[1] + size - 1 < below):
+            continue
+        if variables(difference) - set(ones):
+            # Other indices decide: each element is tested when the program runs.
+            continue
+        if bounds is not None and not (size == 1 and _disjoint_by_stride(at, place)):
+            hint = "write a loop over the elements, in the order that you mean"
+            message = f"`{shortened(node)}` reads elements of the array that it changes"
+            cx.fail("RG0704", message, node, hint)
 
 
 def _instead(update: str, kind: Kind, node: ast.AST) -> str | None:
