@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.foreign import ALTERNATIVES, WRITTEN
+from retrograd.compiler.frontends.python.expressions import ALTERNATIVES, WRITTEN
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible

@@ -12,11 +12,8 @@ import pytest
 from retrograd.compiler.derivatives.lifting import Lifting
 from retrograd.compiler.frontends import builder
 from retrograd.compiler.frontends.builder import WriteLog
-from retrograd.compiler.frontends.python import calls
-from retrograd.compiler.frontends.python.arguments import Arguments
-from retrograd.compiler.frontends.python.calls import CallValues
-from retrograd.compiler.frontends.python.expressions import ExpressionLowering
-from retrograd.compiler.frontends.python.indexing import Views
+from retrograd.compiler.frontends.python import calls, statements
+from retrograd.compiler.frontends.python.context import Context
 from retrograd.compiler.ir.expressions import add, const
 from retrograd.compiler.ir.statements import Call, If, Kind
 from retrograd.compiler.ir.traversal import map_children
@@ -70,17 +67,17 @@ def cosine_for_sine(patch: Patch) -> None:
 
 
 def field_one_word_on(patch: Patch) -> None:
-    right = CallValues._construct
+    right = calls._constructed_struct
 
-    def wrong(self: Any, cls: Any, node: Any) -> Any:
-        made = right(self, cls, node)
+    def wrong(cx: Any, cls: Any, node: Any) -> Any:
+        made = right(cx, cls, node)
         fields = {
             name: replace(v, address=v.address.moved(1)) if isinstance(v, ArrayView) and name == "b" else v
             for name, v in made.fields.items()
         }
         return StructValue(made.type, fields)
 
-    patch.setattr(CallValues, "_construct", wrong)
+    patch.setattr(calls, "_constructed_struct", wrong)
 
 
 def addition_that_subtracts(patch: Patch) -> None:
@@ -101,25 +98,25 @@ def elements_are_one(patch: Patch) -> None:
 
 
 def items_in_the_other_order(patch: Patch) -> None:
-    right = ExpressionLowering.items
-    patch.setattr(ExpressionLowering, "items", lambda self, *args: right(self, *args)[::-1])
+    right = Context.items
+    patch.setattr(Context, "items", lambda self, *args: right(self, *args)[::-1])
 
 
 def view_that_is_the_variable(patch: Patch) -> None:
-    patch.setattr(Views, "lend", lambda self, view, node: ((), view.place))
+    patch.setattr(statements, "lend", lambda cx, view, node: ((), view.place))
 
 
 def length_one_too_long(patch: Patch) -> None:
-    right = Arguments._length
+    right = calls._passed_length
 
-    def wrong(self: Any, n: Any, name: str, where: Any, found: list[Any]) -> Any:
-        made = right(self, n, name, where, found)
+    def wrong(cx: Any, n: Any, name: str, where: Any, found: list[Any]) -> Any:
+        made = right(cx, n, name, where, found)
         if found and found[-1].length is n and isinstance(found[-1].value, Scalar):
-            longer = add(found[-1].value.e, const(1, Kind.INT), self.expressions.arithmetic.w)
+            longer = add(found[-1].value.e, const(1, Kind.INT), cx.w)
             found[-1] = replace(found[-1], value=replace(found[-1].value, e=longer))
         return made
 
-    patch.setattr(Arguments, "_length", wrong)
+    patch.setattr(calls, "_passed_length", wrong)
 
 
 def branches_exchanged(patch: Patch) -> None:

@@ -11,7 +11,7 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import computed, on_numbers
 from retrograd.compiler.frontends.functional.types import fields_of
 from retrograd.compiler.frontends.python.captures import Captures
-from retrograd.compiler.frontends.python.foreign import ALTERNATIVES
+from retrograd.compiler.frontends.python.expressions import ALTERNATIVES
 from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
 from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, forget
 from retrograd.isa.diagnostics import nearest

@@ -1,7 +1,6 @@
-"""Allocation of locals: `t = e`, `rg.zeros(n)`, `rg.stack(fixed, n)`, `rg.copy(x)`.
+"""Locals: their allocation by `t = e` and `t = rg.zeros(n)`, other names for a value, and their end by `del t` and `rg.free(t, e)`.
 
-t = e      local t = 0; t += e        freed by the inverse: t −= e; delocal t = 0
-"""
+t = e      local t = 0; t += e        freed by the inverse: t −= e; delocal t = 0"""
 
 from __future__ import annotations
 
@@ -13,17 +12,25 @@ from typing import Any
 
 from retrograd.compiler.frontends.builder import Versions
 from retrograd.compiler.frontends.owned_locals import OwnedLocal
-from retrograd.compiler.frontends.python.arguments import items_of
-from retrograd.compiler.frontends.python.context import Context
+from retrograd.compiler.frontends.python.calls import items_of
+from retrograd.compiler.frontends.python.context import Context, lowers, performs
+from retrograd.compiler.frontends.python.expressions import OPERATORS
 from retrograd.compiler.frontends.python.indexing import MADE_BY
 from retrograd.compiler.frontends.python.source import shortened
-from retrograd.compiler.frontends.python.updates import update_array
+from retrograd.compiler.frontends.python.updates import (
+    is_update,
+    location,
+    permute,
+    push,
+    update_array,
+)
 from retrograd.compiler.ir.expressions import (
     Address,
     E,
     InRange,
     Length,
     RunLength,
+    const,
     load,
     loads,
     read,
@@ -64,6 +71,7 @@ from retrograd.compiler.language.values import (
     Value,
     describe,
     is_number,
+    scalars,
     variable,
 )
 from retrograd.isa.diagnostics import Span
@@ -426,3 +434,248 @@ def _relocated(value: Value, moved: dict[tuple[Any, ...], Address]) -> Value:
             return StructValue(t, {name: _relocated(inner, moved) for name, inner in fields.items()})
         case _:
             return value
+
+
+# -----------------------------------------------------------------------------
+# Assignments `t = e`, `x, y = y, x`; `del t` and `rg.free(t, e)`.
+#
+# A name is assigned once: it names a constant, a view, or a new local. Assigning a permutation exchanges.
+
+
+@lowers(ast.Assign)
+def lower_assign(cx: Context, node: ast.Assign) -> None:
+    if len(node.targets) != 1:
+        cx.refuse_statement(node)
+    _assign_value(cx, node.targets[0], node.value, None)
+
+
+@lowers(ast.AnnAssign)
+def lower_annotated(cx: Context, node: ast.AnnAssign) -> None:
+    if node.value is None or not isinstance(node.target, ast.Name):
+        cx.refuse_statement(node)
+    _assign_value(cx, node.target, node.value, node.annotation)
+
+
+@lowers(ast.Delete)
+def lower_delete(cx: Context, node: ast.Delete) -> None:
+    for target in node.targets:
+        _delete_name(cx, target)
+
+
+def _assign_value(cx: Context, target: ast.expr, value: ast.expr, annotation: ast.expr | None) -> None:
+    match target, value:
+        case ((ast.Tuple(elts=targets) | ast.List(elts=targets)), (ast.Tuple(elts=values) | ast.List(elts=values))):
+            if len(targets) != len(values):
+                cx.fail("RG0703", f"{len(targets)} names for {len(values)} values", target)
+            left, right = [ast.unparse(x) for x in targets], [ast.unparse(x) for x in values]
+            if sorted(left) == sorted(right):
+                permute(cx, targets, values)
+                return
+            held = next((x for x in targets if not isinstance(x, ast.Name) or x.id in cx.scope.names), None)
+            if held is not None:
+                hint = "A tuple on the left exchanges the same variables, `x, y = y, x`. Change each variable by a statement of its own: `x += y`, then `x, y = y, x`."
+                cx.fail("RG0706", f"`{shortened(held)}` holds a value already", held, hint)
+            for x, v in zip(targets, values, strict=True):
+                _assign_value(cx, x, v, None)
+            return
+        case ast.Name(id=name), _:
+            pass
+        case ast.Tuple(), _:
+            found = cx.value(value)
+            if not isinstance(found, Constant) and not (isinstance(found, StructValue) and found.type.is_tuple):
+                cx.fail("RG0703", f"`{shortened(value)}` is {describe(found)}, not several values", value)
+            _unpack(cx, target, found, value)
+            return
+        case _:
+            hint = _instead(target, cx.value(target), value)
+            hint += "; to exchange two places, write `x, y = y, x`"
+            cx.fail("RG0706", f"`{shortened(target)}` holds a value already", target, hint)
+    if name in cx.scope.names:
+        cx.fail("RG0706", f"`{name}` holds a value already", target, _instead(target, cx.scope.names[name], value))
+    if isinstance(value, ast.Call):
+        if _pops(cx, value):
+            _pop_new(cx, name, value)
+            return
+        made = constructed(cx, name, value)
+        if made is not None:
+            cx.scope.names[name] = made
+            return
+    found = cx.value(value)
+    kind: Kind | None = None
+    if annotation is not None:
+        wanted = scalar_of(cx.static(annotation, "a type"))
+        if wanted is None:
+            cx.fail("RG0703", "a local variable is annotated as int, bool, fixed or lognum", annotation)
+        kind = wanted.kind
+    cx.scope.names[name] = make_local(cx, name, found, kind, value, fixed_name=name not in cx.changed)
+
+
+def _unpack(cx: Context, target: ast.expr, found: Value, node: ast.expr) -> None:
+    """`x, (y, z) = e`: a variable for each number, and a name for anything else."""
+    if not isinstance(target, ast.Tuple | ast.List) or not isinstance(found, StructValue) or not found.type.is_tuple:
+        bind_name(cx, target, found, target)
+        return
+    if len(target.elts) != len(found.fields):
+        cx.fail("RG0703", f"{len(target.elts)} names for {len(found.fields)} values", target)
+    for x, v in zip(target.elts, found.fields.values(), strict=True):
+        if is_number(v) and isinstance(x, ast.Name) and x.id not in cx.scope.names:
+            v = make_local(cx, x.id, v, None, node)  # noqa: PLW2901
+        _unpack(cx, x, v, node)
+
+
+def _pops(cx: Context, call: ast.Call) -> bool:
+    """Whether the call is `rg.pop(stack)`."""
+    if len(call.args) != 1 or call.keywords or not isinstance(call.func, ast.Name | ast.Attribute):
+        return False
+    callee = cx.value(call.func)
+    return isinstance(callee, Constant) and callee.value is intrinsics.pop
+
+
+def _pop_new(cx: Context, name: str, call: ast.Call) -> None:
+    """`x = rg.pop(s)`: a new variable that is zero, and takes the top of the stack."""
+    s = location(cx, call.args[0])
+    if not isinstance(s, StackValue):
+        cx.fail("RG0703", f"rg.pop on {describe(s)}, which is no stack", call)
+    kind = s.type.element.kind
+    zero = Constant(1 if kind is Kind.LOGNUM else 0)
+    cx.scope.names[name] = make_local(cx, name, zero, kind, call)
+    target = ast.copy_location(ast.Name(name, ast.Load()), call)
+    push(cx, "pop", ast.copy_location(ast.Call(call.func, [call.args[0], target], []), call))
+
+
+def bind_name(cx: Context, target: ast.expr, value: Value, node: ast.AST) -> None:
+    """Name a value, or the items of a constant; no local is allocated."""
+    match target:
+        case ast.Name(id=name):
+            if name in cx.scope.names:
+                cx.fail("RG0706", f"`{name}` holds a value already", target)
+            cx.scope.names[name] = value
+        case ast.Tuple(elts=targets) if isinstance(value, StructValue) or (
+            isinstance(value, Constant) and isinstance(value.value, tuple | list)
+        ):
+            items = cx.items(value, node)
+            if len(targets) != len(items):
+                cx.fail("RG0703", f"{len(targets)} names for {len(items)} values", target)
+            for x, v in zip(targets, items, strict=True):
+                bind_name(cx, x, v, node)
+        case _:
+            hint = "A dict gives its keys; `.items()` gives keys and values." if isinstance(target, ast.Tuple) else None
+            message = f"`{shortened(target)}` is no name for the values of a loop"
+            cx.fail("RG0701", message, target, hint)
+
+
+def _delete_name(cx: Context, target: ast.expr) -> None:
+    if not isinstance(target, ast.Name):
+        cx.fail("RG0701", "`del` frees a variable by its name", target)
+    name = target.id
+    if name not in cx.scope.names:
+        found = cx.value(target)  # refuses an unknown or freed name
+        message = f"`{name}` is {describe(found)} from outside this function, and cannot be freed"
+        cx.fail("RG0709", message, target, "Remove the `del`.")
+    value = cx.scope.names[name]
+    named = (m for m in cx.locals.owned if m.name == name or m.name.startswith((f"{name}.", f"{name}[")))
+    own = [m for m in named if _belongs(m, value)]
+    if not own:
+        if isinstance(value, Constant):
+            del cx.scope.names[name]
+            return
+        message = f"`{name}` was not made in this function, and cannot be freed"
+        cx.fail("RG0709", message, target, "Remove the `del`.")
+    for made in reversed(own):
+        cx.locals.release(made, cx.span(target))
+    cx.scope.free(name, cx.span(target))
+
+
+@performs(intrinsics.free)
+def free(cx: Context, name: str, call: ast.Call) -> None:
+    """`rg.free(x, e)`: subtract e from x, which must then be zero, and free x; element by element for an array."""
+    target, given = call.args
+    if not isinstance(target, ast.Name):
+        cx.fail("RG0701", "rg.free takes a variable by its name", target)
+    value = location(cx, target)
+    made = next((m for m in cx.locals.owned if m.name == target.id and m.value is value), None)
+    numbers = isinstance(value, Scalar) or (isinstance(value, ArrayView) and isinstance(value.element, ScalarType))
+    if made is None or not numbers:
+        hint = f"`del {target.id}` frees what was made here." if made is not None else None
+        if isinstance(value, StackValue):
+            hint = f"Empty it by `rg.pop`, and write `del {target.id}`: a stack is freed when it is empty."
+            cx.fail("RG0709", f"`{target.id}` is a stack, and rg.free takes numbers", target, hint)
+        what = (
+            "is no number or array of numbers" if made is not None else "is no variable that was made in this function"
+        )
+        cx.fail("RG0709", f"`{target.id}` {what}", target, hint)
+    if isinstance(value, ArrayView):
+        _free_array(cx, made, value, given, call)
+    else:
+        assert isinstance(value, Scalar)
+        _free_number(cx, made, value, given, call)
+    cx.scope.free(target.id, cx.span(call))
+
+
+def _free_number(cx: Context, made: OwnedLocal, x: Scalar, given: ast.expr, call: ast.Call) -> None:
+    assert isinstance(x.place, Var)
+    e = cx.number(cx.value(given), call, x.kind)
+    if x.place in variables(e):
+        cx.fail("RG0704", f"the value that `{made.name}` is said to have depends on it", call)
+    known = made.history == [] and made.initial == e and made.operands == cx.builder.snapshot(e) and not made.gone
+    tested = not known and not cx.locals.is_trusted(made)
+    if tested:
+        cx.locals.test_allocation(made)
+    cx.locals.remove(made, release(cx.builder.temporaries(), x.place, e, tested))
+
+
+def _free_array(cx: Context, made: OwnedLocal, x: ArrayView, given: ast.expr, call: ast.Call) -> None:
+    assert isinstance(x.element, ScalarType)
+    e = cx.stored(cx.value(given), given)
+    with cx.builder.collect() as nodes:
+        update_array(cx, x, OPPOSITE[MADE_BY[x.element.kind]], e, call)
+    tested = not cx.locals.is_trusted(made)
+    if tested:
+        cx.locals.test_allocation(made)
+    tests = cx.locals.zero_tests(x) if tested else ()
+    cx.locals.remove(made, (*nodes, *tests, *cx.locals.given_back(made)))
+
+
+def _belongs(made: OwnedLocal, value: Value) -> bool:
+    """Whether a local is a value or a field of it."""
+    if made.value is value:
+        return True
+    return isinstance(value, StructValue) and any(_belongs(made, inner) for inner in value.fields.values())
+
+
+#: kind -> the update that takes any value, and its effect
+_CHANGES = {Kind.BOOL: ("^=", "flip it where that is true"), Kind.LOGNUM: ("*=", "multiply it by that")}
+
+
+def _instead(target: ast.expr, held: Value, value: ast.expr) -> str:
+    """A hint for `x = e` where x holds a value: the statement that changes x so, if there is one, or another name for the result."""
+    sample = element(held, tuple(const(0, Kind.INT) for _ in held.shape)) if isinstance(held, ArrayView) else held
+    kinds = {x.kind for x in scalars(sample)}
+    kind = next(iter(kinds)) if len(kinds) == 1 else None
+    name = ast.unparse(target)
+
+    def is_x(node: ast.AST) -> bool:
+        return ast.unparse(node) == name
+
+    def reads(node: ast.AST) -> bool:
+        return any(isinstance(n, ast.expr) and is_x(n) for n in ast.walk(node))
+
+    match value:
+        case ast.UnaryOp(op=ast.USub(), operand=x) if is_x(x) and kind not in (None, Kind.BOOL):
+            return f"write `rg.neg({name})`"
+        case ast.UnaryOp(op=ast.Not(), operand=x) if is_x(x) and kind is Kind.BOOL:
+            return f"write `rg.flip({name})`"
+        case ast.UnaryOp(op=ast.Invert(), operand=x) if is_x(x) and kind in (Kind.INT, Kind.UINT):
+            return f"write `rg.flip({name})`"
+        case ast.BinOp(left=x, op=op, right=e) if is_x(x) and not reads(e) and is_update(op, kind):
+            return f"write `{name} {OPERATORS[type(op)]}= {shortened(e)}`"
+        case ast.BinOp(left=e, op=ast.Add() | ast.BitXor() | ast.Mult() as op, right=x) if (
+            is_x(x) and not reads(e) and is_update(op, kind)
+        ):
+            return f"write `{name} {OPERATORS[type(op)]}= {shortened(e)}`"
+        case ast.BinOp(left=e, op=ast.Sub(), right=x) if is_x(x) and not reads(e) and is_update(ast.Sub(), kind):
+            return f"write `rg.neg({name})`, and `{name} += {shortened(e)}` behind it"
+    if reads(value) or kind is None or isinstance(value, ast.Call):
+        return f"choose another name for the new value: `t = {shortened(value)}`"
+    sign, effect = _CHANGES.get(kind, ("+=", "add that to it"))
+    return f"write `{name} {sign} {shortened(value)}` to {effect}, or choose another name for the new value"

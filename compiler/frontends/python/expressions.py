@@ -1,31 +1,52 @@
-"""Values of expressions: dispatch by syntax; conversion to scalars, conditions, static values and constant arrays."""
+"""Values of names, operators, and functions of Python that the language has under another name; comprehensions.
+
+`value` of the context dispatches here by syntax. Values in which a call or an index occurs are in `calls.py` and `indexing.py`."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import math
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
+from functools import reduce
+from itertools import pairwise
 from math import prod
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-from retrograd.compiler.frontends.python.context import Context, evaluates
+from retrograd.compiler.frontends.python.context import Context, decides, evaluates
 from retrograd.compiler.frontends.python.source import InnerFunction, shortened
-from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language import intrinsics
-from retrograd.compiler.language.arithmetic import element
-from retrograd.compiler.language.purity import attribute
-from retrograd.compiler.language.types import ScalarType, bound, is_complex, is_known
+from retrograd.compiler.ir.expressions import E, const, read
+from retrograd.compiler.ir.statements import Kind, Var
+from retrograd.compiler.language import complex_numbers, intrinsics
+from retrograd.compiler.language.arithmetic import COMPARISONS, element, kind_of
+from retrograd.compiler.language.lognums import is_lognum
+from retrograd.compiler.language.purity import attribute, need_plain
+from retrograd.compiler.language.types import (
+    ScalarType,
+    bound,
+    check_operator,
+    check_size,
+    is_complex,
+    is_known,
+    merged,
+    note_range,
+    sum_over,
+)
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
     FunctionValue,
     Lazy,
+    Scalar,
     StackValue,
     StructValue,
     Value,
     describe,
+    tuple_value,
 )
 from retrograd.isa.diagnostics import nearest
 
@@ -211,3 +232,539 @@ def _makes(node: ast.AST, name: str) -> bool:
 _UNLIKELY = set(vars(builtins)) - {
     "abs", "bool", "enumerate", "float", "int", "len", "max", "min", "print", "range", "reversed", "sum", "zip",
 }  # fmt: skip
+
+
+# -----------------------------------------------------------------------------
+# Functions of Python and NumPy that the language has under another name: one table for their values and for the advice of messages.
+#
+# WRITTEN[math.ceil]     "-floor(-x)"
+# ALTERNATIVES["ceil"]   "-rg.floor(-{x})"
+
+_REMAINDER = "(abs(fixed(x)) % abs(fixed(y)))"
+_WHOLE = "(floor(x) if x >= 0 else -floor(-x))"
+#: function → an expression of the same value over its arguments x, y, z; names are those of the language
+WRITTEN: dict[Callable[..., Any], str] = {
+    math.ceil: "-floor(-x)", math.trunc: _WHOLE, math.fabs: "abs(fixed(x))", math.pow: "fixed(x) ** y",
+    math.copysign: "abs(fixed(x)) if y >= 0 else -abs(fixed(x))", math.fmod: f"{_REMAINDER} if x >= 0 else -{_REMAINDER}",
+    math.degrees: f"fixed(x) * {180 / math.pi!r}", math.radians: f"fixed(x) * {math.pi / 180!r}", builtins.pow: "x ** y",
+    np.abs: "abs(x)", np.fabs: "abs(fixed(x))", np.negative: "-x", np.square: "x * x", np.sign: "(x > 0) - (x < 0)",
+    np.floor: "fixed(floor(x))", np.ceil: "fixed(-floor(-x))", np.trunc: f"fixed({_WHOLE})", np.rint: "fixed(round(x))",
+    np.maximum: "max(x, y)", np.minimum: "min(x, y)", np.clip: "min(max(x, y), z)", np.where: "select(x, y, z)",
+    np.add: "x + y", np.subtract: "x - y", np.multiply: "x * y", np.divide: "x / y", np.power: "x ** y", np.mod: "x % y", np.floor_divide: "x // y",
+    np.dot: "x @ y", np.matmul: "x @ y", np.vdot: "x @ y",
+    np.sqrt: "sqrt(x)", np.exp: "exp(x)", np.log: "log(x)", np.sin: "sin(x)", np.cos: "cos(x)", np.tan: "tan(x)", np.arctan: "atan(x)",
+    np.arctan2: "atan2(x, y)", np.degrees: f"fixed(x) * {180 / math.pi!r}", np.radians: f"fixed(x) * {math.pi / 180!r}",
+}  # fmt: skip
+#: name of a function of NumPy → the function of `math` with its value
+OF_NUMPY = {"arcsin": "asin", "arccos": "acos"}
+#: functions of the library, by the number of their arguments
+_OF_LIBRARY = {
+    1: ("tanh", "sinh", "cosh", "asin", "acos", "exp2", "expm1", "log1p", "log2", "log10", "cbrt", "erf"),
+    2: ("hypot",),
+}
+
+
+def _shown(expression: str) -> str:
+    """An expression of `WRITTEN` as a user writes it: with `rg.`, and without conversions of its arguments, which are fixed; {x} is an argument."""
+
+    class Shown(ast.NodeTransformer):
+        def visit_Call(self, node: ast.Call) -> ast.AST:
+            self.generic_visit(node)
+            return node.args[0] if isinstance(node.func, ast.Name) and node.func.id == "fixed" else node
+
+        def visit_Name(self, node: ast.Name) -> ast.AST:
+            own = node.id in (
+                "select",
+                "floor",
+                *(f.__name__ for f in intrinsics.FOREIGN.values()),
+            ) and node.id not in (
+                "min",
+                "max",
+            )
+            return ast.Name(f"{{{node.id}}}" if node.id in ("x", "y", "z") else f"rg.{node.id}" if own else node.id)
+
+    return ast.unparse(Shown().visit(ast.parse(expression, mode="eval")))
+
+
+#: name of a function of Python or NumPy → an expression to write in its place. `math.remainder` is no `np.remainder`.
+ALTERNATIVES: dict[str, str] = {
+    **{f.__name__: _shown(text) for f, text in WRITTEN.items() if f is not np.mod},
+    **{name: f"rg.{name}({', '.join(['{x}', '{y}'][:n])})" for n, names in _OF_LIBRARY.items() for name in names},
+    **{name: f"rg.{of}({{x}})" for name, of in OF_NUMPY.items()},
+    "divmod": "{x} // {y}` and `{x} % {y}", "sorted": "retrograd.library.sort", "float": "fixed({x})",
+}  # fmt: skip
+
+
+# -----------------------------------------------------------------------------
+# Functions of Python and NumPy on values of a run, where the language has the same function; comprehensions of known lengths.
+#
+#     math.ceil(x)            -rg.floor(-x)
+#     np.clip(x, a, b)        min(max(x, a), b)
+#     all((c, d))             c and d, as a bool
+#     sum(v * v for v in a)   a[0] * a[0] + a[1] * a[1] + …
+#
+# A function of constants alone is called by Python itself.
+
+COMPLEX_FUNCTIONS = "Operators and functions such as `rg.exp` take complex numbers."
+#: the names of templates, besides their arguments x, y, z
+_NAMES: dict[str, Any] = {
+    "fixed": float, "abs": abs, "round": round, "min": min, "max": max,
+    **{name: f for name, f in intrinsics.INTRINSICS.items() if f.role == intrinsics.EXPRESSION and name not in ("min", "max", "sum")},
+}  # fmt: skip
+
+
+class Held(ast.expr):
+    """A value in place of the syntax that gave it."""
+
+    held: Value
+    #: the syntax
+    of: ast.AST
+
+
+@evaluates(Held)
+def held_value(cx: Context, node: Held) -> Value:
+    return node.held
+
+
+def held(value: Value, of: ast.AST) -> Held:
+    node = Held()
+    node.held, node.of = value, of
+    return ast.copy_location(node, of)
+
+
+#: an item of an iteration: a value, or items of several iterations
+_Item = Value | tuple[Any, ...]
+
+
+def _value(item: _Item) -> Value:
+    return tuple_value([*map(_value, item)]) if isinstance(item, tuple) else item
+
+
+def foreign_call(cx: Context, callee: Any, args: Sequence[Value], node: ast.Call) -> Value | None:
+    """The value of a call with values of the run; None where the language has no such function."""
+    arithmetic = cx.arithmetic
+    if getattr(callee, "__module__", None) == "math" and complex_numbers.among(args):
+        cx.fail("RG0703", f"`{shortened(node.func)}` takes real numbers", node, COMPLEX_FUNCTIONS)
+    if callee is all or callee is any:
+        if len(args) != 1:
+            return None
+        truths = [cx.guarded(node, arithmetic.truth, v) for v in cx.items(args[0], node.args[0])]
+        return Scalar(arithmetic.both(truths, callee is all)) if truths else Constant(callee is all)
+    if callee is divmod and len(args) == 2:
+        return tuple_value([cx.guarded(node, arithmetic.binary, op, *args) for op in ("//", "%")])
+    template = _template(cx, callee, len(args))
+    if template is None:
+        return None
+    names = sorted({n.id for n in ast.walk(template) if isinstance(n, ast.Name)} & {"x", "y", "z"})
+    if len(names) != len(args):
+        return None
+    places = node.args if len(node.args) == len(args) else [node] * len(args)
+    given = {name: held(v, at) for name, v, at in zip(names, args, places, strict=True)}
+    return cx.value(_filled(template, given, node))
+
+
+def _template(cx: Context, callee: Any, count: int) -> ast.expr | None:
+    """The expression that has the value of a function, over the names x, y, z."""
+    try:
+        text = WRITTEN.get(callee)
+    except TypeError:  # an object without a hash
+        return None
+    if text is not None:
+        return ast.parse(text, mode="eval").body
+    found = intrinsics.library_function(_of_math(callee))
+    if found is None:
+        return None
+    parameters: list[ast.expr] = [ast.Name(name, ast.Load()) for name in "xyz"[:count]]
+    return ast.Call(held(cx.wrap(found), ast.Constant(0)), parameters, [])
+
+
+def array_method(cx: Context, x: ArrayView | Lazy, node: ast.Call) -> Value | None:
+    """`a.sum(axis=0)`, `a.max()`, `a.dot(b)`; None for other methods."""
+    assert isinstance(node.func, ast.Attribute)
+    name, array = node.func.attr, held(x, node.func.value)
+    if name == "dot" and len(node.args) == 1 and not node.keywords:
+        return cx.value(ast.copy_location(ast.BinOp(array, ast.MatMult(), node.args[0]), node))
+    if name not in ("sum", "mean", "min", "max"):
+        return None
+    # `a.sum(0)` is `a.sum(axis=0)`.
+    axis = [ast.copy_location(ast.keyword("axis", a), a) for a in node.args]
+    function = held(Constant(intrinsics.INTRINSICS[name]), node.func)
+    return cx.value(ast.copy_location(ast.Call(function, [array], [*axis, *node.keywords]), node))
+
+
+def reduced(cx: Context, name: str, items: Sequence[Value], node: ast.AST) -> Value:
+    """The sum, mean, minimum or maximum of the items of a tuple."""
+    arithmetic = cx.arithmetic
+    if name in ("min", "max"):
+        return items[0] if len(items) == 1 else cx.guarded(node, arithmetic.function, name, items)
+    # No lognum is 0, so a sum of these begins with its first item.
+    start: list[Value] = [] if any(is_lognum(v) for v in items) else [Constant(0)]
+    total = reduce(lambda x, y: cx.guarded(node, arithmetic.binary, "+", x, y), items, *start)
+    return total if name == "sum" else cx.guarded(node, arithmetic.binary, "/", total, Constant(len(items)))
+
+
+def contained(cx: Context, x: Value, items: Value, op: ast.In | ast.NotIn, node: ast.Compare) -> Value | None:
+    """`x in (1, 2)` for items of a known number; None where `items` has none."""
+    if isinstance(items, Constant) and isinstance(items.value, range | set | frozenset):
+        items = (
+            Constant(tuple(items.value)) if not isinstance(items.value, range) or len(items.value) <= _MOST else items
+        )
+    known = isinstance(items, Constant) and isinstance(items.value, tuple | list | np.ndarray)
+    if not known and not isinstance(items, StructValue | ArrayView | Lazy):
+        return None
+    arithmetic = cx.arithmetic
+    found = [
+        cx.guarded(node, lambda v=v: arithmetic.truth(arithmetic.binary("==", x, v)))
+        for v in cx.items(items, node.comparators[0])
+    ]
+    truth: Value = Scalar(arithmetic.both(found, False)) if found else Constant(False)
+    return truth if isinstance(op, ast.In) else cx.guarded(node, arithmetic.unary, "not", truth)
+
+
+# ------------------------------------------------------------------ comprehensions
+
+
+@evaluates(ast.ListComp, ast.GeneratorExp)
+def comprehension(cx: Context, node: ast.ListComp | ast.GeneratorExp) -> Value:
+    """The items of a comprehension, as a tuple."""
+    outer = cx.scope.names
+    cx.scope.names = dict(outer)
+    try:
+        values = list(_items_of(cx, node.generators, node))
+    finally:
+        cx.scope.names = outer
+    if all(isinstance(v, Constant) for v in values):
+        return Constant(tuple(v.value for v in values if isinstance(v, Constant)))
+    if any(isinstance(v, FunctionValue) for v in values):
+        cx.fail("RG0701", f"`{shortened(node)}` makes functions", node, "Write the functions in a tuple.")
+    return tuple_value(values)
+
+
+def _items_of(
+    cx: Context, generators: Sequence[ast.comprehension], node: ast.ListComp | ast.GeneratorExp
+) -> Iterator[Value]:
+    if not generators:
+        yield cx.value(node.elt)
+        return
+    first, *inner = generators
+    for item in _iterated_items(cx, first.iter):
+        _bind_item(cx, first.target, item)
+        if all(_holds_for_item(cx, test) for test in first.ifs):
+            yield from _items_of(cx, inner, node)
+
+
+def _iterated_items(cx: Context, node: ast.expr) -> list[_Item]:
+    """The items that a comprehension goes through: of a tuple, a range, an array; `enumerate`, `zip` and `reversed` of these."""
+    if isinstance(node, ast.Call) and not node.keywords:
+        callee = cx.value(node.func)
+        match callee.value if isinstance(callee, Constant) else None, node.args:
+            case builtins.enumerate, [of]:
+                return [(Constant(i), item) for i, item in enumerate(_iterated_items(cx, of))]
+            case builtins.zip, [*several]:
+                return list(zip(*(_iterated_items(cx, of) for of in several), strict=False))
+            case builtins.reversed, [of]:
+                return _iterated_items(cx, of)[::-1]
+    value = cx.value(node)
+    if isinstance(value, Constant) and isinstance(value.value, range | np.ndarray):
+        cx.guarded(node, check_size, (len(value.value),))
+        value = Constant(tuple(value.value))
+    length = value.shape[0] if isinstance(value, ArrayView | Lazy) and value.shape else 0
+    if not isinstance(length, int) or isinstance(value, Scalar):
+        hint = "Make an array with `t = rg.zeros(n)` and fill it in a loop, or write an expression of whole arrays."
+        message = f"a comprehension goes through a known number of items; `{shortened(node)}` is {describe(value)}"
+        cx.fail("RG0717", message, node, hint)
+    cx.guarded(node, check_size, (length,))
+    return [*cx.items(value, node)]
+
+
+def _bind_item(cx: Context, target: ast.expr, item: _Item) -> None:
+    match target:
+        case ast.Name(id=name):
+            cx.scope.names[name] = _value(item)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            items = item if isinstance(item, tuple) else cx.items(item, target)
+            if len(items) != len(parts):
+                cx.fail("RG0703", f"{len(parts)} names for {len(items)} values", target)
+            for part, inner in zip(parts, items, strict=True):
+                _bind_item(cx, part, inner)
+        case _:
+            cx.fail("RG0701", f"`{shortened(target)}` is no name", target)
+
+
+def _holds_for_item(cx: Context, test: ast.expr) -> bool:
+    c = cx.tested(test)
+    if not isinstance(c, Constant):
+        hint = f"Write a choice for each item, `e if {shortened(test)} else 0`."
+        cx.fail("RG0717", f"`{shortened(test)}` is known only when the program runs", test, hint)
+    return cx.decided(c, test)
+
+
+#: items of a range that are compared one by one
+_MOST = 64
+
+
+def _of_math(callee: Any) -> Any:
+    """The function of `math` that has the value of a function of NumPy; any other object unchanged."""
+    if isinstance(callee, np.ufunc):
+        return getattr(math, OF_NUMPY.get(callee.__name__, callee.__name__), callee)
+    return callee
+
+
+def _filled(template: ast.expr, given: dict[str, Held], at: ast.AST) -> ast.expr:
+    """The template with its arguments, at a place of the source."""
+
+    def made(node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Name):
+            return given[node.id] if node.id in given else held(Constant(_NAMES[node.id]), at)
+        if isinstance(node, Held):
+            return held(node.held, at)
+        new = copy(node)
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                setattr(new, name, [made(v) for v in value])
+            elif isinstance(value, ast.expr):
+                setattr(new, name, made(value))
+        return ast.copy_location(new, at)
+
+    found = made(template)
+    assert isinstance(found, ast.expr)
+    return found
+
+
+# -----------------------------------------------------------------------------
+# Operators inside expressions: arithmetic, comparisons, `and`, `or`, `x if c else y`; tuples of constants.
+
+OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+    ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not",
+}  # fmt: skip
+
+
+@evaluates(ast.BinOp)
+def binary(cx: Context, node: ast.BinOp) -> Value:
+    x, y = cx.value(node.left), cx.value(node.right)
+    if isinstance(node.op, ast.MatMult):
+        return _matrix_product(cx, x, y, node)
+    if isinstance(node.op, ast.Mult) and (_is_sequence(x) or _is_sequence(y)):
+        repeated = _repeated_items(cx, node, *((x, y, node.left) if _is_sequence(x) else (y, x, node.right)))
+        if repeated is not None:
+            return repeated
+    alike = not isinstance(node.op, ast.Pow)
+    if not alike and kind_of(y) is Kind.LOGNUM:
+        shown = shortened(node.right)
+        message = f"the exponent `{shown}` is a lognum"
+        cx.fail("RG0703", message, node.right, f"fixed({shown}) makes a fixed of it")
+    x, y = cx.together((x, y), (node.left, node.right), alike)
+    return cx.guarded(node, cx.arithmetic.binary, OPERATORS[type(node.op)], x, y)
+
+
+def _repeated_items(cx: Context, node: ast.BinOp, items: Value, count: Value, shown: ast.expr) -> Value | None:
+    """A list or a tuple times an integer: its items again and again, as in Python. None beside any other number, which scales the items."""
+    if isinstance(count, Constant) and isinstance(count.value, int | np.integer):
+        each = cx.items(items, shown)
+        cx.guarded(node, check_operator, "*", (0,) * len(each), int(count.value))
+        found = each * int(count.value)
+        if all(isinstance(v, Constant) for v in found):
+            return Constant(tuple(v.value for v in found if isinstance(v, Constant)))
+        return tuple_value(found)
+    if isinstance(count, Scalar) and count.kind in (Kind.INT, Kind.UINT, Kind.BOOL):
+        message = f"`{shortened(node)}` repeats a list as often as a number of the run says"
+        number = shortened(node.right if shown is node.left else node.left)
+        hint = (
+            f"`{shortened(shown)} * fixed({number})` multiplies the items; `rg.zeros({number})` has a length of the run"
+        )
+        cx.fail("RG0703", message, node, hint)
+    return None
+
+
+def _matrix_product(cx: Context, x: Value, y: Value, node: ast.BinOp) -> Value:
+    """Σₖ xᵢₖ yₖⱼ, of matrices and vectors."""
+    factors = [cx.stored(x, node.left), cx.stored(y, node.right)]
+    for v, operand in zip(factors, (node.left, node.right), strict=True):
+        if not isinstance(v, ArrayView | Lazy) or not 1 <= len(v.shape) <= 2:
+            message = f"`{shortened(operand)}` is {describe(v)}; `@` multiplies matrices and vectors"
+            cx.fail("RG0703", message, operand, "write `*` for the product of numbers")
+    left, right = factors
+    assert isinstance(left, ArrayView | Lazy)
+    assert isinstance(right, ArrayView | Lazy)
+    if left.shape[-1] != right.shape[0]:
+        message = f"`{shortened(node)}`: rows of {left.shape[-1]} numbers, columns of {right.shape[0]}"
+        cx.fail("RG0712", message, node)
+    length = merged((left.shape[-1], right.shape[0]))
+    k = Var("k", Kind.INT, cx.span(node))
+    note_range(cx.builder.ranges, k, length, cx.builder.w)
+    arithmetic = cx.arithmetic
+
+    def one(index: tuple[E, ...]) -> Value:
+        i = len(left.shape) - 1
+        term = arithmetic.binary("*", element(left, (*index[:i], read(k))), element(right, (read(k), *index[i:])))
+        if isinstance(term, StructValue):
+            return StructValue(term.type, {name: total(v) for name, v in term.fields.items()})
+        return total(term)
+
+    def total(term: Value) -> Value:
+        body = arithmetic.expression(term)
+        if body.kind is Kind.LOGNUM:
+            shown = " * ".join(shortened(x) for x in (node.left, node.right))
+            way = f"write `rg.sum({shown})`" if len(left.shape) == len(right.shape) == 1 else "write a loop over rows"
+            raise TypeError(f"`@` adds fixed numbers and ints; of lognums {way}")
+        return Scalar(sum_over(body, (k,), (length,)))
+
+    shape = (*left.shape[:-1], *right.shape[1:])
+    if not shape:
+        return cx.guarded(node, one, ())
+    cx.guarded(node, one, tuple(const(0, Kind.INT) for _ in shape))
+    return Lazy(shape, one)
+
+
+@evaluates(ast.UnaryOp)
+def unary(cx: Context, node: ast.UnaryOp) -> Value:
+    operand = cx.tested if isinstance(node.op, ast.Not) else cx.value
+    x = operand(node.operand)
+    if isinstance(node.op, ast.Invert) and isinstance(x, FunctionValue):
+        return replace(x, backward=not x.backward)
+    return cx.guarded(node, cx.arithmetic.unary, OPERATORS[type(node.op)], x)
+
+
+@evaluates(ast.IfExp)
+def choice(cx: Context, node: ast.IfExp) -> Value:
+    return _chosen_side(cx, node.test, node.body, node.orelse, node)
+
+
+def select(cx: Context, node: ast.Call) -> Value:
+    """`rg.select(c, x, y)`: `x if c else y`."""
+    c, x, y = node.args
+    return _chosen_side(cx, c, x, y, node)
+
+
+def _chosen_side(cx: Context, test: ast.expr, x: ast.expr, y: ast.expr, node: ast.expr) -> Value:
+    """x if the test holds, else y. Of a test that is known only one side is lowered."""
+    c = cx.tested(test)
+    elementwise = isinstance(node, ast.Call)
+    if isinstance(c, Constant) and not (elementwise and isinstance(c.value, np.ndarray | tuple | list)):
+        return cx.value(x if cx.decided(c, test) else y)
+    values = [c, cx.value(x), cx.value(y)]
+    if elementwise and all(isinstance(v, Constant) for v in values):
+        arrays = [cx.numbers(v.value, node) for v in values if isinstance(v, Constant)]
+        return Constant(cx.guarded(node, np.where, *arrays))
+    values = cx.together(values, (test, x, y), alike=False)
+    values[1:] = cx.together(values[1:], (x, y))
+    return cx.guarded(node, cx.arithmetic.function, "select", values)
+
+
+@evaluates(ast.BoolOp)
+def boolean(cx: Context, node: ast.BoolOp) -> Value:
+    """`x and y` is y if x is true, else x; `x or y` is x if x is true, else y. So is a row of operands, from left to right."""
+    conjunction = isinstance(node.op, ast.And)
+    values = _until_decided(cx, node, cx.value)
+    if all(map(_is_truth, values)):
+        return _combined(cx, node, values, conjunction)
+    *others, result = values
+    for x, operand in reversed([*zip(others, node.values, strict=False)]):
+        # A constant that decides stands last.
+        if not isinstance(x, Constant):
+            c = cx.guarded(operand, cx.arithmetic.truth, x)
+            sides = (result, x) if conjunction else (x, result)
+            if any(isinstance(v, ArrayView | Lazy) or np.ndim(getattr(v, "value", 0)) for v in sides):
+                message = f"`{shortened(node)}` is an array or a number"
+                cx.fail("RG0703", message, node, "Write an `if`, and an update in each branch.")
+            result = cx.guarded(node, cx.arithmetic.function, "select", [Scalar(c), *sides])
+    return result
+
+
+@decides(ast.BoolOp)
+def truths(cx: Context, node: ast.BoolOp) -> Value:
+    """The truth of `x and y`, where nothing but the truth matters: a bool."""
+    values = _until_decided(cx, node, cx.tested)
+    return _combined(cx, node, values, isinstance(node.op, ast.And))
+
+
+def _until_decided(cx: Context, node: ast.BoolOp, lower: Callable[[ast.expr], Value]) -> list[Value]:
+    """The operands up to the first constant that decides; those behind it have no value, as in Python."""
+    values: list[Value] = []
+    for operand in node.values:
+        values.append(lower(operand))
+        c = values[-1]
+        if isinstance(c, Constant) and cx.decided(c, operand) is isinstance(node.op, ast.Or):
+            break
+    return values
+
+
+def _combined(cx: Context, node: ast.expr, values: Sequence[Value], conjunction: bool) -> Value:
+    """The truths of several values together."""
+    left: list[Value] = []
+    for v in values:
+        if isinstance(v, Constant):
+            if cx.decided(v, node) is not conjunction:
+                return Constant(not conjunction) if not left else _conjoin(cx, node, [*left, v], conjunction)
+            continue
+        left.append(v)
+    return _conjoin(cx, node, left, conjunction) if left else Constant(conjunction)
+
+
+def _conjoin(cx: Context, node: ast.expr, values: Sequence[Value], conjunction: bool) -> Value:
+    def combine() -> Value:
+        truths = [cx.arithmetic.truth(v) for v in values]
+        return Scalar(cx.arithmetic.both(truths, conjunction))
+
+    return cx.guarded(node, combine)
+
+
+@evaluates(ast.Compare)
+def comparison(cx: Context, node: ast.Compare) -> Value:
+    # `n in {1, 2}` is `n in (1, 2)`.
+    sides = [
+        ast.copy_location(ast.Tuple(v.elts, ast.Load()), v) if isinstance(v, ast.Set) else v for v in node.comparators
+    ]
+    operands = [cx.value(v) for v in (node.left, *sides)]
+    parts: list[Value] = []
+    nodes = pairwise((node.left, *sides))
+    for op, (x, y), places in zip(node.ops, pairwise(operands), nodes, strict=True):
+        symbol = OPERATORS.get(type(op))
+        if symbol in COMPARISONS:
+            pair = cx.together((x, y), places)
+            parts.append(cx.guarded(node, cx.arithmetic.binary, symbol, *pair))
+        elif isinstance(x, Constant) and isinstance(y, Constant):
+            parts.append(Constant(_identity_or_membership(cx, op, x.value, y.value, node)))
+        elif isinstance(op, ast.In | ast.NotIn) and (found := contained(cx, x, y, op, node)) is not None:
+            parts.append(found)
+        else:
+            hint = None
+            if isinstance(op, ast.In | ast.NotIn):
+                hint = "`in` compares with each item of a tuple, a range or an array of a known length."
+            cx.fail("RG0701", f"`{shortened(node)}` compares what the language cannot", node, hint)
+    return parts[0] if len(parts) == 1 else _combined(cx, node, parts, True)
+
+
+def _identity_or_membership(cx: Context, op: ast.cmpop, x: Any, y: Any, node: ast.AST) -> bool:
+    """`is`, `is not`, `in`, `not in` of constants."""
+    if isinstance(op, ast.Is | ast.IsNot):
+        return (x is y) is isinstance(op, ast.Is)
+    cx.guarded(node, need_plain, x)
+    cx.guarded(node, need_plain, y)
+    return cx.guarded(node, lambda: bool(x in y)) is isinstance(op, ast.In)
+
+
+@evaluates(ast.Tuple, ast.List)
+def sequence(cx: Context, node: ast.Tuple | ast.List) -> Value:
+    values = [value for value, _ in cx.listed(node.elts)]
+    if all(isinstance(v, Constant) for v in values):
+        return Constant(tuple(v.value for v in values if isinstance(v, Constant)))
+    functions = [v for v in values if isinstance(v, FunctionValue) and not v.captured]
+    if len(functions) == len(values):
+        return Constant(tuple(v.function if v == FunctionValue(v.function) else v for v in functions))
+    return tuple_value(values)
+
+
+def _is_sequence(x: Value) -> bool:
+    """Whether a value is a list or a tuple, and no array."""
+    if isinstance(x, Constant):
+        return isinstance(x.value, list | tuple)
+    return isinstance(x, StructValue) and x.type.is_tuple
+
+
+def _is_truth(x: Value) -> bool:
+    """Whether a value is a bool."""
+    return x.kind is Kind.BOOL if isinstance(x, Scalar) else isinstance(x, Constant) and isinstance(x.value, bool)

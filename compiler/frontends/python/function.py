@@ -1,10 +1,9 @@
-"""Lowering of one function, for given shapes of its arguments: statements to reversible IR.
+"""Functions and structs: each function is lowered to reversible IR once for each combination of shapes of its arguments.
 
 Each statement becomes IR whose inverse is known. A statement that cannot be undone is refused, with its place in the source. A
-condition that the compiler cannot decide, such as whether two indices are equal, becomes a test in the program.
-
-The two tables, `expressions.lowerings` and `statements`, have the lowering of each kind of syntax.
-"""
+condition that the compiler cannot decide, such as whether two indices are equal, becomes a test in the program. `context.py` has
+the state of one function that is lowered, and the tables of what lowers each kind of syntax; here are inner functions, `@struct`,
+and the specialisations of a program."""
 
 from __future__ import annotations
 
@@ -21,16 +20,13 @@ from typing import Any, NoReturn, TypeVar, dataclass_transform
 from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.constants import annotations_of
 from retrograd.compiler.frontends.python import (  # noqa: F401  (they enter their functions in the tables of `context`)
-    assignments,
-    branches,
+    allocation,
     calls,
+    control_flow,
     expressions,
-    foreign,
     indexing,
-    loops,
-    operators,
-    routines,
     statements,
+    updates,
 )
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.context import Context, evaluates, lowers

@@ -1,18 +1,18 @@
-"""Alias analysis: a statement may not read a location that it changes.
+"""Statements that change a location in place: updates `x op= e`, and bijections such as `rg.swap(x, y)`.
 
-A program is reversible because an update reads nothing that it writes. An overlap that the compiler can see is refused; where an
-index decides, the program tests it.
-"""
+First the alias analysis. A program is reversible because an update reads nothing that it writes. An overlap that the compiler can see
+is refused; where an index decides, the program tests it."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import gcd
 
-from retrograd.compiler.frontends.python.context import Context
-from retrograd.compiler.frontends.python.operators import OPERATORS
+from retrograd.compiler.frontends.owned_locals import words_at
+from retrograd.compiler.frontends.python.context import Context, lowers, performs
+from retrograd.compiler.frontends.python.expressions import OPERATORS
 from retrograd.compiler.frontends.python.source import shortened
 from retrograd.compiler.ir.expressions import (
     Address,
@@ -31,8 +31,24 @@ from retrograd.compiler.ir.expressions import (
     walk,
 )
 from retrograd.compiler.ir.flatten import Temporaries
-from retrograd.compiler.ir.statements import Check, Const, Kind, Local, Node, Test, Var
-from retrograd.compiler.language.arithmetic import broadcast, element
+from retrograd.compiler.ir.statements import (
+    ZERO,
+    Block,
+    Check,
+    Const,
+    Delocal,
+    If,
+    Kind,
+    Local,
+    Node,
+    Op,
+    Operand,
+    Test,
+    Var,
+    invert,
+)
+from retrograd.compiler.language import intrinsics
+from retrograd.compiler.language.arithmetic import broadcast, element, number_kind
 from retrograd.compiler.language.types import bound, is_complex, is_empty, note_range
 from retrograd.compiler.language.values import (
     ArrayView,
@@ -50,6 +66,7 @@ from retrograd.compiler.language.values import (
     scalars,
     type_of,
 )
+from retrograd.isa.table import TABLE
 
 INT = Kind.INT
 
@@ -276,7 +293,10 @@ def is_update(op: ast.operator, kind: Kind | None) -> bool:
     return kind is not None and _UPDATES.get(type(op)) in _DEFINED[kind]
 
 
+@lowers(ast.AugAssign)
 def lower_update(cx: Context, node: ast.AugAssign) -> None:
+    if _update_one_to_one(cx, node):
+        return
     target, op, value = node.target, node.op, node.value
     update = _UPDATES.get(type(op))
     if isinstance(op, ast.MatMult):
@@ -471,3 +491,336 @@ def _disjoint_by_stride(at: Address, place: ArrayView) -> bool:
     return (
         same_base and common > 1 and not place.address.terms and place.element.size <= distance % common <= common - 1
     )
+
+
+# -----------------------------------------------------------------------------
+# Bijections: exchanges, rotations, negations, stacks.
+#
+# swap, cswap, neg, flip: their own inverses      rot ↔ irot, rol ↔ ror, push ↔ pop
+# x *= −1; n *= c of an odd c; n ^= n << k; u ^= u >> k of a uint
+# erase: x := 0, which has no inverse
+
+
+def _update_one_to_one(cx: Context, node: ast.AugAssign) -> bool:
+    """An augmented assignment that maps words one to one though it reads its target; False for any other.
+
+    x *= −1, x /= −1       the negative
+    n *= c, c odd          the product mod 2^W, undone by the inverse of c mod 2^W
+    n ^= n << k, k ≥ 1     undone by n ^= n << k ^ n << 2k ^ …
+    u ^= u >> k, k ≥ 1     undone by u ^= u >> k ^ u >> 2k ^ …, of a uint: `>>` of an int copies the sign
+    """
+    match node.op, node.value:
+        case ast.Mult() | ast.Div(), _:
+            found = cx.value(node.value)
+            if not isinstance(found, Constant) or number_kind(found.value) not in (INT, FIXED):
+                return False
+            place = location(cx, node.target)
+            kinds = {x.kind for x in _numbers(place)}
+            if (
+                found.value == -1
+                and kinds
+                and kinds <= {INT, UINT, FIXED}
+                and (kinds not in ({INT}, {UINT}) or isinstance(node.op, ast.Mult))
+            ):
+                _elementwise(cx, "neg", place, node, node.target)
+                return True
+            if isinstance(node.op, ast.Div) or kinds not in ({INT}, {UINT}) or number_kind(found.value) is not INT:
+                return False
+            factor = int(found.value)
+            if factor % 2 == 0:
+                hint = f"make a new variable, `t = {shortened(node.target)} * {factor}`"
+                message = f"`{shortened(node)}` forgets a bit of `{shortened(node.target)}`: only odd factors have an inverse mod 2^W"
+                cx.fail("RG0703", message, node, hint)
+            _change_words(cx, place, node, lambda t, d: _multiplied(cx, t, d, factor))
+            return True
+        case ast.BitXor(), ast.BinOp(left=ast.expr() as left, op=ast.LShift() | ast.RShift() as shift, right=right) if (
+            ast.unparse(left) == ast.unparse(node.target)
+        ):
+            places = cx.value(right)
+            if not isinstance(places, Constant) or number_kind(places.value) is not INT or places.value < 1:
+                return False
+            place = location(cx, node.target)
+            kinds = {x.kind for x in _numbers(place)}
+            if kinds not in ({INT}, {UINT}):
+                return False
+            count, name = int(places.value), "shl" if isinstance(shift, ast.LShift) else "shr"
+            if name == "shr" and kinds == {INT}:
+                s = shortened(node.target)
+                message = (
+                    f"`{shortened(node)}` forgets bits of `{s}`: `>>` of an int copies its sign, and the copies cancel"
+                )
+                hint = f"declare `{s}` a `uint`, whose `>>` fills with zeros: then this statement has an inverse"
+                cx.fail("RG0704", message, node, hint)
+            _change_words(cx, place, node, lambda t, d: _xored_with_shifted(cx, t, d, name, count))
+            return True
+    return False
+
+
+def _change_words(cx: Context, place: Value, node: ast.AugAssign, change: Callable[[Temporaries, Var], Block]) -> None:
+    """Emit the statements that change a number, or each element of an array, in a register."""
+    if isinstance(place, ArrayView):
+        cx.over_elements(place.shape, lambda index: _change_words(cx, element(place, index), node, change))
+        return
+    assert isinstance(place, Scalar)
+    assert place.place is not None
+    t = cx.builder.temporaries()
+    independent(cx, t, [(place.place, node.target)], [], node)
+    nodes = change(t, register(cx, t, place.place, place.kind))
+    cx.builder.emit(t.wrap(nodes), stores=words_at(place.place))
+
+
+def _multiplied(cx: Context, t: Temporaries, d: Var, factor: int) -> Block:
+    """p += d·c; d −= p·c⁻¹, which is zero; d, p = p, d"""
+    w, product = cx.builder.w, t.fresh("product", d.kind)
+    back = pow(factor, -1, 1 << w.width)
+    return (
+        t.op("mul", "add", product, d, Const(w.wrap(factor))),
+        t.op("mul", "sub", d, product, Const(back)),
+        Op(TABLE["swap"], d, product, None, 0, t.span),
+    )
+
+
+def _xored_with_shifted(cx: Context, t: Temporaries, d: Var, name: str, count: int) -> Block:
+    """s ^= d << k; d ^= s; s ^= d << k ^ d << 2k ^ …, which is zero; `shr` in place of `shl` alike"""
+    shifted = t.fresh("shifted", d.kind)
+    first = t.op(name, "xor", shifted, d, Const(count))
+    later = (t.op(name, "xor", shifted, d, Const(k)) for k in range(2 * count, cx.builder.w.width, count))
+    return (first, t.op("mov", "xor", d, shifted), first, *later) if count < cx.builder.w.width else ()
+
+
+def permute(cx: Context, targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> None:
+    """`x, y, z = y, z, x`, as exchanges."""
+    wanted = [ast.unparse(v) for v in values]
+    nodes = {ast.unparse(x): x for x in targets}
+    if len(nodes) != len(targets):
+        cx.fail("RG0704", "the same variable is written twice", targets[0])
+    refuse_other_names(cx, targets, [location(cx, x) for x in targets])
+    names = list(nodes)
+    #: the variable whose former value is at each target
+    holds = list(names)
+    for i, name in enumerate(names):
+        j = holds.index(wanted[i])
+        if i != j:
+            _swap_places(cx, nodes[name], nodes[names[j]])
+            holds[i], holds[j] = holds[j], holds[i]
+
+
+@performs(intrinsics.swap)
+def swap(cx: Context, name: str, call: ast.Call) -> None:
+    """`rg.swap(x, y)`."""
+    _swap_places(cx, *call.args)
+
+
+def _swap_places(cx: Context, x: ast.expr, y: ast.expr) -> None:
+    _exchange(cx, location(cx, x), location(cx, y), x)
+
+
+def _exchange(cx: Context, x: Value, y: Value, node: ast.AST) -> None:
+    """x, y = y, x."""
+    match x, y:
+        case Scalar(_, Var() as a), Scalar(_, Var() as b) if x.kind is y.kind:
+            if a is not b:
+                cx.builder.emit((Op(TABLE["swap"], a, b, None, 0, cx.span(node)),))
+        case Scalar(_, place_a), Scalar(_, place_b) if x.kind is y.kind:
+            t = cx.builder.temporaries()
+            assert place_a is not None
+            assert place_b is not None
+            independent(cx, t, [(place_a, node), (place_b, node)], [], node)
+            if isinstance(place_b, Var):
+                place_a, place_b = place_b, place_a
+            assert isinstance(place_b, Address)
+            if isinstance(place_a, Var):
+                cx.builder.emit(t.wrap((t.memory("exch", place_a, place_b),)), stores=words_at(place_b))
+                return
+            held = t.fresh("held", x.kind)
+            first, second = t.memory("exch", held, place_a), t.memory("exch", held, place_b)
+            _exchange_words(cx, t, place_a, place_b, (first, second, first), node)
+        case StructValue(t1, fields), StructValue(t2, others) if t1 == t2:
+            for name in fields:
+                _exchange(cx, fields[name], others[name], node)
+        case ArrayView(), ArrayView() if x.shape == y.shape and x.element == y.element:
+            cx.over_elements(x.shape, lambda index: _exchange(cx, element(x, index), element(y, index), node))
+        case _:
+            code = "RG0712" if isinstance(x, ArrayView) and isinstance(y, ArrayView) else "RG0703"
+            message = f"{describe(x)} and {describe(y)} are exchanged"
+            cx.fail(code, message, node, "Exchange two places of one type and shape.")
+
+
+def _exchange_words(cx: Context, t: Temporaries, x: Address, y: Address, nodes: Block, node: ast.AST) -> None:
+    """Exchange two words of memory by three exchanges, which would lose the word where both are the same."""
+    if x.region is y.region:
+        distance = x.minus(y)
+        if distance == 0:
+            return
+        difference = difference_of(x, y, cx.builder.w)
+        bounds = interval(difference, cx.builder.ranges)
+        if distance is None and (bounds is None or bounds[0] <= 0 <= bounds[1]):
+            a, b = sides(difference)
+            test = Test("ne", t.operand(a), t.operand(b))
+            nodes = (If(test, nodes, (), test, cx.span(node)),)
+    cx.builder.emit(t.wrap(nodes), stores=words_at(x, y))
+
+
+@performs(intrinsics.neg, intrinsics.flip, intrinsics.erase)
+def change(cx: Context, name: str, call: ast.Call) -> None:
+    """`rg.neg(x)`, `rg.flip(x)`, `rg.erase(x)`."""
+    _elementwise(cx, name, location(cx, call.args[0]), call, call.args[0])
+
+
+def _elementwise(cx: Context, name: str, x: Value, call: ast.AST, target: ast.expr) -> None:
+    if isinstance(x, ArrayView):
+        cx.over_elements(x.shape, lambda index: _elementwise(cx, name, element(x, index), call, target))
+        return
+    if isinstance(x, StructValue):
+        for inner in x.fields.values():
+            _elementwise(cx, name, inner, call, target)
+        return
+    if not isinstance(x, Scalar) or x.place is None:
+        cx.fail("RG0703", f"rg.{name} of {describe(x)}", call)
+    t = cx.builder.temporaries()
+    independent(cx, t, [(x.place, target)], [], call)
+    d = register(cx, t, x.place, x.kind)
+    span = cx.span(call)
+    match name, x.kind:
+        case "neg", (Kind.INT | Kind.UINT | Kind.FIXED):
+            op = Op(TABLE["neg"], d, None, None, 0, span)
+        case "neg", Kind.LOGNUM:
+            op = t.op("lmov", "mul", d, Const(cx.builder.w.sign))
+        case "flip", Kind.BOOL:
+            op = t.op("mov", "xor", d, Const(1))
+        case "flip", (Kind.INT | Kind.UINT):
+            op = Op(TABLE["not"], d, None, None, 0, span)
+        case "erase", _:
+            op = Op(TABLE["erase"], d, None, None, 0, span)
+        case _:
+            other = {BOOL: f"write `rg.flip({shortened(target)})`"}.get(x.kind) if name == "neg" else None
+            cx.fail("RG0703", f"rg.{name} is not defined for {x.kind.value}", call, other)
+    cx.builder.emit(t.wrap((op,)), stores=words_at(x.place))
+    if name == "erase" and isinstance(x.place, Var):
+        cx.locals.erased(x.place)
+
+
+@performs(intrinsics.rot, intrinsics.irot)
+def rotate(cx: Context, name: str, call: ast.Call) -> None:
+    """`rg.rot(x, y, t)`, `rg.irot(x, y, t)`."""
+    x, y = location(cx, call.args[0]), location(cx, call.args[1])
+    _rotate_values(cx, name, x, y, cx.value(call.args[2]), call)
+
+
+def _rotate_values(cx: Context, name: str, x: Value, y: Value, angle: Value, call: ast.Call) -> None:
+    if any(isinstance(v, ArrayView | Lazy) for v in (x, y, angle)):
+        shapes = [v.shape for v in (x, y) if isinstance(v, ArrayView)]
+        if len(shapes) != 2 or shapes[0] != shapes[1]:
+            cx.fail("RG0712", f"rg.{name} of {describe(x)} and {describe(y)}", call)
+        cx.over_elements(
+            shapes[0], lambda i: _rotate_values(cx, name, element(x, i), element(y, i), element(angle, i), call)
+        )
+        return
+    if not (isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind is y.kind is FIXED):
+        message = f"rg.{name} of {describe(x)} and {describe(y)}: it turns two fixed numbers"
+        cx.fail("RG0703", message, call)
+    e = cx.number(angle, call, FIXED)
+    t = cx.builder.temporaries()
+    assert x.place is not None
+    assert y.place is not None
+    independent(cx, t, [(x.place, call.args[0]), (y.place, call.args[1])], [e], call)
+    distinct(cx, t, x, y, call)
+    turn = t.operand(e)
+    d, a = (register(cx, t, p, FIXED) for p in (x.place, y.place) if p is not None)
+    op = Op(TABLE[name], d, a, turn, 0, cx.span(call))
+    cx.builder.emit(t.wrap((op,)), stores=words_at(x.place, y.place))
+
+
+@performs(intrinsics.cswap)
+def swap_if(cx: Context, name: str, call: ast.Call) -> None:
+    """`rg.cswap(c, x, y)`: x, y = y, x if c."""
+    args = call.args
+    c = cx.condition(args[0])
+    x, y = location(cx, args[1]), location(cx, args[2])
+    if isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind is y.kind:
+        t = cx.builder.temporaries()
+        assert x.place is not None
+        assert y.place is not None
+        independent(cx, t, [(x.place, args[1]), (y.place, args[2])], [c], call)
+        bit = t.operand(c)
+        if isinstance(x.place, Var) and isinstance(y.place, Var) and x.place is not y.place:
+            cx.builder.emit(t.wrap((_cswap_op(cx, x.place, y.place, bit),)))
+            return
+    test_t = cx.builder.temporaries()
+    test = test_t.test(c)
+    with cx.block() as inner:
+        _exchange(cx, x, y, call)
+    swapped = If(test, tuple(inner), (), test, cx.span(call))
+    cx.builder.emit(test_t.wrap((swapped,)), made_of_blocks=True)
+
+
+def _cswap_op(cx: Context, x: Var, y: Var, bit: Operand) -> Op:
+    opcode = TABLE["cswap"]
+    # The control is the operand that the instruction only reads.
+    written = [p for p in ("d", "a", "b") if p in opcode.writes]
+    control = next(p for p in ("d", "a", "b") if p not in written)
+    places: dict[str, Operand] = {written[0]: x, written[1]: y, control: bit}
+    return Op(opcode, places["d"], places["a"], places["b"], 0, cx.builder.span)
+
+
+@performs(intrinsics.rol, intrinsics.ror)
+def roll(cx: Context, name: str, call: ast.Call) -> None:
+    """`rg.rol(x, k)`, `rg.ror(x, k)`."""
+    args = call.args
+    x = location(cx, args[0])
+    if not isinstance(x, Scalar) or x.kind not in (INT, UINT) or x.place is None:
+        hint = "Multiply a fixed by a power of two in a new variable, `t = x * 8`."
+        message = f"rg.{name} of {describe(x)}: it rotates the bits of an int or a uint"
+        cx.fail("RG0703", message, call, hint if isinstance(x, Scalar) and x.kind is FIXED else None)
+    k = cx.integer(args[1])
+    t = cx.builder.temporaries()
+    independent(cx, t, [(x.place, args[0])], [k], call)
+    amount = t.operand(k)
+    d = register(cx, t, x.place, x.kind)
+    op = Op(TABLE[name], d, amount, None, 0, cx.span(call))
+    cx.builder.emit(t.wrap((op,)), stores=words_at(x.place))
+
+
+@performs(intrinsics.push, intrinsics.pop)
+def push(cx: Context, name: str, call: ast.Call) -> None:
+    """`rg.push(S, x)`: S[count], x = x, S[count]; count += 1, where S is zero from count on. `rg.pop` is the inverse."""
+    args = call.args
+    s, x = location(cx, args[0]), location(cx, args[1])
+    if not isinstance(s, StackValue):
+        kind = x.kind.value if isinstance(x, Scalar) else "fixed"
+        hint = f"make one: `s = rg.stack({kind}, 100)`"
+        if isinstance(x, StackValue):
+            hint = f"The stack comes first: write `rg.{name}({shortened(args[1])}, {shortened(args[0])})`."
+        cx.fail("RG0703", f"rg.{name} on {describe(s)}, which is no stack", call, hint)
+    if not isinstance(x, Scalar) or x.place is None or x.kind is not s.type.element.kind:
+        way = None
+        if isinstance(x, StructValue):
+            field = f"{shortened(args[1])}.{next(iter(x.fields))}"
+            way = f"{name} its fields one after the other, `rg.{name}({shortened(args[0])}, {field})`; a pop has the opposite order"
+        cx.fail("RG0703", f"rg.{name} of {describe(x)} on a stack of {s.type.element}", call, way)
+    span = cx.span(call)
+    t = cx.builder.temporaries()
+    independent(cx, t, [(x.place, args[1])], [e for e, _ in s.address.terms], call)
+    if isinstance(x.place, Address) and x.place.region is s.address.region:
+        cx.fail("RG0705", f"`{shortened(args[1])}` lies in the stack itself", call)
+    held = register(cx, t, x.place, x.kind)
+    count = Var("count", INT, span)
+    inner, outer = cx.builder.temporaries(), cx.builder.temporaries()
+    top = s.address.moved(1).shifted(read(count), 1)
+    move = inner.wrap((inner.memory("exch", held, top),))
+    full = f"the stack `{shortened(args[0])}` is {{full}}"
+    room = Check(Test("ltu", count, Const(s.type.capacity)), "RG0806", full, span)
+    take = outer.memory("exch", count, s.address)
+    # The word above the top is zero. So x is zero after a push, and must be zero before a pop.
+    message = f"`{shortened(args[1])}` is {{a}}, and must be zero to take the top of the stack `{shortened(args[0])}`"
+    empty = Check(Test("eq", held, ZERO), "RG0802", message, span)
+    sequence: Block = (take, room, *move, empty, outer.op("mov", "add", count, Const(1)), take)
+    nodes = outer.wrap((Local(count, False, span), *sequence, Delocal(count, False, span)))
+    cx.builder.emit(t.wrap(nodes if name == "push" else invert(nodes)), stores=words_at(x.place))
+
+
+def _numbers(place: Value) -> list[Scalar]:
+    """The numbers of a location: of an array one element."""
+    if isinstance(place, ArrayView):
+        return [*scalars(element(place, tuple(const(0, INT) for _ in place.shape)))]
+    return [*scalars(place)]

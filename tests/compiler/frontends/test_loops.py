@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python import loops
-from retrograd.compiler.frontends.python import loops as iterables
+from retrograd.compiler.frontends.python import control_flow
 from retrograd.simulator.machine import Stop
 
 import retrograd as rg
@@ -117,8 +116,7 @@ def test_copies_of_a_body_are_limited(monkeypatch: pytest.MonkeyPatch, through: 
         text = text.replace("for k in", "for j, (i, k) in" if "enumerate(z" in through else "for j, k in")
     arguments = 0, [0] * 4, [0] * 4
     assert compiled(text)(*arguments).y == 4
-    for module in (iterables, loops):
-        monkeypatch.setattr(module, "MOST_COPIES", 3)
+    monkeypatch.setattr(control_flow, "MOST_COPIES", 3)
     if copied:
         with pytest.raises(rg.CompileError, match="RG0720"):
             compiled(text)(*arguments)

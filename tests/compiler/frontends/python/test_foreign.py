@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.foreign import WRITTEN
+from retrograd.compiler.frontends.python.expressions import WRITTEN
 
 import retrograd as rg
 

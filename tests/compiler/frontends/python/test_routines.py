@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.compiler.frontends.python.routines import first_use
+from retrograd.compiler.frontends.python.statements import first_use
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
