@@ -55,7 +55,6 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.compiler.language import complex_numbers, intrinsics
 from retrograd.compiler.language.complex_numbers import ComplexArithmetic
-from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.lognums import LognumArithmetic, is_exponential, is_lognum
 from retrograd.compiler.language.purity import need_operators, need_plain
 from retrograd.compiler.language.types import bound, check_operator, check_result, check_size, is_complex, merged
@@ -612,60 +611,51 @@ class Arithmetic:
     # ------------------------------------------------------------------ functions
 
     def function(self, name: str, values: Sequence[Value]) -> Value:
-        """One of the language's functions, element by element."""
-        if all(isinstance(v, Constant) for v in values):
-            return on_constants(intrinsics.HOSTS[name], [v for v in values if isinstance(v, Constant)])
-        return self.each(lambda *v: self._function(name, v), *values)
-
-    def own_function(self, f: OwnInstruction, values: Sequence[Value]) -> Value:
-        """An instruction of the user's, element by element."""
-        name, kind = f.__name__, f.kind
-        return self.each(lambda *v: Scalar(apply(name, kind, *(self.expression(x, kind) for x in v))), *values)
+        """One of the language's functions of numbers, element by element. Raises TypeError for any other name."""
+        f = intrinsics.FUNCTIONS.get(name)
+        if f is None:
+            raise TypeError(name)
+        if f.host is not None and all(isinstance(v, Constant) for v in values):
+            return on_constants(f.host, [v for v in values if isinstance(v, Constant)])
+        return self.each(lambda *v: self._function(f, v), *values)
 
     def conjugate(self, x: Value) -> Value:
         """The conjugate, element by element."""
         return self.each(self.complex.conjugate, x)
 
-    def _function(self, name: str, v: Sequence[Value]) -> Value:
+    def _function(self, f: intrinsics.Intrinsic, v: Sequence[Value]) -> Value:
+        name = f.operation
         if name == "select" and isinstance(v[0], StructValue):
             v = [Scalar(self.truth(v[0])), *v[1:]]
-        if complex_numbers.among(v):
+        if f.host is not None and complex_numbers.among(v):
             return self.complex.function(name, v)
         if is_lognum(v[0]) and (found := self.lognum.function(name, v[0])) is not None:
             return Scalar(found)
-        simple = {"sqrt": "fsqrt", "exp": "fexp", "log": "flog", "sin": "fsin", "cos": "fcos", "atan2": "fatan2"}
-        if name in simple:
-            return Scalar(apply(simple[name], FIXED, *(self.expression(x, FIXED) for x in v)))
-        match name:
-            case "tan":
-                x = self.expression(v[0], FIXED)
-                return Scalar(apply("fdiv", FIXED, apply("fsin", FIXED, x), apply("fcos", FIXED, x)))
-            case "atan":
-                return Scalar(
-                    apply("fatan2", FIXED, self.expression(v[0], FIXED), self.expression(Constant(1.0), FIXED))
-                )
-            case "floor":
-                x = self.expression(v[0])
-                if x.kind in (INT, UINT, BOOL):
-                    return v[0]
-                # Not `ftoi`, which rounds to nearest.
-                return Scalar(apply("sar", INT, self.converted(x, FIXED), const(self.w.frac, INT)))
-            case "round":
-                return self._rounded(v[0])
-            case "abs":
-                x = self.expression(v[0])
-                if x.kind is UINT:
-                    return v[0]
-                return Scalar(apply("fabs" if x.kind is FIXED else "abs", x.kind, x))
-            case "min" | "max":
-                return self._extreme(name, v)
-            case "select":
-                self._refuse_mixed("the choice", v[1:])
-                kind = self.common(v[1:])
-                return Scalar(choose(self.truth(v[0]), self.expression(v[1], kind), self.expression(v[2], kind)))
-        raise TypeError(name)
+        if f.instruction is not None:
+            return Scalar(apply(f.instruction, f.kind, *(self.expression(x, f.kind) for x in v)))
+        assert f.value is not None
+        return f.value(self, *v)
 
-    def _rounded(self, value: Value) -> Value:
+    def floor(self, value: Value) -> Value:
+        """⌊x⌋ of a fixed, as an int."""
+        x = self.expression(value)
+        if x.kind in (INT, UINT, BOOL):
+            return value
+        # Not `ftoi`, which rounds to nearest.
+        return Scalar(apply("sar", INT, self.converted(x, FIXED), const(self.w.frac, INT)))
+
+    def size(self, value: Value) -> Value:
+        """|x|."""
+        x = self.expression(value)
+        return value if x.kind is UINT else Scalar(apply("fabs" if x.kind is FIXED else "abs", x.kind, x))
+
+    def select(self, c: Value, x: Value, y: Value) -> Value:
+        """x if c else y."""
+        self._refuse_mixed("the choice", (x, y))
+        kind = self.common((x, y))
+        return Scalar(choose(self.truth(c), self.expression(x, kind), self.expression(y, kind)))
+
+    def rounded(self, value: Value) -> Value:
         """The nearest integer, of two the even one: ⌊x⌋ + [x − ⌊x⌋ > ½ − ulp · (⌊x⌋ mod 2)], in words of F fractional bits."""
         x = self.expression(value)
         if x.kind in (INT, UINT, BOOL):
@@ -678,7 +668,8 @@ class Arithmetic:
         half = sub(const(1 << (self.w.frac - 1), INT), apply("and", INT, below, const(1, INT)), self.w)
         return Scalar(add(below, apply("mov", INT, apply("slt", BOOL, half, rest)), self.w))
 
-    def _extreme(self, name: str, v: Sequence[Value]) -> Value:
+    def extreme(self, name: str, v: Sequence[Value]) -> Value:
+        """The smallest or the largest of numbers, by "min" or "max"."""
         kind = self.common(v)
         if kind is LOGNUM:
             return Scalar(self.lognum.extreme(name, [self.expression(x, LOGNUM) for x in v]))

@@ -17,7 +17,7 @@ from operator import and_
 from typing import Any, NoReturn
 
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.intrinsics import EXPRESSION, Intrinsic
+from retrograd.compiler.language.intrinsics import EXPRESSION, FUNCTIONS, Intrinsic
 from retrograd.isa import laws
 from retrograd.isa.derivatives import NoDerivative, vector_jacobian
 from retrograd.isa.diagnostics import CompileError, Diagnostic, RetrogradError
@@ -52,8 +52,14 @@ class OwnInstruction(Intrinsic):
     """A function of the language that `instruction` made."""
 
     def __init__(self, entry: Function, arity: int, kind: Kind) -> None:
-        super().__init__(entry.name, EXPRESSION, entry.doc)
-        self.entry, self.arity, self.kind = entry, arity, kind
+        super().__init__(
+            entry.name, EXPRESSION, entry.doc, None, arity, instruction=entry.name, kind=kind, lognums=True
+        )
+        self.entry = entry
+        # A function of the language may have its name.
+        while getattr(FUNCTIONS.get(self.operation, self), "entry", None) is not entry:
+            self.operation += "_"
+        FUNCTIONS[self.operation] = self
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         message = f"`{self.__name__}` is an instruction: it is called within @reversible functions"

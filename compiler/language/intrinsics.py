@@ -9,11 +9,13 @@ from __future__ import annotations
 import builtins
 import cmath
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
+from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.language.values import Constant, Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic, api_boundary
 from retrograd.isa.words import Format
 
@@ -25,20 +27,37 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Intrinsic:
-    """A name that means something in reversible functions only. `host`: see the module; None where operands are no constants.
+    """A name that means something in reversible functions only, with all that the language has of it: adding one is adding an entry.
 
-    `arity`: the number of its arguments. `inverse`: of a statement, None where it has no inverse.
+    `arity`: the arguments of a call. `host`: see the module. `foreign`: functions of Python and NumPy that mean the same.
+    `inverse`: of a statement, None where it has none.
+
+    A function of numbers is computed by an `instruction` of the table on operands of one `kind`, which is also that of its value, or by
+    `value`, an expression of the language: (arithmetic, *operands) → value. Its derivative is the instruction's, or follows from the
+    expression by the chain rule. Functional functions take it by the same entry. `lognums`: it is defined for these, too.
     """
 
-    inverse: Intrinsic | None
-
-    def __init__(self, name: str, role: str, doc: str, host: Host | None = None, arity: int = 1) -> None:
-        self.__name__ = name
-        self.role = role
-        self.host = host
-        self.arity = arity
-        self.inverse = self
-        self.__doc__ = doc
+    def __init__(
+        self,
+        name: str,
+        role: str,
+        doc: str,
+        host: Host | None = None,
+        arity: int = 1,
+        *,
+        instruction: str | None = None,
+        kind: Kind = Kind.FIXED,
+        value: Callable[..., Value] | None = None,
+        foreign: Sequence[Callable[..., Any]] = (),
+        lognums: bool = False,
+    ) -> None:
+        self.__name__, self.__doc__ = name, doc
+        self.role, self.host, self.arity = role, host, arity
+        self.instruction, self.kind, self.value = instruction, kind, value
+        self.foreign, self.lognums = foreign, lognums
+        self.inverse: Intrinsic | None = self
+        #: its name among the `FUNCTIONS`
+        self.operation = name
 
     def __repr__(self) -> str:
         return f"<retrograd.{self.__name__}>"
@@ -121,35 +140,85 @@ def _mean(values: np.ndarray[Any, Any], axes: tuple[int, ...]) -> Any:
     return _sum(values, axes) / math.prod(values.shape[axis] for axis in axes)
 
 
-def _expression(name: str, doc: str, host: Host | None) -> Intrinsic:
-    return Intrinsic(name, EXPRESSION, doc, host)
+#: name → the function of the language
+INTRINSICS: dict[str, Intrinsic] = {}
+#: name → the function of numbers in the arithmetic: `min` and `max` of two numbers, where the functions of the language are of an array
+FUNCTIONS: dict[str, Intrinsic] = {}
+#: function of Python's own → the function of the language that means the same
+FOREIGN: dict[Callable[..., Any], Intrinsic] = {}
+
+
+def entered(f: Intrinsic) -> Intrinsic:
+    """The function, which the language has from here on."""
+    INTRINSICS[f.__name__] = f
+    if f.instruction is not None or f.value is not None:
+        FUNCTIONS[f.__name__] = f
+    FOREIGN.update(dict.fromkeys(f.foreign, f))
+    return f
+
+
+def arity_of(operation: str) -> int:
+    """The arguments of a function of numbers; 1 of a conversion."""
+    f = FUNCTIONS.get(operation)
+    return 1 if f is None else f.arity
+
+
+def _number(name: str, doc: str, host: Host, arity: int = 1, **computed: Any) -> Intrinsic:
+    return entered(Intrinsic(name, EXPRESSION, doc, host, arity, **computed))
+
+
+def _of_math(name: str, doc: str, arity: int = 1, **computed: Any) -> Intrinsic:
+    return _number(name, doc, host_of(name), arity, foreign=(getattr(math, name),), **computed)
+
+
+def _reduction(doc: str, host: Host | None, *foreign: Callable[..., Any]) -> Intrinsic:
+    return entered(Intrinsic(foreign[-1].__name__, EXPRESSION, doc, host, foreign=foreign))
+
+
+def _other(name: str, role: str, doc: str, arity: int = 1) -> Intrinsic:
+    return entered(Intrinsic(name, role, doc, None, arity))
 
 
 def _statement(name: str, doc: str, arity: int) -> Intrinsic:
-    return Intrinsic(name, STATEMENT, doc, None, arity)
+    return _other(name, STATEMENT, doc, arity)
 
 
-sqrt = _expression("sqrt", "√x, to nearest; x ≥ 0.", host_of("sqrt"))
-exp = _expression("exp", "e^x.", host_of("exp"))
-log = _expression("log", "ln x; x > 0.", host_of("log"))
-sin = _expression("sin", "sin x, x in radians.", host_of("sin"))
-cos = _expression("cos", "cos x, x in radians.", host_of("cos"))
-tan = _expression("tan", "sin x / cos x.", host_of("tan"))
-atan2 = _expression("atan2", "The angle of the vector (x, y): atan2(y, x).", host_of("atan2"))
-atan = _expression("atan", "atan2(x, 1).", host_of("atan"))
-select = _expression(
-    "select", "select(c, x, y): x if c else y; only the one chosen is computed.", lambda c, x, y: x if c else y
+sqrt = _of_math("sqrt", "√x, to nearest; x ≥ 0.", instruction="fsqrt", lognums=True)
+exp = _of_math("exp", "e^x.", instruction="fexp")
+log = _of_math("log", "ln x; x > 0.", instruction="flog", lognums=True)
+sin = _of_math("sin", "sin x, x in radians.", instruction="fsin")
+cos = _of_math("cos", "cos x, x in radians.", instruction="fcos")
+tan = _of_math(
+    "tan", "sin x / cos x.", value=lambda a, x: a.binary("/", a.function("sin", [x]), a.function("cos", [x]))
 )
-top = _expression("top", "top(stack): the last word of a stack, which stays there.", None)
-floor = _expression("floor", "⌊x⌋ of a fixed, as an int.", host_of("floor"))
-sum = _expression("sum", "Σ of an array's elements; axis=k sums along one axis.", _sum)
-mean = _expression("mean", "Σ of an array's elements over their number; axis=k along one axis.", _mean)
-min = _expression(
-    "min", "The smallest element of an array; axis=k along one axis.", lambda values, axes: np.min(values, axis=axes)
+atan2 = _of_math("atan2", "The angle of the vector (x, y): atan2(y, x).", 2, instruction="fatan2")
+atan = _of_math("atan", "atan2(x, 1).", value=lambda a, x: a.function("atan2", [x, Constant(1.0)]))
+floor = _of_math("floor", "⌊x⌋ of a fixed, as an int.", value=lambda a, x: a.floor(x))
+select = _number(
+    "select",
+    "select(c, x, y): x if c else y; only the one chosen is computed.",
+    lambda c, x, y: x if c else y,
+    3,
+    value=lambda a, c, x, y: a.select(c, x, y),
+    lognums=True,
 )
-max = _expression(
-    "max", "The largest element of an array; axis=k along one axis.", lambda values, axes: np.max(values, axis=axes)
+top = _other("top", EXPRESSION, "top(stack): the last word of a stack, which stays there.")
+sum = _reduction("Σ of an array's elements; axis=k sums along one axis.", _sum, builtins.sum, np.sum)
+mean = _reduction("Σ of an array's elements over their number; axis=k along one axis.", _mean, np.mean)
+min = _reduction(
+    "The smallest element of an array; axis=k along one axis.", lambda values, axes: np.min(values, axis=axes), np.min
 )
+max = _reduction(
+    "The largest element of an array; axis=k along one axis.", lambda values, axes: np.max(values, axis=axes), np.max
+)
+# Functions of numbers that Python has in the same words; they are no names of `retrograd`.
+for _f, _count, _value in (
+    (builtins.abs, 1, lambda a, x: a.size(x)),
+    (builtins.round, 1, lambda a, x: a.rounded(x)),
+    (builtins.min, 2, lambda a, *v: a.extreme("min", v)),
+    (builtins.max, 2, lambda a, *v: a.extreme("max", v)),
+):
+    FUNCTIONS[_f.__name__] = Intrinsic(_f.__name__, EXPRESSION, "", _f, _count, value=_value)
 
 rot = _statement("rot", "rot(x, y, t): (x, y) turned by the angle t, exactly undone by irot.", 3)
 irot = _statement("irot", "irot(x, y, t): (x, y) turned by −t; the inverse of rot, bit for bit.", 3)
@@ -169,48 +238,35 @@ for _f, _g in ((rot, irot), (rol, ror), (push, pop)):
     _f.inverse, _g.inverse = _g, _f
 free.inverse = erase.inverse = None
 
-zeros = Intrinsic("zeros", CONSTRUCTOR, "zeros(n, m, …, dtype=fixed): a new array of zeros.")
-zeros_like = Intrinsic("zeros_like", CONSTRUCTOR, "zeros_like(x): a new array of zeros, of x's shape and type.")
-copy = Intrinsic("copy", CONSTRUCTOR, "copy(x): a new array, struct or number with the values of x.")
-stack = Intrinsic("stack", CONSTRUCTOR, "stack(fixed, capacity): a new empty stack.")
+zeros = _other("zeros", CONSTRUCTOR, "zeros(n, m, …, dtype=fixed): a new array of zeros.")
+zeros_like = _other("zeros_like", CONSTRUCTOR, "zeros_like(x): a new array of zeros, of x's shape and type.")
+copy = _other("copy", CONSTRUCTOR, "copy(x): a new array, struct or number with the values of x.")
+stack = _other("stack", CONSTRUCTOR, "stack(fixed, capacity): a new empty stack.")
 
-routine = Intrinsic("routine", CONTEXT, "`with routine() as r: …` computes; `~r` uncomputes.")
-repeat = Intrinsic(
+routine = _other("routine", CONTEXT, "`with routine() as r: …` computes; `~r` uncomputes.")
+repeat = _other(
     "repeat",
     CONTEXT,
     "`for _ in repeat(start, until=done): …` runs its body until `done`; `start` is true before the first pass only.",
 )
-external = Intrinsic(
+external = _other(
     "external", CONTEXT, "`with external(): …`: statements for the host, such as print; machines skip them."
 )
-unchecked = Intrinsic(
+unchecked = _other(
     "unchecked",
     CONTEXT,
     "`with unchecked(): …`: without tests that freed variables are zero and that second conditions hold; never without those of memory.",
 )
-view = Intrinsic(
+view = _other(
     "view",
     CONTEXT,
     "`with view(-x) as m: …`: x is changed through m. Views are bijections: -x, 2 * x, int(x), x.T, and their like.",
 )
-forget = Intrinsic(
+forget = _other(
     "forget",
     CONTEXT,
     "`with forget(): …` in functional functions: the values that are named inside are kept, all else of the run is uncomputed.",
 )
-
-#: functions of Python's own that mean the same here
-FOREIGN: dict[Callable[..., Any], Intrinsic] = {
-    math.sqrt: sqrt, math.exp: exp, math.log: log, math.sin: sin, math.cos: cos, math.tan: tan, math.atan2: atan2,
-    math.atan: atan, math.floor: floor, builtins.sum: sum,
-    np.sum: sum, np.mean: mean, np.min: min, np.max: max,
-}  # fmt: skip
-
-#: name of a function of numbers in the arithmetic → its host
-HOSTS: dict[str, Host] = {
-    **{f.__name__: f.host for f in (sqrt, exp, log, sin, cos, tan, atan, atan2, select, floor) if f.host is not None},
-    "abs": builtins.abs, "round": builtins.round, "min": builtins.min, "max": builtins.max,
-}  # fmt: skip
 
 #: name that `retrograd` does not have → the way to write it here
 NOT_HERE: dict[str, str] = {
@@ -227,5 +283,3 @@ NOT_HERE: dict[str, str] = {
     "cnot": "write `y ^= x`", "cx": "write `y ^= x`", "ccx": "write `z ^= x & y`", "fredkin": "write `rg.cswap(c, x, y)`",
     "int": "write `int`, Python's own", "bool": "write `bool`, Python's own", "float": "write `fixed`", "complex": "write `rg.library.Complex`",
 }  # fmt: skip
-
-INTRINSICS: dict[str, Intrinsic] = {v.__name__: v for v in list(globals().values()) if isinstance(v, Intrinsic)}

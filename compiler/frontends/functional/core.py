@@ -18,7 +18,7 @@ from retrograd.compiler.frontends.constants import Place as SourcePlace
 from retrograd.compiler.ir.expressions import Vanishing
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, on_constants
-from retrograd.compiler.language.intrinsics import HOSTS, Host
+from retrograd.compiler.language.intrinsics import FUNCTIONS, Host
 from retrograd.compiler.language.values import Constant, Scalar, Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 from retrograd.isa.words import Q32_32
@@ -530,7 +530,7 @@ def scalar_operation(
 
 def on_numbers(op: str, args: Sequence[Core]) -> int | float | None:
     """The value of the operation on constants, as Python computes it; None for other operands, and where it has no value."""
-    defined = not op[0].isalpha() or op in (*HOSTS, *_CONVERSIONS, "not")
+    defined = not op[0].isalpha() or op in (*FUNCTIONS, *_CONVERSIONS, "not")
     return _known(lambda values: _operation(_EXACT, op, values), args) if defined else None
 
 

@@ -13,7 +13,7 @@ from retrograd.compiler.frontends.functional.types import fields_of
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.expressions import ALTERNATIVES
 from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
-from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, forget
+from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of, forget
 from retrograd.isa.diagnostics import nearest
 
 
@@ -271,8 +271,7 @@ class ExpressionReader:
             )
         name = self._function_name(found)
         if name is not None:
-            count = 2 if name in ("min", "max", "atan2") else 1
-            return self._as_function(name, count, lambda args: core.Operation(name, args, self.at(node)), node)
+            return self._as_function(name, arity_of(name), lambda args: core.Operation(name, args, self.at(node)), node)
         hint = "Use numbers, tuples of numbers, data classes, `rg` functions, and functions with `@rg.functional`."
         self.fail("RG0703", f"`{shortened(node)}` has no meaning in a functional function", node, hint)
 
@@ -289,7 +288,7 @@ class ExpressionReader:
         except TypeError:
             return None
         if isinstance(known, Intrinsic) and known.role == EXPRESSION:
-            return known.__name__
+            return known.operation
         return self._conversions.get(_identity(found))
 
     def _field(self, value: ast.expr, name: str, scope: Scope, at: ast.AST) -> core.Core:
@@ -377,7 +376,7 @@ class ExpressionReader:
     def _operation(self, name: str, args: tuple[core.Core, ...], at: ast.AST) -> core.Core:
         if name in ("min", "max") and len(args) > 2:
             return self._operation(name, (self.operation(name, args[:2], at), *args[2:]), at)
-        wanted = {"min": 2, "max": 2, "atan2": 2, "select": 3}.get(name, 1)
+        wanted = arity_of(name)
         if len(args) != wanted:
             self.fail("RG0715", f"`{name}` takes {wanted} argument{'s' * (wanted > 1)}, and is given {len(args)}", at)
         if name == "select":

@@ -31,7 +31,6 @@ from retrograd.compiler.ir.expressions import E, Invocation, Length, RunLength, 
 from retrograd.compiler.ir.statements import Kind, Region, Var
 from retrograd.compiler.language import complex_numbers, intrinsics, purity
 from retrograd.compiler.language.arithmetic import element, kind_of, number_kind, on_constants
-from retrograd.compiler.language.instructions import OwnInstruction
 from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.purity import Impure, need_container
 from retrograd.compiler.language.types import (
@@ -653,28 +652,28 @@ def _value_of_intrinsic(cx: Context, f: Intrinsic, node: ast.Call, real: bool) -
         line = f"t = rg.{name}({shown})" if makes else f"rg.{name}({shown})"
         hint = f"write `{line}` on a line of its own"
         cx.fail("RG0701", f"rg.{name} has no value in an expression", node, hint)
-    if isinstance(f, OwnInstruction):
-        args = [cx.stored(v, a) for v, a in zip(_arguments_of(cx, node, f.arity), node.args, strict=True)]
-        return cx.guarded(node, cx.arithmetic.own_function, f, args)
     if name in _REDUCTIONS:
         return _reduction(cx, f, node)
     if node.keywords:
         cx.fail("RG0715", f"rg.{name} takes no keywords", node)
     if name == "top":
         return _top_of_stack(cx, node)
-    count = {"atan2": 2, "select": 3}.get(name, 1)
-    if name == "select" and len(node.args) == 3 and not any(isinstance(a, ast.Starred) for a in node.args):
+    count = f.arity
+    if f is intrinsics.select and len(node.args) == 3 and not any(isinstance(a, ast.Starred) for a in node.args):
         return select(cx, node)
     given = _arguments_of(cx, node, count)
     if real and complex_numbers.among(given):
         message = f"`{shortened(node.func)}` takes a real number"
         cx.fail("RG0703", message, node, complex_numbers.instead_of(name))
     nodes = node.args if len(node.args) == count else [node] * count
-    args = cx.together(given, nodes, name != "select")
-    if name not in ("sqrt", "log", "select"):
+    if f.host is None:
+        args = [cx.stored(v, n) for v, n in zip(given, nodes, strict=True)]
+    else:
+        args = cx.together(given, nodes, f is not intrinsics.select)
+    if not f.lognums:
         _refuse_lognums(cx, f"rg.{name}", args, nodes)
     try:
-        return cx.guarded(node, cx.arithmetic.function, name, args)
+        return cx.guarded(node, cx.arithmetic.function, f.operation, args)
     except CompileError as error:
         known = all(isinstance(v, Constant) for v in args)
         if error.code != "RG0714" or name in ("floor", "select") or not known:
