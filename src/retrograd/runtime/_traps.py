@@ -35,6 +35,7 @@ from retrograd.compiler.ir.statements import (
     Var,
     While,
 )
+from retrograd.compiler.language.intrinsics import INTRINSICS
 from retrograd.compiler.language.values import Condition
 from retrograd.isa.diagnostics import CalledSpan, Diagnostic, InputError, Span
 from retrograd.isa.expr import ZERO as ZERO_WORD
@@ -64,8 +65,8 @@ _DIGITS = 40
 _NEAR = 200
 #: function of the instruction table -> its name in the language
 _FUNCTIONS = {
-    "fsqrt": "rg.sqrt", "flog": "rg.log", "fexp": "rg.exp", "ftol": "lognum", "fsin": "rg.sin", "fcos": "rg.cos",
-    "fatan2": "rg.atan2", "ltof": "fixed", "llog": "rg.log", "lexp": "rg.exp", "lpow": "a power",
+    **{f.instruction: f"rg.{name}" for name, f in INTRINSICS.items() if f.instruction is not None},
+    "ftol": "lognum", "ltof": "fixed", "llog": "rg.log", "lexp": "rg.exp", "lpow": "a power",
 }  # fmt: skip
 
 #: the kinds of numbers whose words depend on the fraction of the format
