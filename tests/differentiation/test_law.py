@@ -77,7 +77,7 @@ UNARY = {op: "not {0}" if op == "not" else f"{op}{{0}}" for op in arithmetic._PY
 BINARY = {op: f"{{0}} {op} {{1}}" for op in arithmetic._PYTHON} | {"@": "{0} @ {1}"}
 #: expression -> the number of its arguments, or the arguments in full
 ARGUMENTS: dict[str, Any] = {
-    **dict.fromkeys(("sqrt", "exp", "log", "sin", "cos", "tan", "atan", "floor"), 1), "atan2": 2,
+    **{name: f.arity for name, f in intrinsics.FUNCTIONS.items() if intrinsics.INTRINSICS.get(name) is f},
     "select": "{0} > {1}, {0} * {1}, {1}", "top": None,
     **dict.fromkeys(("sum", "mean", "min", "max"), 1),
 }  # fmt: skip

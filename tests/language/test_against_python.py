@@ -35,7 +35,11 @@ _numbers = itertools.count()
 # ---------------------------------------------------------------------- Python's functions in place of `rg`
 
 
-def _real_or_complex(name: str) -> Callable[..., Any]:
+def _host(name: str) -> Callable[..., Any] | None:
+    """The function of `math` or `cmath`, or that of the entry where neither has one."""
+    if not hasattr(math, name):
+        return INTRINSICS[name].host
+
     def host(*x: Any) -> Any:
         return getattr(cmath if any(isinstance(v, complex) for v in x) else math, name)(*x)
 
@@ -48,7 +52,7 @@ OWN: dict[str, Callable[..., Any] | None] = {
 }  # fmt: skip
 VALUES = [name for name, f in INTRINSICS.items() if f.role == EXPRESSION]
 PYTHON = types.SimpleNamespace(
-    **{n: OWN[n] if n in OWN else _real_or_complex(n) for n in (*VALUES, *elementary.__all__)}
+    **{n: OWN.get(n) or _host(n) for n in (*VALUES, *elementary.__all__)}
 )
 
 # ---------------------------------------------------------------------- programs
