@@ -77,7 +77,8 @@ UNARY = {op: "not {0}" if op == "not" else f"{op}{{0}}" for op in arithmetic._PY
 BINARY = {op: f"{{0}} {op} {{1}}" for op in arithmetic._PYTHON} | {"@": "{0} @ {1}"}
 #: expression -> the number of its arguments, or the arguments in full
 ARGUMENTS: dict[str, Any] = {
-    **{name: f.arity for name, f in intrinsics.FUNCTIONS.items() if intrinsics.INTRINSICS.get(name) is f},
+    # None for a function that Python has not.
+    **{name: f.arity if f.host else None for name, f in intrinsics.FUNCTIONS.items() if intrinsics.INTRINSICS.get(name) is f},
     "select": "{0} > {1}, {0} * {1}, {1}", "top": None,
     **dict.fromkeys(("sum", "mean", "min", "max"), 1),
 }  # fmt: skip
@@ -158,10 +159,10 @@ def _each(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of(name: str) -> Callable[..., Any]:
-    """The function of `math`, or for complex numbers of `cmath`."""
-    real = {"cbrt": lambda x: math.copysign(abs(x) ** (1 / 3), x), "exp2": lambda x: 2.0**x}.get(name) or getattr(
-        math, name
-    )
+    """The function of `math`, or for complex numbers of `cmath`; of the entry where neither has one."""
+    others = {"cbrt": lambda x: math.copysign(abs(x) ** (1 / 3), x), "exp2": lambda x: 2.0**x}
+    real = others.get(name) or getattr(math, name, None) or intrinsics.INTRINSICS[name].host
+    assert real is not None
     return _each(lambda *v: getattr(cmath, name)(*v) if any(isinstance(x, complex) for x in v) else real(*v))
 
 
@@ -169,7 +170,10 @@ def _extreme(which: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *v: which(v[0].ravel().tolist()) if len(v) == 1 and isinstance(v[0], np.ndarray) else _each(which)(*v)
 
 
-_NAMES = (*[n for n, given in ARGUMENTS.items() if n not in ("select", "top", "sum", "mean", "min", "max")], *LIBRARY)
+_NAMES = (
+    *[n for n, given in ARGUMENTS.items() if given and n not in ("select", "sum", "mean", "min", "max")],
+    *LIBRARY,
+)
 _RG = SimpleNamespace(
     **{name: _of(name) for name in _NAMES}, select=lambda c, x, y: np.where(c, x, y) if isinstance(c, np.ndarray) else x if c else y,
     sum=np.sum, mean=np.mean, min=_extreme(min), max=_extreme(max), library=library, zeros=np.zeros, zeros_like=np.zeros_like, copy=np.copy,

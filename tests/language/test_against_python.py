@@ -46,14 +46,13 @@ def _host(name: str) -> Callable[..., Any] | None:
     return host
 
 
-#: functions of the language that neither `math` nor `cmath` has; `top` is of stacks, which are no operands here
-OWN: dict[str, Callable[..., Any] | None] = {
-    "select": lambda c, x, y: x if c else y, "sum": sum, "mean": lambda x: sum(x) / len(x), "min": min, "max": max, "top": None,
+#: functions of the language that neither `math` nor `cmath` has
+OWN: dict[str, Callable[..., Any]] = {
+    "select": lambda c, x, y: x if c else y, "sum": sum, "mean": lambda x: sum(x) / len(x), "min": min, "max": max,
 }  # fmt: skip
-VALUES = [name for name, f in INTRINSICS.items() if f.role == EXPRESSION]
-PYTHON = types.SimpleNamespace(
-    **{n: OWN.get(n) or _host(n) for n in (*VALUES, *elementary.__all__)}
-)
+#: the functions of the language that Python has, too
+VALUES = [name for name, f in INTRINSICS.items() if f.role == EXPRESSION and f.host is not None]
+PYTHON = types.SimpleNamespace(**{n: OWN.get(n) or _host(n) for n in (*VALUES, *elementary.__all__)})
 
 # ---------------------------------------------------------------------- programs
 
@@ -212,7 +211,7 @@ _MATH = [f"math.{n}" for n, f in vars(math).items() if callable(f) and not n.sta
 _NUMPY = [f"np.{f.__name__}" for f in WRITTEN if isinstance(f, np.ufunc)]
 _NUMERIC = [f.__name__ for f in purity._BUILTINS if f.__name__ not in ("range", "zip", "enumerate")]
 FUNCTIONS = [
-    *(f"rg.{n}" for n in (*VALUES, *elementary.__all__) if n != "top"),
+    *(f"rg.{n}" for n in (*VALUES, *elementary.__all__)),
     *_MATH,
     *_NUMPY,
     *sorted(_NUMERIC),
