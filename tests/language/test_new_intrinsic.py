@@ -23,7 +23,7 @@ from retrograd import Array, fixed, functional, reversible
 from tests.laws.test_new_entry import POPC
 
 ROOT = Path(__file__).parents[2]
-#: the functions of the language, without those that are added here
+#: the functions of the language, without the three that are added here
 OWN = dict(intrinsics.INTRINSICS)
 
 

@@ -60,7 +60,7 @@ from retrograd.compiler.language.values import (
 from retrograd.isa.diagnostics import Span
 
 INT, UINT, FIXED, BOOL, LOGNUM = Kind.INT, Kind.UINT, Kind.FIXED, Kind.BOOL, Kind.LOGNUM
-#: (function, shapes of its arguments, what raises errors at the call) → its specialisation
+#: (function, shapes of its arguments, the function that raises errors at the call) → its specialisation
 Specialise = Callable[[SourceFunction, tuple[Shape, ...], Refuse | None], Specialisation]
 
 # -----------------------------------------------------------------------------
