@@ -18,6 +18,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -38,7 +39,16 @@ from retrograd.compiler.language.types import Type, is_real, leaves
 from retrograd.compiler.passes.dead_code import erase_routines
 from retrograd.compiler.passes.inlining import inline_calls
 from retrograd.compiler.pipeline import Argument, Lowered, lower, optimise
-from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, PrecisionWarning, Span, nearest
+from retrograd.isa.diagnostics import (
+    CompileError,
+    CompilerFault,
+    Diagnosed,
+    Diagnostic,
+    InputError,
+    PrecisionWarning,
+    Span,
+    nearest,
+)
 from retrograd.isa.encoding import IMMEDIATE_MAX, IMMEDIATE_MIN
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
@@ -423,6 +433,22 @@ def as_written(compiled: Compiled) -> Compiled:
     )
 
 
+@contextmanager
+def faults_reported(function: SourceFunction) -> Iterator[None]:
+    """Inside, an exception that is no error of the program is a fault of the compiler: raises CompilerFault RG0732.
+
+    The emitter verifies each program: all variables are live where they are used, and none at the end.
+    """
+    try:
+        yield
+    except (Diagnosed, Impure, RecursionError, MemoryError):
+        raise
+    except Exception as error:
+        message = f"the compiler fails on `{function.__name__}`: {type(error).__name__}: {error}"
+        source, span = function.source, function.source.span(function.tree)
+        raise CompilerFault(Diagnostic("RG0732", message, span, None, source.text(span.line))) from error
+
+
 def compile_function(
     function: SourceFunction,
     types: Sequence[Type],
@@ -430,14 +456,15 @@ def compile_function(
     options: Options | None = None,
     observe: Callable[[str, Module], None] | None = None,
 ) -> Compiled:
-    """The function as a program. `observe(pass, module)` sees the IR after each step. Raises CompileError.
+    """The function as a program. `observe(pass, module)` sees the IR after each step. Raises CompileError, CompilerFault.
 
     Warns with PrecisionWarning of each number of the source that loses more than half of its bits; a filter that shows a warning once
     shows it at the first compilation only.
     """
     try:
         chosen = options or Options()
-        made = with_deep_stack(lambda: _compile(function, types, w, chosen, observe))
+        with faults_reported(function):
+            made = with_deep_stack(lambda: _compile(function, types, w, chosen, observe))
         for message, place in made.lowered.warnings if chosen.precision != "ignore" else ():
             if chosen.precision == "error":
                 text = function.source.text(place.span.line) if place.span.file == function.source.file else None

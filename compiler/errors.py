@@ -74,6 +74,8 @@ register(
      "Choose a format with more bits behind the point, or scale the numbers of the program."),
     ("RG0731", "another name of a value that changes", "In Python another name keeps the old number or object; here both names stand for the same words.",
      "Copy the value that shall stay, `t = x` of a number, `t = rg.copy(x)` of anything else; or change fields and elements."),
+    ("RG0732", "fault of the compiler", "The compiler verifies each program that it makes. This failure is a fault of Retrograd, and not of the program.",
+     "Please report it, with the function, its arguments and this message. `level=0` or another form of the statement may avoid it."),
     ("RG0801", "index out of range", "The array has no such element.",
      "Test the index or the length with a branch first, or correct the loop's bounds."),
     ("RG0802", "dirty ancilla", "A variable that is freed must hold its initial value, or the value that the freeing statement gives. Any other value would be erased.",

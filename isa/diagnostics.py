@@ -165,8 +165,8 @@ def _window(text: str, column: int) -> tuple[str, int]:
     return head + text[begin:end] + tail, column - begin + len(head)
 
 
-class RetrogradError(Exception):
-    """The root of every error that Retrograd raises on purpose; carries one or more diagnostics."""
+class Diagnosed(Exception):
+    """An exception that carries one or more diagnostics."""
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__(*diagnostics)
@@ -185,11 +185,19 @@ class RetrogradError(Exception):
         return _restored, (type(self), self.diagnostics), vars(self)
 
 
-def _restored(cls: type[RetrogradError], diagnostics: tuple[Diagnostic, ...]) -> RetrogradError:
+def _restored(cls: type[Diagnosed], diagnostics: tuple[Diagnostic, ...]) -> Diagnosed:
     """An error, out of a pickle; its other attributes follow."""
     error = cls.__new__(cls, *diagnostics)
-    RetrogradError.__init__(error, *diagnostics)
+    Diagnosed.__init__(error, *diagnostics)
     return error
+
+
+class RetrogradError(Diagnosed):
+    """The root of every error that Retrograd raises on purpose."""
+
+
+class CompilerFault(Diagnosed):
+    """A fault of the compiler, and not of the program. It is no RetrogradError: code that handles wrong programs lets it pass."""
 
 
 class AssemblyError(RetrogradError):

@@ -56,7 +56,7 @@ from retrograd.compiler.language.types import Array
 from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import SerialBus
 from retrograd.hdl.flow.synthesis import Built, Placed
-from retrograd.isa.diagnostics import RetrogradError
+from retrograd.isa.diagnostics import Diagnosed, RetrogradError
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda.device_arrays import borrowed
@@ -94,7 +94,7 @@ def modes(path: Path) -> set[str]:
     return set(re.split("[, ]+", found[1].decode())) if found else set()
 
 
-def text_of(error: RetrogradError) -> str:
+def text_of(error: Diagnosed) -> str:
     return f"{error}\n"
 
 
@@ -359,6 +359,15 @@ def function_nested_too_deep() -> None:
         Path("deep.py").write_text(f"{head}    y += {' + '.join(['x'] * 1500)}\n")
         with patch("retrograd.compiler.deep_recursion._FRAMES", 1000):
             runpy.run_path("deep.py")["f"](0.0, 1.0)
+
+
+def function_on_which_the_compiler_fails() -> None:
+    """A local that is never freed, as by a fault of the lowering: the verification of the emitted program finds it."""
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        head = "from retrograd import fixed, reversible\n\n\n@reversible\ndef f(y: fixed, x: fixed):\n"
+        Path("local.py").write_text(f"{head}    t = x * x\n    y += t\n")
+        with patch("retrograd.compiler.frontends.python.allocation.release", lambda *_: ()):
+            runpy.run_path("local.py")["f"](0.0, 1.0)
 
 
 def netlist_too_large() -> None:
@@ -626,7 +635,7 @@ BUILDERS: dict[str, Callable[[], None]] = {
     for f in (
         too_many_instructions, too_much_data, include_too_deep, include_too_often, include_too_large,
         include_without_a_file, include_of_a_looping_link, includes_of_one_name, instructions_without_source, number_too_large,
-        number_that_is_none, numbers_of_another_type, lognum_of_zero, lognum_of_infinity, function_nested_too_deep, netlist_too_large,
+        number_that_is_none, numbers_of_another_type, lognum_of_zero, lognum_of_infinity, function_nested_too_deep, function_on_which_the_compiler_fails, netlist_too_large,
         array_that_would_be_rounded,
         cuda_without_a_driver, cuda_without_a_device, cuda_after_an_update, cuda_device_of_no_number, cuda_device_of_another_process,
         code_newer_than_the_driver, code_for_a_newer_device, code_that_is_no_ptx, code_without_the_kernel, device_memory_too_small,
@@ -645,7 +654,7 @@ def say_built(path: Path) -> str:
     """What is said of something built."""
     try:
         BUILDERS[path.stem]()
-    except RetrogradError as error:
+    except Diagnosed as error:
         return text_of(error)
     return "nothing was said\n"
 

@@ -29,7 +29,7 @@ from retrograd.cli.options import (
     refuse_options_of_functions,
     refuse_options_of_programs,
 )
-from retrograd.isa.diagnostics import Diagnostic, InputError, PrecisionWarning, RetrogradError, Span, nearest
+from retrograd.isa.diagnostics import Diagnosed, Diagnostic, InputError, PrecisionWarning, Span, nearest
 from retrograd.isa.files import check_output, missing, read_file, read_stream, record_input, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
@@ -376,7 +376,7 @@ def _load_module(path: Path) -> Any:
     except SyntaxError as error:
         span = Span(str(path), error.lineno or 1, error.offset or 1, (error.offset or 1) + 1)
         raise InputError(Diagnostic("RG0508", f"{path}: {error.msg}", span, line=error.text)) from None
-    except RetrogradError:
+    except Diagnosed:
         raise  # its own diagnostics are more precise
     except (Exception, SystemExit) as error:
         what = "ends with" if isinstance(error, SystemExit) else f"{type(error).__name__}:"

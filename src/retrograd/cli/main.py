@@ -92,7 +92,7 @@ def _line(message: Warning | str, *_: object, **__: object) -> str:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    from retrograd.isa.diagnostics import RetrogradError
+    from retrograd.isa.diagnostics import Diagnosed
 
     options = argparse.Namespace()
     try:
@@ -104,7 +104,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         with colored(options.color), only_json(as_json):
             try:
                 code = _dispatch_within_limits(options)
-            except RetrogradError as error:
+            except Diagnosed as error:
                 from retrograd.cli.report import show_errors
 
                 code = show_errors(error, as_json=as_json)
@@ -134,7 +134,7 @@ def _dispatch_within_limits(options: argparse.Namespace) -> int:
 
     With --sarif, the diagnostics of a command that ends or fails are written once it has.
     """
-    from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
+    from retrograd.isa.diagnostics import Diagnosed, Diagnostic, InputError
     from retrograd.isa.files import Limits, command, parse_size
 
     given: dict[str, int] = {}
@@ -153,7 +153,7 @@ def _dispatch_within_limits(options: argparse.Namespace) -> int:
         with logged() as entries:
             try:
                 return _execute(options)
-            except RetrogradError as error:
+            except Diagnosed as error:
                 already = [entry.diagnostic for entry in entries]
                 record(d for d in error.diagnostics if all(d is not other for other in already))
                 raise

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.terminal import BAD_INPUT, LIMIT, TRAPPED, answer, print_diagnostics, record
-from retrograd.isa.diagnostics import Diagnostic, RetrogradError
+from retrograd.isa.diagnostics import Diagnosed, Diagnostic
 from retrograd.isa.encoding import write
 from retrograd.presentation import columns
 from retrograd.simulator.machine import Machine, Trap
@@ -39,7 +39,7 @@ def as_dict(d: Diagnostic) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def show_errors(error: RetrogradError, *, as_json: bool) -> int:
+def show_errors(error: Diagnosed, *, as_json: bool) -> int:
     """Print an error's findings; returns the exit code that goes with it."""
     code = TRAPPED if isinstance(error, Trap) else BAD_INPUT
     record(error.diagnostics)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.compiler.compiled import Compiled, emit_optimised, real_regions
+from retrograd.compiler.compiled import Compiled, emit_optimised, faults_reported, real_regions
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
@@ -319,5 +319,6 @@ def _oriented(compiled: Compiled, backward: bool) -> Module:
 
 def _emitted(compiled: Compiled, derived: Differentiated) -> Compiled:
     # A derived program may pass the marks of `rg.external` blocks several times: see `execute_externals`.
-    emitted = replace(emit_optimised(derived.module, compiled.options.level, derived=True), externals={})
+    with faults_reported(compiled.function):
+        emitted = replace(emit_optimised(derived.module, compiled.options.level, derived=True), externals={})
     return replace(compiled, module=derived.module, emitted=emitted)
