@@ -228,10 +228,7 @@ def _tree(name: str, part: str, make: Tree, operands: tuple[Expr, ...], w: Forma
     except (CompileError, _NoWordError):
         raise
     except Exception as error:
-        _refuse(
-            f"{part} of `{name}` fails in {w}: {type(error).__name__} {error}",
-            _MADE_OF,
-        )
+        _refuse(f"{part} of `{name}` fails in {w}: {type(error).__name__} {error}", _MADE_OF)
     if isinstance(found, int) and not isinstance(found, bool):
         found = const(found & w.mask)
     if not isinstance(found, Expr):

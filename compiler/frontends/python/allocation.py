@@ -17,13 +17,7 @@ from retrograd.compiler.frontends.python.context import Context, lowers, perform
 from retrograd.compiler.frontends.python.expressions import OPERATORS
 from retrograd.compiler.frontends.python.indexing import MADE_BY
 from retrograd.compiler.frontends.python.source import shortened
-from retrograd.compiler.frontends.python.updates import (
-    is_update,
-    location,
-    permute,
-    push,
-    update_array,
-)
+from retrograd.compiler.frontends.python.updates import is_update, location, permute, push, update_array
 from retrograd.compiler.ir.expressions import (
     Address,
     E,
@@ -146,7 +140,7 @@ def _hold_address(cx: Context, name: str, at: Address, node: ast.AST) -> Address
         a, imm = t.address(at)
         body = [Op(TABLE["mov.add"], base, a, None, 0, t.span)]
         if imm:
-            body.append(Op(TABLE["mov.add"], base, Const(cx.builder.w.wrap(imm)), None, 0, t.span))
+            body.append(Op(TABLE["mov.add"], base, Const(cx.w.wrap(imm)), None, 0, t.span))
         return (Local(base, False, t.span), *t.wrap(tuple(body)))
 
     cx.builder.emit(nodes())
@@ -208,12 +202,7 @@ def _new_array(
         address = Address(region, base)
         words = cx.builder.temporaries()
         grown = Op(TABLE["mov.add"], SP, words.operand(value_of(size)), None, 0, span)
-        first = (
-            *kept,
-            Local(base, False, span),
-            Op(TABLE["mov.add"], base, SP, None, 0, span),
-            *words.wrap((grown,)),
-        )
+        first = (*kept, Local(base, False, span), Op(TABLE["mov.add"], base, SP, None, 0, span), *words.wrap((grown,)))
     if isinstance(t, StackType):
         return StackValue(t, address), first
     return ArrayView(t, tuple(shape), strides, address), first
@@ -268,7 +257,7 @@ def any_element(cx: Context, array: Lazy) -> Value:
     """An element at indices that stand for all."""
     indices = [Var(f"i{axis}", INT) for axis in range(len(array.shape))]
     for var, length in zip(indices, array.shape, strict=True):
-        note_range(cx.builder.ranges, var, length, cx.builder.w)
+        note_range(cx.builder.ranges, var, length, cx.w)
     return array.element(tuple(read(v) for v in indices))
 
 
@@ -375,7 +364,7 @@ def _type_of_zeros(cx: Context, node: ast.Call) -> tuple[ScalarType | StructType
 
 def _run_length(cx: Context, value: Value, node: ast.expr) -> RunLength:
     e = cx.whole(value, node)
-    most = min(LARGEST, cx.builder.w.sign - 1)
+    most = min(LARGEST, cx.w.sign - 1)
     message = f"the length `{shortened(node)}` is {{a}}, and must lie between 0 and {most}"
     checks = (InRange(e, most + 1, message, cx.span(node)),)
     return RunLength(e, most, checks, shortened(node), cx.builder.meaning(e))

@@ -18,13 +18,7 @@ from retrograd.compiler.frontends.python.captures import static_key
 from retrograd.compiler.frontends.python.context import Context, evaluates
 from retrograd.compiler.frontends.python.expressions import ALTERNATIVES, array_method, foreign_call, reduced, select
 from retrograd.compiler.frontends.python.indexing import chosen_function, word_of_stack
-from retrograd.compiler.frontends.python.source import (
-    NOTHING,
-    InnerFunction,
-    Parameter,
-    SourceFunction,
-    shortened,
-)
+from retrograd.compiler.frontends.python.source import NOTHING, InnerFunction, Parameter, SourceFunction, shortened
 from retrograd.compiler.frontends.specialisation import parameters_of
 from retrograd.compiler.ir.effects import only_adds
 from retrograd.compiler.ir.expressions import E, Invocation, Length, RunLength, apply, const, read, sub, view
@@ -696,7 +690,7 @@ def _top_of_stack(cx: Context, node: ast.Call) -> Value:
     shown = shortened(node.args[0])
     if not isinstance(x, StackValue):
         cx.fail("RG0703", f"rg.top of {describe(x)}, which is no stack", node)
-    last = sub(count_of(x), const(1, INT), cx.builder.w)
+    last = sub(count_of(x), const(1, INT), cx.w)
     return word_of_stack(cx, x, last, f"the stack `{shown}` is empty, and has no top", node)
 
 
@@ -766,7 +760,7 @@ def _reduced(cx: Context, name: str, x: ArrayView | Lazy, axes: tuple[int, ...],
         cx.fail("RG0703", message, node, hint)
     indices = tuple(Var(f"i{axis}", INT, cx.span(node)) for axis in axes)
     for var, length in zip(indices, shape, strict=True):
-        note_range(cx.builder.ranges, var, length, cx.builder.w)
+        note_range(cx.builder.ranges, var, length, cx.w)
     region = _running_region(cx, which, shape, node) if running else None
     arithmetic = cx.arithmetic
 

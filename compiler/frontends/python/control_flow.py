@@ -201,7 +201,7 @@ def lower_while(cx: Context, node: ast.While) -> None:
         fresh = Check(Test("eq", bit, ZERO), "RG0803", message, cx.span(after))
         message = f"`{shortened(after)}` is false after a pass of the loop, and must be true there"
         passed = Check(Test("eq", bit, ZERO), "RG0803", message, cx.span(after))
-        head = _toggle(cx, bit, opposite(post, cx.builder.w))
+        head = _toggle(cx, bit, opposite(post, cx.w))
         change = _toggle(cx, bit, post)
         first = (Local(bit, False, span), *change, fresh)
         last = (*change, passed, Delocal(bit, False, span))
@@ -214,7 +214,7 @@ def lower_while(cx: Context, node: ast.While) -> None:
         made = Check(Test("eq", bit, ZERO), "RG0803", message, span)
         message = f"`{shortened(before)}` is true after the last pass of the loop, where the loop would go on"
         over = Check(Test("eq", bit, ZERO), "RG0803", message, span)
-        tail = _toggle(cx, bit, opposite(pre, cx.builder.w))
+        tail = _toggle(cx, bit, opposite(pre, cx.w))
         change = _toggle(cx, bit, pre)
         first = (*first, Local(bit, False, span), made, *change)
         last = (over, *change, Delocal(bit, False, span), *last)
@@ -445,7 +445,7 @@ def _elements_of(cx: Context, array: ArrayView | Lazy) -> Iterable:
 def _lower_range(cx: Context, call: ast.Call) -> Iterable:
     if not 1 <= len(call.args) <= 3 or call.keywords:
         cx.fail("RG0715", "range takes one to three integers", call)
-    w = cx.builder.w
+    w = cx.w
     values = [cx.value(a) for a in call.args]
     for a, v in zip(call.args, values, strict=True):
         if isinstance(v, Constant) and number_kind(v.value) is INT and not -w.sign <= v.value < w.sign:
@@ -486,7 +486,7 @@ def _unsigned_range(cx: Context, call: ast.Call, values: Sequence[Value]) -> Ite
             cx.fail("RG0714", f"{v.value} is no end of a range of uints", a, hint)
     arithmetic = cx.arithmetic
     step = cx.static_int(call.args[2], "the step of a range") if len(values) == 3 else 1
-    if not 0 < step <= cx.builder.w.mask:
+    if not 0 < step <= cx.w.mask:
         hint = "A range of uints goes upward; `reversed(range(…))` goes through it from its end."
         cx.fail("RG0714", f"the step of a range of uints cannot be {step}", call, hint)
     ends = [cx.number(v, a, UINT) for v, a in zip(values[:2], call.args, strict=False)]
@@ -503,12 +503,12 @@ def _unsigned_range(cx: Context, call: ast.Call, values: Sequence[Value]) -> Ite
         return _read_only(arithmetic.modulo(arithmetic.binary("+", Scalar(start), moved)))
 
     count = cx.guarded(call, counted)
-    return Iterable(apply("mov", INT, count), item, reads=(start, stop), most=cx.builder.w.mask)
+    return Iterable(apply("mov", INT, count), item, reads=(start, stop), most=cx.w.mask)
 
 
 def progression(cx: Context, start: E, step: int) -> Callable[[E], Item]:
     """i ↦ start + i · step."""
-    w = cx.builder.w
+    w = cx.w
 
     def item(i: E) -> Item:
         moved = i if step == 1 else apply("mul", INT, i, const(w.signed(step), INT))
@@ -521,7 +521,7 @@ def progression(cx: Context, start: E, step: int) -> Callable[[E], Item]:
 
 def most_passes(cx: Context, start: E, stop: E, step: int) -> int:
     """A bound of the number of passes of a range, from the intervals of its ends."""
-    sign = cx.builder.w.sign
+    sign = cx.w.sign
     ranges = cx.builder.ranges
     begin, end = (interval(e, ranges) or (-sign, sign - 1) for e in (start, stop))
     distance = end[1] - begin[0] if step > 0 else begin[1] - end[0]
@@ -531,7 +531,7 @@ def most_passes(cx: Context, start: E, stop: E, step: int) -> int:
 def wraps_to_start(cx: Context, start: E, stop: E, step: int) -> bool:
     """Whether the index may be `start` again after the last pass: passes · |step| = 2^W, so |step| is a power of two."""
     size = abs(step)
-    return size > 1 and size & size - 1 == 0 and most_passes(cx, start, stop, step) * size > cx.builder.w.mask
+    return size > 1 and size & size - 1 == 0 and most_passes(cx, start, stop, step) * size > cx.w.mask
 
 
 def passes(cx: Context, start: E, stop: E, step: int) -> E:
@@ -540,7 +540,7 @@ def passes(cx: Context, start: E, stop: E, step: int) -> E:
     Trap to avoid: the distance may be longer than a signed word. It is halved before it is divided:
     n = distance − 1 = 2 s·a + r with a = (n >> 1) // s, so r < 2 s, and ⌊n/s⌋ = 2 a + [r ≥ s].
     """
-    w, size = cx.builder.w, abs(step)
+    w, size = cx.w, abs(step)
     distance = sub(stop, start, w) if step > 0 else sub(start, stop, w)
     one, s = const(1, INT), const(size, INT)
     ends = interval(start, cx.builder.ranges), interval(stop, cx.builder.ranges)
@@ -596,7 +596,7 @@ def _combined_iterable(cx: Context, callee: Any, call: ast.Call) -> Iterable | C
 
 
 def _enumerated(cx: Context, given: Iterable, start: Any, call: ast.Call) -> Iterable:
-    w = cx.builder.w
+    w = cx.w
     if number_kind(start) is not INT or not -w.sign <= start < w.sign:
         cx.fail("RG0714", f"enumerate cannot start from {start!r}", call)
     first = const(int(start), INT)
@@ -634,7 +634,7 @@ def _zipped(cx: Context, parts: Sequence[Iterable], call: ast.Call) -> Iterable:
         hint = "Make the range as long as the array, or index the array in a loop over the range."
         cx.fail("RG0717", f"`{shortened(call)}`: whether the lengths are equal is not known", call, hint)
     backward = all(p.backward for p in parts)
-    w = cx.builder.w
+    w = cx.w
 
     def item(i: E) -> Item:
         return tuple(p.item(i) if backward else p.at(i, w) for p in parts)
@@ -672,7 +672,7 @@ def lower_for(cx: Context, node: ast.For) -> None:
         return
     if found.copied:
         _limit_copies(cx, found.count.param, node)
-        _copies(cx, node, [found.at(const(i, INT), cx.builder.w) for i in range(found.count.param)])
+        _copies(cx, node, [found.at(const(i, INT), cx.w) for i in range(found.count.param)])
         return
     target = node.target
     if found.bounds is not None and not isinstance(target, ast.Name):
@@ -712,7 +712,7 @@ def _lower_loop(cx: Context, node: ast.For, through: Iterable) -> None:
     name = next(n for n in ast.walk(node.target) if isinstance(n, ast.Name))
     # Through an array, the name of the source means the element, and not the index.
     var = Var("%index" if through.bounds is None else name.id, INT, cx.span(node.target))
-    w, t = cx.builder.w, cx.builder.temporaries()
+    w, t = cx.w, cx.builder.temporaries()
     if through.bounds is not None and wraps_to_start(cx, *through.bounds):
         through = _counted(cx, through, *through.bounds, t)
     start, stop, step = through.bounds or (const(0, INT), through.count, 1)
@@ -764,7 +764,7 @@ def _counted(cx: Context, through: Iterable, start: E, stop: E, step: int, t: Te
     make no pass at all.
     """
     first = t.operand(start)
-    origin = variable(first, INDEX).e if isinstance(first, Var) else const(cx.builder.w.signed(first.word), INT)
+    origin = variable(first, INDEX).e if isinstance(first, Var) else const(cx.w.signed(first.word), INT)
     return replace(through, bounds=None, item=progression(cx, origin, step), reads=())
 
 
@@ -773,7 +773,7 @@ def _bounded(cx: Context, var: Var, start: E, stop: E, step: int) -> tuple[E, bo
 
     None where there is certainly no pass.
     """
-    w, ranges = cx.builder.w, cx.builder.ranges
+    w, ranges = cx.w, cx.builder.ranges
     if not loads(start) and not loads(stop):
         one = const(1, INT)
         ranges.between[var] = (start, sub(stop, one, w)) if step > 0 else (add(stop, one, w), start)
@@ -805,7 +805,7 @@ def _reached(cx: Context, start: E, stop: E, step: int, ordered: bool) -> E:
 
     `ordered`: stop certainly does not lie before start.
     """
-    w = cx.builder.w
+    w = cx.w
     if step in (1, -1):
         return stop if ordered else apply("max" if step > 0 else "min", INT, start, stop)
     travelled = apply("mul", INT, passes(cx, start, stop, step), const(w.signed(step), INT))

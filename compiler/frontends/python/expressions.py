@@ -277,10 +277,7 @@ def _shown(expression: str) -> str:
                 "select",
                 "floor",
                 *(f.__name__ for f in intrinsics.FOREIGN.values()),
-            ) and node.id not in (
-                "min",
-                "max",
-            )
+            ) and node.id not in ("min", "max")
             return ast.Name(f"{{{node.id}}}" if node.id in ("x", "y", "z") else f"rg.{node.id}" if own else node.id)
 
     return ast.unparse(Shown().visit(ast.parse(expression, mode="eval")))
@@ -594,7 +591,7 @@ def _matrix_product(cx: Context, x: Value, y: Value, node: ast.BinOp) -> Value:
         cx.fail("RG0712", message, node)
     length = merged((left.shape[-1], right.shape[0]))
     k = Var("k", Kind.INT, cx.span(node))
-    note_range(cx.builder.ranges, k, length, cx.builder.w)
+    note_range(cx.builder.ranges, k, length, cx.w)
     arithmetic = cx.arithmetic
 
     def one(index: tuple[E, ...]) -> Value:

@@ -136,10 +136,7 @@ def _index_struct(cx: Context, x: StructValue, node: ast.Subscript) -> Value:
         cx.fail("RG0713", f"`{shortened(node)}` is no item: `{shown}` is {describe(x)}", node)
     near = nearest(key, names) if isinstance(key, str) else None
     cx.fail(
-        "RG0702",
-        f"a {x.type} has no field {key!r:.40}",
-        node,
-        near or f"its fields, from 0 on, are {', '.join(names)}",
+        "RG0702", f"a {x.type} has no field {key!r:.40}", node, near or f"its fields, from 0 on, are {', '.join(names)}"
     )
 
 
@@ -243,7 +240,7 @@ def _index_lazy(cx: Context, x: Lazy, keys: Sequence[ast.expr], node: ast.AST) -
                 i = next(rest)
                 scaled = cx.arithmetic.binary("*", Scalar(i), Constant(step))
                 assert isinstance(scaled, Scalar)
-                full.append(add(first, scaled.e, cx.builder.w))
+                full.append(add(first, scaled.e, cx.w))
         return x.element(tuple(full))
 
     return Lazy(tuple(shape), pick) if shape else pick(())
@@ -262,13 +259,13 @@ def _index_stack(cx: Context, x: StackValue, node: ast.Subscript) -> Value:
     e = cx.integer(node.slice)
     key, stack = shortened(node.slice), shortened(node.value)
     if e.op == "const" and e.param < 0:
-        return word_of_stack(cx, x, add(count_of(x), e, cx.builder.w), f"the stack `{stack}` has no word `{key}`", node)
+        return word_of_stack(cx, x, add(count_of(x), e, cx.w), f"the stack `{stack}` has no word `{key}`", node)
     return word_of_stack(cx, x, e, f"`{key}` is no index of a word on the stack `{stack}`", node)
 
 
 def word_of_stack(cx: Context, x: StackValue, index: E, message: str, node: ast.AST) -> Value:
     """The word of a stack at an index, with the test that 0 ≤ index < count."""
-    w, span = cx.builder.w, cx.span(node)
+    w, span = cx.w, cx.span(node)
     below = sub(sub(count_of(x), const(1, INT), w), index, w)
     checks = [InRange(e, x.type.capacity, message, span) for e in (index, below)]
     return stored(x.type.element, x.address.moved(1).shifted(index, 1, *checks), x.why_not)
@@ -318,7 +315,7 @@ def _require_index(cx: Context, key: ast.expr, node: ast.AST) -> None:
 
 def _index_of_run(cx: Context, e: E, length: RunLength, key: ast.expr, node: ast.AST) -> tuple[E, tuple[InRange, ...]]:
     """An index along an axis whose length is known when the program runs; a negative constant counts from the end."""
-    w = cx.builder.w
+    w = cx.w
     if e.op == "const" and e.param < 0:
         e = add(length.e, e, w)
     below = sub(sub(length.e, const(1, INT), w), e, w)
@@ -340,15 +337,15 @@ def _slice(cx: Context, key: ast.Slice, length: Length) -> Sliced:
     if lower is upper is None and step == 1:
         return Sliced(const(0, INT), length, 1)
     if isinstance(length, int) and all(e is None or e.op == "const" for e in (lower, upper)):
-        ends = [None if e is None else cx.builder.w.signed(e.param) for e in (lower, upper)]
+        ends = [None if e is None else cx.w.signed(e.param) for e in (lower, upper)]
         start, stop, step = slice(ends[0], ends[1], step).indices(length)
-        return Sliced(const(cx.builder.w.signed(start), INT), len(range(start, stop, step)), step)
+        return Sliced(const(cx.w.signed(start), INT), len(range(start, stop, step)), step)
     return _slice_of_run(cx, key, length, lower, upper, step)
 
 
 def _slice_of_run(cx: Context, key: ast.Slice, length: Length, lower: E | None, upper: E | None, step: int) -> Sliced:
     """A slice with an end that is known when the program runs. Tested, unless it is certain: 0 ≤ first ≤ stop ≤ length."""
-    w = cx.builder.w
+    w = cx.w
     if step < 0:
         message = "a slice that goes backward has constant ends"
         hint = "Go through the indices in a loop, `for i in reversed(range(…))`, or reverse the whole array, `x[::-1]`."
@@ -563,7 +560,7 @@ def _turned(cx: Context, op: ast.unaryop, kind: Kind, node: ast.expr) -> Step | 
         case ast.USub(), (Kind.INT | Kind.UINT | Kind.FIXED):
             return Step(text, kind, lambda d: Op(TABLE["neg"], d, None, None, 0, span))
         case ast.USub(), Kind.LOGNUM:
-            minus = Const(cx.builder.w.sign)
+            minus = Const(cx.w.sign)
             return Step(text, kind, lambda d: Op(TABLE["lmov.mul"], d, minus, None, 0, span))
         case ast.Invert(), (Kind.INT | Kind.UINT):
             return Step(text, kind, lambda d: Op(TABLE["not"], d, None, None, 0, span))
@@ -574,7 +571,7 @@ def _turned(cx: Context, op: ast.unaryop, kind: Kind, node: ast.expr) -> Step | 
 
 def _scaled(cx: Context, op: ast.operator, factor: Fraction, kind: Kind, node: ast.expr) -> Step | None:
     """c · x: of a lognum for each c, of other numbers for powers of two."""
-    text, span, w = shortened(node), cx.span(node), cx.builder.w
+    text, span, w = shortened(node), cx.span(node), cx.w
     if kind is LOGNUM and not isinstance(op, ast.FloorDiv):
         by = cx.guarded(node, cx.builder.module.constants.number, float(factor), LOGNUM)
         names = ("*", "/") if isinstance(op, ast.Mult) else ("/", "*")
@@ -657,7 +654,7 @@ def _lend_elements(
     span = cx.span(node)
     indices = [Var(f"i{n}", INT, span) for n in range(len(shape))]
     for var, length in zip(indices, shape, strict=True):
-        note_range(cx.builder.ranges, var, length, cx.builder.w)
+        note_range(cx.builder.ranges, var, length, cx.w)
     block, _ = _lend_steps(cx, element(place, tuple(read(i) for i in indices)), steps, node, "")
     t = cx.builder.temporaries()
     return t.wrap(t.loops(indices, shape, block))

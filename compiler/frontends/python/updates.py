@@ -173,9 +173,9 @@ def differ(
             where = _reading(node, node.target) if isinstance(node, ast.AugAssign) and update else node
             cx.fail(code, message, where, _new_variable(node) if update else None)
         return
-    if are_apart(x, size_x, y, size_y, cx.builder.ranges, cx.builder.w):
+    if are_apart(x, size_x, y, size_y, cx.builder.ranges, cx.w):
         return
-    difference = difference_of(x, y, cx.builder.w)
+    difference = difference_of(x, y, cx.w)
     free = variables(difference)
     summed = {v for n in (walk(within) if within is not None else ()) for v in indices_of(n)}
     if free & summed:
@@ -189,7 +189,7 @@ def differ(
             message += f": {' and '.join(named)} {'is' if len(named) == 1 else 'are both'} {{a}}"
     else:
         # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1
-        shifted = add(difference, const(size_x - 1, INT), cx.builder.w)
+        shifted = add(difference, const(size_x - 1, INT), cx.w)
         test = Test("geu", t.operand(shifted), Const(size_x + size_y - 1))
     t.compute.append(Check(test, "RG0805", message, cx.span(node)))
 
@@ -198,7 +198,7 @@ def apart(
     cx: Context, t: Temporaries, x: Address, y: Address, size_x: E, size_y: E, message: str, node: ast.AST
 ) -> None:
     """Test that [x, x + size_x) and [y, y + size_y) do not overlap, for sizes that are known only when the program runs."""
-    w = cx.builder.w
+    w = cx.w
     t.require((*x.checks, *y.checks))
     # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1, or with 0 where one is empty.
     shifted = sub(add(difference_of(x, y, w), size_x, w), const(1, INT), w)
@@ -443,7 +443,7 @@ def _refuse_shifted(cx: Context, place: ArrayView, value: Value, node: ast.AST) 
         return
     ones = [Var(f"i{n}", INT) for n in range(len(place.shape))]
     for var, length in zip(ones, place.shape, strict=True):
-        note_range(cx.builder.ranges, var, length, cx.builder.w)
+        note_range(cx.builder.ranges, var, length, cx.w)
     words = [*scalars(element(value, tuple(read(v) for v in ones)))]
     steps = [(bound(n) - 1) * s for n, s in zip(place.shape, place.strides, strict=True)]
     extent = sum(s for s in steps if s > 0) + place.element.size
@@ -451,7 +451,7 @@ def _refuse_shifted(cx: Context, place: ArrayView, value: Value, node: ast.AST) 
     for at, size in (found for x in words for found in loads(x.e)):
         if at.region is not place.address.region:
             continue
-        difference = difference_of(at, place.address, cx.builder.w)
+        difference = difference_of(at, place.address, cx.w)
         bounds = interval(difference, cx.builder.ranges)
         if bounds is not None and (bounds[0] >= extent or bounds[1] + size - 1 < below):
             continue
@@ -571,7 +571,7 @@ def _change_words(cx: Context, place: Value, node: ast.AugAssign, change: Callab
 
 def _multiplied(cx: Context, t: Temporaries, d: Var, factor: int) -> Block:
     """p += d·c; d −= p·c⁻¹, which is zero; d, p = p, d"""
-    w, product = cx.builder.w, t.fresh("product", d.kind)
+    w, product = cx.w, t.fresh("product", d.kind)
     back = pow(factor, -1, 1 << w.width)
     return (
         t.op("mul", "add", product, d, Const(w.wrap(factor))),
@@ -584,8 +584,8 @@ def _xored_with_shifted(cx: Context, t: Temporaries, d: Var, name: str, count: i
     """s ^= d << k; d ^= s; s ^= d << k ^ d << 2k ^ …, which is zero; `shr` in place of `shl` alike"""
     shifted = t.fresh("shifted", d.kind)
     first = t.op(name, "xor", shifted, d, Const(count))
-    later = (t.op(name, "xor", shifted, d, Const(k)) for k in range(2 * count, cx.builder.w.width, count))
-    return (first, t.op("mov", "xor", d, shifted), first, *later) if count < cx.builder.w.width else ()
+    later = (t.op(name, "xor", shifted, d, Const(k)) for k in range(2 * count, cx.w.width, count))
+    return (first, t.op("mov", "xor", d, shifted), first, *later) if count < cx.w.width else ()
 
 
 def permute(cx: Context, targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> None:
@@ -652,7 +652,7 @@ def _exchange_words(cx: Context, t: Temporaries, x: Address, y: Address, nodes: 
         distance = x.minus(y)
         if distance == 0:
             return
-        difference = difference_of(x, y, cx.builder.w)
+        difference = difference_of(x, y, cx.w)
         bounds = interval(difference, cx.builder.ranges)
         if distance is None and (bounds is None or bounds[0] <= 0 <= bounds[1]):
             a, b = sides(difference)
@@ -685,7 +685,7 @@ def _elementwise(cx: Context, name: str, x: Value, call: ast.AST, target: ast.ex
         case "neg", (Kind.INT | Kind.UINT | Kind.FIXED):
             op = Op(TABLE["neg"], d, None, None, 0, span)
         case "neg", Kind.LOGNUM:
-            op = t.op("lmov", "mul", d, Const(cx.builder.w.sign))
+            op = t.op("lmov", "mul", d, Const(cx.w.sign))
         case "flip", Kind.BOOL:
             op = t.op("mov", "xor", d, Const(1))
         case "flip", (Kind.INT | Kind.UINT):
