@@ -231,6 +231,20 @@ class PrecisionWarning(UserWarning):
     span: Span | None = None
 
 
+_E = TypeVar("_E", bound=Exception)
+
+
+def advised(error: _E, hint: str | None) -> _E:
+    """The exception of an operation that knows no place, with the way out that `hint_of` gives to the caller, who adds the place."""
+    error.hint = hint  # type: ignore[attr-defined]
+    return error
+
+
+def hint_of(error: Exception) -> str | None:
+    """The way out that an exception carries, if any."""
+    return getattr(error, "hint", None)
+
+
 # ---------------------------------------------------------------------- tracebacks
 
 #: environment variable that keeps all frames in tracebacks

@@ -69,7 +69,7 @@ from retrograd.compiler.language.values import (
     count_of,
     describe,
 )
-from retrograd.isa.diagnostics import Span
+from retrograd.isa.diagnostics import Span, advised
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format, brief
 
@@ -195,19 +195,18 @@ class Arithmetic:
                     raise OverflowError(f"{number} is outside the range of {self.w}, as of every format")
                 if wanted is INT and not -self.w.sign <= number <= self.w.mask:
                     way = f"write `(x) % 2**{self.w.width}` for its lower {self.w.width} bits"
-                    raise OverflowError(f"{brief(number)} does not fit in {self.w.width} bits; {way}")
+                    raise advised(OverflowError(f"{brief(number)} does not fit in {self.w.width} bits"), way)
                 if wanted is UINT and not 0 <= number <= self.w.mask:
                     way = f"write `uint({brief(number)})` if its lower {self.w.width} bits are meant"
-                    raise OverflowError(
-                        f"{brief(number)} is outside of 0 … 2^{self.w.width} − 1, the range of a uint; {way}"
-                    )
+                    message = f"{brief(number)} is outside of 0 … 2^{self.w.width} − 1, the range of a uint"
+                    raise advised(OverflowError(message), way)
                 if wanted is BOOL and number not in (0, 1):
-                    raise TypeError(f"{brief(number)} is no bool; bool(x) makes a bool of a number")
+                    raise advised(TypeError(f"{brief(number)} is no bool"), "bool(x) makes a bool of a number")
                 return self._number(number, wanted, role)
             case Scalar(e):
                 return self.converted(e, kind or e.kind)
-        real = "; its parts are z.real and z.imag" if isinstance(value, StructValue) and is_complex(value.type) else ""
-        raise TypeError(f"{describe(value)} where one number is needed{real}")
+        real = "its parts are z.real and z.imag" if isinstance(value, StructValue) and is_complex(value.type) else None
+        raise advised(TypeError(f"{describe(value)} where one number is needed"), real)
 
     def converted(self, e: E, kind: Kind) -> E:
         """e as another kind, where every value of its own kind is one of that kind."""
@@ -227,20 +226,20 @@ class Arithmetic:
                     return constant(e.param, FIXED, self.w)
                 return apply("itof", FIXED, e)
         hints = {
-            (FIXED, INT): "; rg.floor(x) makes an int of it",
-            (LOGNUM, FIXED): "; fixed(x) makes a fixed of it",
-            (FIXED, LOGNUM): "; lognum(x) makes a lognum of it",
-            (INT, BOOL): "; bool(x) makes a bool of it",
-            (UINT, BOOL): "; bool(x) makes a bool of it",
-            (INT, UINT): "; uint(x) is the uint with the same word",
-            (UINT, INT): "; int(x) is the int with the same word",
-            (FIXED, UINT): "; uint(rg.floor(x)) makes a uint of it",
-            (LOGNUM, UINT): "; uint(rg.floor(fixed(x))) makes a uint of it",
-            (UINT, LOGNUM): "; lognum(x) makes a lognum of it",
-            (FIXED, BOOL): "; bool(x) makes a bool of it",
+            (FIXED, INT): "rg.floor(x) makes an int of it",
+            (LOGNUM, FIXED): "fixed(x) makes a fixed of it",
+            (FIXED, LOGNUM): "lognum(x) makes a lognum of it",
+            (INT, BOOL): "bool(x) makes a bool of it",
+            (UINT, BOOL): "bool(x) makes a bool of it",
+            (INT, UINT): "uint(x) is the uint with the same word",
+            (UINT, INT): "int(x) is the int with the same word",
+            (FIXED, UINT): "uint(rg.floor(x)) makes a uint of it",
+            (LOGNUM, UINT): "uint(rg.floor(fixed(x))) makes a uint of it",
+            (UINT, LOGNUM): "lognum(x) makes a lognum of it",
+            (FIXED, BOOL): "bool(x) makes a bool of it",
         }
         own, wanted = (f"{'an' if k is INT else 'a'} {k.value}" for k in (e.kind, kind))
-        raise TypeError(f"{own} where {wanted} is needed{hints.get((e.kind, kind), '')}")
+        raise advised(TypeError(f"{own} where {wanted} is needed"), hints.get((e.kind, kind)))
 
     def modulo(self, value: Value, kind: Kind = UINT) -> E:
         """A value as a uint or an int where its word alone matters: the number of the kind that is congruent to it mod 2^W."""
@@ -286,12 +285,9 @@ class Arithmetic:
         kinds = {v.kind for v in (x, y) if isinstance(v, Scalar)}
         for v in (x, y):
             if not isinstance(v, Scalar | Constant):
-                way = (
-                    "; a stack is true if it is not empty, and len(s) is the number of its words"
-                    if isinstance(v, StackValue)
-                    else ""
-                )
-                raise TypeError(f"{op} is not defined for {describe(v)}{way}")
+                way = "a stack is true if it is not empty, and len(s) is the number of its words"
+                error = TypeError(f"{op} is not defined for {describe(v)}")
+                raise advised(error, way if isinstance(v, StackValue) else None)
             if isinstance(v, Constant):
                 own = number_kind(v.value)
                 if own is None:
@@ -367,10 +363,9 @@ class Arithmetic:
         """
         kinds = {v.kind for v in values if isinstance(v, Scalar)}
         if {INT, UINT} <= kinds:
-            raise TypeError(
-                f"{op} is not defined for an int and a uint, of which one may be out of the other's range; "
-                "write uint(n), the word of an int n as a uint, where n is not below 0, or int(u)"
-            )
+            message = f"{op} is not defined for an int and a uint, of which one may be out of the other's range"
+            way = "write uint(n), the word of an int n as a uint, where n is not below 0, or int(u)"
+            raise advised(TypeError(message), way)
 
     def _remainder(self, a: E, b: E) -> E:
         """a − q·b with q = ⌊a/b⌋, exact: the quotient is an integer, and so is its product with a word.
@@ -404,7 +399,7 @@ class Arithmetic:
         how = "structs of one type have + and −, and * and / with a number"
         if op in COMPARISONS:
             how = "compare their fields"
-        raise TypeError(f"{op} is not defined for {describe(x)} and {describe(y)}; {how}")
+        raise advised(TypeError(f"{op} is not defined for {describe(x)} and {describe(y)}"), how)
 
     def _product(self, a: E, b: E, kind: Kind) -> E:
         if kind in WRAPPING or self.w.frac < self.w.width - 1:  # else 1 does not fit
@@ -439,7 +434,7 @@ class Arithmetic:
     def _shifted(self, op: str, x: Value, count: int) -> Value:
         """x · 2^count or ⌊x / 2^count⌋ for a constant, also where no bit of the word is left."""
         if count < 0:
-            raise ValueError("the count of a shift is negative; shift in the other direction")
+            raise advised(ValueError("the count of a shift is negative"), "shift in the other direction")
         last = self.w.width - 1
         if isinstance(x, Scalar) and x.kind is UINT:
             name = "shl" if op == "<<" else "shr"
@@ -454,7 +449,7 @@ class Arithmetic:
             number, sign = int(value.value), self.w.sign
             if sign <= number <= self.w.mask:
                 way = f"write {self.w.signed(number)} if its {self.w.width} bits are meant"
-                raise OverflowError(f"{number} is no signed int of {self.w.width} bits; {way}")
+                raise advised(OverflowError(f"{number} is no signed int of {self.w.width} bits"), way)
         return self.expression(value, kind, role)
 
     def _power(self, x: Value, y: Value) -> Value:
@@ -584,7 +579,8 @@ class Arithmetic:
         if isinstance(x, StructValue) and is_complex(x.type):
             return self.both([self.truth(part) for part in x.fields.values()], False)
         if isinstance(x, StructValue):
-            raise TypeError(f"{describe(x)} is no condition; compare one of its fields, `{next(iter(x.fields))}`")
+            way = f"compare one of its fields, `{next(iter(x.fields))}`"
+            raise advised(TypeError(f"{describe(x)} is no condition"), way)
         e = self.expression(x)
         if e.kind is BOOL:
             return e
@@ -721,9 +717,9 @@ class Arithmetic:
                 return Scalar(apply("ftol", LOGNUM, apply("itof", FIXED, e)))
             case (Kind.FIXED | Kind.LOGNUM, Kind.UINT):
                 real = "…" if e.kind is FIXED else "fixed(…)"
-                raise TypeError(f"uint() of a {e.kind.value} would round; write uint(rg.floor({real}))")
+                raise advised(TypeError(f"uint() of a {e.kind.value} would round"), f"write uint(rg.floor({real}))")
             case (Kind.FIXED, Kind.INT):
-                raise TypeError("int() of a fixed would round toward zero; rg.floor rounds down")
+                raise advised(TypeError("int() of a fixed would round toward zero"), "rg.floor rounds down")
             case _:
                 return Scalar(self.converted(e, kind))
 

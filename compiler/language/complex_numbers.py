@@ -15,6 +15,7 @@ from retrograd.compiler.ir.expressions import NOISE, E, Role
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import COMPLEX, StructType, is_complex
 from retrograd.compiler.language.values import Constant, Scalar, StructValue, Value, describe
+from retrograd.isa.diagnostics import advised
 from retrograd.isa.words import Format
 
 #: the real and the imaginary part
@@ -105,7 +106,7 @@ class ComplexArithmetic:
         """The `FUNCTIONS`. Raises TypeError for the others."""
         if name not in FUNCTIONS:
             shown = name if name in ("min", "max", "round") else f"rg.{name}"
-            raise TypeError(f"{shown} is not defined for complex numbers; {instead_of(name)}")
+            raise advised(TypeError(f"{shown} is not defined for complex numbers"), instead_of(name))
         if name == "select":
             c, x, y = values
             parts = zip(self._parts(x, name), self._parts(y, name), strict=True)

@@ -33,6 +33,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from retrograd.compiler.language.types import check_call
+from retrograd.isa.diagnostics import advised
 
 F = TypeVar("F")
 
@@ -282,9 +283,11 @@ def need_operators(value: Any, text: bool = False) -> None:
     """
     kind = type(value)
     if issubclass(kind, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise TypeError("a masked array has elements without a value; fill it with `.filled(value)`")
+        raise advised(TypeError("a masked array has elements without a value"), "fill it with `.filled(value)`")
     if issubclass(kind, np.matrix):
-        raise TypeError("`*` and `**` of np.matrix are products of matrices; make an array of it, by np.asarray")
+        raise advised(
+            TypeError("`*` and `**` of np.matrix are products of matrices"), "make an array of it, by np.asarray"
+        )
     found = None if kind in _PLAIN else _operator_of(kind, text)
     if found is not None:
         raise Impure(f"`{kind.__name__}.{found}` is not known to be pure")

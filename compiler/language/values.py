@@ -30,7 +30,7 @@ from retrograd.compiler.language.types import (
     struct_of,
     tuple_of,
 )
-from retrograd.isa.diagnostics import Span
+from retrograd.isa.diagnostics import Span, advised
 from retrograd.isa.words import brief
 
 
@@ -194,14 +194,12 @@ def struct_type(cls: Any, fields: Mapping[str, Value]) -> StructType:
                 t = inner
             case ArrayAnnotation(), ArrayView():
                 how = "a struct is made for known lengths; pass the array as an argument of its own"
-                raise TypeError(
-                    f"the length of `{name}` of `{cls.__name__}` is known only when the program runs; {how}"
-                )
+                message = f"the length of `{name}` of `{cls.__name__}` is known only when the program runs"
+                raise advised(TypeError(message), how)
             case ArrayAnnotation(), value:
                 how = "give it a name first, `t = …`, which makes an array of it"
-                raise TypeError(
-                    f"`{name}` of `{cls.__name__}` is {annotation}, and {describe(value)} has no place of its own; {how}"
-                )
+                message = f"`{name}` of `{cls.__name__}` is {annotation}, and {describe(value)} has no place of its own"
+                raise advised(TypeError(message), how)
             case _:
                 t = complete(annotation)
         problem = (
@@ -211,9 +209,8 @@ def struct_type(cls: Any, fields: Mapping[str, Value]) -> StructType:
         )
         if problem is not None:
             how = "make the lengths agree: a name in quotes is one length in the whole struct"
-            raise TypeError(
-                f"`{name}` of `{cls.__name__}` is {annotation}, and {describe(fields[name])} is not: {problem}; {how}"
-            )
+            message = f"`{name}` of `{cls.__name__}` is {annotation}, and {describe(fields[name])} is not: {problem}"
+            raise advised(TypeError(message), how)
         types.append((name, t))
     return StructType(cls, tuple(types))
 

@@ -20,7 +20,7 @@ from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, on_constants
 from retrograd.compiler.language.intrinsics import FUNCTIONS, Host
 from retrograd.compiler.language.values import Constant, Scalar, Value
-from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, hint_of
 from retrograd.isa.words import Q32_32
 
 
@@ -568,9 +568,8 @@ def guarded(at: Place, made: Callable[[], Value], constants: Constants | None = 
     except Vanishing as error:
         fail("RG0730", f"{error}", at, error.hint)
     except TypeError as error:
-        message, _, hint = str(error).partition("; ")
-        fail("RG0703", message, at, hint or None)
+        fail("RG0703", str(error), at, hint_of(error))
     except ZeroDivisionError:
         fail("RG0714", "a division by zero", at)
     except (OverflowError, ValueError) as error:
-        fail("RG0714", f"{error}", at)
+        fail("RG0714", f"{error}", at, hint_of(error))

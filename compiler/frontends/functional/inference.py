@@ -464,8 +464,7 @@ class Inference:
         try:
             return join(x, y)
         except Mismatch as error:
-            message, _, hint = str(error).partition("; ")
-            self.fail("RG0703", f"this is {message}, {where}", at, hint or None)
+            self.fail("RG0703", f"this is {error}, {where}", at)
 
     def _operation(self, e: core.Operation, env: Types) -> Type:
         types = [self.type_of(a, env) for a in e.args]

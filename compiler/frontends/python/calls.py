@@ -75,7 +75,7 @@ from retrograd.compiler.language.values import (
     struct_type,
     tuple_value,
 )
-from retrograd.isa.diagnostics import CompileError, nearest
+from retrograd.isa.diagnostics import CompileError, hint_of, nearest
 
 #: parameter → argument and its place in the source
 Bound = dict[str, tuple[Value, ast.AST]]
@@ -617,7 +617,7 @@ def _host_call(cx: Context, callee: Any, node: ast.Call) -> Value:
         except TooLarge as error:
             cx.fail("RG0723", f"{error}", node)
         except (Exception, SystemExit) as error:
-            cx.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__}: {error}", node)
+            cx.fail("RG0703", f"`{shortened(node)}`: {type(error).__name__}: {error}", node, hint_of(error))
     message = f"`{shortened(node.func)}` is a Python function, which cannot run on a machine"
     hint = _instead_of(callee, node)
     cx.fail("RG0701", message, node, hint)

@@ -48,7 +48,7 @@ from retrograd.compiler.language.values import (
     describe,
     tuple_value,
 )
-from retrograd.isa.diagnostics import nearest
+from retrograd.isa.diagnostics import advised, nearest
 
 INT, UINT, FIXED, BOOL, LOGNUM = Kind.INT, Kind.UINT, Kind.FIXED, Kind.BOOL, Kind.LOGNUM
 
@@ -606,7 +606,7 @@ def _matrix_product(cx: Context, x: Value, y: Value, node: ast.BinOp) -> Value:
         if body.kind is Kind.LOGNUM:
             shown = " * ".join(shortened(x) for x in (node.left, node.right))
             way = f"write `rg.sum({shown})`" if len(left.shape) == len(right.shape) == 1 else "write a loop over rows"
-            raise TypeError(f"`@` adds fixed numbers and ints; of lognums {way}")
+            raise advised(TypeError("`@` adds fixed numbers and ints"), f"of lognums {way}")
         return Scalar(sum_over(body, (k,), (length,)))
 
     shape = (*left.shape[:-1], *right.shape[1:])

@@ -28,7 +28,7 @@ from retrograd.compiler.language.arithmetic import NegativePower, ShapeMismatch
 from retrograd.compiler.language.purity import Impure
 from retrograd.compiler.language.types import TooLarge
 from retrograd.compiler.language.values import Condition
-from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest, shown
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, hint_of, nearest, shown
 from retrograd.isa.words import Format
 
 
@@ -108,8 +108,12 @@ def _no_source(name: str) -> Diagnostic:
 
 
 def _cut_source(name: str) -> Diagnostic:
-    hint = "Remove such characters (U+000B, U+000C, U+0085, U+2028, U+2029) from its text, comments and strings included."
-    return Diagnostic("RG0716", f"the lines of `{name}` are cut at a character that does not end a line for Python", hint=hint)
+    hint = (
+        "Remove such characters (U+000B, U+000C, U+0085, U+2028, U+2029) from its text, comments and strings included."
+    )
+    return Diagnostic(
+        "RG0716", f"the lines of `{name}` are cut at a character that does not end a line for Python", hint=hint
+    )
 
 
 def _characters(text: str, count: int) -> int:
@@ -575,9 +579,8 @@ class Errors:
         except ShapeMismatch as error:
             self.fail("RG0712", f"the shapes {error} do not broadcast", node)
         except TypeError as error:
-            message, _, hint = str(error).partition("; ")
             own = shortened(node) if isinstance(node, ast.expr) else "x"
-            self.fail("RG0703", message, node, hint.replace("(x)", f"({own})") or None)
+            self.fail("RG0703", str(error), node, (hint_of(error) or "").replace("(x)", f"({own})") or None)
         except Impure as error:
             self.fail("RG0721", str(error), node)
         except ZeroDivisionError:
@@ -589,8 +592,8 @@ class Errors:
         except Vanishing as error:
             self.fail("RG0730", f"{error}", _literal(node, error.value), error.hint)
         except (OverflowError, ValueError) as error:
-            message, _, hint = str(error).partition("; ")
-            self.fail("RG0714", message, node, hint.replace("(x)", f"({shortened(node)})") or None)
+            hint = (hint_of(error) or "").replace("(x)", f"({shortened(node)})")
+            self.fail("RG0714", str(error), node, hint or None)
 
 
 def _literal(node: ast.AST, value: Fraction | None) -> ast.AST:
