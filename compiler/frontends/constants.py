@@ -30,9 +30,10 @@ Memory = Callable[[tuple[int, ...], Exact | None, Span | None], Region]
 
 
 class Place(NamedTuple):
-    """A place of the source. `library`: in the library of Retrograd."""
+    """A place of the source. `text`: of its line. `library`: in the library of Retrograd."""
 
     span: Span
+    text: str | None = None
     library: bool = False
 
 

@@ -11,26 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
-from retrograd.compiler.frontends.constants import Constants
-from retrograd.compiler.frontends.constants import Place as SourcePlace
+from retrograd.compiler.frontends.constants import Constants, Place
 from retrograd.compiler.ir.expressions import Vanishing
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, on_constants
 from retrograd.compiler.language.intrinsics import FUNCTIONS, Host
 from retrograd.compiler.language.values import Constant, Scalar, Value
-from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, hint_of
+from retrograd.isa.diagnostics import CompileError, Diagnostic, hint_of
 from retrograd.isa.words import Q32_32
-
-
-class Place(NamedTuple):
-    """A place in the source, and the text of its line."""
-
-    span: Span
-    text: str
-    #: whether it is in the library of Retrograd
-    library: bool = False
 
 
 @dataclass(eq=False)
@@ -564,7 +554,7 @@ def _operation(a: Arithmetic, op: str, values: Sequence[Value]) -> Value:
 def guarded(at: Place, made: Callable[[], Value], constants: Constants | None = None) -> Value:
     """The result; an operation that the operands make impossible is reported at the expression."""
     try:
-        return made() if constants is None else constants.at(lambda _: SourcePlace(at.span, at.library), made)
+        return made() if constants is None else constants.at(lambda _: at, made)
     except Vanishing as error:
         fail("RG0730", f"{error}", at, error.hint)
     except TypeError as error:

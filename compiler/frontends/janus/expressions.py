@@ -34,6 +34,7 @@ from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, 
 from retrograd.compiler.language.values import Condition, Constant, Scalar
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
 from retrograd.isa.program import ArrayLayout
+from retrograd.isa.text import SourceText
 from retrograd.isa.words import Format
 
 INT, BOOL = Kind.INT, Kind.BOOL
@@ -564,7 +565,7 @@ class Code:
     `names`: the places in scope; `span`: the place of the current statement; `findings`: the errors of all versions so far.
     """
 
-    def __init__(self, module: ModuleBuilder, source: syntax.Source, findings: list[Diagnostic]) -> None:
+    def __init__(self, module: ModuleBuilder, source: SourceText, findings: list[Diagnostic]) -> None:
         self.module, self.w, self.source, self.findings = module, module.w, source, findings
         self.names: dict[str, Place] = {}
         self.out: list[Node] = []
@@ -575,14 +576,12 @@ class Code:
 
     def text(self, span: Span) -> str:
         """The piece of the source at a place."""
-        line = self.source.lines[span.line - 1] if 0 < span.line <= len(self.source.lines) else ""
-        found = line[span.column - 1 : span.end - 1].strip()
+        found = self.source.piece(span).strip()
         return found if len(found) <= 50 else found[:47] + "…"
 
     def fail(self, code: str, message: str, span: Span, hint: str | None = None) -> NoReturn:
         """Raise CompileError. Without a hint, the fix of the kind of error for Janus is shown."""
-        line = self.source.lines[span.line - 1] if 0 < span.line <= len(self.source.lines) else None
-        raise CompileError(Diagnostic(code, message, span, hint or _FIXES.get(code), line))
+        raise CompileError(self.source.diagnostic(code, message, span, hint or _FIXES.get(code)))
 
     # ------------------------------------------------------------------ emission
 

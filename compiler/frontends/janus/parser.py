@@ -7,16 +7,15 @@ first is kept: the others mostly follow from it.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.syntax import Source
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
+from retrograd.isa.text import SourceText, Token, tokens
 
 #: blocks and expressions within each other
 _DEEPEST = 100
@@ -26,38 +25,19 @@ _MOST = 20
 T = TypeVar("T")
 
 
-class Token(NamedTuple):
-    """`kind`: number, name, string, sign; `open` for the begin of a comment or text without an end; `end` for the end of the file;
-    empty for a character of no token.
+class Cursor:
+    """Reads tokens one by one; `keywords` are no names.
+
+    The groups of `pattern` are the kinds of tokens: number, name, string, sign, `open` for the begin of a comment or text without an end.
+    The last token is of kind `end`.
     """
 
-    kind: str
-    text: str
-    begin: int
-
-
-class Cursor:
-    """Reads tokens one by one. `pattern`: its groups are the kinds of tokens, and `space`; `keywords` are no names."""
-
     def __init__(self, text: str, name: str, pattern: re.Pattern[str], keywords: frozenset[str]) -> None:
-        self.source = Source(name, text.splitlines())
+        self.source = SourceText(name, text)
         self.keywords = keywords
         self.findings: list[Diagnostic] = []
-        self._text = text
-        self._starts = [0, *(m.end() for m in re.finditer(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", text))]
-        self.tokens: list[Token] = []
+        self.tokens = [*tokens(pattern, text), Token("end", "", len(text))]
         self.at = self._depth = 0
-        at = 0
-        while at < len(text):
-            found = pattern.match(text, at)
-            if found is None:
-                self.tokens.append(Token("", text[at], at))
-                at += 1
-                continue
-            if found.lastgroup != "space":
-                self.tokens.append(Token(str(found.lastgroup), found[0], at))
-            at = found.end()
-        self.tokens.append(Token("end", "", len(text)))
 
     # ------------------------------------------------------------------ places
 
@@ -73,24 +53,15 @@ class Cursor:
             self.at += 1
         return token.text
 
-    def _span(self, begin: int, end: int) -> Span:
-        line = bisect_right(self._starts, begin)
-        start = self._starts[line - 1]
-        last = self._starts[line] - 1 if line < len(self._starts) else len(self._text)
-        return Span(self.source.name, line, begin - start + 1, max(min(end, last) - start + 1, begin - start + 2))
-
     def since(self, begin: int) -> Span:
         """The place of the text from a position to the last token."""
-        last = self.tokens[max(self.at - 1, 0)]
-        return self._span(begin, last.begin + len(last.text))
+        return self.source.span(begin, self.tokens[max(self.at - 1, 0)].end)
 
     # ------------------------------------------------------------------ errors
 
     def error(self, message: str, span: Span, hint: str | None = None) -> CompileError:
         """The error RG0725 at a place."""
-        lines = self.source.lines
-        line = lines[span.line - 1] if span.line <= len(lines) else ""
-        return CompileError(Diagnostic("RG0725", message, span, hint, line))
+        return CompileError(self.source.diagnostic("RG0725", message, span, hint))
 
     def fail(self, message: str, hint: str | None = None) -> NoReturn:
         """Raise CompileError RG0725 at the next token."""
@@ -103,8 +74,8 @@ class Cursor:
         begin = token.begin
         if token.kind == "end" and self.at:
             # The place where something is missing is behind the last token.
-            begin = self.tokens[self.at - 1].begin + len(self.tokens[self.at - 1].text)
-        raise self.error(message, self._span(begin, begin + len(token.text)), hint)
+            begin = self.tokens[self.at - 1].end
+        raise self.error(message, self.source.span(begin, begin + len(token.text)), hint)
 
     def record(self, error: CompileError) -> None:
         """Keep an error. Raises CompileError with all errors where there are too many."""
@@ -270,7 +241,7 @@ class ExpressionParser:
     def _spelling(self) -> str | None:
         """The way out where the last operator and the next token are one operator of another language."""
         before, token = self._cursor.tokens[self._cursor.at - 1], self._cursor.next
-        found = before.text + token.text if before.begin + len(before.text) == token.begin else ""
+        found = before.text + token.text if before.end == token.begin else ""
         operator = {"==": "=", "!==": "!=", "<>": "!=", "=<": "<=", "=>": ">="}.get(found)
         return None if operator is None else f"Write `{operator}` in place of `{found}`."
 

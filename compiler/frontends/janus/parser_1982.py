@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.parser import LEVELS, Cursor, ExpressionParser, StatementParser, Token, parse
+from retrograd.compiler.frontends.janus.parser import LEVELS, Cursor, ExpressionParser, StatementParser, parse
 from retrograd.compiler.frontends.janus.syntax import Program
 from retrograd.isa.diagnostics import Diagnostic, InputError
 
@@ -47,7 +47,7 @@ class _Parser:
     def __init__(self, text: str, name: str) -> None:
         self._cursor = cursor = Cursor(text, name, TOKEN, KEYWORDS)
         cursor.tokens[:] = [
-            Token(t.kind, t.text.lower(), t.begin) if t.text.isupper() and t.text.lower() in KEYWORDS else t
+            t._replace(text=t.text.lower()) if t.text.isupper() and t.text.lower() in KEYWORDS else t
             for t in cursor.tokens
         ]
         self._expressions = ExpressionParser(cursor, _LEVELS, _SPELLED, minus=True)

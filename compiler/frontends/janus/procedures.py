@@ -489,7 +489,7 @@ class Entry:
         return int(e.param) if e.op == "const" else None
 
     def _refused(self, code: str, message: str, span: Span, hint: str | None = None) -> CompileError:
-        return CompileError(Diagnostic(code, message, span, hint, self.program.source.lines[span.line - 1]))
+        return CompileError(self.program.source.diagnostic(code, message, span, hint))
 
     def _refuse(self, code: str, message: str, span: Span, hint: str | None = None) -> NoReturn:
         raise self._refused(code, message, span, hint)

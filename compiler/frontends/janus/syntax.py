@@ -9,15 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from retrograd.isa.diagnostics import Span
-
-
-@dataclass(frozen=True)
-class Source:
-    """The name of a file, and its lines."""
-
-    name: str
-    lines: Sequence[str]
-
+from retrograd.isa.text import SourceText
 
 #: the place of a node that no text has
 NOWHERE = Span("", 1, 1, 2)
@@ -266,7 +258,7 @@ class Program:
     A procedure of 1982 has the globals that it uses as parameters, and passes them on in its calls.
     """
 
-    source: Source = field(compare=False)
+    source: SourceText = field(compare=False)
     procedures: tuple[Procedure, ...]
     dialect: str = "jana"
     globals: tuple[Declaration, ...] = ()

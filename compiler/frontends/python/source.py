@@ -574,7 +574,7 @@ class Errors:
             if self._constants is None:
                 return function(*args)
             return self._constants.at(
-                lambda value: Place(self.span(_literal(node, value)), self._source.library), function, *args
+                lambda value: Place(self.span(_literal(node, value)), None, self._source.library), function, *args
             )
         except ShapeMismatch as error:
             self.fail("RG0712", f"the shapes {error} do not broadcast", node)

@@ -12,6 +12,7 @@ import pytest
 from retrograd.compiler.frontends.janus.parser import parse
 from retrograd.compiler.frontends.janus.parser_1982 import read
 from retrograd.isa.diagnostics import CompileError
+from retrograd.isa.text import SourceText
 
 from retrograd.runtime._reversible import JanusFunction
 
@@ -61,7 +62,7 @@ def check(text: str, dialect: str) -> bool:
         error = found
     if error is None:
         return False
-    lines = text.splitlines()
+    lines = SourceText("text", text).lines
     assert len(error.diagnostics) <= 20
     for d in error.diagnostics:
         assert d.render()
