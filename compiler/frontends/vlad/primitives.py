@@ -10,6 +10,7 @@ bundles of an inner one, and perturbations cannot be confused.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -166,15 +167,20 @@ def call(lowering: Lowering, name: str, values: Sequence[Value], at: Place, leve
     return lowering.calls.call(Closure(key[0]), (), [argument], at)
 
 
+def called(
+    inference: Inference, lowering: Lowering | None, name: str, values: Sequence[Value], at: Place, level: int = 0
+) -> Value:
+    """`call`; without a lowering, a value of its type."""
+    if lowering is None:
+        return _placeholder(type_of_call(inference, name, [v.type for v in values], level))
+    return call(lowering, name, values, at, level)
+
+
 class Structure:
     """The functions at one place. Without a lowering, the words of values are placeholders, and only types are found."""
 
     def __init__(self, inference: Inference, at: Place, level: int, lowering: Lowering | None = None) -> None:
         self._inference, self._at, self._level, self._lowering = inference, at, level, lowering
-
-    def type(self, op: str, types: Sequence[Type]) -> Type:
-        """The type of the result."""
-        return self.value(op, [_placeholder(t) for t in types]).type
 
     def value(self, op: str, values: Sequence[Value]) -> Value:
         """The result. Raises CompileError."""
@@ -226,9 +232,7 @@ class Structure:
 
     def _called(self, name: str, values: Sequence[Value]) -> Value:
         """The value of a function of the prelude, as code of this level."""
-        if self._lowering is None:
-            return _placeholder(type_of_call(self._inference, name, [v.type for v in values], self._level))
-        return call(self._lowering, name, values, self._at, self._level)
+        return called(self._inference, self._lowering, name, values, self._at, self._level)
 
     def _function(self, op: str, values: Sequence[Value]) -> Value:
         """The function of functions, pointwise. A bundle whose tangent is zero is lifted code, and so is its primal."""
@@ -319,30 +323,37 @@ def _placeholder(t: Type) -> Value:
 PAIR, NIL = "pair", "nil"
 
 
+class OneRule(ABC):
+    """A primitive with one rule, `made`, for its value and for the type of it: without a lowering, the words of values are placeholders."""
+
+    @abstractmethod
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
+        """The value. Raises CompileError."""
+
+    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        return self.made(inference, None, [_placeholder(t) for t in types], at).type
+
+    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        return self.made(lowering.inference, lowering, values, at)
+
+
 @dataclass(frozen=True)
-class Constant:
+class Constant(OneRule):
     """#t, #f, or a symbol."""
 
     of: bool | str
 
-    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
-        return Known(self.of)
-
-    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
         return Value(Known(self.of))
 
 
 @dataclass(frozen=True)
-class Truth:
+class Truth(OneRule):
     """Whether a value is true, as a condition: all values are, except #f."""
 
-    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
-        t = types[0]
-        return BOOL if t == BOOLEAN else Known(t != Known(False))
-
-    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
-        t = self.type(lowering.inference, [values[0].type], at)
-        return Value(t, values[0].words if t == BOOL else ())
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
+        t = values[0].type
+        return Value(BOOL, values[0].words) if t == BOOLEAN else Value(Known(t != Known(False)))
 
 
 @dataclass(frozen=True)
@@ -563,8 +574,8 @@ class Kinked(Real):
 
 
 @dataclass(frozen=True)
-class Shaped:
-    """A function of values of any structure: bundle, primal, tangent, zero, plus (structure.py)."""
+class Shaped(OneRule):
+    """A function of values of any structure: bundle, primal, tangent, zero, plus (see `Structure`)."""
 
     name: str
     level: int = 0
@@ -572,11 +583,8 @@ class Shaped:
     def lifted(self) -> Shaped:
         return replace(self, level=self.level + 1)
 
-    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
-        return Structure(inference, at, self.level).type(self.name, types)
-
-    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
-        return Structure(lowering.inference, at, self.level, lowering).value(self.name, values)
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
+        return Structure(inference, at, self.level, lowering).value(self.name, values)
 
 
 def _inside(t: Type) -> Type:
@@ -584,52 +592,43 @@ def _inside(t: Type) -> Type:
 
 
 @dataclass(frozen=True)
-class Discrete:
+class Discrete(OneRule):
     """(%discrete x): x, by which there is no derivative. It is refused of functions and of values of reverse mode."""
 
-    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
-        t = types[0]
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
+        t = values[0].type
         if isinstance(t, Known) or t in (BOOLEAN, Tuple((), NIL)):
-            return t
+            return values[0]
         hint = "`gradient-R` gives the list of the derivatives by the values that a function has captured."
         inference.fail("RG0703", f"`gradient-F` by {named(t)}", at, hint)
 
-    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
-        return values[0]
-
 
 @dataclass(frozen=True)
-class Wrap:
+class Wrap(OneRule):
     """A value of reverse mode: `*j` of a value, or a sensitivity."""
 
     form: str
 
-    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
-        return Tuple((types[0],), self.form)
-
-    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
-        return Value(Tuple((values[0].type,), self.form), values[0].words, values[0].views)
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
+        return combined(Tuple((values[0].type,), self.form), values)
 
 
 @dataclass(frozen=True)
-class Unwrap:
+class Unwrap(OneRule):
     """The value inside one of reverse mode."""
 
     name: str
     form: str
 
-    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
-        t = types[0]
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
+        t = values[0].type
         if not isinstance(t, Tuple) or t.form != self.form:
             inference.fail("RG0703", f"`{self.name}` of {named(t)}", at, f"It takes a {self.form} value.")
-        return t.items[0]
-
-    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
-        return Value(self.type(lowering.inference, [values[0].type], at), values[0].words, values[0].views)
+        return combined(t.items[0], values)
 
 
 @dataclass(frozen=True)
-class Callable_:
+class Callable_(OneRule):
     """The operator of a call: a function itself; of `(*j f)` the function of reverse values."""
 
     level: int = 0
@@ -637,24 +636,17 @@ class Callable_:
     def lifted(self) -> Callable_:
         return Callable_(self.level + 1)
 
-    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
-        t = types[0]
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
+        t = values[0].type
         if isinstance(t, Tuple) and t.form == "reverse" and isinstance(_inside(t), Function):
-            return type_of_call(inference, "reverse-function", [_inside(t)], self.level)
+            return called(inference, lowering, "reverse-function", [combined(_inside(t), values)], at, self.level)
         if isinstance(t, Tuple) and t.form:
             inference.fail("RG0703", f"{named(t)} is called like a function", at)
-        return t
-
-    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
-        v = values[0]
-        if isinstance(v.type, Tuple) and v.type.form == "reverse":
-            inside = Value(_inside(v.type), v.words, v.views)
-            return call(lowering, "reverse-function", [inside], at, self.level)
-        return v
+        return values[0]
 
 
 @dataclass(frozen=True)
-class Reversed:
+class Reversed(OneRule):
     """(%reversed s): the words of each real in the opposite order, as far as they belong to derivatives around the code."""
 
     level: int = 0
@@ -662,14 +654,7 @@ class Reversed:
     def lifted(self) -> Reversed:
         return Reversed(self.level + 1)
 
-    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
-        if self.level and isinstance(types[0], Tuple) and not is_real(types[0]):
-            return Tuple(tuple(self.type(inference, (t,), at) for t in types[0].items), types[0].form)
-        if self.level and isinstance(types[0], List):
-            return type_of_call(inference, "reversed-list", types, self.level)
-        return types[0]
-
-    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
         (value,) = values
         if not self.level:
             return value
@@ -680,37 +665,26 @@ class Reversed:
             last = (1 << self.level) - 1
             return Value(t, tuple(value.words[i ^ (last << below)] for i in range(len(value.words))))
         if isinstance(t, Tuple):
-            parts = [self.value(lowering, (v,), at) for v in value.split(t.items)]
+            parts = [self.made(inference, lowering, (v,), at) for v in value.split(t.items)]
             return combined(Tuple(tuple(p.type for p in parts), t.form), parts)
         if isinstance(t, List):
-            return call(lowering, "reversed-list", values, at, self.level)
+            return called(inference, lowering, "reversed-list", values, at, self.level)
         return value
 
 
 @dataclass(frozen=True)
-class Restored:
+class Restored(OneRule):
     """(%restored x s): the sensitivity s of x with the truth values of x, by which there is no derivative."""
 
-    def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
-        x, found = types
-        if not _has_truth(x):
-            return found
-        if isinstance(x, List):
-            return type_of_call(inference, "restored-list", types)
-        if isinstance(x, Tuple) and isinstance(found, Tuple) and x != BOOLEAN:
-            rows = zip(x.items, found.items, strict=True)
-            return Tuple(tuple(self.type(inference, row, at) for row in rows), found.form)
-        return found
-
-    def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
         x, found = values
         if not _has_truth(x.type):
             return found
         if isinstance(x.type, List):
-            return call(lowering, "restored-list", values, at)
+            return called(inference, lowering, "restored-list", values, at)
         if isinstance(x.type, Tuple) and isinstance(found.type, Tuple) and x.type != BOOLEAN:
             rows = zip(x.split(x.type.items), found.split(found.type.items), strict=True)
-            parts = [self.value(lowering, row, at) for row in rows]
+            parts = [self.made(inference, lowering, row, at) for row in rows]
             return combined(Tuple(tuple(p.type for p in parts), found.type.form), parts)
         return x
 
