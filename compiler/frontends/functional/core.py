@@ -9,8 +9,8 @@ Both readers, of Python and of VLAD, produce it. A binding is an object, so two 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, cached_property
 from typing import Any, NoReturn, Protocol
 
 from retrograd.compiler.frontends.constants import Constants, Place
@@ -272,47 +272,32 @@ Core = (
 )  # fmt: skip
 
 
+@cache
+def _parts(cls: type) -> tuple[tuple[str, bool], ...]:
+    """The fields of a class that hold expressions, each with whether it holds several, in the order of the text."""
+    held = {"Core": False, "tuple[Core, ...]": True}
+    return tuple((f.name, held[str(f.type)]) for f in fields(cls) if f.type in held)
+
+
 def children(e: Core) -> tuple[Core, ...]:
     """The expressions directly inside an expression."""
     match e:
-        case Lambda():
-            return (e.body,)
-        case Apply(function, args):
-            return (function, *args)
-        case Let(_, value, body):
-            return (value, body)
         case LetRec(functions, body):
             return (*(f for _, f in functions), body)
-        case Conditional(test, then, orelse):
-            return (test, then, orelse)
-        case Operation(_, args) | Record(args) | Build(_, args) | Structural(_, args) | Primitive(_, args):
-            return args
-        case Item(value) | Length(value) | Cast(value) | Forget(value) | Field(value):
-            return (value,)
         case Match(subject, cases, orelse):
             return (subject, *(c.body for c in cases), *(() if orelse is None else (orelse,)))
-        case Element(array, indices):
-            return (array, *indices)
-        case Total(_, start, stop, body):
-            return (start, stop, body)
-        case Number() | Ref() | Global() | Operator() | Refusal():
-            return ()
+    found: list[Core] = []
+    for name, several in _parts(type(e)):
+        found += getattr(e, name) if several else (getattr(e, name),)
+    return tuple(found)
 
 
 def rebuilt(e: Core, parts: Sequence[Core]) -> Core:
     """The expression with other expressions in place of its `children`, in their order."""
     given = iter(parts)
-
-    def several(old: Sequence[Core]) -> tuple[Core, ...]:
-        return tuple(next(given) for _ in old)
-
     match e:
         case Lambda(name, params):
             return Lambda(name, params, next(given), e.at)
-        case Apply(_, args):
-            return replace(e, function=next(given), args=several(args))
-        case Let():
-            return replace(e, value=next(given), body=next(given))
         case LetRec(functions):
             made: list[tuple[Binding, Lambda]] = []
             for b, _ in functions:
@@ -322,26 +307,15 @@ def rebuilt(e: Core, parts: Sequence[Core]) -> Core:
             for _, f in made:
                 f.group = tuple(made)
             return replace(e, functions=tuple(made), body=next(given))
-        case Conditional():
-            return replace(e, test=next(given), then=next(given), orelse=next(given))
-        case Operation(_, args) | Build(_, args) | Structural(_, args) | Primitive(_, args):
-            return replace(e, args=several(args))
-        case Record(items):
-            return replace(e, items=several(items))
-        case Item() | Cast() | Forget() | Field():
-            return replace(e, value=next(given))
-        case Length():
-            return replace(e, array=next(given))
         case Match(_, cases, orelse):
             subject = next(given)
             bodies = tuple(replace(c, body=next(given)) for c in cases)
             return replace(e, subject=subject, cases=bodies, orelse=None if orelse is None else next(given))
-        case Element(_, indices):
-            return replace(e, array=next(given), indices=several(indices))
-        case Total():
-            return replace(e, start=next(given), stop=next(given), body=next(given))
-        case Number() | Ref() | Global() | Operator() | Refusal():
-            return e
+    held: dict[str, Any] = {
+        name: tuple(next(given) for _ in getattr(e, name)) if several else next(given)
+        for name, several in _parts(type(e))
+    }
+    return replace(e, **held) if held else e
 
 
 def walk(e: Core) -> Iterator[Core]:

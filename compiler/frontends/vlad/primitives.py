@@ -91,16 +91,10 @@ def _lifted(e: Core) -> Core:
             if not hasattr(function, "lifted"):
                 function.lifted = LiftedGlobal(function)
             return core.Global(function.lifted, at)
-        case core.Apply(f, args, at):
-            return core.Apply(_lifted(f), tuple(map(_lifted, args)), at)
-        case core.Let(binding, value, body, at):
-            return core.Let(binding, _lifted(value), _lifted(body), at)
+        case core.Apply() | core.Let() | core.Conditional() | core.Record():
+            return core.rebuilt(e, tuple(map(_lifted, core.children(e))))
         case core.LetRec(functions, body, at):
             return core.LetRec(tuple((b, lifted(f)) for b, f in functions), _lifted(body), at)
-        case core.Conditional(test, then, orelse, at):
-            return core.Conditional(_lifted(test), _lifted(then), _lifted(orelse), at)
-        case core.Record(items, at, form):
-            return core.Record(tuple(map(_lifted, items)), at, form)
         case core.Primitive(rules, args, at):
             own = rules.lifted() if hasattr(rules, "lifted") else rules
             return core.Primitive(own, tuple(map(_lifted, args)), at)
