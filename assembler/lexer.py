@@ -212,15 +212,22 @@ class Sources:
 
     def warn(self, fault: TextFault) -> None:
         """Note a fault in the line that is being read that is no error."""
-        index, number, column, end = self.position(fault.start, fault.end)
-        span, line = Span(self.file.name, number, column, end), self.file.lines[number - 1]
-        warning = Diagnostic(fault.code, fault.message, span, fault.hint, line, severity="warning")
-        self._warned.setdefault((index, number, fault.message), warning)
+        position = self.position(fault.start, fault.end)
+        warning = self.finding(position, fault.code, fault.message, fault.hint, "warning")
+        self._warned.setdefault((position[0], position[1], fault.message), warning)
 
     @property
     def warnings(self) -> list[Diagnostic]:
         """The warnings that `warn` has noted."""
         return [*self._warned.values()]
+
+    def finding(
+        self, position: Position, code: str, message: str, hint: str | None, severity: str = "error"
+    ) -> Diagnostic:
+        """A finding at a place of the program."""
+        index, number, column, end = position
+        file = self.files[index]
+        return Diagnostic(code, message, Span(file.name, number, column, end), hint, file.lines[number - 1], severity)
 
     def report(self, position: Position, fault: TextFault, hint: str | None) -> None:
         """Add a fault to the errors. Raises AssemblyError at the last that is reported."""
@@ -231,8 +238,7 @@ class Sources:
             column += 1
         while end - 1 > column and line[end - 2 : end - 1].isspace():
             end -= 1
-        span = Span(self.files[index].name, number, column, end)
-        self.errors.append(Diagnostic(fault.code, fault.message, span, hint, line))
+        self.errors.append(self.finding((index, number, column, end), fault.code, fault.message, hint))
         if len(self.errors) == MAX_ERRORS:
             raise AssemblyError(*self.errors) from None
 

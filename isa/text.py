@@ -80,12 +80,12 @@ def tokens(pattern: re.Pattern[str], text: str) -> Iterator[Token]:
     [Token(kind='number', text='12', begin=0), Token(kind='', text='a', begin=3)]
     """
     at = 0
-    while at < len(text):
-        found = pattern.match(text, at)
-        if found is None:
-            yield Token("", text[at], at)
-            at += 1
-            continue
-        if found.lastgroup not in (None, "space"):
-            yield Token(str(found.lastgroup), found[0], at)
-        at = found.end()
+    for found in pattern.finditer(text):
+        begin, end = found.span()
+        for passed in range(at, begin):
+            yield Token("", text[passed], passed)
+        at, kind = end, found.lastgroup
+        if kind is not None and kind != "space":
+            yield Token(kind, found[0], begin)
+    for passed in range(at, len(text)):
+        yield Token("", text[passed], passed)

@@ -464,10 +464,9 @@ class _Reader:
             if mnemonic == "START" and places and self.start_label is not None:
                 label, number = self.start_label
                 if self.labels.get(label.text) != places[0]:
-                    span = Span(name, number, label.column + 1, label.column + len(label.text) + 1)
-                    text = self.sources.files[0].lines[number - 1]
+                    place = 0, number, label.column + 1, label.column + len(label.text) + 1
                     message = f"`{label.text[:40]}` is not the label of the START, where the run begins"
-                    found.append(Diagnostic(code, message, span, "Name the label of the START.", text))
+                    found.append(self.sources.finding(place, code, message, "Name the label of the START."))
         if found:
             raise VerificationError(*found)
 
@@ -476,9 +475,7 @@ class _Reader:
         return self.lines[min(pc, len(self.lines) - 1)].position
 
     def _diagnostic(self, code: str, pc: int, message: str, hint: str) -> Diagnostic:
-        _, number, column, end = self._position(pc)
-        file = self.sources.files[0]
-        return Diagnostic(code, message, Span(file.name, number, column, end), hint, file.lines[number - 1])
+        return self.sources.finding(self._position(pc), code, message, hint)
 
 
 def _branch(cell: Cell, pc: int, role: str) -> Instruction:
