@@ -1,18 +1,17 @@
-"""Roles of branches: which end of a pair of PISA branches is the jump (`goto`) and which is the comefrom (`from`).
+"""Reader of PISA assembly: text -> Program, an instruction for each line at the address that the line has in PISA.
 
-PISA has one instruction for both: `BR += offset`. The machine here checks that a comefrom is entered as its condition demands, so the
-reader decides on a role for each branch:
+Code and data share addresses in PISA, so jumps may be computed (`SWAPBR $r`), and data is found at the address of its line. Here code and
+memory are apart: a DATA line is a word of memory, and its place in the code holds a filler that no control reaches.
 
-    BRA that reaches SWAPBR or RBRA   call: as PISA's BRA, it takes a jump and receives one
-    RBRA                              uncall
-    BRA, paired with a branch         goto where control comes from above, from elsewhere
-    conditional, paired with a BRA    the opposite of the BRA
-    two conditionals                  of an `if` where the conditions are equal: goto, then from; else of a loop: from, then goto
+    [label:] MNEMONIC operand …     ; comment
 
-Correct because a wrong role changes no result: where the role is wrong, the machine traps (RG0405 to RG0407). A comment
-`; goto` or `; from` on the line of a branch overrides the choice. The check of pairs is the verifier's, without its demand that every
-SWAPBR is the entry of a subroutine: PISA programs compute the targets of jumps. Instructions that control reaches in neither direction may
-stand before a BRA that is jumped to.
+Operands are registers $0 to $31, constants, and labels, whose value is their address; blanks or commas separate them. Traps: memory
+words at the addresses of instructions are zero here, where PISA has the instruction; SRLX fills with zeros, as the
+specification has it, where an emulator fills with the sign; the run begins at START, beyond a jump to it at address 0.
+
+Mnemonics come first, then the roles of branches, then the reader. (M. P. Frank, Reversibility for Efficient Computing, PhD thesis, MIT
+1999, appendix B.) Each mnemonic stands for one instruction of the table at words of 32 bits; registers $0 to $31 are r0 to r31. A branch
+on the sign of a register compares with r255, which no PISA program names, so it stays zero.
 """
 
 from __future__ import annotations
@@ -22,22 +21,124 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from retrograd.assembler.lexer import Position, Sources, TextFault
-from retrograd.assembler.pisa.instructions import (
-    CONDITIONAL,
-    FORMAT,
-    MNEMONICS,
-    PLAIN,
-    REFUSED,
-    REGISTERS,
-    SYNONYMS,
-    UNCONDITIONAL,
-    ZERO_REGISTER,
-    syntax,
-)
 from retrograd.isa.diagnostics import AssemblyError, Diagnostic, Span, VerificationError, nearest
 from retrograd.isa.encoding import Instruction, encode, illegality
 from retrograd.isa.program import MAX_CODE, Program, SourceMap
 from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+
+#: the words of PISA
+FORMAT = Format(32, 0)
+REGISTERS = 32
+#: a register that is zero, since no instruction of PISA names it
+ZERO_REGISTER = 255
+
+
+class Plain(NamedTuple):
+    """An instruction that is one instruction of the table: its name, and the fields that its operands fill, in order."""
+
+    name: str
+    fields: tuple[str, ...]
+
+
+class Conditional(NamedTuple):
+    """A conditional branch: the condition of the table, and the fields of its registers; the field without a register is zero."""
+
+    condition: str
+    fields: tuple[str, ...]
+
+
+_TWO = ("rd", "ra")
+_THREE = ("rd", "ra", "rb")
+_CONSTANT = ("rd", "imm")
+_SHIFT = ("rd", "ra", "amount")
+
+PLAIN = {
+    "ADD": Plain("mov.add", _TWO),
+    "SUB": Plain("mov.sub", _TWO),
+    "XOR": Plain("mov.xor", _TWO),
+    "ADDI": Plain("imm.add", _CONSTANT),
+    "XORI": Plain("imm.xor", _CONSTANT),
+    "NEG": Plain("neg", ("rd",)),
+    "EXCH": Plain("exch", _TWO),
+    "SWAPBR": Plain("swapbr", ("rd",)),
+    "ANDX": Plain("and.xor", _THREE),
+    "ANDIX": Plain("andi.xor", ("rd", "ra", "imm")),
+    "ORX": Plain("or.xor", _THREE),
+    "ORIX": Plain("ori.xor", ("rd", "ra", "imm")),
+    "NORX": Plain("nor.xor", _THREE),
+    "SLTX": Plain("slt.xor", _THREE),
+    "SLTIX": Plain("slti.xor", ("rd", "ra", "imm")),
+    "SLLX": Plain("shli.xor", _SHIFT),
+    "SRLX": Plain("shri.xor", _SHIFT),
+    "SRAX": Plain("sari.xor", _SHIFT),
+    "SLLVX": Plain("shl.xor", _THREE),
+    "SRLVX": Plain("shr.xor", _THREE),
+    "SRAVX": Plain("sar.xor", _THREE),
+    "RL": Plain("roli", ("rd", "amount")),
+    "RR": Plain("rori", ("rd", "amount")),
+    "RLV": Plain("rol", _TWO),
+    "RRV": Plain("ror", _TWO),
+    "EMIT": Plain("erase", ("rd",)),
+    # A mark for the host, which changes nothing: rd −= 0. PISA has no difference with a constant.
+    "OUTPUT": Plain("imm.sub", ("rd",)),
+    "START": Plain("start", ()),
+    "FINISH": Plain("finish", ()),
+}
+
+CONDITIONAL = {
+    "BEQ": Conditional(".eq", ("ra", "rb")),
+    "BNE": Conditional(".ne", ("ra", "rb")),
+    "BGEZ": Conditional(".ge", ("ra",)),
+    "BLTZ": Conditional(".lt", ("ra",)),
+    "BGTZ": Conditional(".lt", ("rb",)),
+    "BLEZ": Conditional(".ge", ("rb",)),
+}
+
+#: other names of the same instructions
+SYNONYMS = {"XORX": "XOR", "XORIX": "XORI", "OUT": "OUTPUT", "SHOW": "OUTPUT"}
+
+UNCONDITIONAL = ("BRA", "RBRA")
+MNEMONICS = (*PLAIN, *CONDITIONAL, *UNCONDITIONAL, "DATA")
+
+#: instructions of other machines called Pendulum, and the reason why each is refused
+REFUSED = {
+    "READ": "a program has no input: load registers and memory by --set and --mem",
+    **dict.fromkeys(
+        ("BEZ", "RBEZ", "RBLTZ"),
+        "it exchanges PC with a register, on the 12-bit Pendulum chip; PISA here is the 32-bit machine with a branch register",
+    ),
+}
+
+
+def syntax(mnemonic: str) -> str:
+    """An instruction and its operands, as a message shows them."""
+    if mnemonic in UNCONDITIONAL:
+        return f"{mnemonic} label"
+    if mnemonic == "DATA":
+        return "DATA constant"
+    shown = {"rd": "$d", "ra": "$a", "rb": "$b", "imm": "constant", "amount": "amount"}
+    found = PLAIN.get(mnemonic) or CONDITIONAL[mnemonic]
+    label = ["label"] if mnemonic in CONDITIONAL else []
+    return " ".join([mnemonic, *(shown[field] for field in found.fields), *label])
+
+
+# -----------------------------------------------------------------------------
+# Roles of branches: which end of a pair of PISA branches is the jump (`goto`) and which is the comefrom (`from`).
+#
+# PISA has one instruction for both: `BR += offset`. The machine here checks that a comefrom is entered as its condition demands, so the
+# reader decides on a role for each branch:
+#
+#     BRA that reaches SWAPBR or RBRA   call: as PISA's BRA, it takes a jump and receives one
+#     RBRA                              uncall
+#     BRA, paired with a branch         goto where control comes from above, from elsewhere
+#     conditional, paired with a BRA    the opposite of the BRA
+#     two conditionals                  of an `if` where the conditions are equal: goto, then from; else of a loop: from, then goto
+#
+# Correct because a wrong role changes no result: where the role is wrong, the machine traps (RG0405 to RG0407). A comment
+# `; goto` or `; from` on the line of a branch overrides the choice. The check of pairs is the verifier's, without its demand that every
+# SWAPBR is the entry of a subroutine: PISA programs compute the targets of jumps. Instructions that control reaches in neither direction may
+# stand before a BRA that is jumped to.
 
 _OPPOSITE = {"goto": "from", "from": "goto"}
 #: words behind which control does not go on
@@ -214,16 +315,7 @@ def _unreached(cells: Sequence[Cell], roles: dict[int, str]) -> Iterator[int]:
 
 
 # -----------------------------------------------------------------------------
-# Reader of PISA assembly: text -> Program, an instruction for each line at the address that the line has in PISA.
-#
-# Code and data share addresses in PISA, so jumps may be computed (`SWAPBR $r`), and data is found at the address of its line. Here code and
-# memory are apart: a DATA line is a word of memory, and its place in the code holds a filler that no control reaches.
-#
-#     [label:] MNEMONIC operand …     ; comment
-#
-# Operands are registers $0 to $31, constants, and labels, whose value is their address; blanks or commas separate them. Traps: memory
-# words at the addresses of instructions are zero here, where PISA has the instruction; SRLX fills with zeros, as the
-# specification has it, where an emulator fills with the sign; the run begins at START, beyond a jump to it at address 0.
+# The reader: lines, operands, words.
 
 #: words of memory at least: code, data, stack and heap share them in PISA
 MEMORY = 1 << 16

@@ -251,7 +251,7 @@ def _gradient(function: Reversible | Inverse, loss: str, compiled: Compiled) -> 
 
 def _pisa_program(compiled: Compiled) -> Program:
     """The program with the registers that PISA has."""
-    from retrograd.assembler.pisa.instructions import OPERANDS
+    from retrograd.assembler.pisa.writer import OPERANDS
     from retrograd.compiler.backend.emission import emit
 
     return emit(compiled.module, registers=OPERANDS).program
