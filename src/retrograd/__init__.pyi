@@ -5,7 +5,7 @@ from retrograd.annotations import Array as Array
 from retrograd.annotations import Stack as Stack
 from retrograd.assembler.assemble import assemble as assemble
 from retrograd.assembler.assemble import assemble_file as assemble_file
-from retrograd.assembler.disassemble import disassemble as disassemble
+from retrograd.assembler.assemble import disassemble as disassemble
 from retrograd.assembler.image import from_image as from_image
 from retrograd.assembler.image import to_image as to_image
 from retrograd.assembler.verify import verify as verify

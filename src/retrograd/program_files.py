@@ -30,7 +30,7 @@ def program_from(
         return program
     text = decode_text(data, name)
     if is_pisa(data, name):
-        from retrograd.assembler.pisa.reader import read
+        from retrograd.assembler.pisa_reader import read
 
         return read(text, name=name)
     return assemble(text, name=name, path=path, include=_folders(include), check=check)

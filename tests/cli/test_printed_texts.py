@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.assembler.assemble import assemble
-from retrograd.assembler.disassemble import disassemble
-from retrograd.assembler.pisa.reader import read as read_pisa
+from retrograd.assembler.assemble import assemble, disassemble
+from retrograd.assembler.pisa_reader import read as read_pisa
 from retrograd.isa.diagnostics import RetrogradError, markup, printable
 
 from retrograd.cli.main import main

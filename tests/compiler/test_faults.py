@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from retrograd.compiler.frontends.python import allocation
-from retrograd.derivatives import _programs
 from retrograd.isa.diagnostics import CompilerFault
 
 import retrograd as rg
 from retrograd import fixed, reversible
 from retrograd.cli.main import main
+from retrograd.derivatives import _programs
 
 
 @reversible
@@ -42,12 +42,12 @@ def test_a_gradient_program(monkeypatch: pytest.MonkeyPatch) -> None:
         rg.grad(square.with_options(format=rg.Format(64, 31)))(0.0, 1.0)
 
 
-def test_the_command_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file is executed before its function is run, and is not the fault."""
     path = tmp_path / "square.py"
-    head = "from retrograd import fixed, reversible\n@reversible\ndef f(y: fixed, x: fixed):\n    t = x * x\n    y += t\n"
+    head = (
+        "from retrograd import fixed, reversible\n@reversible\ndef f(y: fixed, x: fixed):\n    t = x * x\n    y += t\n"
+    )
     monkeypatch.setattr(allocation, "release", lambda *_: ())
     for more in ("", "f(0.0, 1.0)\n"):
         path.write_text(head + more)

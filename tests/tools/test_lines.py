@@ -27,7 +27,7 @@ WITHIN = {room.name: (room.lines, room.files) for room in lines.ROOMS}
 
 
 def test_a_file_belongs_to_the_innermost_room() -> None:
-    assert lines.room_of("compiler/frontends/vlad/reader.py").name == "front ends"
+    assert lines.room_of("compiler/frontends/vlad/translation.py").name == "front ends"
     assert lines.room_of("compiler/pipeline.py").name == "compiler"
     assert lines.room_of("simulator/engines/tiering.py").name == "engines"
     assert lines.room_of("setup.py") is None

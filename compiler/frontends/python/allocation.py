@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from retrograd.compiler.frontends.builder import Versions
-from retrograd.compiler.frontends.owned_locals import OwnedLocal
+from retrograd.compiler.frontends.builder import OwnedLocal, Versions
 from retrograd.compiler.frontends.python.calls import items_of
 from retrograd.compiler.frontends.python.context import Context, lowers, performs
 from retrograd.compiler.frontends.python.expressions import OPERATORS

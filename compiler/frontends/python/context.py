@@ -24,8 +24,16 @@ from functools import cached_property
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
-from retrograd.compiler.frontends.builder import Borrowed, IRBuilder, ModuleBuilder, Scope
-from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals, Update, own_name
+from retrograd.compiler.frontends.builder import (
+    Borrowed,
+    IRBuilder,
+    ModuleBuilder,
+    OwnedLocal,
+    OwnedLocals,
+    Scope,
+    Update,
+    own_name,
+)
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
 from retrograd.compiler.frontends.specialisation import Refuse, Specialisation

@@ -11,8 +11,7 @@ from functools import cached_property
 from types import CodeType
 from typing import Any, Literal, NoReturn
 
-from retrograd.compiler.frontends.builder import HostBlock
-from retrograd.compiler.frontends.owned_locals import OwnedLocal
+from retrograd.compiler.frontends.builder import HostBlock, OwnedLocal
 from retrograd.compiler.frontends.python.allocation import hold_view
 from retrograd.compiler.frontends.python.calls import (
     Bound,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import gcd
 
-from retrograd.compiler.frontends.owned_locals import words_at
+from retrograd.compiler.frontends.builder import words_at
 from retrograd.compiler.frontends.python.context import Context, lowers, performs
 from retrograd.compiler.frontends.python.expressions import OPERATORS
 from retrograd.compiler.frontends.python.source import shortened

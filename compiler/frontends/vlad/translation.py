@@ -1,13 +1,21 @@
-"""Data to core: the special forms of VLAD, each by its definition in terms of the core.
+"""VLAD to core: the text of a file as data, and each special form by its definition in terms of the core.
 
-(f a b c)               f applied to the pair (a b . c): each function has one argument
-(lambda (x y) e)        the argument is a pair, which `car` and `cdr` take apart; parameters may be (cons x y), (list x y …), (bundle x y)
-(let ((x e) …) …)  (let* …)  (letrec ((f (lambda …)) …) …)  (let name ((x e) …) …)
-(if c e e)  (cond (c e) … (else e))  (and e …)  (or e …)  (cons e e)  (cons* e …)  (list e …)  'datum
+    datum ::= number | symbol | #t | #f | (datum …) | (datum … . datum) | 'datum       ; and #| |# begin comments
+
+Brackets are matched with a stack of our own, so depth is no limit to data.
+
+    (f a b c)               f applied to the pair (a b . c): each function has one argument
+    (lambda (x y) e)        the argument is a pair, which `car` and `cdr` take apart; parameters may be (cons x y), (list x y …), (bundle x y)
+    (let ((x e) …) …)  (let* …)  (letrec ((f (lambda …)) …) …)  (let name ((x e) …) …)
+    (if c e e)  (cond (c e) … (else e))  (and e …)  (or e …)  (cons e e)  (cons* e …)  (list e …)  'datum
+
+Last come the lists in results, and the definitions of a file.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +24,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.core import Binding, Core, Place
+from retrograd.compiler.frontends.functional.core import Binding, Core, Place, fail
 from retrograd.compiler.frontends.functional.types import List, Tuple, Type
 from retrograd.compiler.frontends.vlad.primitives import (
     CAR,
@@ -29,9 +37,148 @@ from retrograd.compiler.frontends.vlad.primitives import (
     Item,
     Truth,
 )
-from retrograd.compiler.frontends.vlad.reader import Datum, Items, Literal, Symbol, fail, read, shown
 from retrograd.isa.diagnostics import InputError, nearest
+from retrograd.isa.text import SourceText, tokens
 from retrograd.isa.words import format_of
+
+TOKEN = re.compile(
+    r"""\s+|;[^\n]*|\#\|.*?\|\#|(?P<open>[(\[])|(?P<close>[)\]])|(?P<quote>')|(?P<comment>\#\|)|(?P<atom>[^\s()\[\]';]+)""",
+    re.DOTALL,
+)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_CLOSING = {"(": ")", "[": "]"}
+
+
+@dataclass(frozen=True)
+class Symbol:
+    name: str
+    at: Place
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number, or True or False."""
+
+    value: float | bool
+    at: Place
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list. `tail`: the datum behind a dot."""
+
+    items: tuple[Datum, ...]
+    at: Place
+    tail: Datum | None = None
+
+
+Datum = Symbol | Literal | Items
+
+
+@dataclass
+class _Open:
+    """A bracket, or a quote (`bracket` "'"), that is not complete."""
+
+    bracket: str
+    begin: int
+    items: list[Datum]
+    tail: Datum | None = None
+    #: where the dot stands
+    dot: Place | None = None
+
+
+def read_data(text: str, file: str) -> list[Datum]:
+    """The data of a text. Raises CompileError RG0724."""
+    source = SourceText(file, text)
+    stack = [_Open("", 0, [])]
+
+    def place(begin: int, end: int) -> Place:
+        span = source.span(begin, end)
+        return Place(span, source.line(span))
+
+    def add(datum: Datum) -> None:
+        while stack[-1].bracket == "'":
+            quote = Symbol("quote", place(stack[-1].begin, stack[-1].begin + 1))
+            stack.pop()
+            datum = Items((quote, datum), quote.at)
+        top = stack[-1]
+        if top.dot is None:
+            top.items.append(datum)
+        elif top.tail is None:
+            top.tail = datum
+        else:
+            fail("RG0724", "one datum stands behind the dot of a list", datum.at)
+
+    for token in tokens(TOKEN, text):
+        kind, word, begin = token
+        if kind == "comment":
+            fail("RG0724", "this comment is not closed", place(begin, token.end), "Close it with `|#`.")
+        elif kind == "open":
+            stack.append(_Open(word, begin, []))
+        elif kind == "quote":
+            stack.append(_Open("'", begin, []))
+        elif kind == "close":
+            top = stack[-1]
+            here = place(begin, token.end)
+            if top.bracket == "'":
+                fail("RG0724", "a quote without a datum", place(top.begin, top.begin + 1))
+            if not top.bracket:
+                fail("RG0724", f"`{word}` closes no bracket", here)
+            if word != _CLOSING[top.bracket]:
+                opened = place(top.begin, top.begin + 1).span
+                message = f"`{word}` closes the `{top.bracket}` of line {opened.line}, column {opened.column}"
+                fail("RG0724", message, here, f"Write `{_CLOSING[top.bracket]}`.")
+            if top.dot is not None and top.tail is None:
+                fail("RG0724", "nothing stands behind the dot", top.dot)
+            stack.pop()
+            add(Items(tuple(top.items), place(top.begin, token.end), top.tail))
+        elif word == ".":
+            here = place(begin, token.end)
+            if not stack[-1].items or stack[-1].dot is not None:
+                fail("RG0724", "a dot stands behind the items of a list", here)
+            stack[-1].dot = here
+        else:
+            add(_atom(word, place(begin, token.end)))
+    top = stack[-1]
+    if top.bracket:
+        here = place(top.begin, top.begin + 1)
+        if top.bracket == "'":
+            fail("RG0724", "a quote without a datum", here)
+        fail("RG0724", f"this `{top.bracket}` is not closed", here, f"Write `{_CLOSING[top.bracket]}` behind its list.")
+    return stack[0].items
+
+
+def _atom(text: str, at: Place) -> Datum:
+    if text in ("#t", "#f", "#true", "#false"):
+        return Literal(text.startswith("#t"), at)
+    if _NUMBER.fullmatch(text):
+        value = float(text)
+        if math.isinf(value):
+            fail("RG0714", f"{text:.40} is too large", at)
+        return Literal(value, at)
+    if text.startswith(("#", '"')):
+        fail("RG0724", f"`{text:.40}` is not in VLAD", at, "Values are numbers, #t, #f, symbols, lists and functions.")
+    return Symbol(text, at)
+
+
+def shown(datum: Datum, depth: int = 2) -> str:
+    """The datum as text, shortened."""
+    match datum:
+        case Symbol(name):
+            return name if len(name) <= 40 else f"{name[:37]}…"
+        case Literal(bool() as truth):
+            return "#t" if truth else "#f"
+        case Literal(value):
+            return f"{value:g}"
+        case Items(items, _, tail):
+            if depth < 0:
+                return "(…)"
+            inner = " ".join(shown(i, depth - 1) for i in items[:8])
+            return f"({inner}{' …' if len(items) > 8 else ''}{'' if tail is None else f' . {shown(tail, depth - 1)}'})"
+
+
+# -----------------------------------------------------------------------------
+# Special forms: data to core.
 
 Scope = Mapping[str, Binding]
 #: the meaning of a name that no form around it binds; None for a name that is not defined
@@ -549,7 +696,7 @@ class File:
         #: as given by (format …)
         self.format: str | None = None
         self.translation = Translation(self._outside, self._names, prelude is None)
-        self._read(read(text, name))
+        self._read(read_data(text, name))
         self._open = self._open_names()
 
     @property

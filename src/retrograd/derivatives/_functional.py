@@ -21,13 +21,16 @@ from retrograd.compiler.frontends.functional.marshalling import Marshalling
 from retrograd.compiler.frontends.functional.types import INT, Function, Known, Tuple, Type, Word, kinds
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import Parameter, Source
-from retrograd.compiler.frontends.vlad.reader import Datum, Items, Literal, Symbol
 from retrograd.compiler.frontends.vlad.translation import (
     ITEMS,
     PRELUDE,
+    Datum,
     Expression,
     File,
+    Items,
     Lengths,
+    Literal,
+    Symbol,
     read_vlad,
     unknown_list,
     with_items,

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from retrograd.assembler.disassemble import disassemble
+from retrograd.assembler.assemble import disassemble
 from retrograd.compiler.compiled import (
     Compiled,
     Options,

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from retrograd.assembler.pisa.reader import MEMORY, read
-from retrograd.assembler.pisa.writer import write_back
+from retrograd.assembler.pisa_reader import MEMORY, read
+from retrograd.assembler.pisa_writer import write_back
 from retrograd.isa.diagnostics import AssemblyError, RetrogradError, VerificationError
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.choice import machine_for

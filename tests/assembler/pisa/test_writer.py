@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from retrograd.assembler.assemble import assemble
-from retrograd.assembler.pisa.reader import read
-from retrograd.assembler.pisa.writer import OPERANDS, expansion, renumbering, write_back, write_program
+from retrograd.assembler.pisa_reader import read
+from retrograd.assembler.pisa_writer import OPERANDS, expansion, renumbering, write_back, write_program
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.compiled import Options
 from retrograd.isa.diagnostics import AssemblyError

@@ -9,8 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from retrograd.assembler.assemble import assemble
-from retrograd.assembler.disassemble import disassemble
+from retrograd.assembler.assemble import assemble, disassemble
 from retrograd.assembler.verify import verify
 from retrograd.compiler.backend.emission import Emitted, emit
 from retrograd.compiler.ir.statements import (

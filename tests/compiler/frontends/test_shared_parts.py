@@ -8,8 +8,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 from retrograd.compiler.backend.emission import emit
-from retrograd.compiler.frontends.builder import IRBuilder, ModuleBuilder, Scope
-from retrograd.compiler.frontends.owned_locals import OwnedLocal, OwnedLocals
+from retrograd.compiler.frontends.builder import IRBuilder, ModuleBuilder, OwnedLocal, OwnedLocals, Scope
 from retrograd.compiler.frontends.python.source import condition
 from retrograd.compiler.frontends.specialisation import parameters_of
 from retrograd.compiler.ir.expressions import E, const, read

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from retrograd import catalogue
-from retrograd.assembler.disassemble import disassemble
+from retrograd.assembler.assemble import disassemble
 from retrograd.assembler.image import to_image
 from retrograd.assembler.instructions import SUGAR, sugar_page
 from retrograd.assembler.verify import erasures, findings

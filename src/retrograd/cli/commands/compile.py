@@ -99,7 +99,7 @@ def execute_compile(options: argparse.Namespace) -> int:
     if options.report:
         return _report(program, options, None if inverse else compiled.storage, compiled.module.remarks)
     if options.asm:
-        from retrograd.assembler.disassemble import disassemble
+        from retrograd.assembler.assemble import disassemble
         from retrograd.runtime._compilation import assembly
 
         sys.stdout.write(disassemble(program) if inverse else assembly(compiled))
@@ -251,7 +251,7 @@ def _gradient(function: Reversible | Inverse, loss: str, compiled: Compiled) -> 
 
 def _pisa_program(compiled: Compiled) -> Program:
     """The program with the registers that PISA has."""
-    from retrograd.assembler.pisa.writer import OPERANDS
+    from retrograd.assembler.pisa_writer import OPERANDS
     from retrograd.compiler.backend.emission import emit
 
     return emit(compiled.module, registers=OPERANDS).program
@@ -260,7 +260,7 @@ def _pisa_program(compiled: Compiled) -> Program:
 def _emit(program: Program, options: argparse.Namespace, is_pisa: bool = False) -> int:
     """Print or write the program in the form that `--emit` names. A program read from PISA is written as PISA at its addresses."""
     if options.emit == "pisa":
-        from retrograd.assembler.pisa.writer import write_back, write_program
+        from retrograd.assembler.pisa_writer import write_back, write_program
 
         text = write_back(program) if is_pisa else write_program(program)
     elif options.emit == "ptx":

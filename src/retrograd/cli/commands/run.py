@@ -464,7 +464,7 @@ def _run_pisa(
     out: TextIO,
 ) -> Outcome:
     """Run a PISA program, and print each word that it outputs, in either direction."""
-    from retrograd.assembler.pisa.writer import Output, marks
+    from retrograd.assembler.pisa_writer import Output, marks
 
     registers, output = marks(machine.program), Output()
     column, taken = 0, 0

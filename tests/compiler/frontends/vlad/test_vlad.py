@@ -8,8 +8,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from retrograd.compiler.frontends.vlad.reader import read
-from retrograd.compiler.frontends.vlad.translation import IN_PLACE, read_vlad
+from retrograd.compiler.frontends.vlad.translation import IN_PLACE, read_data, read_vlad
 from retrograd.isa.diagnostics import CompileError, RetrogradError
 
 from retrograd.cli.main import main
@@ -133,8 +132,8 @@ def test_a_line_is_not_scanned_for_each_place_in_it() -> None:
 @pytest.mark.share(0)
 def test_deep_nesting_is_refused_or_read() -> None:
     deep = 3000
-    assert len(read("(" * deep + ")" * deep, "deep.vlad")) == 1
-    assert len(read("'" * deep + "a", "deep.vlad")) == 1
+    assert len(read_data("(" * deep + ")" * deep, "deep.vlad")) == 1
+    assert len(read_data("'" * deep + "a", "deep.vlad")) == 1
     with pytest.raises(CompileError, match="RG0720"):
         list(evaluations(read_vlad("(+ 1 " * deep + "1" + ")" * deep, "deep.vlad")))
 

@@ -1,8 +1,10 @@
-"""Writer of PISA assembly: Program -> text that `reader.read` and emulators of PISA take.
+"""Writer of PISA assembly: Program -> text that `pisa_reader.read` and emulators of PISA take.
 
 Code and data share addresses in PISA, so the data follows the code, and each access adds its first address. The program keeps the registers
-$0 to $28; $29 to $31 are temporaries. Every branch of a pair carries its role as a comment. Correct because each instruction becomes a sequence with the same effect
-on registers and memory, and jumps have distances only: the verifier holds that a program computes no target.
+$0 to $28; $29 to $31 are temporaries. Every branch of a pair carries its role as a comment. Correct because each instruction becomes a
+sequence with the same effect on registers and memory, and jumps have distances only: the verifier holds that a program computes no target.
+
+Expansions of instructions come first, then the writer, then `Output`, the text of the words that a program gives to the host.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from retrograd.assembler.pisa.reader import CONDITIONAL, FORMAT, PLAIN, ZERO_REGISTER
+from retrograd.assembler.pisa_reader import CONDITIONAL, FORMAT, PLAIN, ZERO_REGISTER
 from retrograd.assembler.verify import verify
 from retrograd.isa.diagnostics import AssemblyError, Diagnostic
 from retrograd.isa.encoding import Instruction, write
@@ -19,7 +21,7 @@ from retrograd.isa.entries import Function
 from retrograd.isa.program import Program
 
 # -----------------------------------------------------------------------------
-# Expansions: an instruction of the table as PISA instructions, for the writer.
+# Expansions: an instruction of the table as PISA instructions.
 #
 # An instruction with no counterpart is computed into temporaries, which are cleared again by the inverse of their computation:
 #
@@ -226,7 +228,7 @@ _DIRECT = {"": "BRA", ".eq": "BEQ", ".ne": "BNE"}
 
 
 def write_program(program: Program) -> str:
-    """The program as PISA text. `reader.read` gives a program with the same registers, and the same data after its code.
+    """The program as PISA text. `pisa_reader.read` gives a program with the same registers, and the same data after its code.
 
     Raises AssemblyError RG0119 for words that are not of 32 bits, more than 29 registers, and instructions that PISA cannot
     express; VerificationError where the program does not pass the verifier.
@@ -236,9 +238,9 @@ def write_program(program: Program) -> str:
 
 
 def write_back(program: Program) -> str:
-    """A program that `reader.read` made, as PISA at the same addresses, with the roles of its branches as comments.
+    """A program that `pisa_reader.read` made, as PISA at the same addresses, with the roles of its branches as comments.
 
-    `reader.read` gives an equal program. Raises KeyError for a program of another origin.
+    `pisa_reader.read` gives an equal program. Raises KeyError for a program of another origin.
     """
     names: dict[int, list[str]] = {}
     for name, pc in [*program.labels.items(), *program.data_labels.items()]:

@@ -347,7 +347,7 @@ class _Line(NamedTuple):
 
 
 def read(text: str, *, name: str = "<text>") -> Program:
-    """The program that a PISA text denotes, its branches paired. Inverse: `writer.write_program`.
+    """The program that a PISA text denotes, its branches paired. Inverse: `pisa_writer.write_program`.
 
     Raises AssemblyError with every fault of the text, VerificationError with every branch that has no partner.
     """
