@@ -240,7 +240,7 @@ def advised(error: _E, hint: str | None) -> _E:
     return error
 
 
-def hint_of(error: Exception) -> str | None:
+def hint_of(error: BaseException) -> str | None:
     """The way out that an exception carries, if any."""
     return getattr(error, "hint", None)
 

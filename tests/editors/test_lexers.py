@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Comment, Error, Keyword, Name, Number, String, Whitespace
-from retrograd.compiler.frontends.janus import parser, parser_1982
-from retrograd.compiler.frontends.janus.parser import Cursor
+from retrograd.compiler.frontends.janus.parser import JANA, JANUS_1982, Cursor
 from retrograd.compiler.frontends.vlad import translation
 from retrograd.compiler.frontends.vlad.primitives import PRIMITIVES
 from retrograd.compiler.frontends.vlad.translation import FORMS
@@ -29,18 +28,18 @@ KINDS = {"number": Number, "string": String, "name": Name}
 
 def check_janus(text: str, dialect_1982: bool) -> None:
     """The lexer's tokens are those of the parser, of the same kind."""
-    module = parser_1982 if dialect_1982 else parser
+    grammar = JANUS_1982 if dialect_1982 else JANA
     shown = [(kind, t) for kind, t in JanusLexer(stripnl=False, ensurenl=False).get_tokens(text)]
     assert "".join(t for _, t in shown) == text.replace("\r\n", "\n")
     kept = [(kind, t) for kind, t in shown if kind not in Whitespace and kind not in Comment]
-    expected = [t for t in Cursor(text, "x", module.TOKEN, module.KEYWORDS).tokens if t.kind != "end"]
+    expected = [t for t in Cursor(text, "x", grammar).tokens if t.kind != "end"]
     assert [t for _, t in kept] == [t.text for t in expected]
     for (kind, t), token in zip(kept, expected, strict=True):
         assert kind is not Error, t
-        if t.lower() in module.KEYWORDS and (dialect_1982 or t in module.KEYWORDS):
+        if t.lower() in grammar.keywords and (dialect_1982 or t in grammar.keywords):
             assert kind in Keyword, t
-        elif token.kind in KINDS and t not in parser.KEYWORDS | parser_1982.KEYWORDS:
-            assert kind in KINDS[token.kind] or t.lower() in parser_1982.KEYWORDS, t
+        elif token.kind in KINDS and t not in JANA.keywords | JANUS_1982.keywords:
+            assert kind in KINDS[token.kind] or t.lower() in JANUS_1982.keywords, t
 
 
 @pytest.mark.parametrize("path", JANUS, ids=lambda path: path.name)

@@ -51,7 +51,7 @@ from retrograd.assembler.image import from_image, to_image
 from retrograd.assembler.lexer import decode_text
 from retrograd.assembler.pisa_reader import read as read_pisa
 from retrograd.assembler.verify import findings
-from retrograd.compiler.frontends.janus.parser_1982 import read as read_janus
+from retrograd.compiler.frontends.janus.parser import read as read_janus
 from retrograd.compiler.language.types import Array
 from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import SerialBus

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.pisa_reader import read as read_pisa
-from retrograd.compiler.frontends.janus.parser_1982 import read as read_janus
+from retrograd.compiler.frontends.janus.parser import read as read_janus
 from retrograd.hdl.reversible.formats import read_qasm, read_real
 from retrograd.isa.diagnostics import RetrogradError, nearest
 from retrograd.isa.words import Format

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from retrograd.compiler.frontends.janus.parser_1982 import read as read_janus
+from retrograd.compiler.frontends.janus.parser import read as read_janus
 
 import retrograd as rg
 from retrograd import fixed, reversible

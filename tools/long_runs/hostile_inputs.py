@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from retrograd.assembler import verify
 from retrograd.assembler.pisa_reader import read as read_pisa
-from retrograd.compiler.frontends.janus.parser_1982 import read as read_janus
+from retrograd.compiler.frontends.janus.parser import read as read_janus
 from retrograd.compiler.frontends.vlad.translation import read_vlad
 from retrograd.hdl.reversible.formats import read_qasm, read_real
 from retrograd.isa.diagnostics import RetrogradError

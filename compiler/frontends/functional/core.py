@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any, NoReturn, Protocol
 
-from retrograd.compiler.frontends.constants import Constants, Place
+from retrograd.compiler.frontends.constants import Constants
+from retrograd.compiler.frontends.constants import Place as Place
 from retrograd.compiler.ir.expressions import Vanishing
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, on_constants

@@ -1,4 +1,5 @@
-"""Front end of Janus: the syntax tree and parser of the Jana interpreter's dialect; `lowering/` translates the tree to the IR.
+"""Front end of Janus, in the dialects of the Jana interpreter and of 1982: text → syntax tree → IR.
 
-May import: compiler/ir, compiler/language, other front ends' shared parts; isa. Start reading in syntax.py.
+May import: compiler/ir, compiler/language, other front ends' shared parts; isa. Start reading in syntax.py; parser.py reads texts;
+expressions.py, statements.py and procedures.py lower the tree.
 """

@@ -1,4 +1,9 @@
-"""A position in the tokens of a text of Janus, with the errors found so far.
+"""Text of Janus → syntax tree, in the dialects `jana`, of the Jana interpreter, and `1982`, of Lutz and Derby, by recursive descent.
+
+    Grammar                               the words and operators of a dialect
+    Cursor                                a position in the tokens, with the errors found so far
+    ExpressionParser, StatementParser     the parts that both dialects have
+    JanaParser, Parser1982                programs, declarations, and the other statements of one dialect
 
 A parser that meets an error records it and goes on at the next statement, so a run reports several. Of the errors in one line only the
 first is kept: the others mostly follow from it.
@@ -7,14 +12,16 @@ first is kept: the others mostly follow from it.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import MappingProxyType
-from typing import NoReturn, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NoReturn, TypeVar
 
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
+from retrograd.compiler.frontends.janus.syntax import LEVELS, TYPES
+from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, Span
 from retrograd.isa.text import SourceText, Token, tokens
 
 #: blocks and expressions within each other
@@ -25,18 +32,35 @@ _MOST = 20
 T = TypeVar("T")
 
 
-class Cursor:
-    """Reads tokens one by one; `keywords` are no names.
+@dataclass(frozen=True)
+class Grammar:
+    """The words of a dialect.
 
-    The groups of `pattern` are the kinds of tokens: number, name, string, sign, `open` for the begin of a comment or text without an end.
-    The last token is of kind `end`.
+    `token`: see `Cursor`. `starts`: the keywords that begin a statement. `changes`: spelling of an update or exchange -> its operator.
+    `levels`: binary operators, loose to tight; `spelled`: other spellings of operators; `minus`: whether `-x` is an expression.
     """
 
-    def __init__(self, text: str, name: str, pattern: re.Pattern[str], keywords: frozenset[str]) -> None:
+    token: re.Pattern[str]
+    starts: frozenset[str]
+    keywords: frozenset[str]
+    changes: Mapping[str, str]
+    levels: Sequence[Sequence[str]] = LEVELS
+    spelled: Mapping[str, str] = field(default_factory=dict)
+    minus: bool = False
+
+
+class Cursor:
+    """Reads tokens one by one; the keywords of the grammar are no names.
+
+    The groups of `token` in a grammar are the kinds of tokens: number, name, string, sign, `open` for the begin of a comment or text
+    without an end. The last token is of kind `end`.
+    """
+
+    def __init__(self, text: str, name: str, grammar: Grammar) -> None:
         self.source = SourceText(name, text)
-        self.keywords = keywords
+        self.keywords = grammar.keywords
         self.findings: list[Diagnostic] = []
-        self.tokens = [*tokens(pattern, text), Token("end", "", len(text))]
+        self.tokens = [*tokens(grammar.token, text), Token("end", "", len(text))]
         self.at = self._depth = 0
 
     # ------------------------------------------------------------------ places
@@ -146,36 +170,16 @@ class Cursor:
 # -----------------------------------------------------------------------------
 # Parser of the expressions of Janus, for both dialects, by precedence climbing. Binary operators associate to the left.
 
-#: the precedences of the Jana interpreter, loose to tight
-LEVELS = (
-    ("&&", "||"),
-    ("&", "|", "^"),
-    ("<=", "<", ">=", ">", "=", "!="),
-    ("<<", ">>"),
-    ("+", "-"),
-    ("*", "/", "%"),
-    ("**",),
-)
-TYPES = ("int", "bool", "stack", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
 #: digits of the longest number
 _DIGITS = 70
 
 
 class ExpressionParser:
-    """Parses expressions at a cursor.
+    """Parses expressions at a cursor."""
 
-    `levels`: binary operators, loose to tight; `spelled`: other spellings of operators; `minus`: whether `-x` is an expression.
-    """
-
-    def __init__(
-        self,
-        cursor: Cursor,
-        levels: Sequence[Sequence[str]],
-        spelled: Mapping[str, str] = MappingProxyType({}),
-        minus: bool = False,
-    ) -> None:
-        self._cursor, self._spelled, self._minus = cursor, spelled, minus
-        self._level = {operator: level for level, operators in enumerate(levels) for operator in operators}
+    def __init__(self, cursor: Cursor, grammar: Grammar) -> None:
+        self._cursor, self._spelled, self._minus = cursor, grammar.spelled, grammar.minus
+        self._level = {operator: level for level, operators in enumerate(grammar.levels) for operator in operators}
 
     def expression(self, least: int = 0) -> syntax.Expression:
         """An expression whose operators have this level at least. Raises CompileError RG0725, as the other methods do."""
@@ -267,22 +271,17 @@ class ExpressionParser:
 
 
 class StatementParser:
-    """Parses blocks, `if`, `from`, updates and exchanges.
-
-    `starts`: the keywords that begin a statement; `statement`: parses another statement, whose keyword is passed already; `changes`:
-    spelling of an update or exchange -> its operator.
-    """
+    """Parses blocks, `if`, `from`, updates and exchanges. `statement`: parses another statement, whose keyword is passed already."""
 
     def __init__(
         self,
         cursor: Cursor,
         expressions: ExpressionParser,
-        starts: frozenset[str],
+        grammar: Grammar,
         statement: Callable[[str, int], syntax.Statement],
-        changes: Mapping[str, str],
     ) -> None:
         self._cursor, self._expressions = cursor, expressions
-        self._statement, self._starts, self._changes = statement, starts, changes
+        self._statement, self._starts, self._changes = statement, grammar.starts, grammar.changes
         #: the ends of the blocks that are open, and how many of these each keyword ends
         self._open: list[tuple[str, ...]] = []
         self._ends: Counter[str] = Counter(("procedure",))
@@ -402,13 +401,36 @@ class StatementParser:
 
 
 # -----------------------------------------------------------------------------
-# Parser of the Jana interpreter's dialect of Janus: recursive descent, with the precedences of the interpreter.
+# The dialects: their grammars, and the parsers of their programs.
+
+
+class _Parser(ABC):
+    """The parser of a program in the dialect of its grammar."""
+
+    grammar: ClassVar[Grammar]
+
+    def __init__(self, text: str, name: str) -> None:
+        self._cursor = Cursor(text, name, self.grammar)
+        self._expressions = ExpressionParser(self._cursor, self.grammar)
+        self._statements = StatementParser(self._cursor, self._expressions, self.grammar, self.statement)
+
+    @abstractmethod
+    def program(self) -> syntax.Program:
+        """The program. Raises CompileError RG0725, with all errors that were found."""
+
+    @abstractmethod
+    def statement(self, word: str, begin: int) -> syntax.Statement:
+        """A statement of this dialect alone, behind its keyword. Raises CompileError RG0725."""
+
+
+# -----------------------------------------------------------------------------
+# The dialect of the Jana interpreter, with its precedences.
 #
 #     prefix ! ~ (type)   **   * / %   + -   << >>   comparisons   & | ^   && ||         tight to loose; all associate to the left
 #
 # A number may have a sign where an operand is expected; there is no other unary minus. Statements need no separators.
 
-TOKEN = re.compile(
+_TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+|//[^\n]*|/\*.*?\*/)|(?P<number>0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|[0-9]+)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_']*)|(?P<string>\"(?:[^\"\\\n]|\\.)*\")|(?P<open>/\*|\")"
     r"|(?P<sign><=>|\*\*|\+=|-=|\^=|!=|<=|>=|<<|>>|&&|\|\||[-+*/%<>=&|^!~(){}\[\],])",
@@ -418,24 +440,18 @@ _STARTS = frozenset({
     "if", "from", "iterate", "local", "call", "uncall", "skip", "push", "pop", "print", "printf", "show", "assert", "error",
     "constant", "ancilla",
 })  # fmt: skip
-KEYWORDS = _STARTS | set(TYPES) | {
+_KEYWORDS = _STARTS | set(TYPES) | {
     "procedure", "then", "else", "fi", "do", "loop", "until", "by", "to", "end", "delocal", "size", "top", "empty", "nil",
     "true", "false", "external",
 }  # fmt: skip
-_CHANGES = {name: name for name in ("+=", "-=", "^=", "<=>")}
+JANA = Grammar(_TOKEN, _STARTS, _KEYWORDS, {name: name for name in ("+=", "-=", "^=", "<=>")})
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
 
 
-def parse(text: str, name: str) -> syntax.Program:
-    """The program of a text. Raises CompileError RG0725, with all errors that were found."""
-    return _Parser(text, name).program()
+class JanaParser(_Parser):
+    """Parses a program of Jana."""
 
-
-class _Parser:
-    def __init__(self, text: str, name: str) -> None:
-        self._cursor = Cursor(text, name, TOKEN, KEYWORDS)
-        self._expressions = ExpressionParser(self._cursor, LEVELS)
-        self._statements = StatementParser(self._cursor, self._expressions, _STARTS, self._statement, _CHANGES)
+    grammar = JANA
 
     def program(self) -> syntax.Program:
         cursor = self._cursor
@@ -534,7 +550,7 @@ class _Parser:
 
     # ------------------------------------------------------------------ statements
 
-    def _statement(self, word: str, begin: int) -> syntax.Statement:
+    def statement(self, word: str, begin: int) -> syntax.Statement:
         cursor, expression = self._cursor, self._expressions.expression
         match word:
             case "iterate":
@@ -610,3 +626,230 @@ class _Parser:
             return syntax.Printf(text, arguments, span=cursor.since(begin))
         cursor.need(")")
         return (syntax.Error if word == "error" else syntax.Print)(text, span=cursor.since(begin))
+
+
+# -----------------------------------------------------------------------------
+# The dialect of 1982 (C. Lutz, H. Derby: Janus, a time-reversible language. Letter to R. Landauer, 1986).
+#
+#     n x1 x2 list[12]                                 global variables, zeros at first
+#     procedure fib  if n = 0 then … fi x1 = x2        procedures without parameters
+#
+#     x # y   x != y      inequality                   x \ y   x % y      remainder
+#     x : y   x <=> y     exchange                     x != e  x ^= e     exclusive or
+#     x */ y              ⌊x · y / 2^(W−1)⌋            ; …   // …         comment
+#
+# Conditions are integers: zero is false. A comparison that is used as a number is 1 or 0. Operators have the precedences of the Jana
+# interpreter, and `!` between two numbers is their exclusive or. Keywords are written in small or in capital letters.
+#
+# The tree is that of a Jana program: each procedure has the globals that it uses as parameters, conditions are compared with zero.
+
+_TOKEN_1982 = re.compile(
+    r"(?P<space>[ \t\r\n]+|;[^\n]*|//[^\n]*)|(?P<number>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_']*)"
+    r"|(?P<sign><=>|\*\*|\+=|-=|\^=|!=|<=|>=|<<|>>|&&|\|\||\*/|[-+*/\\%<>=#&|^!~:()\[\]])"
+)
+_STARTS_1982 = frozenset({"if", "from", "call", "uncall", "read", "write"})
+#: spellings of operators -> those of the tree
+_SPELLED = {"#": "!=", "\\": "%", "!": "^"}
+_FURTHER = {"^": ("!",), "!=": ("#",), "%": ("\\", "*/")}
+_LEVELS = tuple(tuple(o for name in level for o in (name, *_FURTHER.get(name, ()))) for level in LEVELS)
+JANUS_1982 = Grammar(
+    _TOKEN_1982,
+    _STARTS_1982,
+    _STARTS_1982 | {"procedure", "then", "else", "fi", "do", "loop", "until"},
+    {"+=": "+=", "-=": "-=", "^=": "^=", "!=": "^=", "<=>": "<=>", ":": "<=>"},
+    _LEVELS,
+    _SPELLED,
+    minus=True,
+)
+_COMPARISONS = ("<=", "<", ">=", ">", "=", "!=")
+
+
+class Parser1982(_Parser):
+    """Parses a program of 1982."""
+
+    grammar = JANUS_1982
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text, name)
+        cursor = self._cursor
+        cursor.tokens[:] = [
+            t._replace(text=t.text.lower()) if t.text.isupper() and t.text.lower() in cursor.keywords else t
+            for t in cursor.tokens
+        ]
+
+    def program(self) -> syntax.Program:
+        cursor = self._cursor
+        variables: dict[str, syntax.Declaration] = {}
+        procedures: dict[str, syntax.Procedure] = {}
+        while cursor.next.kind != "end" and not cursor.sees("procedure"):
+            with self._statements.recovered():
+                found = self._variable()
+                if found.name in variables:
+                    raise cursor.error(f"`{found.name}` is declared already", found.span)
+                variables[found.name] = found
+        while cursor.next.kind != "end":
+            with self._statements.recovered():
+                begin = cursor.next.begin
+                cursor.need("procedure")
+                name, span = cursor.name("the name of a procedure"), cursor.since(begin)
+                body = self._statements.body("procedure")
+                if name in procedures:
+                    raise cursor.error(f"`{name}` is defined already", span)
+                procedures[name] = syntax.Procedure(name, (), (), body, span)
+        cursor.finish()
+        return _with_parameters(
+            syntax.Program(cursor.source, tuple(procedures.values()), "1982", tuple(variables.values()))
+        )
+
+    def _variable(self) -> syntax.Declaration:
+        cursor = self._cursor
+        begin = cursor.next.begin
+        name = cursor.name("a variable")
+        lengths: tuple[syntax.Expression, ...] = ()
+        if cursor.take("["):
+            if cursor.next.kind != "number":
+                cursor.fail(f"{cursor.found()} stands where the length of an array is expected")
+            lengths = (self._expressions.number(),)
+            cursor.need("]")
+        span = cursor.since(begin)
+        return syntax.Declaration(type="int", name=name, lengths=lengths, span=span, place=span)
+
+    def statement(self, word: str, begin: int) -> syntax.Statement:
+        cursor = self._cursor
+        match word:
+            case "call" | "uncall":
+                name = cursor.name("the name of a procedure")
+                return syntax.Call(name, (), word == "uncall", span=cursor.since(begin))
+            case "write":
+                return syntax.Show((self._expressions.reference(),), span=cursor.since(begin))
+            case "read":
+                cursor.at -= 1
+                cursor.fail("`read` needs input, and a run has none", "Give variables values as arguments: x=5.")
+        self._statements.stray(word)
+
+
+# ---------------------------------------------------------------------- the tree of 1982 as that of a Jana program
+
+
+def _with_parameters(program: syntax.Program) -> syntax.Program:
+    """The program in which procedures have the globals that they use as parameters."""
+    names = {d.name for d in program.globals}
+    used = {p.name: {r.name for r in _named(p.body)} & names for p in program.procedures}
+    calls = {p.name: {c.name for c in syntax.calls(p.body)} & used.keys() for p in program.procedures}
+    grown = True
+    while grown:
+        grown = False
+        for name, callees in calls.items():
+            found = used[name].union(*(used[c] for c in callees))
+            grown = grown or found != used[name]
+            used[name] = found
+    passed = {
+        name: tuple(
+            syntax.Parameter(type=d.type, name=d.name, lengths=d.lengths, span=d.span)
+            for d in program.globals
+            if d.name in own
+        )
+        for name, own in used.items()
+    }
+    integers = _Integers(passed)
+    return replace(
+        program,
+        procedures=tuple(replace(p, parameters=passed[p.name], body=integers.body(p.body)) for p in program.procedures),
+    )
+
+
+def _named(body: syntax.Body) -> Iterator[syntax.Reference]:
+    for node in syntax.statements(body):
+        for e in syntax.expressions(node):
+            yield from syntax.references(e)
+
+
+class _Integers:
+    """Rewrites statements whose conditions are integers. `passed`: the parameters of each procedure."""
+
+    def __init__(self, passed: dict[str, tuple[syntax.Parameter, ...]]) -> None:
+        self._passed = passed
+
+    def body(self, body: syntax.Body) -> syntax.Body:
+        return tuple(self._statement(s) for s in body)
+
+    def _statement(self, s: syntax.Statement) -> syntax.Statement:
+        match s:
+            case syntax.Update(target=target, value=value):
+                return replace(s, target=_indexed(target), value=_integer(value))
+            case syntax.Swap(left=left, right=right):
+                return replace(s, left=_indexed(left), right=_indexed(right))
+            case syntax.If(condition=first, then=then, orelse=orelse, exit=last):
+                return replace(
+                    s,
+                    condition=_condition(first),
+                    then=self.body(then),
+                    orelse=self.body(orelse),
+                    exit=_condition(last),
+                )
+            case syntax.Loop(entry=first, do=do, loop=loop, exit=last):
+                return replace(
+                    s, entry=_condition(first), do=self.body(do), loop=self.body(loop), exit=_condition(last)
+                )
+            case syntax.Call(name=name, span=span):
+                given = tuple(syntax.Reference(p.name, span=span) for p in self._passed.get(name, ()))
+                return replace(s, arguments=given)
+            case syntax.Show(arguments=arguments):
+                return replace(s, arguments=tuple(_indexed(a) for a in arguments))
+        return s
+
+
+def _indexed(r: syntax.Reference) -> syntax.Reference:
+    return replace(r, indices=tuple(_integer(i) for i in r.indices))
+
+
+def _is_condition(e: syntax.Expression) -> bool:
+    match e:
+        case syntax.Binary(operator=op, left=x, right=y):
+            return op in _COMPARISONS or op in ("&&", "||") or (op in "&|^" and _is_condition(x) and _is_condition(y))
+        case syntax.Unary(operator="!"):
+            return True
+    return False
+
+
+def _operands(e: syntax.Expression) -> syntax.Expression:
+    """The expression, whose operands have the types that its operator takes."""
+    match e:
+        case syntax.Reference():
+            return _indexed(e)
+        case syntax.Unary(operator=op, operand=x):
+            return replace(e, operand=_condition(x) if op == "!" else _integer(x))
+        case syntax.Binary(operator=op, left=x, right=y):
+            of = _condition if op in ("&&", "||") or (op in "&|^" and _is_condition(e)) else _integer
+            return replace(e, left=of(x), right=of(y))
+    return e
+
+
+def _integer(e: syntax.Expression) -> syntax.Expression:
+    found = _operands(e)
+    return syntax.Indicator(found, span=e.span) if _is_condition(e) else found
+
+
+def _condition(e: syntax.Expression) -> syntax.Expression:
+    found = _operands(e)
+    return found if _is_condition(e) else syntax.Binary("!=", found, syntax.Number(0, span=e.span), span=e.span)
+
+
+# -----------------------------------------------------------------------------
+# Programs of any dialect.
+
+DIALECTS: dict[str, type[_Parser]] = {"jana": JanaParser, "1982": Parser1982}
+_PARAMETERS = re.compile(r"\bprocedure\s+[\w']+\s*\(")
+
+
+def read(text: str, name: str, dialect: str | None = None) -> syntax.Program:
+    """The program of a text. Raises CompileError RG0725, InputError RG0603 for an unknown dialect.
+
+    Without a dialect, a file NAME.janus is one of 1982, unless a procedure in it has parameters; any other file is one of Jana.
+    """
+    if dialect is None:
+        dialect = "1982" if name.endswith(".janus") and _PARAMETERS.search(text) is None else "jana"
+    if dialect not in DIALECTS:
+        hint = f"dialects: {', '.join(DIALECTS)}"
+        raise InputError(Diagnostic("RG0603", f"there is no dialect {dialect!r:.40} of Janus", hint=hint))
+    return DIALECTS[dialect](text, name).program()

@@ -31,8 +31,8 @@ from pygments.token import (
 )
 
 from retrograd.assembler.assemble import Parser
-from retrograd.compiler.frontends.janus import parser, parser_1982
-from retrograd.compiler.frontends.janus.parser import TYPES
+from retrograd.compiler.frontends.janus.parser import JANA, JANUS_1982
+from retrograd.compiler.frontends.janus.syntax import TYPES
 from retrograd.compiler.frontends.vlad.primitives import PRIMITIVES
 from retrograd.compiler.frontends.vlad.translation import FORMS
 from retrograd.isa.manual.pages import publish
@@ -41,8 +41,8 @@ from retrograd.isa.words import Q32_32
 
 _ENDS = r"(?![A-Za-z0-9_'])"
 _CONSTANTS = ("true", "false", "nil")
-_OTHERS = (parser.KEYWORDS | parser_1982.KEYWORDS) - {*TYPES, *_CONSTANTS, "procedure"}
-_SHOUTED = tuple(word.upper() for word in parser_1982.KEYWORDS)
+_OTHERS = (JANA.keywords | JANUS_1982.keywords) - {*TYPES, *_CONSTANTS, "procedure"}
+_SHOUTED = tuple(word.upper() for word in JANUS_1982.keywords)
 
 
 class JanusLexer(RegexLexer):

@@ -20,7 +20,7 @@ from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.constants import signature_of
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.parser_1982 import read as read_source
+from retrograd.compiler.frontends.janus.parser import read as read_source
 from retrograd.compiler.frontends.janus.procedures import Entry
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import NOTHING, Parameter, Source, need_adjoint

@@ -165,8 +165,7 @@ def execute_invert(options: argparse.Namespace) -> int:
     if not options.program.endswith((".ja", ".janus")):
         hint = "`retrograd dis --inverse` prints the inverse of an assembly program; `FILE.py:~FUNCTION` is the inverse of a function"
         raise fail("RG0509", f"`{options.program}` is no program of Janus", hint)
-    from retrograd.compiler.frontends.janus.printer import program_text
-    from retrograd.compiler.frontends.janus.syntax import inverted
+    from retrograd.compiler.frontends.janus.syntax import inverted, program_text
     from retrograd.runtime._reversible import read_janus
 
     text = program_text(inverted(read_janus(input_path(options.program), options.dialect), main=not options.jana))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from retrograd.compiler.compiled import Options
-from retrograd.compiler.frontends.janus.parser import parse
+from retrograd.compiler.frontends.janus.parser import read
 
 from retrograd.cli.main import main
 from retrograd.observe._session import Session
@@ -104,7 +104,7 @@ procedure main()
 
 @pytest.mark.parametrize("level", [0, 1])
 def test_arrays_and_stacks_in_the_debugger(level: int) -> None:
-    f = JanusFunction(parse(ARRAYS, "arrays.ja"), "main", options=Options(level=level))
+    f = JanusFunction(read(ARRAYS, "arrays.ja"), "main", options=Options(level=level))
     values = [v.initial for v in f.entry.variables]
     session = Session(load(f.compiled(*values), values, engine="reference"))
     session.break_at(":5")

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 from retrograd.compiler.frontends.janus import syntax
-from retrograd.compiler.frontends.janus.parser import parse
-from retrograd.compiler.frontends.janus.parser_1982 import parse_1982, read
-from retrograd.compiler.frontends.janus.printer import program_text
-from retrograd.compiler.frontends.janus.syntax import inverted
+from retrograd.compiler.frontends.janus.parser import read
+from retrograd.compiler.frontends.janus.syntax import inverted, program_text
 from retrograd.isa.diagnostics import CompileError, InputError
 from retrograd.isa.words import Format
 
@@ -33,7 +31,7 @@ procedure main call f' uncall f'  call f
 
 
 def test_spellings_and_integers_as_conditions(capsys: pytest.CaptureFixture[str]) -> None:
-    tree = parse_1982(PROGRAM, "p.janus")
+    tree = read(PROGRAM, "p.janus", "1982")
     found = run(JanusFunction(tree, "main"))
     assert found.values._asdict() | {"a": found.values.a.tolist()} == {"x": 4, "y": 3, "z": 4, "a": [0, 4, 0]}
     assert capsys.readouterr().out == "x = 4\n" * 3
@@ -41,14 +39,14 @@ def test_spellings_and_integers_as_conditions(capsys: pytest.CaptureFixture[str]
     machine.turn()
     machine.run()
     assert not any(machine.memory)
-    assert parse_1982(program_text(tree), "q") == tree
+    assert read(program_text(tree), "q", "1982") == tree
     assert inverted(inverted(tree)) == tree
-    assert parse_1982(program_text(inverted(tree)), "q") == inverted(tree)
+    assert read(program_text(inverted(tree)), "q", "1982") == inverted(tree)
 
 
 @pytest.mark.parametrize("width", [32, 64])
 def test_fractional_product(width: int) -> None:
-    f = JanusFunction(parse_1982("x y z procedure f z += x */ y", "t"), "f", Format(width, 0))
+    f = JanusFunction(read("x y z procedure f z += x */ y", "t", "1982"), "f", Format(width, 0))
     top = 1 << width - 1
     draw = random.Random(width)
     edges = [0, 1, -1, top - 1, -top, 3, 1 << width // 2]
@@ -59,7 +57,7 @@ def test_fractional_product(width: int) -> None:
 
 
 def test_globals_are_passed_to_the_procedures_that_use_them() -> None:
-    tree = parse_1982("x y procedure f x += 1 procedure g call f procedure h y += 1", "t")
+    tree = read("x y procedure f x += 1 procedure g call f procedure h y += 1", "t", "1982")
     assert [[p.name for p in procedure.parameters] for procedure in tree.procedures] == [["x"], ["x"], ["y"]]
 
 
@@ -103,12 +101,12 @@ def test_every_operator_is_that_of_jana(jana: str, own: str) -> None:
     condition = jana in ("<=", "<", ">=", ">", "=", "!=", "&&", "||")
     one, two = ("x != 0", "y != 0") if jana in ("&&", "||") else ("x", "y")
     statement = f"if {one} {jana} {two} then z += 1 fi {one} {jana} {two}" if condition else f"z += x {jana} y"
-    expected = JanusFunction(parse(f"procedure f(int x, int y, int z) {statement}", "t"), "f")
+    expected = JanusFunction(read(f"procedure f(int x, int y, int z) {statement}", "t"), "f")
     for space in ("", " "):
-        found = JanusFunction(parse_1982(f"x y z procedure f z += x{space}{own}{space}y", "t"), "f")
+        found = JanusFunction(read(f"x y z procedure f z += x{space}{own}{space}y", "t", "1982"), "f")
         for x, y in ((7, 2), (-7, 3), (5, 5), (1, 1), (0, 4), (-1, 1)):
             assert run(found, x, y, 0).values == run(expected, x, y, 0).values, (x, y)
-        assert parse_1982(program_text(found.entry.program), "t") == found.entry.program
+        assert read(program_text(found.entry.program), "t", "1982") == found.entry.program
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -116,13 +114,13 @@ def test_precedences_are_those_of_jana(operator: str) -> None:
     """Beside each other operator, and itself."""
     for other in OPERATORS:
         for text in (f"x {operator} y {other} 3", f"x {other} y {operator} 3"):
-            (statement,) = parse(f"procedure f(int x, int y, int z) z += {text}", "t").procedures[0].body
+            (statement,) = read(f"procedure f(int x, int y, int z) z += {text}", "t").procedures[0].body
             (own,) = _statements(f"x y z procedure f z += {text}")
             assert shape(own.value) == shape(statement.value), text
 
 
 def _statements(text: str) -> Any:
-    return parse_1982(text, "t").procedures[0].body
+    return read(text, "t", "1982").procedures[0].body
 
 
 def shape(e: Any) -> Any:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.compiler.frontends.janus.parser import parse
-from retrograd.compiler.frontends.janus.parser_1982 import read
+from retrograd.compiler.frontends.janus.parser import read
 from retrograd.isa.diagnostics import CompileError
 from retrograd.isa.text import SourceText
 
@@ -104,7 +103,7 @@ def test_many_malformed_texts(seed: int) -> None:
 )
 def test_texts_nested_too_deep(text: str) -> None:
     with pytest.raises(CompileError, match="nested too deep"):
-        parse(text, "deep")
+        read(text, "deep")
 
 
 @pytest.mark.share(0)
@@ -112,9 +111,9 @@ def test_long_texts() -> None:
     """A sum of many terms is no nesting; a procedure of many statements neither."""
     terms = " + ".join("x" for _ in range(3000))
     text = f"procedure main() int x int y y += {terms} " + "y += x " * 3000
-    JanusFunction(parse(text, "long"), "main").compiled()
+    JanusFunction(read(text, "long"), "main").compiled()
     with pytest.raises(CompileError, match="more digits"):
-        parse("procedure main() int x x += " + "9" * 5000, "digits")
+        read("procedure main() int x x += " + "9" * 5000, "digits")
 
 
 @pytest.mark.parametrize("line", ["procedure main() // \ud800", "/* \ud800é */ procedure main()"])
@@ -148,7 +147,7 @@ procedure g(
     skip
 """
     with pytest.raises(CompileError) as caught:
-        parse(text, "p")
+        read(text, "p")
     lines = [d.span.line for d in caught.value.diagnostics if d.span is not None]
     assert lines == [3, 4, 6, 9, 10, 15, 17, 19, 20]
     text = """procedure main()
@@ -164,7 +163,7 @@ procedure f(int a)
     a += c
 """
     with pytest.raises(CompileError) as caught:
-        JanusFunction(parse(text, "p"), "main").compiled()
+        JanusFunction(read(text, "p"), "main").compiled()
     assert [d.span.line for d in caught.value.diagnostics if d.span is not None] == [4, 5, 6, 7, 8, 9]
 
 
@@ -189,9 +188,9 @@ def test_an_operator_of_another_language_has_a_way_out(dialect: str, head: str, 
 )
 def test_statements_need_no_semicolon(text: str) -> None:
     with pytest.raises(CompileError) as refused:
-        parse(f"procedure main() {text}", "text")
+        read(f"procedure main() {text}", "text")
     assert refused.value.diagnostics[0].hint == "A statement ends where the next one begins. Leave out the `;`."
-    parse(f"procedure main() {text.replace(';', '')}", "text")
+    read(f"procedure main() {text.replace(';', '')}", "text")
 
 
 @pytest.mark.parametrize(
@@ -203,5 +202,5 @@ def test_statements_need_no_semicolon(text: str) -> None:
 )
 def test_procedures_and_declarations_of_other_languages_have_a_way_out(text: str, fix: str) -> None:
     with pytest.raises(CompileError) as refused:
-        parse(text, "text")
+        read(text, "text")
     assert (refused.value.diagnostics[0].hint or "").startswith(fix)

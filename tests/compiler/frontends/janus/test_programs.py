@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from retrograd.compiler.compiled import Options
-from retrograd.compiler.frontends.janus.parser import parse
-from retrograd.compiler.frontends.janus.parser_1982 import read
+from retrograd.compiler.frontends.janus.parser import read
 from retrograd.isa.diagnostics import CompileError, InputError
 from retrograd.isa.words import Format
 
@@ -148,7 +147,7 @@ def test_equal_values_of_two_statements_leave_a_loop() -> None:
     until k = 0
     delocal int k = 0
 """
-    found = run(JanusFunction(parse(text, "loop"), "main"), engine="reference")
+    found = run(JanusFunction(read(text, "loop"), "main"), engine="reference")
     assert found.values.x == 87
     assert found.values.y == 11
 
@@ -157,7 +156,7 @@ def test_equal_values_of_two_statements_leave_a_loop() -> None:
 def test_arguments_without_a_sign_are_numbers_from_zero_on(width: int, t: str) -> None:
     """An argument from the sign bit on is given as it is, and a number below zero is refused."""
     text = f"procedure f({t} x, {t} y, {t} a[2])\n    x += y / 3\n    a[1] += y\nprocedure main()\n    int z\n"
-    f = JanusFunction(parse(text, "unsigned"), "f", Format(width, 0))
+    f = JanusFunction(read(text, "unsigned"), "f", Format(width, 0))
     y = 2 ** int(t[1:]) - 1
     got = f(0, y, [7, 0])
     assert (got.x, got.y, [*got.a]) == (y // 3, y, [7, y])
@@ -169,7 +168,7 @@ def test_arguments_without_a_sign_are_numbers_from_zero_on(width: int, t: str) -
 
 def main_of(body: str, width: int = 32) -> JanusFunction:
     lines = "".join(f"    {line}\n" for line in body.split("; "))
-    return JanusFunction(parse(f"procedure main()\n{lines}", "t"), "main", Format(width, 0))
+    return JanusFunction(read(f"procedure main()\n{lines}", "t"), "main", Format(width, 0))
 
 
 @pytest.mark.parametrize(

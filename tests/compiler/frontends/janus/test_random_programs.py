@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from retrograd.compiler.compiled import Options
-from retrograd.compiler.frontends.janus.parser import parse
-from retrograd.compiler.frontends.janus.printer import program_text
-from retrograd.compiler.frontends.janus.syntax import inverted
+from retrograd.compiler.frontends.janus.parser import read
+from retrograd.compiler.frontends.janus.syntax import inverted, program_text
 from retrograd.isa.words import Format
 
 from retrograd.runtime._execution import ProgramTrap
@@ -42,8 +41,8 @@ def plain(value: Any) -> Any:
 
 def compare(text: str, seed: int, interpreter: ModuleType, capsys: pytest.CaptureFixture[str]) -> str:
     """Run a program twice. Returns the code of the trap in which it ends, or nothing; `long` if it was not run."""
-    tree = parse(text, f"program {seed}")
-    assert parse(program_text(tree), "printed") == tree, seed
+    tree = read(text, f"program {seed}")
+    assert read(program_text(tree), "printed") == tree, seed
     assert inverted(inverted(tree)) == tree, seed
     width = (64, 32)[seed % 2]
     model = interpreter.Interpreter(tree, width)
