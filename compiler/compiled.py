@@ -333,7 +333,7 @@ class Options:
     `level`: 0 leaves the IR as it was lowered, 1 runs all passes. `erase`: True erases the temporaries of routines and expressions
     in place of uncomputing them; a collection of names does so for these routines, and for expressions unless `temporaries` is
     False. `stack`: words for recursion. `heap`: words for the lists and data of functional functions.
-    `forget`: names of functional functions whose calls are computed, copied and uncomputed (`frontends/functional/forgetting.py`).
+    `forget`: names of functional functions whose calls are computed, copied and uncomputed (`frontends/functional/core.py`).
     `memory`: words that the program may use to keep results of loops that it would compute again
     (`compiler/compiled.py`); not in erase mode, which computes nothing again. `cotangents`: the program will run in differentiation mode, and discards the cotangent of
     each variable that dies on the way back (`derivatives/discarded_cotangents.py`). `recorded`: numbers of the source lie in memory

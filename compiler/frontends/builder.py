@@ -1,4 +1,4 @@
-"""Construction of a program in the IR, which no source language is known to: the front ends lower their functions by it.
+"""Construction of a program in the IR, for the front ends of all languages.
 
 `ModuleBuilder`: the module with its procedures, static memory, source files, and blocks for the host. For one function: `WriteLog` and
 `IRBuilder`, its statements and the versions of its variables and arrays; `Scope`, its names; `OwnedLocals`, what it has to free.

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from typing import Any, NoReturn, Protocol
 
 from retrograd.compiler.frontends.constants import Constants
-from retrograd.compiler.frontends.constants import Place as Place
+from retrograd.compiler.frontends.constants import Place as SourcePlace
 from retrograd.compiler.ir.expressions import Vanishing
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.arithmetic import Arithmetic, on_constants
@@ -22,6 +22,8 @@ from retrograd.compiler.language.intrinsics import FUNCTIONS, Host
 from retrograd.compiler.language.values import Constant, Scalar, Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic, hint_of
 from retrograd.isa.words import Q32_32
+
+Place = SourcePlace
 
 
 @dataclass(eq=False)
@@ -242,7 +244,7 @@ class Primitive:
 
 @dataclass(eq=False, frozen=True)
 class Structural:
-    """A function of values of any form (structures.py): "copy", "zero", "dot"."""
+    """A function of values of any form (`types.Structures`): "copy", "zero", "dot"."""
 
     op: str
     args: tuple[Core, ...]

@@ -11,14 +11,6 @@ from typing import Any, NoReturn, Protocol
 from retrograd.compiler.frontends.constants import Constants
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import fail, scalar_operation
-from retrograd.compiler.frontends.functional.structures import (
-    NoCotangent,
-    Structures,
-    both,
-    cotangent,
-    has_cells,
-    parts,
-)
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
     FIXED,
@@ -33,18 +25,24 @@ from retrograd.compiler.frontends.functional.types import (
     Known,
     List,
     Mismatch,
+    NoCotangent,
     Nothing,
+    Structures,
     Tuple,
     Type,
     Word,
     arrays,
+    both,
     constructed,
+    cotangent,
     extent,
     field_types,
     fields_of,
+    has_cells,
     is_empty,
     join,
     named,
+    parts,
 )
 from retrograd.compiler.ir.expressions import read
 from retrograd.compiler.ir.statements import Kind, Var

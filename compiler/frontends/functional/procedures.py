@@ -16,7 +16,6 @@ from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import guarded
 from retrograd.compiler.frontends.functional.inference import Inference
-from retrograd.compiler.frontends.functional.structures import Env, StructureLowering, Value, combined, has_cells
 from retrograd.compiler.frontends.functional.types import (
     FIXED,
     INT,
@@ -24,14 +23,19 @@ from retrograd.compiler.frontends.functional.types import (
     Closure,
     Data,
     Derivative,
+    Env,
     Function,
     Key,
     Known,
     List,
     Nothing,
+    StructureLowering,
     Tuple,
     Type,
+    Value,
     Word,
+    combined,
+    has_cells,
     kinds,
 )
 from retrograd.compiler.ir.expressions import Address, E, choose, const, read

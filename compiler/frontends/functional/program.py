@@ -27,7 +27,6 @@ from retrograd.compiler.frontends.functional.procedures import (
     environment,
     scalar,
 )
-from retrograd.compiler.frontends.functional.structures import Env, StructureLowering, Value, combined, has_cells
 from retrograd.compiler.frontends.functional.types import (
     FIXED,
     INT,
@@ -35,16 +34,21 @@ from retrograd.compiler.frontends.functional.types import (
     Array,
     Closure,
     Data,
+    Env,
     Function,
     Key,
     Known,
     List,
     Nothing,
+    StructureLowering,
     Tuple,
     Type,
+    Value,
     Word,
+    combined,
     constructed,
     field_types,
+    has_cells,
     kinds,
 )
 from retrograd.compiler.ir.expressions import Address, E, InRange, choose, const, load, read

@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn
 
 from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.janus import syntax
+from retrograd.compiler.frontends.text import SourceText
 from retrograd.compiler.ir.expressions import (
     Address,
     E,
@@ -34,7 +35,6 @@ from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, 
 from retrograd.compiler.language.values import Condition, Constant, Scalar
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest
 from retrograd.isa.program import ArrayLayout
-from retrograd.isa.text import SourceText
 from retrograd.isa.words import Format
 
 INT, BOOL = Kind.INT, Kind.BOOL

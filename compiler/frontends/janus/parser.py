@@ -21,8 +21,8 @@ from typing import ClassVar, NoReturn, TypeVar
 
 from retrograd.compiler.frontends.janus import syntax
 from retrograd.compiler.frontends.janus.syntax import LEVELS, TYPES
+from retrograd.compiler.frontends.text import SourceText, Token, tokens
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, Span
-from retrograd.isa.text import SourceText, Token, tokens
 
 #: blocks and expressions within each other
 _DEEPEST = 100

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from retrograd.compiler.frontends.text import SourceText
 from retrograd.isa.diagnostics import Span
-from retrograd.isa.text import SourceText
 
 #: the precedences of the Jana interpreter, loose to tight
 LEVELS = (

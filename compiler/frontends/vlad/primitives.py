@@ -19,7 +19,6 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Core, Place, scalar_operation
 from retrograd.compiler.frontends.functional.inference import ORDERS, Inference
 from retrograd.compiler.frontends.functional.program import Lowering
-from retrograd.compiler.frontends.functional.structures import Value, combined
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
     BOOLEAN,
@@ -33,6 +32,8 @@ from retrograd.compiler.frontends.functional.types import (
     List,
     Tuple,
     Type,
+    Value,
+    combined,
     kinds,
     named,
 )

@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Binding, Core, Place, fail
 from retrograd.compiler.frontends.functional.types import List, Tuple, Type
+from retrograd.compiler.frontends.text import SourceText, tokens
 from retrograd.compiler.frontends.vlad.primitives import (
     CAR,
     CDR,
@@ -38,7 +39,6 @@ from retrograd.compiler.frontends.vlad.primitives import (
     Truth,
 )
 from retrograd.isa.diagnostics import InputError, nearest
-from retrograd.isa.text import SourceText, tokens
 from retrograd.isa.words import format_of
 
 TOKEN = re.compile(

@@ -15,9 +15,8 @@ from typing import Any, overload
 from retrograd.assembler.lexer import decode_text
 from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.function import FunctionalSource
+from retrograd.compiler.frontends.functional.function import FunctionalSource, Marshalling
 from retrograd.compiler.frontends.functional.inference import Inference
-from retrograd.compiler.frontends.functional.marshalling import Marshalling
 from retrograd.compiler.frontends.functional.types import INT, Function, Known, Tuple, Type, Word, kinds
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import Parameter, Source

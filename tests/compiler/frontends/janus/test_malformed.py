@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from retrograd.compiler.frontends.janus.parser import read
+from retrograd.compiler.frontends.text import SourceText
 from retrograd.isa.diagnostics import CompileError
-from retrograd.isa.text import SourceText
 
 from retrograd.runtime._reversible import JanusFunction
 

@@ -6,8 +6,8 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
+from retrograd.compiler.frontends.text import SourceText, tokens
 from retrograd.isa.diagnostics import Span
-from retrograd.isa.text import SourceText, tokens
 
 _WORD = re.compile(r"\s+|(?P<word>[a-z]+)|(?P<sign>[+=])")
 TEXTS = st.text("ab +=?\n\r\f\u2028", max_size=30)

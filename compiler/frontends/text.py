@@ -3,7 +3,7 @@
     SourceText(name, text).span(begin, end)      characters begin … end − 1  →  file, line, columns
     tokens(pattern, text)                        the tokens of a text; the groups of the pattern are their kinds
 
-Readers of languages whose tokens run over lines (Janus, VLAD) share this file. The readers of assembly texts go by lines.
+Readers of languages whose tokens run over lines (Janus, VLAD) share this file.
 """
 
 from __future__ import annotations
