@@ -118,20 +118,6 @@ def _whole(value: Any) -> bool:
     return math.isfinite(value) and float(value).is_integer() and -(1 << 63) <= value < 1 << 64
 
 
-def _folded(op: str, x: Any, y: Any) -> Any:
-    """The result of an operation on constants. Raises TooLarge before it takes all memory, and the exceptions of the operator."""
-    need_plain(x)
-    need_plain(y, text=op == "%" and isinstance(x, str | bytes))
-    check_operator(op, x, y)
-    if op == "*" and any(isinstance(v, str | bytes | tuple | list) for v in (x, y)):
-        raise TypeError(f"* is not defined for {describe(Constant(x))} and {describe(Constant(y))}")
-    if op == "%" and isinstance(x, str | bytes):
-        raise TypeError(f"% is not defined for {describe(Constant(x))}")
-    found = _PYTHON[op](x, y)
-    check_result(found)
-    return found
-
-
 def on_constants(host: intrinsics.Host, operands: Sequence[Constant]) -> Constant:
     """The value of a function for constants, element by element where there are arrays. Raises the exceptions of the host, ShapeMismatch."""
     values = [v.value for v in operands]
@@ -170,9 +156,19 @@ class Arithmetic:
         self.complex = ComplexArithmetic(self)
         self.lognum = LognumArithmetic(self)
 
-    def folded(self, op: str, x: Constant, y: Constant) -> Constant:
-        """The operator on constants."""
-        return Constant(_folded(op, x.value, y.value))
+    def folded(self, op: str, left: Constant, right: Constant) -> Constant:
+        """The operator on constants. Raises TooLarge before it takes all memory, and the exceptions of the operator."""
+        x, y = left.value, right.value
+        need_plain(x)
+        need_plain(y, text=op == "%" and isinstance(x, str | bytes))
+        check_operator(op, x, y)
+        if op == "*" and any(isinstance(v, str | bytes | tuple | list) for v in (x, y)):
+            raise TypeError(f"* is not defined for {describe(left)} and {describe(right)}")
+        if op == "%" and isinstance(x, str | bytes):
+            raise TypeError(f"% is not defined for {describe(left)}")
+        found = _PYTHON[op](x, y)
+        check_result(found)
+        return Constant(found)
 
     # ------------------------------------------------------------------ from values to expressions
 

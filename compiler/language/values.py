@@ -215,16 +215,37 @@ def struct_type(cls: Any, fields: Mapping[str, Value]) -> StructType:
     return StructType(cls, tuple(types))
 
 
+def parts(value: Value) -> Iterator[Value]:
+    """The values that a value is made of: those of the fields of a struct, at all depths, or the value itself."""
+    if isinstance(value, StructValue):
+        for inner in value.fields.values():
+            yield from parts(inner)
+    else:
+        yield value
+
+
+def mapped(value: Value, made: Callable[[Value], Value]) -> Value:
+    """The value with another one in place of each of its parts."""
+    if isinstance(value, StructValue):
+        return StructValue(value.type, {name: mapped(inner, made) for name, inner in value.fields.items()})
+    return made(value)
+
+
 def scalars(value: Value) -> Iterator[Scalar]:
     """The words of a number or a struct of numbers."""
-    match value:
-        case Scalar():
-            yield value
-        case StructValue(_, fields):
-            for inner in fields.values():
-                yield from scalars(inner)
-        case _:
-            pass
+    return (x for x in parts(value) if isinstance(x, Scalar))
+
+
+def places(value: Value) -> Iterator[Var | Address]:
+    """The variables and the addresses in memory of a value."""
+    for x in parts(value):
+        match x:
+            case Scalar(place=Var() | Address() as place):
+                yield place
+            case ArrayView(address=address) | StackValue(address=address):
+                yield address
+            case _:
+                pass
 
 
 def is_number(value: Value) -> bool:
@@ -234,12 +255,7 @@ def is_number(value: Value) -> bool:
 
 def read_only(value: Value, why_not: str) -> Value:
     """The number, which cannot be changed by this name."""
-    match value:
-        case Scalar():
-            return replace(value, why_not=value.why_not or why_not)
-        case StructValue(t, fields):
-            return StructValue(t, {name: read_only(inner, why_not) for name, inner in fields.items()})
-    return value
+    return mapped(value, lambda x: replace(x, why_not=x.why_not or why_not) if isinstance(x, Scalar) else x)
 
 
 def overlap(value: Value, other: Value) -> bool:
@@ -247,23 +263,10 @@ def overlap(value: Value, other: Value) -> bool:
     if isinstance(value, ArrayView | StackValue) or isinstance(other, ArrayView | StackValue):
         return any(
             isinstance(x, Address) and isinstance(y, Address) and x.region is y.region
-            for x in _places(value)
-            for y in _places(other)
+            for x in places(value)
+            for y in places(other)
         )
-    return any(_same(x, y) for x in _places(value) for y in _places(other))
-
-
-def _places(value: Value) -> Iterator[Var | Address]:
-    match value:
-        case Scalar(place=Var() | Address() as place):
-            yield place
-        case ArrayView(address=address) | StackValue(address=address):
-            yield address
-        case StructValue(_, fields):
-            for inner in fields.values():
-                yield from _places(inner)
-        case _:
-            pass
+    return any(_same(x, y) for x in places(value) for y in places(other))
 
 
 def _same(x: Var | Address, y: Var | Address) -> bool:

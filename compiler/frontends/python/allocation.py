@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,6 +64,8 @@ from retrograd.compiler.language.values import (
     Value,
     describe,
     is_number,
+    mapped,
+    places,
     scalars,
     variable,
 )
@@ -121,7 +123,9 @@ def make_local(
 def hold_view(cx: Context, name: str, value: Value, node: ast.AST) -> Value:
     """`row = a[i]`: another name for the elements. Where i may change, a variable holds their address."""
     moved: dict[tuple[Any, ...], Address] = {}
-    for a in _addresses(value):
+    for a in places(value):
+        if isinstance(a, Var):
+            continue
         key = (a.region, a.base, a.terms)
         # An index made of constants and indices of loops does not change while it is in scope.
         settled = all(not loads(e) and variables(e) <= cx.builder.settled for e, _ in a.terms)
@@ -392,20 +396,6 @@ def _parts(view: ArrayView | StackValue) -> tuple[Var | Region, ...]:
     return (region,) if base is None else (region, base)
 
 
-def _addresses(value: Value) -> Iterator[Address]:
-    """The addresses that a view consists of."""
-    match value:
-        case Scalar(_, Address() as a):
-            yield a
-        case ArrayView(address=a) | StackValue(address=a):
-            yield a
-        case StructValue(_, fields):
-            for inner in fields.values():
-                yield from _addresses(inner)
-        case _:
-            pass
-
-
 def _relocated(value: Value, moved: dict[tuple[Any, ...], Address]) -> Value:
     """The view with other addresses at the same offsets."""
 
@@ -413,15 +403,15 @@ def _relocated(value: Value, moved: dict[tuple[Any, ...], Address]) -> Value:
         found = moved.get((a.region, a.base, a.terms))
         return a if found is None else found.moved(a.offset)
 
-    match value:
-        case Scalar(e, Address() as a, why_not):
-            return Scalar(load(address(a), e.kind), address(a), why_not)
-        case ArrayView() | StackValue():
-            return replace(value, address=address(value.address))
-        case StructValue(t, fields):
-            return StructValue(t, {name: _relocated(inner, moved) for name, inner in fields.items()})
-        case _:
-            return value
+    def made(x: Value) -> Value:
+        match x:
+            case Scalar(e, Address() as a, why_not):
+                return Scalar(load(address(a), e.kind), address(a), why_not)
+            case ArrayView() | StackValue():
+                return replace(x, address=address(x.address))
+        return x
+
+    return mapped(value, made)
 
 
 # -----------------------------------------------------------------------------

@@ -60,6 +60,8 @@ from retrograd.compiler.language.values import (
     Value,
     count_of,
     describe,
+    parts,
+    places,
     stored,
     tuple_value,
     variable,
@@ -722,14 +724,10 @@ def _exponent(factor: Fraction) -> int | None:
 
 def _writable(value: Value) -> bool:
     """Whether a value is a place, all of which may be changed."""
-    match value:
-        case Scalar(_, place, why_not):
-            return place is not None and why_not is None
-        case ArrayView(why_not=why_not):
-            return why_not is None
-        case StructValue(_, fields):
-            return bool(fields) and all(map(_writable, fields.values()))
-    return False
+    found = [*parts(value)]
+    return bool(found) and all(
+        isinstance(x, ArrayView | Scalar) and x.why_not is None and getattr(x, "place", x) is not None for x in found
+    )
 
 
 def _kind_of(value: Value) -> Kind | None:
@@ -770,13 +768,6 @@ def _of_kind(value: Value, kind: Kind) -> Value:
 
 def roots(value: Value) -> set[Var | Region]:
     """The variables and stretches of memory that a value lies in."""
-    match value:
-        case Scalar(_, Var() as x):
-            return {x}
-        case Scalar(_, Address() as at) | ArrayView(address=at) | StackValue(address=at):
-            return {at.region}
-        case StructValue(_, fields):
-            return {r for v in fields.values() for r in roots(v)}
-        case FunctionValue(captured=captured):
-            return {r for _, v in captured for r in roots(v)}
-    return set()
+    captured = (v for x in parts(value) if isinstance(x, FunctionValue) for _, v in x.captured)
+    found: set[Var | Region] = {place if isinstance(place, Var) else place.region for place in places(value)}
+    return found.union(*map(roots, captured))

@@ -209,9 +209,10 @@ def apart(
     t.compute.append(Check(test, "RG0805", message, cx.span(node)))
 
 
-def distinct(cx: Context, t: Temporaries, x: Scalar, y: Scalar, call: ast.Call) -> None:
+def distinct(cx: Context, t: Temporaries, pair: Sequence[tuple[Scalar, ast.AST]], call: ast.AST) -> None:
     """Refuse or test that two places of one instruction are the same word."""
-    message = f"`{shortened(call.args[0])}` and `{shortened(call.args[1])}` are the same word"
+    (x, first), (y, second) = pair
+    message = f"`{shortened(first)}` and `{shortened(second)}` are the same word"
     if isinstance(x.place, Var) or isinstance(y.place, Var):
         if x.place is y.place:
             cx.fail("RG0705", message, call)
@@ -351,18 +352,13 @@ def _update_struct(cx: Context, place: StructValue, update: str, value: Value, n
     for name, inner in place.fields.items():
         for changed in earlier:
             for x in scalars(value.fields[name]):
-                _refuse_crossed(cx, t, changed, x.e, node, target)
+                assert changed.place is not None
+                # `a += V(b.x, a.x)` reads a field that is changed before it.
+                refuse_overlap(cx, t, x.e, changed.place, node, target)
         earlier += scalars(inner)
     cx.builder.emit(t.wrap(()))
     for name, inner in place.fields.items():
         _update_value(cx, inner, update, value.fields[name], node, target)
-
-
-def _refuse_crossed(cx: Context, t: Temporaries, changed: Scalar, e: E, node: ast.AST, target: ast.AST) -> None:
-    """Refuse, or test, that the value of a field reads a field that is changed before it: `a += V(b.x, a.x)`."""
-    where = changed.place
-    assert where is not None
-    refuse_overlap(cx, t, e, where, node, target)
 
 
 def _operand_of_update(cx: Context, place: Scalar, update: str, value: Value, node: ast.AST) -> E:
@@ -562,11 +558,29 @@ def _change_words(cx: Context, place: Value, node: ast.AugAssign, change: Callab
         cx.over_elements(place.shape, lambda index: _change_words(cx, element(place, index), node, change))
         return
     assert isinstance(place, Scalar)
-    assert place.place is not None
+    _in_registers(cx, [(place, node.target)], [], node, change)
+
+
+def _in_registers(
+    cx: Context,
+    places: Sequence[tuple[Scalar, ast.AST]],
+    expressions: Sequence[E],
+    node: ast.AST,
+    made: Callable[..., Block],
+) -> None:
+    """Emit `made(temporaries, *variables, *operands)`, statements that change places and read expressions.
+
+    A word in memory is exchanged into a variable meanwhile. The expressions read none of the places, which are words of their own.
+    """
     t = cx.builder.temporaries()
-    independent(cx, t, [(place.place, node.target)], [], node)
-    nodes = change(t, register(cx, t, place.place, place.kind))
-    cx.builder.emit(t.wrap(nodes), stores=words_at(place.place))
+    found = [(x.place, target) for x, target in places if x.place is not None]
+    independent(cx, t, found, expressions, node)
+    if len(places) == 2:
+        distinct(cx, t, places, node)
+    operands = [t.operand(e) for e in expressions]
+    variables = [register(cx, t, x.place, x.kind) for x, _ in places if x.place is not None]
+    nodes = made(t, *variables, *operands)
+    cx.builder.emit(t.wrap(nodes), stores=words_at(*(place for place, _ in found)))
 
 
 def _multiplied(cx: Context, t: Temporaries, d: Var, factor: int) -> Block:
@@ -677,25 +691,24 @@ def _elementwise(cx: Context, name: str, x: Value, call: ast.AST, target: ast.ex
         return
     if not isinstance(x, Scalar) or x.place is None:
         cx.fail("RG0703", f"rg.{name} of {describe(x)}", call)
-    t = cx.builder.temporaries()
-    independent(cx, t, [(x.place, target)], [], call)
-    d = register(cx, t, x.place, x.kind)
-    span = cx.span(call)
-    match name, x.kind:
-        case "neg", (Kind.INT | Kind.UINT | Kind.FIXED):
-            op = Op(TABLE["neg"], d, None, None, 0, span)
-        case "neg", Kind.LOGNUM:
-            op = t.op("lmov", "mul", d, Const(cx.w.sign))
-        case "flip", Kind.BOOL:
-            op = t.op("mov", "xor", d, Const(1))
-        case "flip", (Kind.INT | Kind.UINT):
-            op = Op(TABLE["not"], d, None, None, 0, span)
-        case "erase", _:
-            op = Op(TABLE["erase"], d, None, None, 0, span)
-        case _:
-            other = {BOOL: f"write `rg.flip({shortened(target)})`"}.get(x.kind) if name == "neg" else None
-            cx.fail("RG0703", f"rg.{name} is not defined for {x.kind.value}", call, other)
-    cx.builder.emit(t.wrap((op,)), stores=words_at(x.place))
+    kind, span = x.kind, cx.span(call)
+
+    def changed(t: Temporaries, d: Var) -> Block:
+        match name, kind:
+            case "neg", (Kind.INT | Kind.UINT | Kind.FIXED):
+                return (Op(TABLE["neg"], d, None, None, 0, span),)
+            case "neg", Kind.LOGNUM:
+                return (t.op("lmov", "mul", d, Const(cx.w.sign)),)
+            case "flip", Kind.BOOL:
+                return (t.op("mov", "xor", d, Const(1)),)
+            case "flip", (Kind.INT | Kind.UINT):
+                return (Op(TABLE["not"], d, None, None, 0, span),)
+            case "erase", _:
+                return (Op(TABLE["erase"], d, None, None, 0, span),)
+        other = f"write `rg.flip({shortened(target)})`" if name == "neg" and kind is BOOL else None
+        cx.fail("RG0703", f"rg.{name} is not defined for {kind.value}", call, other)
+
+    _in_registers(cx, [(x, target)], [], call, changed)
     if name == "erase" and isinstance(x.place, Var):
         cx.locals.erased(x.place)
 
@@ -720,15 +733,8 @@ def _rotate_values(cx: Context, name: str, x: Value, y: Value, angle: Value, cal
         message = f"rg.{name} of {describe(x)} and {describe(y)}: it turns two fixed numbers"
         cx.fail("RG0703", message, call)
     e = cx.number(angle, call, FIXED)
-    t = cx.builder.temporaries()
-    assert x.place is not None
-    assert y.place is not None
-    independent(cx, t, [(x.place, call.args[0]), (y.place, call.args[1])], [e], call)
-    distinct(cx, t, x, y, call)
-    turn = t.operand(e)
-    d, a = (register(cx, t, p, FIXED) for p in (x.place, y.place) if p is not None)
-    op = Op(TABLE[name], d, a, turn, 0, cx.span(call))
-    cx.builder.emit(t.wrap((op,)), stores=words_at(x.place, y.place))
+    given, span = [(x, call.args[0]), (y, call.args[1])], cx.span(call)
+    _in_registers(cx, given, [e], call, lambda t, d, a, turn: (Op(TABLE[name], d, a, turn, 0, span),))
 
 
 @performs(intrinsics.cswap)
@@ -772,13 +778,8 @@ def roll(cx: Context, name: str, call: ast.Call) -> None:
         hint = "Multiply a fixed by a power of two in a new variable, `t = x * 8`."
         message = f"rg.{name} of {describe(x)}: it rotates the bits of an int or a uint"
         cx.fail("RG0703", message, call, hint if isinstance(x, Scalar) and x.kind is FIXED else None)
-    k = cx.integer(args[1])
-    t = cx.builder.temporaries()
-    independent(cx, t, [(x.place, args[0])], [k], call)
-    amount = t.operand(k)
-    d = register(cx, t, x.place, x.kind)
-    op = Op(TABLE[name], d, amount, None, 0, cx.span(call))
-    cx.builder.emit(t.wrap((op,)), stores=words_at(x.place))
+    k, span = cx.integer(args[1]), cx.span(call)
+    _in_registers(cx, [(x, args[0])], [k], call, lambda t, d, amount: (Op(TABLE[name], d, amount, None, 0, span),))
 
 
 @performs(intrinsics.push, intrinsics.pop)
