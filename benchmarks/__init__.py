@@ -1,15 +1,14 @@
 """The benchmarks that `retrograd bench` runs.
 
-workloads/    one file each: definition (from the examples and the library), goldens, sizes
-peers/        one file each: the same workloads with other systems
-references/   the same in float64, independent of the code under test
-toolchain/    assembler, machines, compiler, counting, calls, start-up
-reporting/    table, page, bars, comparison of two runs
-gpu/          workloads on a GPU: retrograd bench --gpu
-papers/       the papers' tables at their sizes: retrograd bench --papers
-operations    operations of the irreversible programs, counted; memory: peaks of processes
-ours          our programs on matrices of words; primals: plain loops, with and without Numba
-run           checks, times, counts: the document of schema retrograd.bench/3
+run          measures the workloads by every engine and peer: the document of schema retrograd.bench/3, and its bars
+measure      timing, peak memory, counted operations, the systems of one problem
+workload     what a workload is: data, goldens, problems, tasks; `workloads/` defines them
+ours         our programs on matrices of words; `peers/` holds other systems on the same data, one file each
+references   the same functions in float64, independent of the code under test
+toolchain    measurements of assembler, machines, compiler, counting, calls, start-up
+page         the document as a table, a page and pictures; reporting: comparison of two documents
+papers       the tables of published papers at their sizes: `retrograd bench --papers`
+gpu          the workloads on a GPU: `retrograd bench --gpu`
 
 It imports all parts of `retrograd` except `cli`. Start with `run.py`.
 """

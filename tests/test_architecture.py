@@ -87,9 +87,7 @@ LAZY = frozenset(
 )
 LAZY_IN = "src/retrograd/cli"
 #: files that are imported only where the peer that they are for is there
-OF_PEERS = frozenset(
-    {"benchmarks/gpu/warp_kernels.py", "benchmarks/references/series.py", "benchmarks/references/sparse.py"}
-)
+OF_PEERS = frozenset({"benchmarks/peers/warp_kernels.py"})
 
 
 def inside(path: PurePosixPath, folder: str) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.data import Embeddings, Measurements, Mixture, Numbers
 from retrograd.benchmarks.peers import Prepared, flat
+from retrograd.benchmarks.workload import Embeddings, Measurements, Mixture, Numbers
 
 
 def _gradient(f: Callable[..., Any], *arrays: Any, note: str = "") -> Prepared:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.data import Embeddings, Measurements
 from retrograd.benchmarks.peers import Prepared
+from retrograd.benchmarks.workload import Embeddings, Measurements
 from retrograd.isa.files import write_file
 
 #: as one compiles numerical code for the machine at hand

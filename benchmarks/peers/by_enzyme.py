@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.data import Embeddings, Measurements, Mixture, Numbers, SparsePair, Wave
 from retrograd.benchmarks.peers import Prepared, flat
 from retrograd.benchmarks.peers.by_jax import jax, jitted
+from retrograd.benchmarks.workload import Embeddings, Measurements, Mixture, Numbers, SparsePair, Wave
 
 #: options of the compiler in the package
 FLAGS = ("-O3",)

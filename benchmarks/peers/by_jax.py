@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair, Wave
 from retrograd.benchmarks.peers import Prepared, flat
+from retrograd.benchmarks.workload import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair, Wave
 
 #: options of XLA: one thread
 FLAGS = ("--xla_cpu_multi_thread_eigen=false", "intra_op_parallelism_threads=1")

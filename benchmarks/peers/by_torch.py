@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
 from retrograd.benchmarks.peers import Prepared, flat
+from retrograd.benchmarks.workload import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Warp on the CPU: kernels of `retrograd.benchmarks.gpu.warp_kernels`, and the adjoints that Warp makes of them."""
+"""Warp on the CPU: kernels of `retrograd.benchmarks.peers.warp_kernels`, and the adjoints that Warp makes of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.data import Measurements, Numbers
 from retrograd.benchmarks.peers import Prepared
+from retrograd.benchmarks.workload import Measurements, Numbers
 
 
 @functools.cache
@@ -24,7 +24,7 @@ def _warp() -> Any:
 def _kernels() -> Any:
     """The kernels, imported after Warp has been set to be quiet."""
     _warp()
-    from retrograd.benchmarks.gpu import warp_kernels as gpu_warp
+    from retrograd.benchmarks.peers import warp_kernels as gpu_warp
 
     return gpu_warp
 

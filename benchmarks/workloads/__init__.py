@@ -1,4 +1,4 @@
-"""The workloads, one file each; `small` has workloads that are checked and counted, and not timed.
+"""The workloads. `small` has workloads that are checked and counted, and mostly not timed.
 
 Definitions in the language come from the examples and the library. Goldens and tolerances are those of their tests.
 """
@@ -6,28 +6,18 @@ Definitions in the language come from the examples and the library. Goldens and 
 from __future__ import annotations
 
 from retrograd.benchmarks.workload import Workload
-from retrograd.benchmarks.workloads import (
-    bennett,
-    bessel,
-    bundle_adjustment,
-    gmm,
-    graph_embedding,
-    leapfrog,
-    small,
-    sparse_dot,
-    wave,
-)
+from retrograd.benchmarks.workloads import adbench, functions, simulations, small
 
 #: in the order of the tables
 ALL: tuple[Workload, ...] = (
-    bessel.DIRTY,
-    bessel.LOGNUM,
-    sparse_dot.WORKLOAD,
-    graph_embedding.WORKLOAD,
-    gmm.WORKLOAD,
-    bundle_adjustment.WORKLOAD,
-    leapfrog.WORKLOAD,
-    wave.WORKLOAD,
-    bennett.WORKLOAD,
+    functions.DIRTY,
+    functions.LOGNUM,
+    functions.SPARSE,
+    functions.EMBEDDING,
+    adbench.MIXTURE,
+    adbench.BUNDLE,
+    simulations.PLANETS,
+    simulations.WAVE,
+    small.BENNETT,
     *small.ALL,
 )

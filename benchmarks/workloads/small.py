@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.references import formulas
-from retrograd.benchmarks.workload import Golden, Workload
+from retrograd.benchmarks import ours, references
+from retrograd.benchmarks.workload import Golden, Problem, Task, Workload, with_extent
 from retrograd.examples import consistency, fibonacci_search, quadratic
 
 import retrograd as rg
-from retrograd import library
+from retrograd import fixed, library, reversible
 from retrograd.library import Quaternion, Vector3
 from retrograd.runtime._reversible import Reversible
 
@@ -69,7 +69,7 @@ class Judged:
                 after = self.reference(*self.plain[:i], x, *self.plain[i + 1 :])
                 return sum((seed * y).sum() for seed, y in zip(seeds, after, strict=True))
 
-            exact = formulas.jacobian(loss, a)
+            exact = references.jacobian(loss, a)
             worst = max(worst, _distance(found[names[i]], exact) / (float(np.abs(exact).max()) or 1.0))
         return worst
 
@@ -114,20 +114,20 @@ def _judged() -> dict[str, tuple[str, Judged]]:
     waves = np.concatenate([_normal(1, 8), zeros((5, 8))])
     layers = _normal(6), _normal(3, 4, 3), _normal(3, 4), _normal(3, 3, 4), _normal(3, 3)
     return {
-        "norm": ("norm of a vector", Judged(library.norm, formulas.norm, (0.0, _normal(6)), 2e-8)),
-        "qr": ("QR", Judged(library.qr, formulas.qr, (zeros((5, 3)), zeros((3, 3)), _normal(5, 3)), first=2)),
+        "norm": ("norm of a vector", Judged(library.norm, references.norm, (0.0, _normal(6)), 2e-8)),
+        "qr": ("QR", Judged(library.qr, references.qr, (zeros((5, 3)), zeros((3, 3)), _normal(5, 3)), first=2)),
         "unitary": (
             "unitary product, by rotations",
-            Judged(library.rotate_planes, formulas.rotate_planes, (_normal(4, 2), _normal(6))),
+            Judged(library.rotate_planes, references.rotate_planes, (_normal(4, 2), _normal(6))),
         ),
         "affine": (
             "affine layer",
-            Judged(library.affine, formulas.affine, (zeros(3), _normal(3, 4), _normal(4), _normal(3))),
+            Judged(library.affine, references.affine, (zeros(3), _normal(3, 4), _normal(4), _normal(3))),
         ),
-        "nice": ("NICE coupling layers", Judged(library.nice, formulas.nice, layers)),
-        "fft": ("FFT of 16 numbers", Judged(library.fft, formulas.fft, (_normal(16, 2),), packed={0: _complex})),
-        "lax-wendroff": ("Lax–Wendroff", Judged(library.lax_wendroff, formulas.lax_wendroff, (waves, 0.75))),
-        "box-muller": ("Box–Muller", Judged(library.box_muller, formulas.box_muller, (0.0, 0.0, 0.3, 0.2))),
+        "nice": ("NICE coupling layers", Judged(library.nice, references.nice, layers)),
+        "fft": ("FFT of 16 numbers", Judged(library.fft, references.fft, (_normal(16, 2),), packed={0: _complex})),
+        "lax-wendroff": ("Lax–Wendroff", Judged(library.lax_wendroff, references.lax_wendroff, (waves, 0.75))),
+        "box-muller": ("Box–Muller", Judged(library.box_muller, references.box_muller, (0.0, 0.0, 0.3, 0.2))),
     }
 
 
@@ -243,3 +243,67 @@ ALL: tuple[Workload, ...] = (
     ),
     Workload("hessian-vector", "Hessian times a vector", _hessian_vector, lambda: (quadratic.quadratic, (0.0, 3.0, 4.0))),
 )  # fmt: skip
+
+
+# -----------------------------------------------------------------------------
+# Bennett's scheme: kⁿ steps of an irreversible chain, by (2k − 1)ⁿ calls, with n(k − 1) + 2 states at a time.
+
+#: (k, n): calls and states by Bennett's formulas
+GOLDEN = {(4, 4): (2401, 14), (2, 10): (59_049, 12)}
+
+
+@reversible
+def logistic(y: fixed, x: fixed) -> None:
+    """y += 3.5 x (1 − x), which forgets whether x was below ½. Inverse: −=."""
+    y += 3.5 * (x * (1 - x))
+
+
+def _chain(steps: int, x: float) -> float:
+    for _ in range(steps):
+        x = 3.5 * (x * (1 - x))
+    return x
+
+
+def _states(k: int, n: int) -> Any:
+    states = np.zeros(library.bennett_states(k, n))
+    states[0] = 0.3
+    return states
+
+
+def products(k: int, n: int) -> int:
+    """Executions of the product, forward and backward together."""
+    counts = rg.run(library.bennett, logistic, k, n, _states(k, n)).machine.counts()
+    return sum(n for name, n in counts.items() if name.startswith("fmul"))
+
+
+def calls(k: int, n: int) -> float:
+    """The executed calls of the step."""
+    return products(k, n) / products(1, 0)
+
+
+def _bennett_goldens() -> Sequence[Golden]:
+    out = []
+    for (k, n), (called, states) in GOLDEN.items():
+        out.append(Golden(f"calls of the step, k = {k}, n = {n}", called, 0, functools.partial(calls, k, n)))
+        out.append(Golden(f"states, k = {k}, n = {n}", states, 0, functools.partial(library.bennett_states, k, n)))
+    return out
+
+
+def bennett_problem(k: int, n: int) -> Problem:
+    """The chain converges to a cycle of four, so its errors do not grow."""
+    call = ours.Call(library.bennett, (logistic, k, n, _states(k, n)[None]), {"states": 0})
+    steps = library.bennett_steps(k, n)
+    exact = np.array([0.3, _chain(steps, 0.3)])
+    task = Task("value", None, exact, 1e-7, lambda: ours.value(call, "states"), absolute=True)
+    return Problem(f"k = {k}, n = {n}: {steps} steps by {library.bennett_calls(k, n)} calls", steps, (task,), steps)
+
+
+BENNETT = Workload(
+    "bennett",
+    "Bennett's scheme",
+    _bennett_goldens,
+    lambda: (library.bennett, (logistic, 2, 4, _states(2, 4))),
+    lambda sizes: [bennett_problem(2, 4)] if sizes.quick else [bennett_problem(4, 4)],
+    "steps of the chain",
+    lambda sizes: [with_extent(bennett_problem(2, n), 2.0**n) for n in ((2, 4) if sizes.quick else (2, 4, 6, 8, 10))],
+)

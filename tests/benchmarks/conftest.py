@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from retrograd.benchmarks import ours
-from retrograd.benchmarks.data import Numbers
 from retrograd.benchmarks.peers import Peer, Prepared
-from retrograd.benchmarks.workload import Golden, Problem, Sizes, Task, Workload
+from retrograd.benchmarks.workload import Golden, Numbers, Problem, Sizes, Task, Workload
 from retrograd.examples import quadratic
 
 import retrograd as rg

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.benchmarks.reporting.check import ALLOWED, compare, confirmed, read
+from retrograd.benchmarks.reporting import ALLOWED, compare, confirmed, read
 from retrograd.isa.diagnostics import InputError
 
 

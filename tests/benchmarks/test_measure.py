@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from retrograd.benchmarks import measure
-from retrograd.benchmarks.measure import Row, one_core, optimised
-from retrograd.benchmarks.memory import Place, peaks
+from retrograd.benchmarks.measure import Place, Row, one_core, optimised, peaks
 from retrograd.simulator.engines import tiering
 
 

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from retrograd.benchmarks import primals
-from retrograd.benchmarks.systems import OPERATIONS, count, operations
+from retrograd.benchmarks.measure import OPERATIONS, count, operations
+from retrograd.benchmarks.peers import by_numba
 from retrograd.benchmarks.workload import Sizes
-from retrograd.benchmarks.workloads import ALL, bessel
+from retrograd.benchmarks.workloads import ALL, functions
 
 
 def test_a_wave_has_eight_operations_a_cell() -> None:
     n = 7
     fields = [np.zeros((n, n)) for _ in range(3)]
-    assert count(primals.wave, (*fields, 3)) == 3 * 8 * (n - 2) ** 2
+    assert count(by_numba.wave, (*fields, 3)) == 3 * 8 * (n - 2) ** 2
 
 
 def test_a_series_has_as_many_as_its_passes() -> None:
     """(z/2)²/2 takes three operations, a pass of the loop nine, and its last test two."""
     z = np.array([0.1, 1.0, 4.0])
-    passes = sum(bessel.passes(x) for x in z)
-    assert count(primals.bessel, (np.empty(3), z)) == 3 * 3 + 2 * 3 + 9 * passes
+    passes = sum(functions.passes(x) for x in z)
+    assert count(by_numba.bessel, (np.empty(3), z)) == 3 * 3 + 2 * 3 + 9 * passes
 
 
 def test_a_product_of_matrices() -> None:
     a, b, c = np.ones((2, 3)), np.ones((3, 4)), np.empty((2, 4))
-    assert count(primals.matmul, (c, a, b)) == 2 * 2 * 3 * 4
+    assert count(by_numba.matmul, (c, a, b)) == 2 * 2 * 3 * 4
     assert (c != 24).all()  # on copies
 
 

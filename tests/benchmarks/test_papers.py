@@ -10,9 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.benchmarks.papers import page, physics, published
-from retrograd.benchmarks.papers.measured import failed, measure, read
-from retrograd.benchmarks.papers.page import BYTES, NUMBER, SECONDS, TABLES, Row, Table, complex_product, timings
+from retrograd.benchmarks import papers
+from retrograd.benchmarks.papers import (
+    BYTES,
+    NUMBER,
+    SECONDS,
+    TABLES,
+    Row,
+    Table,
+    complex_product,
+    failed,
+    measure,
+    read,
+    timings,
+)
 from retrograd.benchmarks.workload import Problem, Task
 from retrograd.isa.diagnostics import InputError
 
@@ -59,7 +70,7 @@ def test_a_later_run_goes_on(tmp_path: Path) -> None:
     assert (first.calls, second.calls) == (1, 2)
     assert failed(found) == []
     assert read(store) == found
-    text = page.sections(found, [table(rows)])
+    text = papers.sections(found, [table(rows)])
     assert "| first | 1.5 µs | 1 ms |" in text
     assert "| second | 1.5 µs | – |" in text
     assert "third: there is no file" in text
@@ -102,11 +113,11 @@ def test_steps_of_checkpointing_are_the_least() -> None:
     best = least_steps()
     for length in range(1, 30):
         for states in range(2, 9):
-            assert physics.checkpointed_steps(length, states) == best(length, states - 2), (length, states)
+            assert papers.checkpointed_steps(length, states) == best(length, states - 2), (length, states)
 
 
 def test_bennett_beside_checkpoints() -> None:
-    found = physics.bennett_beside_checkpoints(2, 3)()
+    found = papers.bennett_beside_checkpoints(2, 3)()
     assert found == {
         "steps of the chain": 8,
         "states": 5,
@@ -116,13 +127,13 @@ def test_bennett_beside_checkpoints() -> None:
 
 
 def test_the_planets_come_back() -> None:
-    found = physics.out_and_back(20)()
+    found = papers.out_and_back(20)()
     assert found["words that differ"] == 0
     assert found["difference from float64"] < 1e-8
 
 
 def test_the_fourier_transform() -> None:
-    found = physics.fourier(16, 3)()
+    found = papers.fourier(16, 3)()
     assert found["error"] < 1e-8
     assert found["value, Retrograd"] > 0
 
@@ -151,8 +162,8 @@ def test_the_tables_and_what_is_published() -> None:
         for r in rows:
             assert (r.measure is None) == bool(r.absent)
             assert all(value > 0 for value in r.published.values())
-    assert published.mixture(10, 25) == {"value, Tapenade": 1.793673e-02, "gradient, Tapenade": 7.389439e-02}
-    assert published.bundle(published.BUNDLES[-1])["Jacobian, NiLang, GPU"] == pytest.approx(21.8e-3, rel=1e-3)
+    assert papers.published_mixture(10, 25) == {"value, Tapenade": 1.793673e-02, "gradient, Tapenade": 7.389439e-02}
+    assert papers.published_bundle(papers.BUNDLES[-1])["Jacobian, NiLang, GPU"] == pytest.approx(21.8e-3, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -186,14 +197,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.share(0)
 def test_the_page_and_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "benchmarks").mkdir()
-    shipped = read(Path("docs") / page.STORE)
-    (tmp_path / page.STORE).write_text(json.dumps(shipped))
+    shipped = read(Path("docs") / papers.STORE)
+    (tmp_path / papers.STORE).write_text(json.dumps(shipped))
     assert main(["bench", "--papers", "round-off", "--report", str(tmp_path)]) == 0
-    text = (tmp_path / page.PAGE).read_text()
-    assert f"]({page.PICTURE})" in text
-    assert (tmp_path / page.PICTURE).read_text().count("<path") > 10
+    text = (tmp_path / papers.PAPERS).read_text()
+    assert f"]({papers.PICTURE})" in text
+    assert (tmp_path / papers.PICTURE).read_text().count("<path") > 10
     # The page of the repository is that of its store.
-    assert text == (Path("docs") / page.PAGE).read_text()
+    assert text == (Path("docs") / papers.PAPERS).read_text()
 
 
 #: ADBench's files

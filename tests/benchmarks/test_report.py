@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.benchmarks.reporting import bars, check, report
-from retrograd.benchmarks.reporting.table import joules_text, seconds_text, table
-from retrograd.benchmarks.toolchain import first_calls, wave
+from retrograd.benchmarks import page, reporting, run, toolchain
+from retrograd.benchmarks.page import joules_text, seconds_text, table
 
 
 def with_times(workload: str, what: str, times: dict[str, float], quick: bool = False) -> dict[str, Any]:
@@ -26,7 +25,7 @@ def with_times(workload: str, what: str, times: dict[str, float], quick: bool = 
 
 
 def bar(document: dict[str, Any], start: str) -> dict[str, Any]:
-    return next(b for b in bars.of(document) if b["name"].startswith(start))
+    return next(b for b in run.of(document) if b["name"].startswith(start))
 
 
 @pytest.mark.parametrize(("ours", "verdict"), [(1.6e-7, "missed"), (1.4e-7, "met")])
@@ -45,8 +44,8 @@ def test_a_bar_without_its_peer_is_open() -> None:
 
 def test_a_bar_of_a_quick_run_is_open() -> None:
     document = with_times("ba", "jacobian", {"translated": 1e-7, "enzyme": 1e-7}, quick=True)
-    document["toolchain"] = [{"name": first_calls.BA, "value": 0.1}]
-    assert {b["verdict"] for b in bars.of(document) if b["unit"] != "×"} == {"open"}
+    document["toolchain"] = [{"name": toolchain.BA, "value": 0.1}]
+    assert {b["verdict"] for b in run.of(document) if b["unit"] != "×"} == {"open"}
     assert bar(document, "BA Jacobian")["verdict"] == "open"
 
 
@@ -68,9 +67,9 @@ def test_memory_that_grows_misses_its_bar() -> None:
 @pytest.mark.parametrize(("value", "verdict"), [(1.6, "missed"), (1.8, "met")])
 def test_a_bar_that_is_to_be_reached(value: float, verdict: str) -> None:
     document = with_times("wave", "gradient", {})
-    assert bar(document, wave.CORES)["verdict"] == "open"
-    document["toolchain"] = [{"name": wave.CORES, "value": value}]
-    assert bar(document, wave.CORES)["verdict"] == verdict
+    assert bar(document, toolchain.CORES)["verdict"] == "open"
+    document["toolchain"] = [{"name": toolchain.CORES, "value": value}]
+    assert bar(document, toolchain.CORES)["verdict"] == verdict
 
 
 def test_the_worst_workload_counts() -> None:
@@ -85,7 +84,7 @@ def test_the_worst_workload_counts() -> None:
 
 
 def test_the_bars_are_those_of_the_design() -> None:
-    found = [(b["limit"], b["unit"]) for b in bars.of(with_times("", "", {}))]
+    found = [(b["limit"], b["unit"]) for b in run.of(with_times("", "", {}))]
     ratios = [1.5, 2, 1, 3, 5, 6, 8, 1.5, 1, 2, 0.1, 1.7, 8, 3, 9, 1.3, 1.1]
     assert [limit for limit, unit in found if unit == "×"] == ratios
     assert [one for one in found if one[1] != "×"] == [
@@ -106,7 +105,7 @@ def test_the_table_has_every_system(document: dict[str, Any]) -> None:
 
 @pytest.mark.share(0)
 def test_the_page(tmp_path: Path, document: dict[str, Any]) -> None:
-    written = report.write(document, tmp_path)
+    written = page.write(document, tmp_path)
     assert {p.relative_to(tmp_path).as_posix() for p in written} == {
         "benchmarks.md", "benchmarks/figures.json",
         *(f"benchmarks/{name}.svg" for name in ("times", "ratios", "growth", "memory", "peaks")),
@@ -132,9 +131,9 @@ def test_the_page(tmp_path: Path, document: dict[str, Any]) -> None:
 
 @pytest.mark.share(0)
 def test_the_page_again_is_the_same(tmp_path: Path, document: dict[str, Any]) -> None:
-    report.write(document, tmp_path)
+    page.write(document, tmp_path)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    report.write(check.read(tmp_path / "benchmarks" / "figures.json"), tmp_path)
+    page.write(reporting.read(tmp_path / "benchmarks" / "figures.json"), tmp_path)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
@@ -142,7 +141,7 @@ def test_what_is_wrong_stands_at_the_top(tmp_path: Path, document: dict[str, Any
     wrong = copy.deepcopy(document)
     wrong["wrong"] = ["quadratic: f(3, 4): 7.0, not 118"]
     assert (
-        "**These results are wrong:**\n- quadratic: f(3, 4): 7.0, not 118" in report.page(wrong).partition("## Bars")[0]
+        "**These results are wrong:**\n- quadratic: f(3, 4): 7.0, not 118" in page.page(wrong).partition("## Bars")[0]
     )
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from retrograd.benchmarks import run as harness
 from retrograd.benchmarks.ours import Ours
+from retrograd.benchmarks.page import table
 from retrograd.benchmarks.peers import Peer
-from retrograd.benchmarks.reporting.check import compare
-from retrograd.benchmarks.reporting.table import table
+from retrograd.benchmarks.reporting import compare
 from retrograd.benchmarks.workload import Sizes, Stream, Workload
-from retrograd.benchmarks.workloads import bundle_adjustment
+from retrograd.benchmarks.workloads import adbench
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 
 QUICK = Sizes(quick=True)
@@ -143,10 +143,10 @@ def test_a_workload_that_raises_ends_nothing(workloads: Callable[..., Workload])
 
 def test_what_does_not_fit_into_memory_is_run_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ba").mkdir()
-    (tmp_path / "ba" / "ba0.txt").write_bytes((bundle_adjustment.example.DATA / "test.txt").read_bytes())
-    monkeypatch.setattr(bundle_adjustment, "PIECE", 4)
-    (stream,) = bundle_adjustment.WORKLOAD.streams(Sizes(quick=False, data=tmp_path, full=True))
-    assert bundle_adjustment.WORKLOAD.streams(QUICK) == []
+    (tmp_path / "ba" / "ba0.txt").write_bytes((adbench.bundle_example.DATA / "test.txt").read_bytes())
+    monkeypatch.setattr(adbench, "PIECE", 4)
+    (stream,) = adbench.BUNDLE.streams(Sizes(quick=False, data=tmp_path, full=True))
+    assert adbench.BUNDLE.streams(QUICK) == []
     said: list[str] = []
     found = harness._stream(stream, "BA", lambda line, another: said.append(line))
     assert (found["name"], found["evaluations"], found["pieces"]) == ("ba0.txt", 10, 3)
@@ -167,8 +167,8 @@ def test_a_piece_that_is_wrong_ends_the_stream(workloads: Callable[..., Workload
 
 
 def test_parts_of_the_toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
+    from retrograd.benchmarks import toolchain
     from retrograd.benchmarks.measure import Row
-    from retrograd.benchmarks.toolchain import all_parts as toolchain
 
     monkeypatch.setitem(toolchain.PARTS, "test", lambda quick: [Row("a thing", 3.0, "s", 2.0, lower_is_better=True)])
     found = harness.run([], (), QUICK, parts=["test"])
@@ -188,7 +188,7 @@ def test_two_runs_have_the_same_counts(
 
 
 def test_a_part_that_raises_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from retrograd.benchmarks.toolchain import all_parts as toolchain
+    from retrograd.benchmarks import toolchain
 
     def raising(quick: bool) -> Any:
         raise AssertionError("dot loop: threaded and reference differ")

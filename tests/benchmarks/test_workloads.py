@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.benchmarks import primals
-from retrograd.benchmarks.data import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair
-from retrograd.benchmarks.peers import PEERS
-from retrograd.benchmarks.references import adbench, formulas, series, simulations
-from retrograd.benchmarks.systems import PEER_TOLERANCE
-from retrograd.benchmarks.workload import Sizes, Task
-from retrograd.benchmarks.workloads import ALL, bessel, small, wave
-from retrograd.benchmarks.workloads.graph_embedding import PAIRS, slope
+from retrograd.benchmarks import references
+from retrograd.benchmarks.measure import PEER_TOLERANCE
+from retrograd.benchmarks.peers import PEERS, by_numba
+from retrograd.benchmarks.workload import Bodies, Embeddings, Measurements, Mixture, Numbers, Sizes, SparsePair, Task
+from retrograd.benchmarks.workloads import ALL, functions, simulations, small
+from retrograd.benchmarks.workloads.functions import PAIRS, slope
 from retrograd.examples import wave as example
 
 QUICK = Sizes(quick=True)
@@ -55,22 +53,22 @@ def test_goldens_are_those_that_were_published() -> None:
 
 def test_the_series_as_far_as_it_goes() -> None:
     z = np.array([0.5, 1.0, 1.5])
-    for found, which in zip(bessel.reference(z, 1e-17), range(3), strict=True):
-        assert found == pytest.approx([series.bessel(2, x)[which] for x in z], rel=1e-13)
+    for found, which in zip(functions.bessel_reference(z, 1e-17), range(3), strict=True):
+        assert found == pytest.approx([references.bessel(2, x)[which] for x in z], rel=1e-13)
 
 
-def test_primals_without_numba() -> None:
+def test_kernels_without_numba() -> None:
     """The kernels, as plain Python, against the references."""
     for name, t in tasks():
         d = t.data
         match name, t.what, d:
             case _, "gradient", Numbers():
                 out, by_z = np.empty_like(d.z[:50]), np.empty_like(d.z[:50])
-                primals.bessel_gradient(out, by_z, d.z[:50])
+                by_numba.bessel_gradient(out, by_z, d.z[:50])
                 assert by_z == pytest.approx(t.exact[:50], rel=1e-12)
             case _, "gradient", Embeddings():
                 out, by_x = np.empty(2), np.empty_like(d.x[:2])
-                primals.embedding_gradient(out, by_x, d.x[:2], d.pairs, d.edges)
+                by_numba.embedding_gradient(out, by_x, d.x[:2], d.pairs, d.edges)
                 assert by_x == pytest.approx(t.exact, rel=1e-10, abs=1e-12)
                 assert np.stack([slope(x) for x in d.x[:2]]) == pytest.approx(t.exact, rel=1e-10, abs=1e-12)
                 assert len(PAIRS) == len(d.pairs) == 45
@@ -80,47 +78,47 @@ def test_primals_without_numba() -> None:
                     d, cameras=d.cameras[:n], points=d.points[:n], weights=d.weights[:n], features=d.features[:n]
                 )
                 out, blocks = np.empty((n, 2)), np.empty((n, 2, 15))
-                primals.reprojection_jacobian(out, blocks, *few.arguments)
+                by_numba.reprojection_jacobian(out, blocks, *few.arguments)
                 assert t.error(blocks) < 1e-12
             case _, "gradient", Mixture():
                 by: list[Any] = [np.empty_like(part) for part in (d.alphas, d.means, d.icf)]
-                value = primals.mixture_gradient(*by, *d.arguments)
-                assert value == pytest.approx(adbench.likelihood(*d.arguments), rel=1e-12)
+                value = by_numba.mixture_gradient(*by, *d.arguments)
+                assert value == pytest.approx(references.likelihood(*d.arguments), rel=1e-12)
                 assert t.error(np.concatenate([np.ravel(part) for part in by])) < 1e-12
             case _, "gradient", SparsePair():
                 by_a, by_b = np.empty_like(d.a), np.empty_like(d.b)
-                primals.sparse_trace_gradient(by_a, by_b, d.a_starts, d.a_rows, d.a, d.b_starts, d.b_rows, d.b)
+                by_numba.sparse_trace_gradient(by_a, by_b, d.a_starts, d.a_rows, d.a, d.b_starts, d.b_rows, d.b)
                 assert t.error(np.concatenate([by_a, by_b])) == 0
             case _, "value", Bodies():
-                after, _ = primals.leapfrog(d.q, d.v, d.gm, d.steps, d.h)
+                after, _ = by_numba.leapfrog(d.q, d.v, d.gm, d.steps, d.h)
                 assert t.error(after) < 1e-10
 
 
-def test_references_and_primals_of_the_wave() -> None:
+def test_references_and_kernels_of_the_wave() -> None:
     """The adjoint by hand and the kernels, as plain Python, against a complex step through the plain scheme."""
-    d = wave.data(12, 9)
-    _, by_c = simulations.misfit(d.q, d.p, d.c, d.steps, d.misfit)
+    d = simulations.wave_data(12, 9)
+    _, by_c = references.misfit(d.q, d.p, d.c, d.steps, d.misfit)
 
     def loss(c: Any) -> Any:
         q = example.reference(d.q.astype(complex), d.p.astype(complex), c, d.steps)[0]
         return ((q[:, d.line] - d.seen) ** 2).sum()
 
-    exact = formulas.jacobian(loss, d.c)
+    exact = references.jacobian(loss, d.c)
     assert np.abs(exact).max() > 1e-3
     assert by_c == pytest.approx(exact, abs=1e-14)
     q, p, kernel = d.q.copy(), d.p.copy(), np.zeros_like(d.c)
-    primals.wave(q, p, d.c, d.steps)
+    by_numba.wave(q, p, d.c, d.steps)
     assert q == pytest.approx(example.reference(d.q, d.p, d.c, d.steps)[0], abs=1e-14)
-    primals.wave_adjoint(q, p, d.c, d.misfit(q)[1], np.zeros_like(p), kernel, d.steps)
+    by_numba.wave_adjoint(q, p, d.c, d.misfit(q)[1], np.zeros_like(p), kernel, d.steps)
     assert kernel == pytest.approx(exact, abs=1e-12)
     assert q == pytest.approx(d.q, abs=1e-12)
 
 
 def test_the_error_of_the_wave_is_that_of_rounding_to_nearest() -> None:
     """A product's error is uniform within half a unit: float64 with such random errors is off by as much, within a third."""
-    n, steps = wave.SIZES[0]
-    d = wave.data(n, steps)
-    t = wave.WORKLOAD.problems(QUICK)[0].tasks[0]
+    n, steps = simulations.SIZES[0]
+    d = simulations.wave_data(n, steps)
+    t = simulations.WAVE.problems(QUICK)[0].tasks[0]
     program = t.ours()
     found = program.read(program.run("translated")).reshape(n, n) - t.reference
     generator = np.random.default_rng(1)
@@ -134,7 +132,7 @@ def test_the_error_of_the_wave_is_that_of_rounding_to_nearest() -> None:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_steps_of_the_wave_and_back() -> None:
-    assert wave.differing(64, 100_000) == 0
+    assert simulations.differing(64, 100_000) == 0
 
 
 @pytest.mark.share(3)

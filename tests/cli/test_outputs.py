@@ -247,7 +247,7 @@ ALLOWED = {
     "isa/files.py": {"open", "FileIO", "fdopen", "mkstemp", "replace"},
     "src/retrograd/cli/arguments.py": {"ZipFile", "open", "save"},  # into the file that `replacing` opens
     "src/retrograd/cli/commands/energy.py": {"savefig"},
-    "benchmarks/reporting/report.py": {"savefig"},
+    "benchmarks/page.py": {"savefig"},
     "tools/analyse_energy.py": {"savefig"},
     "tools/compare_gates.py": {"savefig"},
     "examples/nice.py": {"savefig"},
@@ -265,7 +265,7 @@ ALLOWED = {
     "hdl/bus/links.py": {"write_vcd"},
     "src/retrograd/cli/commands/debugging.py": {"fdopen", "open"},  # standard streams, the null device
     "src/retrograd/cli/terminal.py": {"open", "FileIO"},  # the null device, standard streams
-    "benchmarks/memory.py": {"write_text"},  # /proc/self/clear_refs
+    "benchmarks/measure.py": {"write_text"},  # /proc/self/clear_refs
     "src/retrograd/runtime/_distribution.py": {"connect"},  # transactions of SQLite
     "src/retrograd/runtime/_batch_runs.py": {"savez"},  # into memory
     # In folders of their own: arrays larger than memory are written in place, a task at a time.

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.benchmarks.reporting import check
+from retrograd.benchmarks import reporting
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.files import Limits, command
 from retrograd.simulator.energy.gates import load_gates
@@ -345,9 +345,9 @@ def use(name: str, path: Path) -> None:
         load_gates(path).cells()
         return
     good = json.loads(documents()["figures"])
-    found = check.read(path)
-    check.compare(good, found)
-    check.compare(found, good)
+    found = reporting.read(path)
+    reporting.compare(good, found)
+    reporting.compare(found, good)
 
 
 def fuzz_documents(folder: Path, first: int, count: int) -> Counter[str]:

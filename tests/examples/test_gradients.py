@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.benchmarks.references import adbench, formulas, series, simulations, sparse
+from retrograd.benchmarks import references
 from retrograd.compiler.backend.emission import emit
 from retrograd.compiler.compiled import Compiled, discarding_cotangents, real_regions
 from retrograd.compiler.derivatives.gradients import gradient as gradient_program
@@ -149,7 +149,7 @@ class Case:
                 after = self.reference(*plain[:i], x, *plain[i + 1 :])
                 return sum((seed * y).sum() for seed, y in zip(seeds, after, strict=True))
 
-            worst = max(worst, error(out.gradients[names[i]], formulas.jacobian(loss, a)))
+            worst = max(worst, error(out.gradients[names[i]], references.jacobian(loss, a)))
         return worst
 
 
@@ -166,33 +166,33 @@ def cases() -> Iterator[tuple[str, Case]]:
 
     square = {n: normal(size=(n, n)) for n in (2, 3, 5)}
     zeros = np.zeros
-    yield "dot", Case(library.dot, formulas.dot, (0.0, normal(size=6), normal(size=6)))
-    yield "norm", Case(library.norm, formulas.norm, (0.0, normal(size=6)), 2e-8)
+    yield "dot", Case(library.dot, references.dot, (0.0, normal(size=6), normal(size=6)))
+    yield "norm", Case(library.norm, references.norm, (0.0, normal(size=6)), 2e-8)
     affine = zeros(3), normal(size=(3, 4)), normal(size=4), normal(size=3)
-    yield "affine", Case(library.affine, formulas.affine, affine)
+    yield "affine", Case(library.affine, references.affine, affine)
     product = zeros((3, 2)), normal(size=(3, 4)), normal(size=(4, 2))
-    yield "matmul", Case(library.matmul, formulas.matmul, product)
+    yield "matmul", Case(library.matmul, references.matmul, product)
     turn = zeros(3), np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0, 7.0]) / np.sqrt(126)
     fields = {0: vector, 1: vector, 2: lambda a: Quaternion(*a)}
-    yield "rotate by a quaternion", Case(library.rotate, formulas.rotate, turn, packed=fields)
+    yield "rotate by a quaternion", Case(library.rotate, references.rotate, turn, packed=fields)
     for n, a in square.items():
-        yield f"determinant {n}", Case(library.determinant, formulas.determinant, (0.0, a))
-    yield "inverse", Case(library.inverse, formulas.inverse, (zeros((3, 3)), square[3]))
-    yield "solve", Case(library.solve, formulas.solve, (zeros(5), square[5], normal(size=5)))
-    yield "qr", Case(library.qr, formulas.qr, (zeros((5, 3)), zeros((3, 3)), normal(size=(5, 3))), first=2)
-    yield "rotate_planes", Case(library.rotate_planes, formulas.rotate_planes, (normal(size=(4, 2)), normal(size=6)))
-    yield "fft", Case(library.fft, formulas.fft, (normal(size=(16, 2)),), packed={0: to_complex})
+        yield f"determinant {n}", Case(library.determinant, references.determinant, (0.0, a))
+    yield "inverse", Case(library.inverse, references.inverse, (zeros((3, 3)), square[3]))
+    yield "solve", Case(library.solve, references.solve, (zeros(5), square[5], normal(size=5)))
+    yield "qr", Case(library.qr, references.qr, (zeros((5, 3)), zeros((3, 3)), normal(size=(5, 3))), first=2)
+    yield "rotate_planes", Case(library.rotate_planes, references.rotate_planes, (normal(size=(4, 2)), normal(size=6)))
+    yield "fft", Case(library.fft, references.fft, (normal(size=(16, 2)),), packed={0: to_complex})
     waves = np.concatenate([normal(size=(1, 8)), zeros((5, 8))])
-    yield "lax_wendroff", Case(library.lax_wendroff, formulas.lax_wendroff, (waves, 0.75))
+    yield "lax_wendroff", Case(library.lax_wendroff, references.lax_wendroff, (waves, 0.75))
     layers = normal(size=6), normal(size=(3, 4, 3)), normal(size=(3, 4)), normal(size=(3, 3, 4)), normal(size=(3, 3))
-    yield "nice", Case(library.nice, formulas.nice, layers)
-    yield "variance", Case(library.variance, formulas.variance, (0.0, normal(size=7)), 3e-8)
-    yield "logsumexp", Case(library.logsumexp, formulas.logsumexp, (0.0, 3 * normal(size=6)), 2e-8)
-    yield "softmax", Case(library.softmax, formulas.softmax, (zeros(5), normal(size=5)))
+    yield "nice", Case(library.nice, references.nice, layers)
+    yield "variance", Case(library.variance, references.variance, (0.0, normal(size=7)), 3e-8)
+    yield "logsumexp", Case(library.logsumexp, references.logsumexp, (0.0, 3 * normal(size=6)), 2e-8)
+    yield "softmax", Case(library.softmax, references.softmax, (zeros(5), normal(size=5)))
     entropy = 0.0, normal(size=5), positive / positive.sum()
-    yield "cross_entropy", Case(library.cross_entropy, formulas.cross_entropy, entropy)
-    yield "normal_logpdf", Case(library.normal_logpdf, formulas.normal_logpdf, (0.0, 1.3, 0.4, 0.7))
-    yield "box_muller", Case(library.box_muller, formulas.box_muller, (0.0, 0.0, 0.3, 0.2))
+    yield "cross_entropy", Case(library.cross_entropy, references.cross_entropy, entropy)
+    yield "normal_logpdf", Case(library.normal_logpdf, references.normal_logpdf, (0.0, 1.3, 0.4, 0.7))
+    yield "box_muller", Case(library.box_muller, references.box_muller, (0.0, 0.0, 0.3, 0.2))
 
 
 CASES = dict(cases())
@@ -223,7 +223,7 @@ def test_quadratic() -> None:
     assert (found["x"].item(), found["y"].item()) == (24, 41) == quadratic.gradient(3, 4)
     for x, y in ((0.3, -1.7), (-20.25, 11.1)):
         point = np.array([x, y])
-        exact = formulas.jacobian(lambda z: formulas.quadratic(0, *z)[0], point)
+        exact = references.jacobian(lambda z: references.quadratic(0, *z)[0], point)
         found = of_loss(quadratic.quadratic, (0.0, x, y)).gradients
         assert error([found["x"], found["y"]], exact) < 2e-9
 
@@ -246,7 +246,7 @@ def test_bessel_golden(f: Any) -> None:
     value, slope = rg.value_and_grad(f, "z")(0.0, 1.0)
     assert value == pytest.approx(0.1149034849298, abs=1e-8)
     assert slope == pytest.approx(0.2102436158518, abs=1e-8)
-    assert slope == pytest.approx(series.bessel(2, 1.0)[1], abs=2e-9)
+    assert slope == pytest.approx(references.bessel(2, 1.0)[1], abs=2e-9)
     if f is bessel.bessel:
         of_loss(f, (0.0, 1.0), 14)
 
@@ -255,7 +255,7 @@ def test_bessel_golden(f: Any) -> None:
 def test_bessel_against_mpmath(nu: int) -> None:
     """Of one term as of twenty. Reached: 3e-9 for |z| ≤ 2, 6e-8 at 5 and 7e-7 at 10; lognums 3e-9, 1e-9 and 4e-8."""
     for z in (-2.0, -1.0, 0.25, 0.7, 1.7, 2.0, 5.0, 10.0):
-        exact = series.bessel(nu, z)[1]
+        exact = references.bessel(nu, z)[1]
         bound, of_log = (6e-9, 1e-8) if abs(z) <= 2 else (1.5e-7, 1e-8) if z <= 5 else (2e-6, 6e-8)
         assert rg.grad(bessel.bessel, "z")(0.0, z, nu) == pytest.approx(exact, abs=bound)
         assert rg.grad(bessel.bessel_log, "z")(0.0, z, nu) == pytest.approx(exact, abs=of_log)
@@ -272,7 +272,7 @@ def difference(f: Callable[[Any], Any], x: Any, h: Any) -> Any:
 
 def test_bessel_hessian() -> None:
     """To 1e-8. Reached: 2e-9; by lognums 5e-11 with eight more binary places (1e-8 without); by differences of gradients 5e-10."""
-    exact = series.bessel(2, 1.0)[2]
+    exact = references.bessel(2, 1.0)[2]
     assert exact == pytest.approx(0.13446683853, abs=1e-8)
     finer, of_log = (f.with_options(format=rg.Format(64, 40)) for f in (bessel.bessel, bessel.bessel_log))
     found = rg.hessian(bessel.bessel, "z")(0.0, 1.0)
@@ -293,7 +293,7 @@ def test_graph_embedding(k: int) -> None:
     pairs = graph_embedding.EDGES, graph_embedding.OTHERS
     for scale in (0.5, 1.0, 3.0):
         x = scale * np.random.default_rng(k).normal(size=(10, k))
-        exact = formulas.jacobian(lambda x: formulas.embedding(0, x, *pairs)[0], x)
+        exact = references.jacobian(lambda x: references.embedding(0, x, *pairs)[0], x)
         assert error(of_loss(graph_embedding.embedding_loss, (0.0, x)).gradients["x"], exact) < 1e-7
 
 
@@ -303,7 +303,7 @@ def test_graph_hessian_times_vector() -> None:
     x, v = np.random.default_rng(5).normal(size=(2, 10, 5))
 
     def gradient(x: Any) -> Any:
-        return formulas.jacobian(lambda x: formulas.embedding(0, x, *pairs)[0], x)
+        return references.jacobian(lambda x: references.embedding(0, x, *pairs)[0], x)
 
     h = 1e-3
     exact = difference(gradient, x, h * v) / h
@@ -312,13 +312,13 @@ def test_graph_hessian_times_vector() -> None:
 
 def test_graph_is_the_same() -> None:
     """The reference's own numbering of the Petersen graph, where a solution has the same loss: none, and no gradient."""
-    edges, others = formulas.kneser()
+    edges, others = references.kneser()
     assert (len(edges), len(others)) == (len(graph_embedding.EDGES), len(graph_embedding.OTHERS)) == (15, 30)
     x = graph_embedding.solution()
     gradient = rg.grad(graph_embedding.embedding_loss, "x")(0.0, x)
     assert np.abs(gradient).max() < 1e-8
-    exact = formulas.jacobian(
-        lambda x: formulas.embedding(0, x, graph_embedding.EDGES, graph_embedding.OTHERS)[0], x / 10
+    exact = references.jacobian(
+        lambda x: references.embedding(0, x, graph_embedding.EDGES, graph_embedding.OTHERS)[0], x / 10
     )
     assert error(rg.grad(graph_embedding.embedding_loss, "x")(0.0, x / 10), exact) < 1e-6
 
@@ -330,7 +330,7 @@ MIXTURE = ("alphas", "means", "icf", "x")
 
 def mixture_errors(mixture: Any, of: Callable[..., Pulled]) -> list[float]:
     """Of the value (absolute), then of each gradient."""
-    value, exact = adbench.likelihood_gradient(*mixture)
+    value, exact = references.likelihood_gradient(*mixture)
     out = of(gmm.gmm_objective, (0.0, *mixture))
     return [
         abs(out.values["out"].item() - value),
@@ -340,31 +340,31 @@ def mixture_errors(mixture: Any, of: Callable[..., Pulled]) -> list[float]:
 
 def test_gmm_golden() -> None:
     """test.txt to 1e-6; reached: 8e-10."""
-    mixture = adbench.read_mixture(gmm.DATA / "test.txt")
+    mixture = references.read_mixture(gmm.DATA / "test.txt")
     value, *errors = mixture_errors(mixture, of_loss)
     assert value < 1e-9
     assert max(errors) < 3e-9
     # The reference itself, by hand and by complex steps.
-    _, exact = adbench.likelihood_gradient(*mixture)
+    _, exact = references.likelihood_gradient(*mixture)
     for i, name in enumerate(MIXTURE):
         parts = list(mixture)
 
         def moved(z: Any, i: int = i, parts: list[Any] = parts) -> Any:
-            return adbench.likelihood(*parts[:i], z, *parts[i + 1 :])
+            return references.likelihood(*parts[:i], z, *parts[i + 1 :])
 
-        assert error(getattr(exact, name), formulas.jacobian(moved, parts[i])) < 1e-14
+        assert error(getattr(exact, name), references.jacobian(moved, parts[i])) < 1e-14
 
 
 def test_gmm_hessian_times_vector() -> None:
     """test.txt against differences of the reference's gradients. Reached: 3e-10."""
-    mixture = adbench.read_mixture(gmm.DATA / "test.txt")
+    mixture = references.read_mixture(gmm.DATA / "test.txt")
     generator = np.random.default_rng(3)
     vectors = [generator.normal(size=part.shape) for part in mixture[:3]]
     ends = np.cumsum([part.size for part in mixture[:2]])
 
     def gradient(flat: Any) -> Any:
         parts = [a.reshape(b.shape) for a, b in zip(np.split(flat, ends), mixture[:3], strict=True)]
-        return row(adbench.likelihood_gradient(*parts, *mixture[3:])[1][:3])
+        return row(references.likelihood_gradient(*parts, *mixture[3:])[1][:3])
 
     def row(parts: Any) -> Any:
         return np.concatenate([np.ravel(part) for part in parts])
@@ -379,7 +379,7 @@ def test_gmm_hessian_times_vector() -> None:
 @pytest.mark.parametrize(("gamma", "m"), [(1.0, 0), (0.7, 3)])
 def test_gmm_first_points(gamma: float, m: int) -> None:
     """Of d = 10, k = 25. Reached: 5e-9."""
-    mixture = adbench.read_mixture(gmm.DATA / "1k_d10_K25.txt", 2)._replace(gamma=gamma, m=m)
+    mixture = references.read_mixture(gmm.DATA / "1k_d10_K25.txt", 2)._replace(gamma=gamma, m=m)
     value, *errors = mixture_errors(mixture, lambda f, args: pulled_back(f, args, {"out": 1.0}))
     assert value < 5e-7
     assert max(errors) < 1e-8
@@ -388,7 +388,7 @@ def test_gmm_first_points(gamma: float, m: int) -> None:
 @pytest.mark.slow
 def test_gmm_1k_full() -> None:
     """All 1000 points, d = 10, k = 25. Reached: 8e-9."""
-    mixture = adbench.read_mixture(gmm.DATA / "1k_d10_K25.txt")
+    mixture = references.read_mixture(gmm.DATA / "1k_d10_K25.txt")
     value, *errors = mixture_errors(mixture, lambda f, args: pulled_back(f, args, {"out": 1.0}))
     assert value < 2e-6
     assert max(errors) < 3e-8
@@ -398,12 +398,12 @@ def test_gmm_1k_full() -> None:
 
 
 def bundle(name: str) -> Any:
-    return adbench.read_bundle(bundle_adjustment.DATA / name)
+    return references.read_bundle(bundle_adjustment.DATA / name)
 
 
 def reprojection_jacobian(inputs: Any, feature: Any) -> Any:
     """The reference's 2 × 15."""
-    return formulas.jacobian(lambda z: adbench.reprojection(z, feature), inputs)
+    return references.jacobian(lambda z: references.reprojection(z, feature), inputs)
 
 
 class Projections:
@@ -486,7 +486,7 @@ def test_ba_sparse_jacobian() -> None:
         out = pulled_back(bundle_adjustment.objective, (np.zeros((data.p, 2)), np.zeros(data.p), *arguments), split)
         rows.append(np.concatenate([out.gradients[name] for name in ("cameras", "points", "weights")]))
     found = np.array(rows)
-    where = adbench.sparsity(data)
+    where = references.sparsity(data)
     assert found.shape == (30, 62)
     assert len(where[0]) == 310
     inside = np.zeros(found.shape, dtype=bool)
@@ -567,7 +567,7 @@ def planet_errors(steps: int, body: int, axis: int, scale: int) -> list[float]:
     """Of a coordinate (AU), then of its gradients by the initial q, v and G m."""
     q, v, gm = leapfrog.solar_system()
     larger = leapfrog.LARGER
-    value, (by_q, by_v, by_m) = simulations.gradients(q, v / larger, gm / larger, steps, 1 / leapfrog.RATE, body, axis)
+    value, (by_q, by_v, by_m) = references.gradients(q, v / larger, gm / larger, steps, 1 / leapfrog.RATE, body, axis)
     seed = np.zeros((len(gm), 3))
     seed[body, axis] = 1
     out = pulled_back(leapfrog.leapfrog, (q, v, gm, steps), {"q": seed}, scale)
@@ -614,7 +614,7 @@ def compressed(matrix: Any) -> tuple[Any, Any, Any]:
 def test_sparse_trace(name: str) -> None:
     """Reached: 5e-11, a last place of the largest value: products with 1 lose nothing."""
     generator = np.random.default_rng(8)
-    a, b = (sparse.random(generator, (50, 40), 0.1) for _ in range(2))
+    a, b = (references.random(generator, (50, 40), 0.1) for _ in range(2))
     clear = np.ones(40)
     clear[[0, 17, 39]] = 0
     empty = (a * clear).tocsc()
@@ -622,7 +622,7 @@ def test_sparse_trace(name: str) -> None:
     for x, y in ((a, b), (a, a), (empty, b), (b, empty)):
         x.sum_duplicates()
         args = (*compressed(x), *compressed(y))
-        value, (by_x, by_y) = sparse.trace(x, y)
+        value, (by_x, by_y) = references.trace(x, y)
         match name:
             case "trace_with_keeper":
                 out, names = of_loss(sparse_dot.trace_with_keeper, (0.0, *args, x.shape[0])), ("a", "b")
@@ -646,8 +646,8 @@ def test_sparse_complex_product() -> None:
     def pairs(z: Any) -> Any:
         return np.stack([np.real(z), np.imag(z)], axis=-1)
 
-    a, b, factor, seeds = sparse.random(generator, (6, 5), 0.4, complex), normal(5, 3), 0.7 - 0.4j, normal(6, 3)
-    value, exact = sparse.product(a, b, factor, seeds)
+    a, b, factor, seeds = references.random(generator, (6, 5), 0.4, complex), normal(5, 3), 0.7 - 0.4j, normal(6, 3)
+    value, exact = references.product(a, b, factor, seeds)
     arguments = np.zeros((6, 3), complex), *compressed(a), b, Complex(factor.real, factor.imag)
     out = pulled_back(library.sparse_matmul, arguments, {"c": pairs(seeds)})
     assert out.values["c"] == pytest.approx(pairs(value).ravel(), abs=1e-8)

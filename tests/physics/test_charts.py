@@ -12,10 +12,9 @@ from types import ModuleType
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.ticker import ScalarFormatter
-from retrograd.benchmarks.papers import page
-from retrograd.benchmarks.papers.page import draw_round_off
-from retrograd.benchmarks.reporting import report
-from retrograd.benchmarks.reporting.check import read
+from retrograd.benchmarks import page, papers
+from retrograd.benchmarks.papers import draw_round_off
+from retrograd.benchmarks.reporting import read
 
 from retrograd.presentation import axes_of, counts_by_decades, faults, legend, new_figure, two_decades
 
@@ -141,17 +140,17 @@ def analysis() -> ModuleType:
 
 @pytest.mark.slow
 def test_the_pictures_of_the_analysis() -> None:
-    report = analysis().page()[1]
-    assert {name: found for name, figure in report.items() if (found := faults(figure))} == {}
+    page = analysis().page()[1]
+    assert {name: found for name, figure in page.items() if (found := faults(figure))} == {}
     others = re.findall(r"energy/(\w+)\.svg", (ROOT / "docs" / "reversible-gates-compared.md").read_text("utf-8"))
     assert others
-    assert {path.stem for path in (ROOT / "docs" / "energy").glob("*.svg")} == report.keys() | set(others)
+    assert {path.stem for path in (ROOT / "docs" / "energy").glob("*.svg")} == page.keys() | set(others)
 
 
 @pytest.mark.slow
 def test_the_pictures_of_the_benchmarks() -> None:
-    document = read(ROOT / "docs" / "benchmarks" / report.FIGURES)
-    assert {name: found for name, draw in report.PICTURES.items() if (found := faults(draw(document)))} == {}
-    assert faults(draw_round_off(json.loads((ROOT / "docs" / page.STORE).read_text()))) == []
+    document = read(ROOT / "docs" / "benchmarks" / page.FIGURES)
+    assert {name: found for name, draw in page.PICTURES.items() if (found := faults(draw(document)))} == {}
+    assert faults(draw_round_off(json.loads((ROOT / "docs" / papers.STORE).read_text()))) == []
     kept = {path.stem for path in (ROOT / "docs" / "benchmarks").glob("*.svg")}
-    assert kept == report.PICTURES.keys() | {Path(page.PICTURE).stem}
+    assert kept == page.PICTURES.keys() | {Path(papers.PICTURE).stem}

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retrograd.benchmarks import run, workloads
-from retrograd.benchmarks.gpu import measured
-from retrograd.benchmarks.reporting import report
+from retrograd.benchmarks import gpu, page, run, workloads
 from retrograd.benchmarks.workload import Golden, Workload
 from retrograd.examples import quadratic
 
@@ -109,11 +107,11 @@ def test_what_is_wrong_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: Outp
 
 
 def test_the_committed_page_is_that_of_the_committed_figures() -> None:
-    from retrograd.benchmarks.reporting import check, report
+    from retrograd.benchmarks import page, reporting
 
     docs = Path(__file__).resolve().parents[3] / "docs"
-    document = check.read(docs / "benchmarks" / report.FIGURES)
-    assert (docs / "benchmarks.md").read_text(encoding="utf-8") == report.page(document, report.read_gpu(docs))
+    document = reporting.read(docs / "benchmarks" / page.FIGURES)
+    assert (docs / "benchmarks.md").read_text(encoding="utf-8") == page.page(document, page.read_gpu(docs))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +164,7 @@ def test_results_of_a_gpu_go_to_the_page(
 ) -> None:
     (tmp_path / "benchmarks").mkdir()
     figures.rename(tmp_path / "benchmarks" / "figures.json")
-    monkeypatch.setattr(measured, "measured", lambda **_: on_gpu())
+    monkeypatch.setattr(gpu, "measured", lambda **_: on_gpu())
     assert main(["bench", "--gpu", "--report", str(tmp_path)]) == 0
     text = (tmp_path / "benchmarks.md").read_text()
     row = "| BA | retrograd | 2.000 | 2000.00 | – | – | 30.00 | 1e-09 |  |"
@@ -174,13 +172,13 @@ def test_results_of_a_gpu_go_to_the_page(
     assert row in text
     assert row in capsys.readouterr().out
     document = as_json((tmp_path / "benchmarks" / "figures.json").read_text())
-    assert text == report.page(document, report.read_gpu(tmp_path))
-    assert "Not measured: the run had no `--gpu`." in report.page(document)
+    assert text == page.page(document, page.read_gpu(tmp_path))
+    assert "Not measured: the run had no `--gpu`." in page.page(document)
 
 
 def test_without_a_device_nothing_is_measured(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = {"machine": {}, "times": [], "absent": {"device": "no driver.", "Warp": "it is not there"}}
-    monkeypatch.setattr(measured, "measured", lambda **_: on_gpu(**absent))
+    monkeypatch.setattr(gpu, "measured", lambda **_: on_gpu(**absent))
     assert main(["bench", "--gpu"]) == 0
     out = capsys.readouterr().out
     assert "Not measured: no driver.\n" in out
@@ -198,7 +196,7 @@ def test_without_a_device_nothing_is_measured(capsys: Output, monkeypatch: pytes
     ],
 )
 def test_wrong_results_of_a_gpu(capsys: Output, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]) -> None:
-    monkeypatch.setattr(measured, "measured", lambda **_: on_gpu(wrong=True, **wrong))
+    monkeypatch.setattr(gpu, "measured", lambda **_: on_gpu(wrong=True, **wrong))
     assert main(["bench", "--gpu"]) == 1
     out = capsys.readouterr().out
     assert ("Failed: BA: ValueError: 1" in out) != ("Different bits: random program 3." in out)

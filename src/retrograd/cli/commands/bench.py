@@ -84,10 +84,10 @@ def arguments_of_bench(p: Parser) -> None:
 def execute_bench(options: argparse.Namespace) -> int:
     """Measure or read, show, write, compare."""
     _check(options)
-    from retrograd.benchmarks.reporting import check
+    from retrograd.benchmarks import reporting
 
     # Errors in files are reported before anything is measured.
-    before = None if options.check is None else check.read(Path(options.check))
+    before = None if options.check is None else reporting.read(Path(options.check))
     folder = None if options.report is None else Path(options.report)
     if folder is not None and not folder.is_dir():
         raise fail(
@@ -99,21 +99,21 @@ def execute_bench(options: argparse.Namespace) -> int:
         return _on_gpu(options, folder)
     if options.papers:
         return _tables(options, folder)
-    document = check.read(Path(options.from_)) if options.from_ is not None else _measured(options)
+    document = reporting.read(Path(options.from_)) if options.from_ is not None else _measured(options)
     if options.json == "-":
         print_json(document["schema"], document, indent=1)
     else:
         if options.json is not None:
             write_file(options.json, json.dumps(document, indent=1) + "\n")
-        from retrograd.benchmarks.reporting.table import table
+        from retrograd.benchmarks.page import table
 
         print(table(document))
     if folder is not None:
-        from retrograd.benchmarks.reporting import report
+        from retrograd.benchmarks import page
 
-        written = report.write(document, folder)
+        written = page.write(document, folder)
         if options.from_ is None and not options.quick:
-            written.append(folder / "benchmarks" / report.QUICK)
+            written.append(folder / "benchmarks" / page.QUICK)
             small = _afresh(options.workloads)
             write_file(written[-1], json.dumps(small, indent=1) + "\n")
         for path in written:
@@ -124,8 +124,8 @@ def execute_bench(options: argparse.Namespace) -> int:
 
 def _on_gpu(options: argparse.Namespace, folder: Path | None) -> int:
     """Measure on a GPU, show and write the results; exit code 1 where bits differ or a part has failed."""
-    from retrograd.benchmarks.gpu.measured import measured
-    from retrograd.benchmarks.gpu.tables import instructions_table, section
+    from retrograd.benchmarks.gpu import measured
+    from retrograd.benchmarks.page import instructions_table, section
 
     found = measured(
         quick=options.quick, fake=options.fake, minutes=options.minutes, say=lambda line: print(line, file=sys.stderr, flush=True)
@@ -139,18 +139,17 @@ def _on_gpu(options: argparse.Namespace, folder: Path | None) -> int:
         if found["counts"]:
             print(f"\n{instructions_table(found['counts'])}")
     if folder is not None:
-        from retrograd.benchmarks.reporting import report
+        from retrograd.benchmarks import page
 
-        for path in report.write_gpu(found, folder):
+        for path in page.write_gpu(found, folder):
             print(f"wrote {path}", file=sys.stderr)
     return WRONG if found["wrong"] else OK
 
 
 def _tables(options: argparse.Namespace, folder: Path | None) -> int:
     """Measure the papers' tables; exit code 1 where a row has failed."""
-    from retrograd.benchmarks.papers import page
-    from retrograd.benchmarks.papers.measured import failed, measure
-    from retrograd.benchmarks.papers.page import TABLES
+    from retrograd.benchmarks import papers
+    from retrograd.benchmarks.papers import TABLES, failed, measure
     from retrograd.benchmarks.peers import chosen
 
     named = {t.name: t for t in TABLES}
@@ -159,7 +158,7 @@ def _tables(options: argparse.Namespace, folder: Path | None) -> int:
             raise fail(
                 "RG1201", f"there is no table `{name[:60]}`", nearest(name, named) or f"tables: {', '.join(named)}"
             )
-    place = options.store or (None if folder is None else str(folder / page.STORE))
+    place = options.store or (None if folder is None else str(folder / papers.STORE))
     if place is None:
         raise fail("RG0512", "--papers keeps what it measures: --store FILE, or --report FOLDER")
     check_output(place)
@@ -168,9 +167,9 @@ def _tables(options: argparse.Namespace, folder: Path | None) -> int:
     data = None if options.data is None else Path(options.data)
     found = measure(Path(place), tables, data, peers, say=lambda line: print(line, file=sys.stderr, flush=True))
     if folder is None:
-        print(page.sections(found, tables))
+        print(papers.sections(found, tables))
     else:
-        print(f"wrote {page.write(found, folder)}", file=sys.stderr)
+        print(f"wrote {papers.write(found, folder)}", file=sys.stderr)
     for line in failed(found):
         print(f"FAILED: {line}", file=sys.stderr)
     return WRONG if failed(found) else OK
@@ -208,11 +207,11 @@ def _verdict(
     code = WRONG if document["wrong"] else OK
     if before is None:
         return code
-    from retrograd.benchmarks.reporting import check
+    from retrograd.benchmarks import reporting
 
-    found = check.compare(before, document)
+    found = reporting.compare(before, document)
     if again is not None:
-        found = check.confirmed(before, found, again)
+        found = reporting.confirmed(before, found, again)
     for one in found.worse:
         print(f"WORSE: {one}", file=sys.stderr)
     apart = f"; {len(found.apart)} are in one of the runs only" if found.apart else ""
@@ -261,7 +260,7 @@ def _check(options: argparse.Namespace) -> None:
 def _measured(options: argparse.Namespace) -> dict[str, Any]:
     from retrograd.benchmarks.peers import PEERS, chosen
     from retrograd.benchmarks.run import run
-    from retrograd.benchmarks.toolchain.all_parts import PARTS
+    from retrograd.benchmarks.toolchain import PARTS
     from retrograd.benchmarks.workload import Sizes
     from retrograd.benchmarks.workloads import ALL
 

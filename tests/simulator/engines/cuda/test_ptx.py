@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.benchmarks.gpu.programs import bessel_gradient, measurements, words_of
+from retrograd.benchmarks.gpu import bessel_gradient, measurements, words_of
 from retrograd.examples import bessel, bundle_adjustment, graph_embedding, wave
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.encoding import Instruction, encode

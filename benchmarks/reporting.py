@@ -1,4 +1,6 @@
-"""Compare two runs by ratios and counts. Times are not compared, since they depend on the machine.
+"""Compare two runs, and write or check the pages of the kept runs: `python -m retrograd.benchmarks.reporting DOCS`.
+
+Runs are compared by ratios and counts. Times are not compared, since they depend on the machine.
 
     gradient over value, uncall over call, of our systems:   at most ALLOWED times the earlier ratio
     ours over a peer, where both runs have it:               the same
@@ -10,14 +12,19 @@ run of its workload confirms it.
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrograd.benchmarks.reporting.report import page
-from retrograd.benchmarks.reporting.table import table
+from retrograd.benchmarks import papers
+from retrograd.benchmarks.page import FIGURES, page, read_gpu, table, write
+from retrograd.benchmarks.papers import PAPERS, STORE
+from retrograd.benchmarks.papers import page as tables_page
+from retrograd.benchmarks.papers import write as write_tables
 from retrograd.benchmarks.run import SCHEMA
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.files import read_file
@@ -156,3 +163,30 @@ def _quantities(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], flo
                         yield ("ratio", f"{where}: {what} over that by {system}"), ours / seconds
                 if (what, "uncall") in times:
                     yield ("ratio", f"{where}: uncall over call"), times[what, "uncall"] / ours
+
+
+# -----------------------------------------------------------------------------
+# `python -m retrograd.benchmarks.reporting DOCS`: write the page and its pictures from the kept figures, or check the page.
+
+COMMAND = "python -m retrograd.benchmarks.reporting"
+
+
+def main() -> None:
+    """Write the page and its pictures, or compare the page with its file."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=main.__doc__)
+    parser.add_argument("--check", action="store_true", help="compare the page, write nothing")
+    parser.add_argument("docs", type=Path)
+    options = parser.parse_args()
+    document = read(options.docs / "benchmarks" / FIGURES)
+    tables = papers.read(options.docs / STORE)
+    if not options.check:
+        write(document, options.docs)
+        write_tables(tables, options.docs)
+    elif (options.docs / "benchmarks.md").read_text(encoding="utf-8") != page(document, read_gpu(options.docs)):
+        sys.exit(f"{options.docs}/benchmarks.md is stale: run {COMMAND} {options.docs}")
+    elif (options.docs / PAPERS).read_text(encoding="utf-8") != tables_page(tables):
+        sys.exit(f"{options.docs}/{PAPERS} is stale: run {COMMAND} {options.docs}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,12 @@
-"""Times by the device's own clock, kernel and copies apart, after the results have been compared with float64 references."""
+"""The workloads on a GPU: bits compared with the CPU, and times beside jax and Warp: `retrograd bench --gpu`.
+
+1. Bit for bit: random programs of both tiers, examples and single runs on the GPU, on the CPU's cores and on the reference machine.
+2. The same gradient with blocks of 32 to 1024 threads, in several pieces and on several devices, and its sum over 10⁷ elements, twice each.
+3. Times by the device's own clock, kernel and copies apart, after the results have been compared with float64; our CPU time stands beside them.
+4. PTX of each ISA instruction; registers with ptxas, and machine code (SASS) with cuobjdump. This part needs no device.
+
+The file holds programs and data first, then the counts of code, the times, the comparison of bits, and `measured`, which runs all.
+"""
 
 from __future__ import annotations
 
@@ -7,47 +15,44 @@ import importlib.util
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
-from retrograd.benchmarks.gpu import peers as gpu_peers
-from retrograd.benchmarks.gpu.peers import CHUNK
-from retrograd.benchmarks.gpu.programs import (
-    ROOT,
-    SCALE,
-    SIZES,
-    Sizes,
-    Words,
-    bessel_gradient,
-    code_counts,
-    measurements,
-    module_at,
-    padded,
-    reals_of,
-    words_of,
-)
-from retrograd.benchmarks.gpu.tables import Report, line
+from numpy.typing import NDArray
+from retrograd.assembler.assemble import assemble
+from retrograd.benchmarks import references
 from retrograd.benchmarks.ours import only
-from retrograd.benchmarks.references import adbench, formulas, simulations
-from retrograd.benchmarks.workloads import graph_embedding as graph
-from retrograd.benchmarks.workloads import leapfrog as bodies
-from retrograd.benchmarks.workloads import wave
+from retrograd.benchmarks.page import Report, line
+from retrograd.benchmarks.peers import on_gpu as gpu_peers
+from retrograd.benchmarks.peers.on_gpu import CHUNK
+from retrograd.benchmarks.workload import Measurements
+from retrograd.benchmarks.workloads import functions as graph
+from retrograd.benchmarks.workloads import simulations
+from retrograd.benchmarks.workloads.adbench import measurements as around
+from retrograd.compiler.compiled import Compiled
 from retrograd.examples import bessel, bundle_adjustment, gmm, graph_embedding, leapfrog
 from retrograd.examples.wave import misfit, propagate
 from retrograd.isa.diagnostics import DeviceError
 from retrograd.isa.program import Program
+from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.batch import cpu as on_cores
 from retrograd.simulator.engines.batch.layout import BatchLayout
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda.batch import Setting, Timed
 from retrograd.simulator.engines.cuda.interpreter import all_opcodes, is_compiled
+from retrograd.simulator.engines.cuda.kernel_report import assembled, toolkit_program
+from retrograd.simulator.engines.cuda.kernels import KERNEL, ptx, registers_and_instructions
 from retrograd.simulator.engines.cuda.runtime import (
     Device,
     device,
@@ -61,8 +66,214 @@ from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine
 from retrograd.simulator.engines.tiering import Decision, Reason, optimised_at_once, policy
 
 import retrograd as rg
+from retrograd.derivatives._arguments import automatic
 from retrograd.derivatives._programs import gradient_program, loss_gradient_program
+from retrograd.runtime._batch_arguments import Batch
+from retrograd.runtime._execution import Request
 from retrograd.runtime._reversible import Reversible
+
+Reals = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+#: measurements of ADBench's largest file
+MEASUREMENTS = 9_125_125
+#: the scale of cotangents
+SCALE = automatic(Format())[0]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a run."""
+
+    #: random programs of each tier, random parallel loops of single runs, examples, and the instances of each batch
+    programs: int
+    loops: int
+    examples: int
+    instances: int
+    #: instances of the batch that is cut up
+    cut: int
+    bessel: tuple[int, ...]
+    measurements: int
+    embeddings: int
+    points: int
+    #: planetary systems, and the steps of each; cells on a side of the wave, and its steps
+    systems: tuple[int, int]
+    wave: tuple[int, int]
+    repeats: int
+
+
+SIZES = {
+    "full": Sizes(
+        200, 100, 4, 256, 10**7, (10**4, 10**5, 10**6, 10**7), MEASUREMENTS, 10**6, 1000, (10**5, 30), (2048, 100), 5
+    ),
+    "quick": Sizes(20, 20, 4, 64, 10**7, (10**4, 10**6), 10**6, 10**5, 200, (10**4, 30), (512, 20), 2),
+    "fake": Sizes(2, 1, 1, 12, 70, (50,), 9, 3, 2, (2, 2), (12, 3), 1),
+}
+
+
+#: the root of the sources
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def module_at(path: Path) -> ModuleType:
+    """The module in a file of the tests, which the wheel has not."""
+    if str(ROOT) not in sys.path:
+        sys.path.append(str(ROOT))  # tests import each other from there
+    name = f"retrograd_{path.stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def words_of(function: Reversible, args: tuple[Any, ...], in_axes: Any = 0) -> tuple[Compiled, Words]:
+    batch = Batch(Request(function), args, {}, in_axes)
+    compiled = function.compiled_for(batch.types())
+    return compiled, batch.words(compiled).matrix
+
+
+def padded(compiled: Compiled, rows: Words, width: int) -> Words:
+    """The rows with room for the words that a derived program writes behind the arguments."""
+    out = np.zeros((len(rows), width), dtype=np.uint64)
+    data = np.array(compiled.program.data[:width], dtype=np.uint64)
+    out[:, : len(data)] = data
+    out[:, : rows.shape[1]] = rows
+    return out
+
+
+def reals_of(words: Words) -> Reals:
+    return words.astype(np.int64) / 2.0**32
+
+
+def bessel_gradient(count: int) -> tuple[Compiled, Program, Words, tuple[int, int]]:
+    """(function, gradient program, rows, places of value and slope)."""
+    count = min(count, CHUNK)
+    compiled, rows = words_of(bessel.bessel, (np.zeros(count), np.linspace(0.5, 1.5, count)))
+    out, z = (next(a for a in compiled.arguments if a.name == name) for name in ("out", "z"))
+    made = loss_gradient_program(compiled, False, [z], out, SCALE)
+    slope = z.address + made.cotangents
+    return (
+        compiled,
+        made.compiled.program,
+        padded(made.compiled, rows, max(slope, made.value) + 1),
+        (made.value, slope),
+    )
+
+
+def measurements(count: int) -> Measurements:
+    """The measurement of ADBench's file, and others that differ from it by a percent."""
+    return around(bundle_adjustment.DATA / "ba1_n49_m7776_p31843.txt", count)[0]
+
+
+# -----------------------------------------------------------------------------
+# Counts of code: PTX and machine instructions (SASS) for each ISA instruction and for whole programs. Needs no device.
+
+#: copies of the counted instruction in the two programs that are compared
+FEW, MANY = 4, 8
+
+
+def code_counts(absent: dict[str, str], *, quick: bool = False, arch: str = "sm_90") -> dict[str, Any]:
+    """PTX instructions, and with the tools machine instructions and registers, of each instruction and of the examples.
+
+    A program with n copies of an instruction has c n + s more than the same program without. c is the part of each copy, s the
+    shared part: a long instruction is a function, called where it occurs. One execution takes about c + s.
+    """
+    tools = {name: toolkit_program(name) for name in ("ptxas", "cuobjdump", "nvdisasm")}
+    for name, path in tools.items():
+        if path is None:
+            absent[name] = "neither in a wheel nor on PATH (nvidia-cuda-nvcc, nvidia-cuda-cuobjdump, nvidia-nvdisasm)"
+    names = [o.name for o in TABLE if o.name.endswith((".add", ".mul")) or "." not in o.name]
+    if quick:
+        names = ["mov.add", "fmul.add", "swap"]
+    out: dict[str, Any] = {"arch": arch, "instructions": {}, "programs": {}}
+    for name in names:
+        if _alone(name, FEW, True) is not None:
+            out["instructions"][name] = _of_one(name, arch, tools)
+    for name, program in _programs(quick).items():
+        found = _counted(program, arch, tools)
+        out["programs"][name] = {"isa": len(program.code), **found}
+    return out
+
+
+def _of_one(name: str, arch: str, tools: dict[str, str | None]) -> dict[str, float]:
+    """{ptx, ptx shared, sass, sass shared, registers} of one instruction."""
+    more: dict[int, dict[str, int]] = {}
+    registers = 0
+    for copies in (FEW, MANY):
+        with_it, without = (_counted(p, arch, tools) for there in (True, False) if (p := _alone(name, copies, there)))
+        more[copies] = {key: with_it[key] - without[key] for key in with_it if key in ("ptx", "sass")}
+        registers = registers or with_it.get("registers", 0)
+    out: dict[str, float] = {}
+    for key, few in more[FEW].items():
+        each = (more[MANY][key] - few) / (MANY - FEW)
+        out |= {key: round(each, 2), f"{key} shared": round(few - FEW * each, 2)}
+    return out | ({"registers": registers} if registers else {})
+
+
+def _alone(name: str, copies: int, there: bool) -> Program | None:
+    """A program on words of memory, with or without copies of one instruction. None for branches and erasures."""
+    o = next(o for o in TABLE if o.name == name)
+    if "br" in o.writes or "br" in o.reads or o.halts or o.name in ("start", "finish", "erase", "unerase"):
+        return None
+    fields = [f for f in ("rd", "ra", "rb") if f in o.fields]
+    words = {p.name: p.code << 56 for p in TABLE}
+    shift = {"rd": 48, "ra": 40, "rb": 32}
+    code = [words["start"]]
+    for add in ("ld.add", "st.add"):
+        for k in range(copies * 3):
+            if add == "st.add" or "[ra+imm]" not in o.operands or k % 3 != 1:
+                code.append(words[add] | 1 + k << shift["rd" if add == "ld.add" else "rb"] | k)
+        if add == "ld.add" and there:
+            for k in range(copies):
+                operands = sum(1 + 3 * k + i << shift[f] for i, f in enumerate(shift) if f in fields)
+                code.append(words[name] | operands | ("imm" in o.fields))
+    return Program([*code, words["finish"]], memory=3 * copies)
+
+
+def _programs(quick: bool) -> dict[str, Program]:
+    """The examples whose whole kernels are counted."""
+    n = 1
+    out = {
+        "bessel": words_of(bessel.bessel, (np.zeros(n), np.ones(n)))[0].program,
+        "empty": assemble("start\nfinish\n"),
+    }
+    if not quick:
+        out["bessel gradient"] = bessel_gradient(1)[1]
+        compiled = words_of(bundle_adjustment.reprojection_error, (np.zeros((n, 2)), *measurements(n).arguments))[0]
+        out["reprojection error"] = compiled.program
+        out["reprojection gradient"] = gradient_program(compiled, False).compiled.program
+    return out
+
+
+def _counted(program: Program, arch: str, tools: dict[str, str | None]) -> dict[str, int]:
+    """{ptx, registers, local_bytes, sass}, as far as the tools are installed."""
+    text = ptx(program, arch)
+    found = {"ptx": int(registers_and_instructions(text)["instructions"])}
+    if tools["ptxas"] is None:
+        return found
+    with tempfile.TemporaryDirectory() as folder:
+        binary = Path(folder, "kernel.cubin")
+        taken = assembled(text, arch, tools["ptxas"], binary)[KERNEL]
+        found |= {"registers": taken.registers, "local_bytes": taken.local_bytes}
+        shown = ""
+        if tools["nvdisasm"] is not None:
+            shown = subprocess.run([tools["nvdisasm"], str(binary)], capture_output=True, text=True, check=True).stdout
+        elif tools["cuobjdump"] is not None:
+            shown = subprocess.run(
+                [tools["cuobjdump"], "-sass", str(binary)], capture_output=True, text=True, check=True
+            ).stdout
+        if shown:
+            found["sass"] = len(
+                [1 for m in re.finditer(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?(\w+)", shown) if m[1] != "NOP"]
+            )
+    return found
+
+
+# -----------------------------------------------------------------------------
+# Times by the device's own clock, kernel and copies apart, after the results have been compared with float64 references.
 
 #: elements of each batch that are compared with float64
 CHECKED = 5
@@ -134,7 +345,7 @@ def bessel_rows(count: int, sizes: Sizes) -> Iterator[dict[str, Any]]:
     z = np.linspace(0.5, 1.5, min(count, CHUNK))
     exact = np.array([bessel.reference(x, 2, 1e-8) for x in z[:CHECKED]])
     slopes = np.array(
-        [formulas.jacobian(lambda x: bessel.reference(x.item(), 2, 1e-8), np.array(x)) for x in z[:CHECKED]]
+        [references.jacobian(lambda x: bessel.reference(x.item(), 2, 1e-8), np.array(x)) for x in z[:CHECKED]]
     )
     after, times = timed_run(compiled.program, plain, count, sizes.repeats)
     name = f"Bessel J₂, {count} numbers"
@@ -154,10 +365,10 @@ def bundle_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     total, count = sizes.measurements, min(sizes.measurements, CHUNK)
     data = measurements(count)
     inputs = data.inputs
-    exact = np.array([adbench.reprojection(z, f) for z, f in zip(inputs[:CHECKED], data.features, strict=False)])
+    exact = np.array([references.reprojection(z, f) for z, f in zip(inputs[:CHECKED], data.features, strict=False)])
     # All measurements have the feature of the file.
     blocks = np.array(
-        [formulas.jacobian(lambda z: adbench.reprojection(z, data.features[0]), z) for z in inputs[:CHECKED]]
+        [references.jacobian(lambda z: references.reprojection(z, data.features[0]), z) for z in inputs[:CHECKED]]
     )
     compiled, rows = words_of(bundle_adjustment.reprojection_error, (np.zeros((count, 2)), *data.arguments))
     error = next(a.address for a in compiled.arguments if a.name == "error")
@@ -194,10 +405,10 @@ def mixture_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
 
     The host adds the words mod 2^W, so the sum has the same bits in any order.
     """
-    data = adbench.read_mixture(gmm.DATA / "1k_d10_K25.txt", sizes.points)
+    data = references.read_mixture(gmm.DATA / "1k_d10_K25.txt", sizes.points)
     parameters, x, rest = data[:3], data[3], data[4:]
     if sizes.points < 10:  # under the simulator: the smallest mixture, with more points
-        data = adbench.read_mixture(gmm.DATA / "test.txt")
+        data = references.read_mixture(gmm.DATA / "test.txt")
         data = data._replace(x=data.x[:1] + np.linspace(0, 1, sizes.points)[:, None])
         parameters, x, rest = data[:3], data[3], data[4:]
     n = len(x)
@@ -205,9 +416,9 @@ def mixture_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     shared.pop("gamma"), shared.pop("m")
     compiled, rows = words_of(gmm.gmm_objective, (np.zeros(n), *parameters, x[:, None, :], *rest), shared)
     arguments = {a.name: a for a in compiled.arguments}
-    exact, by = adbench.likelihood_gradient(*parameters, x, *rest)
+    exact, by = references.likelihood_gradient(*parameters, x, *rest)
     empty = (*parameters, x[:0], *rest)
-    _, none_by = adbench.likelihood_gradient(*empty)
+    _, none_by = references.likelihood_gradient(*empty)
 
     after, times = _run_all(compiled.program, rows, sizes.repeats)
     out = arguments["out"].address
@@ -437,8 +648,8 @@ def planets_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     places = rg.fixed.to_reals(rg.fixed.to_words(q * near))
     natural = v / leapfrog.LARGER, gm / leapfrog.LARGER
     some = np.asarray(places[:CHECKED])
-    exact = np.array([simulations.drift_kick_drift(one, *natural, steps, h)[0] for one in some])
-    by_v = np.array([simulations.gradients(one, *natural, steps, h, bodies.EARTH, 0)[1][1] for one in some])
+    exact = np.array([references.drift_kick_drift(one, *natural, steps, h)[0] for one in some])
+    by_v = np.array([references.gradients(one, *natural, steps, h, simulations.EARTH, 0)[1][1] for one in some])
     axes = only("q", leapfrog.leapfrog) | {"rate": None}
     compiled, rows = words_of(leapfrog.leapfrog, (places, v, gm, steps), axes)
     of_q, of_v = (next(a for a in compiled.arguments if a.name == name) for name in ("q", "v"))
@@ -453,7 +664,7 @@ def planets_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     made = gradient_program(compiled, False)
     width = max(a.address + a.type.size + made.cotangents for a in compiled.arguments)
     rows = padded(made.compiled, rows, width)
-    rows[:, of_q.address + made.cotangents + 3 * bodies.EARTH] = 1 << (32 + SCALE)
+    rows[:, of_q.address + made.cotangents + 3 * simulations.EARTH] = 1 << (32 + SCALE)
     after, times = timed_run(made.compiled.program, rows, total, sizes.repeats)
     first = of_v.address + made.cotangents
     found = leapfrog.LARGER * reals_of(after[:CHECKED, first : first + of_v.type.size]) / 2.0**SCALE
@@ -465,7 +676,7 @@ def planets_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
 def wave_rows(sizes: Sizes) -> Iterator[dict[str, Any]]:
     """A wave forward, back to its beginning, and the gradient by the medium: single runs, whose bits are those of the CPU."""
     n, steps = sizes.wave
-    d = wave.data(n, steps)
+    d = simulations.wave_data(n, steps)
     cells = n * n * steps
 
     def there(engine: str) -> Any:
@@ -512,15 +723,7 @@ def _timed(run: Callable[[str], Any], engine: str, repeats: int) -> tuple[Any, f
 
 
 # -----------------------------------------------------------------------------
-# Workloads on a GPU: the same bits as on the CPU, and times beside jax and Warp in float64 on the same device: `retrograd bench --gpu`.
-#
-# 1. Bit for bit: random programs of both tiers, examples and single runs on the GPU, on the CPU's cores and on the reference machine.
-# 2. The same gradient with blocks of 32 to 1024 threads, several pieces and several devices, and its sum over 10⁷ elements, twice each: the same bits.
-# 3. Times by the device's own clock, kernel and copies apart, after the results have been compared with float64; beside them, our time on the CPU's cores.
-# 4. PTX per ISA instruction; registers with ptxas, and machine code (SASS) with cuobjdump. Needs no device.
-#
-# Parts that would begin after a number of minutes are left out, and named. Without a GPU only 4 is done. With `fake`, all of it is done in tiny sizes under Numba's CUDA simulator, where the host runs the translated kernels; the
-# times mean nothing.
+# The whole benchmark.
 
 SCHEMA = "retrograd.gpu/1"
 #: comparisons of programs that the tests generate

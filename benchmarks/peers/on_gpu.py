@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from retrograd.benchmarks.data import Measurements
 from retrograd.benchmarks.peers import by_jax as definitions
 from retrograd.benchmarks.peers import flat
+from retrograd.benchmarks.workload import Measurements
 
 Reals = NDArray[np.float64]
 
@@ -152,7 +152,7 @@ def bessel_value(count: int, exact: Any) -> list[Task]:
         return _jitted(_jax()[0].vmap(definitions.bessel), (_z(count),), (len(exact),))
 
     def by_warp() -> Run:
-        from retrograd.benchmarks.gpu import warp_kernels as gpu_warp
+        from retrograd.benchmarks.peers import warp_kernels as gpu_warp
 
         z, out = _on_device(_z(count), np.zeros(count))
         return _warp_run(gpu_warp.bessel, count, [z], out, (len(exact),))
@@ -171,7 +171,7 @@ def bessel_gradient(count: int, exact: Any) -> list[Task]:
         )
 
     def by_warp() -> Run:
-        from retrograd.benchmarks.gpu import warp_kernels as gpu_warp
+        from retrograd.benchmarks.peers import warp_kernels as gpu_warp
 
         warp = _warp()[0]
         z, out, by_z, by_out = _on_device(_z(count), np.zeros(count), np.zeros(count), np.ones(count))
@@ -218,7 +218,7 @@ def bundle_errors(data: Measurements, total: int, exact: Any) -> list[Task]:
         return _jitted(_jax()[0].vmap(definitions.projection_error), _inputs(data, total), np.shape(exact))
 
     def by_warp() -> Run:
-        from retrograd.benchmarks.gpu import warp_kernels as gpu_warp
+        from retrograd.benchmarks.peers import warp_kernels as gpu_warp
 
         *inputs, out = _on_device(*_repeated(data, total).arguments, np.zeros((total, 2)))
         return _warp_run(gpu_warp.errors, total, inputs, out, np.shape(exact))
@@ -236,7 +236,7 @@ def bundle_jacobian(data: Measurements, total: int, exact: Any) -> list[Task]:
         )
 
     def by_warp() -> Run:
-        from retrograd.benchmarks.gpu import warp_kernels as gpu_warp
+        from retrograd.benchmarks.peers import warp_kernels as gpu_warp
 
         warp = _warp()[0]
         *inputs, out = _on_device(*_repeated(data, total).arguments, np.zeros((total, 2)))

@@ -1,37 +1,350 @@
-"""The pictures of the benchmark page, drawn by matplotlib from the figures of one run."""
+"""The document of a run as text and pictures: the table of the terminal, the GPU's results, docs/benchmarks.md.
+
+`retrograd bench --report DOCS` writes DOCS/benchmarks/figures.json, DOCS/benchmarks.md and DOCS/benchmarks/*.svg;
+`python -m retrograd.benchmarks.reporting DOCS` writes the page and the pictures again. Pictures differ with the version of
+matplotlib, so only the page is checked for freshness.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrograd.benchmarks.gpu.tables import section
-from retrograd.benchmarks.reporting.table import (
-    STREAM_HEAD,
-    bar_rows,
-    joules_text,
-    mix_text,
-    not_written,
-    number_text,
-    ratios,
-    stream_rows,
-    system_cells,
-)
-from retrograd.benchmarks.systems import REPEATS
+from retrograd.benchmarks.measure import REPEATS
 from retrograd.isa.files import is_input, replacing, write_file
+from retrograd.simulator.energy.technology import with_prefix
 
-from retrograd.presentation import counts_by_decades, markdown, new_figure, two_decades
+from retrograd.presentation import columns, counts_by_decades, markdown, new_figure, two_decades
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def seconds_text(seconds: float | None) -> str:
+    """12.3 µs."""
+    return "" if seconds is None else with_prefix(seconds, "s", 3)
+
+
+def number_text(value: float | None) -> str:
+    """1,234 or 0.123."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
+
+
+def joules_text(found: dict[str, Any]) -> str:
+    """An energy; ≥ if the model lacks a figure for one of its parts."""
+    if found["joules"] is None:
+        return "not modelled"
+    return f"{'' if found['complete'] else '≥ '}{with_prefix(found['joules'], 'J', 3)}"
+
+
+def table(document: dict[str, Any]) -> str:
+    """The whole table as text."""
+    parts = [_head(document), _timed(document)]
+    parts += [
+        part
+        for part in (_streams(document), _goldens(document), _counts(document), _toolchain(document), _bars(document))
+        if part
+    ]
+    absent = [f"Absent: {name} ({found['absent']})." for name, found in document["peers"].items() if found["absent"]]
+    not_written = _not_written(document)
+    parts += ["\n".join([*absent, *not_written])] if absent or not_written else []
+    if document["wrong"]:
+        parts.append("\n".join(["WRONG:", *(f"  {line}" for line in document["wrong"])]))
+    else:
+        parts.append("Every golden is met; every result of ours is right, and the same on all engines.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _head(document: dict[str, Any]) -> str:
+    m = document["machine"]
+    pinned = "one of its cores" if m["pinned"] else "cores as the system chose"
+    versions = ", ".join(
+        [f"{name} {version}" for name, version in document["versions"].items()]
+        + [f"{name} {found['version']}" for name, found in document["peers"].items() if not found["absent"]]
+    )
+    return f"{m['processor']}, {pinned}; Python {m['python']}\n{versions}"
+
+
+def ratios(problem: dict[str, Any]) -> dict[str, float]:
+    """The ratio of derivative (gradient or Jacobian) to value in time, by system."""
+    by: dict[str, dict[str, float]] = {}
+    for task in problem["tasks"]:
+        for s in task["systems"]:
+            if s["status"] == "timed":
+                by.setdefault(task["what"], {})[s["system"]] = s["minimum"]
+    for what in ("gradient", "jacobian"):
+        if what in by:
+            return {name: t / by["value"][name] for name, t in by[what].items() if name in by["value"]}
+    return {}
+
+
+def system_cells(problem: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
+    """(the task in the first row of its systems; system; median, least, over value, error and memory) for each row."""
+    over = ratios(problem)
+    for task in problem["tasks"]:
+        what = task["what"]
+        for s in task["systems"]:
+            if s["status"] == "not written":
+                continue
+            ratio = over.get(s["system"]) if task["what"] in ("gradient", "jacobian") else None
+            yield (
+                what,
+                s,
+                [
+                    seconds_text(s["median"]),
+                    seconds_text(s["minimum"]),
+                    "" if ratio is None else f"{ratio:.2f}",
+                    "" if s["error"] is None else f"{s['error']:.0e}",
+                    "" if s["peak_bytes"] is None else f"{s['peak_bytes'] / 1024:,.0f} KiB",
+                ],
+            )
+            what = ""
+
+
+def _timed(document: dict[str, Any]) -> str:
+    """One block for each problem."""
+    blocks = []
+    for w in document["workloads"]:
+        for problem in w["problems"]:
+            rows = [["", "system", "each", "at least", "over value", "error", "peak memory", ""]]
+            for what, s, cells in system_cells(problem):
+                status = s["status"] if s["status"] == "left out" else s["status"].upper()
+                rows.append([what, s["system"], *cells, f"{status}: {s['reason']}" if s["reason"] else s["note"]])
+            blocks.append(f"{w['title']}: {problem['size']}\n{columns(rows, right=(2, 3, 4, 5, 6))}")
+    return "\n\n".join(blocks)
+
+
+def stream_rows(document: dict[str, Any]) -> list[list[str]]:
+    """Name, evaluations, total seconds, seconds of one evaluation, for each task of the streams."""
+    return [
+        [w["title"], f"{s['name']}, {s['pieces']} pieces", what, f"{s['evaluations']:,}", f"{seconds:.3g} s",
+         seconds_text(seconds / s["evaluations"]), f"{s['errors'][what]:.0e}"]
+        for w in document["workloads"] for s in w["streams"] for what, seconds in s["seconds"].items()
+    ]  # fmt: skip
+
+
+#: the head of these columns
+STREAM_HEAD = ["in pieces", "", "", "evaluations", "in all", "each", "error"]
+
+
+def _streams(document: dict[str, Any]) -> str:
+    rows = stream_rows(document)
+    return columns([STREAM_HEAD, *rows], right=(3, 4, 5, 6)) if rows else ""
+
+
+def _goldens(document: dict[str, Any]) -> str:
+    rows = [["golden", "expected", "found", "tolerance", ""]]
+    for w in document["workloads"]:
+        for g in w["goldens"]:
+            found = g["reason"] if g["found"] is None else f"{g['found']:.13g}"
+            rows.append(
+                [f"{w['name']}: {g['what']}", f"{g['expected']:.13g}", found, f"{g['tolerance']:.0e}" if g["tolerance"] else "exact",
+                 "" if g["met"] else "WRONG"]
+            )  # fmt: skip
+    return columns(rows, right=(1, 2, 3)) if len(rows) > 1 else ""
+
+
+def mix_text(counts: dict[str, Any], shown: int = 4) -> str:
+    """The instructions that were executed most: fmul 38 %, exch 22 %."""
+    total = counts["instructions"]
+    most = sorted(counts["mix"].items(), key=lambda part: -part[1])[:shown]
+    return ", ".join(f"{name} {100 * n / total:.0f} %" for name, n in most)
+
+
+def _counts(document: dict[str, Any]) -> str:
+    found = [w for w in document["workloads"] if w["counts"]]
+    if not found:
+        return ""
+    models = list(found[0]["counts"]["energy"])
+    rows = [["one run", "instructions", "cycles", "level", *models, "most of it"]]
+    for w in found:
+        c = w["counts"]
+        level = "" if c["uncomputing_level"] is None else f"{c['uncomputing_level']:.2f}"
+        energy = [joules_text(c["energy"][m]) for m in models]
+        rows.append([w["title"], number_text(c["instructions"]), number_text(c["cycles"]), level, *energy, mix_text(c)])
+    return columns(rows, right=range(1, 4 + len(models)))
+
+
+def _toolchain(document: dict[str, Any]) -> str:
+    if not document["toolchain"]:
+        return ""
+    rows = [["toolchain", "", "", "bar", ""]]
+    for row in document["toolchain"]:
+        bar = "" if row["bar"] is None else f"{'≤' if row['lower_is_better'] else '≥'} {row['bar']:g}"
+        verdict = {None: "", True: "met", False: "MISSED"}[row["met"]]
+        value = f"{row['value']:,.0f}" if row["value"] > 1000 else f"{row['value']:.3f}"
+        rows.append([row["name"], value, row["unit"], bar, verdict])
+    return columns(rows, right=(1,))
+
+
+def bar_rows(document: dict[str, Any]) -> list[list[str]]:
+    """Name, measurement, bar and verdict of each bar."""
+    out = []
+    for bar in document["bars"]:
+        measured, limit = (
+            ""
+            if value is None
+            else seconds_text(value)
+            if bar["unit"] == "s"
+            else f"{value:,.0f} {bar['unit']}"
+            if value >= 1000
+            else f"{value:.3g} {bar['unit']}"
+            for value in (bar["measured"], bar["limit"])
+        )
+        verdict = {"met": "met", "missed": "MISSED", "open": "not measured"}[bar["verdict"]]
+        out.append(
+            [
+                bar["name"],
+                measured,
+                f"{'≥' if bar['at_least'] else '≤'} {limit}",
+                verdict + (f" ({bar['reason']})" if bar["reason"] else ""),
+            ]
+        )
+    return out
+
+
+def _bars(document: dict[str, Any]) -> str:
+    if not any(w["problems"] for w in document["workloads"]):
+        return ""
+    return columns([["bar", "measured", "", ""], *bar_rows(document)], right=(1,))
+
+
+def not_written(document: dict[str, Any]) -> dict[str, list[str]]:
+    """For each available peer, the tasks that it has no implementation of."""
+    out: dict[str, list[str]] = {}
+    for w in document["workloads"]:
+        for problem in w["problems"][:1]:
+            for task in problem["tasks"]:
+                for s in task["systems"]:
+                    if s["status"] == "not written":
+                        out.setdefault(s["system"], []).append(f"{w['name']} {task['what']}")
+    return out
+
+
+def _not_written(document: dict[str, Any]) -> Sequence[str]:
+    return [f"Not written with {peer}: {', '.join(tasks)}." for peer, tasks in not_written(document).items()]
+
+
+# -----------------------------------------------------------------------------
+# The results of the GPU benchmark as text: a line for each measurement, and tables in Markdown.
+
+
+@dataclass
+class Report:
+    """The content of the JSON."""
+
+    machine: dict[str, Any] = field(default_factory=dict)
+    #: for each check: name, instances, failed instances, whether all bits are the same
+    identical: list[dict[str, Any]] = field(default_factory=list)
+    #: for each workload and system: milliseconds, error
+    times: list[dict[str, Any]] = field(default_factory=list)
+    #: for each instruction, and for whole programs
+    counts: dict[str, Any] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    #: parts that ended with an error, and its text; the other parts are run
+    failed: list[dict[str, str]] = field(default_factory=list)
+    #: the time, of a monotonic clock, from which on no part begins
+    until: float | None = None
+
+
+def line(row: dict[str, Any]) -> str:
+    ns = 1e6 * row["kernel_ms"] / row["instances"]
+    copies = f", copies {row['copies_ms']:.3f} ms" if "copies_ms" in row else ""
+    return f"{row['workload']}, {row['system']}: {row['kernel_ms']:.3f} ms, {ns:.2f} ns each{copies}, error {row['error']:.0e}"
+
+
+#: the workloads that are measured on a device
+WORKLOADS = (
+    "Bessel J₂, and its slope",
+    "BA errors of 9,125,125 measurements, and their Jacobian blocks",
+    "graph embedding, and its gradient",
+    "Gaussian mixture, and its gradient",
+    "leapfrog, nine bodies, and its gradient",
+    "wave on 2048 × 2048 cells, forward, back, and its gradient: single runs",
+)
+HEAD = (
+    "workload",
+    "system",
+    "on the device, ms",
+    "ns each",
+    "copies, ms",
+    "with the host, ms",
+    "our cores, ms",
+    "error",
+    "",
+)
+
+
+def section(found: dict[str, Any] | None) -> str:
+    """The part of the page docs/benchmarks.md; `found` is None where a run had no `--gpu`."""
+    if found is None:
+        return _not_measured("the run had no `--gpu`")
+    lines = []
+    m = found["machine"]
+    if "device" in m:
+        lines += [
+            f"On one {m['device']} ({m['capability']}, {m['multiprocessors']} multiprocessors), CUDA {m['cuda']}.",
+            "",
+        ]
+        if m["fake"]:
+            lines += ["*The device is none: times mean nothing.*", ""]
+        same = sum(row["same"] for row in found["identical"])
+        instances = sum(row["instances"] for row in found["identical"])
+        lines += [
+            f"Bits: {same} of {len(found['identical'])} batches and runs ({instances:,} instances) are the same as on the CPU.",
+            "",
+            markdown([HEAD, *map(_cells, found["times"])], range(2, 8)),
+        ]
+    else:
+        lines.append(_not_measured(found["absent"]["device"]))
+    counted = {} if not found["counts"] else found["counts"]["programs"]
+    if counted:
+        keys = list(dict.fromkeys(key for counts in counted.values() for key in counts))
+        rows = [[name, *(str(counts.get(key, "")) for key in keys)] for name, counts in counted.items()]
+        title = f"Instructions of whole kernels of batches for {found['counts']['arch']}, and registers and local bytes of a thread:"
+        lines += ["", title, "", markdown([["program", *keys], *rows], range(1, len(keys) + 1))]
+    differing = [f"Different bits: {row['name']}." for row in found["identical"] if not row["same"]]
+    differing += [f"Failed: {row['what']}: {row['error']}" for row in found["failed"]]
+    absent = [f"Absent: {name} ({why})." for name, why in found["absent"].items() if name != "device"]
+    return "\n".join([*lines, *(["", *differing] if differing else []), *(["", *absent] if absent else [])])
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    def milliseconds(key: str) -> str:
+        return f"{row[key]:.2f}" if key in row else "–"
+
+    each = 1e6 * row["kernel_ms"] / row["instances"]
+    return [
+        row["workload"], row["system"], f"{row['kernel_ms']:.3f}", f"{each:.2f}", milliseconds("copies_ms"),
+        milliseconds("wall_ms"), milliseconds("cores_ms"), f"{row['error']:.0e}", row["note"],
+    ]  # fmt: skip
+
+
+def _not_measured(why: str) -> str:
+    rows = [["workload", "on a GPU"], *([name, "not measured"] for name in WORKLOADS)]
+    return f"Not measured: {why.rstrip('.')}.\n\n{markdown(rows)}"
+
+
+def instructions_table(counts: dict[str, Any]) -> str:
+    """PTX and machine instructions of each ISA instruction, as counted."""
+    keys = list(dict.fromkeys(key for found in counts["instructions"].values() for key in found))
+    rows = [[name, *(str(found.get(key, "")) for key in keys)] for name, found in counts["instructions"].items()]
+    return markdown([[counts["arch"], *keys], *rows], range(1, len(keys) + 1))
+
+
+# -----------------------------------------------------------------------------
+# The pictures of the benchmark page, drawn by matplotlib from the figures of one run.
 
 #: systems of Retrograd that a reader compares with peers
 _SHOWN = ("translated", "threaded")
 
 
-def _cells(document: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
+def _times_of_workloads(document: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
     """(workload and task, seconds of one evaluation by system), for the first problem of each workload."""
     out = []
     for w in document["workloads"]:
@@ -61,7 +374,7 @@ def _systems(document: dict[str, Any]) -> dict[str, Any]:
 
 def _draw_times(document: dict[str, Any]) -> Figure:
     """Points on a logarithmic axis: a column for each task, a colour for each system."""
-    cells, colours = _cells(document), _systems(document)
+    cells, colours = _times_of_workloads(document), _systems(document)
     figure = new_figure(max(7.0, 0.55 * len(cells) + 2), 4.5)
     axes = figure.add_subplot()
     for name, colour in colours.items():
@@ -206,11 +519,7 @@ PICTURES = {
 
 
 # -----------------------------------------------------------------------------
-# The benchmark page docs/benchmarks.md and its pictures, generated from the figures of one run.
-#
-# `retrograd bench --report DOCS` writes DOCS/benchmarks/figures.json, DOCS/benchmarks.md and DOCS/benchmarks/*.svg;
-# `python -m retrograd.benchmarks.reporting DOCS` writes the page and the pictures again. Pictures differ with the version of
-# matplotlib, so only the page is checked for freshness.
+# The page.
 
 FIGURES = "figures.json"
 #: results of a GPU
@@ -305,8 +614,8 @@ Energy is by the models that [come with Retrograd](energy.md#models); ≥ marks 
 def page(document: dict[str, Any], gpu: dict[str, Any] | None = None) -> str:
     """The page as Markdown. `gpu`: the results of `retrograd bench --gpu`."""
     return PAGE.format(
-        head=_head(document), repeats=REPEATS[not document["quick"]], bars=_bars(document), times=_times(document),
-        streams=_streams(document), growth=_growth(document), counts=_counts(document), goldens=_goldens(document), toolchain=_toolchain(document),
+        head=_head_of_page(document), repeats=REPEATS[not document["quick"]], bars=_bars_of_page(document), times=_times(document),
+        streams=_streams_of_page(document), growth=_growth(document), counts=_counts_of_page(document), goldens=_goldens_of_page(document), toolchain=_toolchain_of_page(document),
         missing=_missing(document), gpu=section(gpu),
     )  # fmt: skip
 
@@ -356,7 +665,7 @@ def write_gpu(found: dict[str, Any], docs: Path) -> list[Path]:
     return out
 
 
-def _head(document: dict[str, Any]) -> str:
+def _head_of_page(document: dict[str, Any]) -> str:
     m = document["machine"]
     versions = [f"{name} {version}" for name, version in document["versions"].items()]
     versions += [f"{name} {p['version']}" for name, p in document["peers"].items() if not p["absent"]]
@@ -375,7 +684,7 @@ def _head(document: dict[str, Any]) -> str:
     return f"{document['date']}, {m['processor']}{features}, {pinned}, Python {m['python']}; {', '.join(versions)}.{flags}{kind}{wrong}"
 
 
-def _bars(document: dict[str, Any]) -> str:
+def _bars_of_page(document: dict[str, Any]) -> str:
     return markdown([["", "measured", "bar", ""], *bar_rows(document)])
 
 
@@ -401,7 +710,7 @@ def _times(document: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _streams(document: dict[str, Any]) -> str:
+def _streams_of_page(document: dict[str, Any]) -> str:
     rows = stream_rows(document)
     return f"{markdown([STREAM_HEAD, *rows])}\n\n" if rows else ""
 
@@ -421,7 +730,7 @@ def _growth(document: dict[str, Any]) -> str:
     return markdown(rows)
 
 
-def _counts(document: dict[str, Any]) -> str:
+def _counts_of_page(document: dict[str, Any]) -> str:
     found = [w for w in document["workloads"] if w["counts"]]
     if not found:
         return "This run has no counts."
@@ -436,7 +745,7 @@ def _counts(document: dict[str, Any]) -> str:
     return markdown(rows)
 
 
-def _goldens(document: dict[str, Any]) -> str:
+def _goldens_of_page(document: dict[str, Any]) -> str:
     rows = [["workload", "", "expected", "found", "tolerance", ""]]
     for w in document["workloads"]:
         for g in w["goldens"]:
@@ -448,7 +757,7 @@ def _goldens(document: dict[str, Any]) -> str:
     return markdown(rows)
 
 
-def _toolchain(document: dict[str, Any]) -> str:
+def _toolchain_of_page(document: dict[str, Any]) -> str:
     if not document["toolchain"]:
         return "Not measured in this run."
     rows = [["", "", "", "bar", ""]]

@@ -3,8 +3,11 @@
 Annotations are read when a kernel is made, so they are not put off here.
 """
 
-# mypy: ignore-errors
+from __future__ import annotations
+
 import warp as wp
+
+# mypy: ignore-errors
 
 
 @wp.kernel
