@@ -3,7 +3,7 @@
     python tools/measure_cycles.py [--check] DOCS_DIR
 
 Programs run on the reference machine, whose cycles are those of the hardware at every retirement (tests/hdl). The tables are
-between pairs of comments of the page; `--check` compares the page and does not write it. Sizes and clocks are those of `measure_sizes.py`, and sizes of cores with fewer units those of `measure_units.py`.
+between pairs of comments of the page; `--check` compares the page and does not write it. Sizes and clocks are the results of `measure_sizes.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import measure_sizes
-import measure_units
 from retrograd.examples import bessel, bundle_adjustment, hypot
 from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import SimulatedBus
@@ -142,7 +141,7 @@ def run(workload: Workload) -> tuple[Run, Run]:
 
     def cost(counts: Mapping[Execution, int]) -> Run:
         w = workload.program.format
-        cores = CORES | measure_units.CASES
+        cores = CORES | measure_sizes.FEWER_UNITS
         return Run(sum(counts.values()), {core: total_cycles(counts, w, units) for core, units in cores.items()})
 
     if workload.loss is not None:
@@ -318,7 +317,7 @@ def units_table(found: Iterable[Measured]) -> str:
         for way, aim in zip(("forward", "back, D = 1"), aims, strict=True)
     ]
     cells: dict[str, list[str]] = {}
-    for title, units in measure_units.CASES.items():
+    for title, units in measure_sizes.FEWER_UNITS.items():
         pairs = [
             (run.cycles[title] / run.instructions, aim)
             for name, w, _, aims in _COMPARED
@@ -327,8 +326,8 @@ def units_table(found: Iterable[Measured]) -> str:
         rot = cycles(TABLE["rot"], SMALL, False, False, units)
         found_cells = [*((f"{each:.2f}", each > aim) for each, aim in pairs), (str(rot), rot > _ROT)]
         cells[title] = [f"**{text}**" if above else text for text, above in found_cells]
-    table = measure_units.table(cells, [*head, f"`rot`: aim {_ROT}"])
-    most, least = measure_units.luts_without()
+    table = measure_sizes.units_table(cells, [*head, f"`rot`: aim {_ROT}"])
+    most, least = measure_sizes.luts_without()
     reached = "reach" if least <= _LUTS else "do not reach"
     text = (
         f"All savings together would leave {least / 1000:.1f} k of {most / 1000:.1f} k LUTs, "

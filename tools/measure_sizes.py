@@ -1,9 +1,11 @@
-"""Place and route the cores for an ECP5-85F, and make the tables of their sizes and clocks for docs/coprocessor.md.
+"""Measure the cores on an ECP5: sizes and clocks after place and route, and the LUTs of cores with fewer units.
 
-    python tools/measure_sizes.py [--seeds N] [CASE ...]      such as "lanes 2 Q16.16"; all cases unless some are named
+    python tools/measure_sizes.py [--seeds N] [CASE ...]      such as "lanes 2 Q16.16" or "one divider"; all cases unless some are named
 
-Each result is the document of `retrograd hdl synth --json`. It is stored in docs/reference/sizes.json as soon as it is known; results of
-other cases stay. `python tools/measure_cycles.py docs` then writes the tables, and the times at the clocks.
+A placed case is the document of `retrograd hdl synth --json` for an ECP5-85F, in docs/reference/sizes.json. A case with fewer units than the
+core fast is synthesised with a serial line in Q16.16; its LUTs are Yosys's count before placement (LUTs of four inputs, and two for each
+carry cell), in docs/reference/units.json. Each result is stored as soon as it is known; results of other cases stay.
+`python tools/measure_cycles.py docs` then writes the tables of docs/coprocessor.md, and the times at the clocks.
 """
 
 from __future__ import annotations
@@ -13,17 +15,26 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from amaranth.back import rtlil
+from retrograd.hdl.bus.top import SerialCoprocessor
+from retrograd.hdl.flow.synthesis import BAUD, synthesise
+from retrograd.hdl.parameters import Parameters
 from retrograd.isa.files import write_file
+from retrograd.isa.microarchitecture.micro_operations import CORES, Unit, Units
 
 from retrograd import Format
 from retrograd.presentation import markdown
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "reference" / "sizes.json"
+REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+RESULTS = REFERENCE / "sizes.json"
 SCHEMA = "retrograd.synth/1"
 SMALL, LARGE = Format(32, 16), Format(64, 32)
 #: resources of an ECP5-85F
@@ -159,16 +170,103 @@ def _another_lane(some: Results) -> str:
     )
 
 
+# -----------------------------------------------------------------------------
+# Cores with fewer units than the core fast.
+
+UNIT_RESULTS = REFERENCE / "units.json"
+UNIT_SCHEMA = "retrograd.units/1"
+UNITS_MHZ = 75
+_FAST = CORES["fast"]
+
+
+def _second_slot(*without: Unit) -> Units:
+    """The core fast without some units of its second slot."""
+    first, second = _FAST.slots
+    return replace(_FAST, slots=(first, second - {*without}))
+
+
+#: title -> the units
+FEWER_UNITS: dict[str, Units] = {
+    "fast": _FAST,
+    "one divider": _second_slot(Unit.DIVIDER),
+    "one multiplier": _second_slot(Unit.MULTIPLIER),
+    "8 digits of a quotient in a cycle": replace(_FAST, scaled=8),
+    "two digits of a root in a cycle": replace(_FAST, digits=2),
+    "no sum with a product": replace(_FAST, chained=False),
+}
+
+
+@contextmanager
+def _core(title: str) -> Iterator[str]:
+    """The name of the core of a case, while it is built. No two cases have one name, since microcode is kept by names."""
+    name = f"measured, {title}"
+    CORES[name] = FEWER_UNITS[title]
+    try:
+        yield name
+    finally:
+        del CORES[name]
+
+
+def count_luts(title: str) -> dict[str, int]:
+    """LUTs, multipliers and block RAMs of the core of a case. Raises subprocess.CalledProcessError."""
+    with _core(title) as core, tempfile.TemporaryDirectory() as folder:
+        parameters = Parameters(SMALL, core=core)
+        top = SerialCoprocessor(parameters, round(UNITS_MHZ * 1e6 / BAUD))
+        synthesise(rtlil.convert(top, name="top", emit_src=False), Path(folder), parameters)
+        netlist = json.loads(Path(folder, "top.json").read_text("utf-8"))
+    cells = Counter(cell["type"] for cell in netlist["modules"]["top"]["cells"].values())
+    return {
+        "luts": cells["LUT4"] + 2 * cells["CCU2C"],
+        "multipliers": cells["MULT18X18D"],
+        "memories": cells["DP16KD"],
+    }
+
+
+def unit_results() -> dict[str, dict[str, int]]:
+    """The stored results, in the order of the cases. Raises ValueError for another schema."""
+    document = json.loads(UNIT_RESULTS.read_text("utf-8"))
+    if document["schema"] != UNIT_SCHEMA:
+        raise ValueError(f"{UNIT_RESULTS.name}: {document['schema']}")
+    return {title: document["results"][title] for title in FEWER_UNITS if title in document["results"]}
+
+
+def units_table(cycles: Mapping[str, Sequence[str]], head: Sequence[str]) -> str:
+    """The cores with their LUTs and the cells of `cycles`, whose columns `head` names."""
+    rows = [["Core", "LUTs, Yosys", "less", "Multipliers", *head]]
+    found = unit_results()
+    for title, area in found.items():
+        less = found["fast"]["luts"] - area["luts"]
+        share = f"{area['luts'] / 1000:.1f} k", f"{less / 1000:.1f} k" if less else ""
+        rows.append([title, *share, str(area["multipliers"]), *cycles[title]])
+    text: str = markdown(rows, right=range(1, len(rows[0])))
+    return text
+
+
+def luts_without() -> tuple[int, int]:
+    """LUTs of the core fast, and its LUTs less the savings of all other cases."""
+    whole, *others = (area["luts"] for area in unit_results().values())
+    return whole, whole - sum(whole - luts for luts in others)
+
+
 def main(arguments: Iterable[str] | None = None) -> int:
-    """Place and route the cases, and store their results."""
+    """Place and route or synthesise the cases, and store their results."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="placements of each case (default: 3)")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(map(str, CASES))} (default: all)")
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help=f"of {', '.join([*map(str, CASES), *FEWER_UNITS])} (default: all)"
+    )
     options = parser.parse_args(None if arguments is None else [*arguments])
     named = {str(case): case for case in CASES}
-    if unknown := [name for name in options.cases if name not in named]:
+    if unknown := [name for name in options.cases if name not in named and name not in FEWER_UNITS]:
         parser.error(f"there is no case {', '.join(unknown)}")
-    for name in options.cases or named:
+    for name in options.cases or [*named, *FEWER_UNITS]:
+        if name in FEWER_UNITS:
+            area = count_luts(name)
+            units = (unit_results() if UNIT_RESULTS.exists() else {}) | {name: area}
+            text = json.dumps({"schema": UNIT_SCHEMA, "results": units}, indent=1)
+            write_file(UNIT_RESULTS, text + "\n")
+            print(f"{name}: {area}", flush=True)
+            continue
         document = measure(named[name], options.seeds)
         store(document)
         print(f"{name}: {document['luts']} LUTs, {clock(document)} MHz", flush=True)

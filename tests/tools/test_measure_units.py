@@ -17,10 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    """tools/measure_units.py."""
+    """tools/measure_sizes.py."""
     sys.path.insert(0, str(ROOT / "tools"))
     try:
-        return import_module("measure_units")
+        return import_module("measure_sizes")
     finally:
         sys.path.remove(str(ROOT / "tools"))
 
@@ -29,14 +29,14 @@ def tool() -> ModuleType:
 def copied(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the results, which the tool reads and writes."""
     path = tmp_path / "units.json"
-    path.write_bytes(tool.RESULTS.read_bytes())
-    monkeypatch.setattr(tool, "RESULTS", path)
+    path.write_bytes(tool.UNIT_RESULTS.read_bytes())
+    monkeypatch.setattr(tool, "UNIT_RESULTS", path)
     return path
 
 
 def test_each_case_has_a_result_and_saves_something(tool: ModuleType) -> None:
-    found = tool.results()
-    assert [*found] == [*tool.CASES]
+    found = tool.unit_results()
+    assert [*found] == [*tool.FEWER_UNITS]
     whole, *others = (area["luts"] for area in found.values())
     assert others
     assert all(0 < luts < whole for luts in others)
@@ -55,10 +55,10 @@ def test_a_case_is_built_with_its_own_units(tool: ModuleType, copied: Path, monk
     monkeypatch.setattr(tool, "synthesise", synthesise)
     cases = ["one divider", "no sum with a product"]
     assert tool.main(cases) == 0
-    assert [units for _, units, _ in built] == [tool.CASES[title] for title in cases]
+    assert [units for _, units, _ in built] == [tool.FEWER_UNITS[title] for title in cases]
     assert len({name for name, *_ in built}) == len({lines for *_, lines in built}) == len(cases)
     assert before == CORES
-    found = tool.results()
+    found = tool.unit_results()
     assert [found[title] for title in cases] == [{"luts": 9, "multipliers": 1, "memories": 0}] * 2
     assert found["fast"]["luts"] > 9
 
@@ -66,7 +66,7 @@ def test_a_case_is_built_with_its_own_units(tool: ModuleType, copied: Path, monk
 def test_a_result_of_another_schema_is_refused(tool: ModuleType, copied: Path) -> None:
     copied.write_text(json.dumps({"schema": "retrograd.units/0", "results": {}}), "utf-8")
     with pytest.raises(ValueError, match=r"units\.json"):
-        tool.results()
+        tool.unit_results()
 
 
 def test_an_unknown_case(tool: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

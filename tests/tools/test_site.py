@@ -19,17 +19,17 @@ LISTED = (ROOT / "docs" / "api.md").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
-def tools() -> tuple[ModuleType, ModuleType]:
-    """(tools/api_reference.py, tools/make_site.py)."""
+def site() -> ModuleType:
+    """tools/make_site.py."""
     sys.path.insert(0, str(ROOT / "tools"))
     try:
-        return import_module("api_reference"), import_module("make_site")
+        return import_module("make_site")
     finally:
         sys.path.remove(str(ROOT / "tools"))
 
 
-def test_every_name_has_an_example(tools: tuple[ModuleType, ModuleType]) -> None:
-    for page in tools[0].pages(LISTED):
+def test_every_name_has_an_example(site: ModuleType) -> None:
+    for page in site.pages(LISTED):
         for section in page.sections:
             blocks = re.findall(r"^```(?:python|py)\n(.*?)^```", section.text, re.MULTILINE | re.DOTALL)
             code = "\n".join(
@@ -39,15 +39,15 @@ def test_every_name_has_an_example(tools: tuple[ModuleType, ModuleType]) -> None
                 if line.startswith((">>> ", "... ")) or "= rg." in line
             )
             assert code, section.names
-            for name in tools[0].names_of(section):
+            for name in site.names_of(section):
                 own = name.rpartition(".")[2]
                 # Results and annotations are used by way of the name beside them.
-                assert re.search(rf"\b{own}\b", code) or isinstance(tools[0].resolved(name), type), name
+                assert re.search(rf"\b{own}\b", code) or isinstance(site.resolved(name), type), name
 
 
-def test_every_function_of_the_library_is_in_the_reference(tools: tuple[ModuleType, ModuleType]) -> None:
+def test_every_function_of_the_library_is_in_the_reference(site: ModuleType) -> None:
     """As names of `retrograd.library` or, like the functions of dictionaries, of the module; each once."""
-    listed = [n for page in tools[0].pages(LISTED) for section in page.sections for n in tools[0].names_of(section)]
+    listed = [n for page in site.pages(LISTED) for section in page.sections for n in site.names_of(section)]
     library = [name for name in listed if name.startswith("retrograd.library.")]
     dictionaries = import_module("retrograd.library.dictionaries")
     assert sorted(library) == sorted(
@@ -58,39 +58,39 @@ def test_every_function_of_the_library_is_in_the_reference(tools: tuple[ModuleTy
     assert set(import_module("retrograd.library.elementary").__all__) <= set(listed)
 
 
-def test_every_page_can_be_written(tools: tuple[ModuleType, ModuleType]) -> None:
-    pages = tools[0].pages(LISTED)
+def test_every_page_can_be_written(site: ModuleType) -> None:
+    pages = site.pages(LISTED)
     assert len({page.file for page in pages}) == len(pages) > 8
     for page in pages:
-        text = tools[0].page_text(page)
-        assert text.count("\n::::::{py:") == sum(len([*tools[0].names_of(section)]) for section in page.sections), (
+        text = site.page_text(page)
+        assert text.count("\n::::::{py:") == sum(len([*site.names_of(section)]) for section in page.sections), (
             page.title
         )
         assert text.count("\n::::::\n") == text.count("\n::::::{py:"), page.title
 
 
-def test_docstrings_become_markdown(tools: tuple[ModuleType, ModuleType]) -> None:
+def test_docstrings_become_markdown(site: ModuleType) -> None:
     text = "y *= a_b <c>, `x*y`\n\n    z = 1\n\n      w\n\n- item\n\n>>> f(1)\n2\n\nend"
-    shown = list(tools[0].markdown(text))
+    shown = list(site.markdown(text))
     assert shown == [
         "y \\*= a\\_b \\<c\\>, `x*y`", "", "```text", "z = 1", "", "  w", "```", "", "- item", "",
         "```python", ">>> f(1)", "2", "```", "", "end",
     ]  # fmt: skip
 
 
-def test_signatures(tools: tuple[ModuleType, ModuleType]) -> None:
-    signature = tools[0].signature
+def test_signatures(site: ModuleType) -> None:
+    signature = site.signature
     assert signature(retrograd.sqrt) == "(...)"
     assert signature(retrograd.encode).startswith("(")
     assert "'" not in signature(retrograd.grad)
     assert "object at 0x" not in signature(retrograd.assemble)
 
 
-def test_links_to_folders_name_a_file(tools: tuple[ModuleType, ModuleType]) -> None:
+def test_links_to_folders_name_a_file(site: ModuleType) -> None:
     text = "## A [title](x.py)\n[hdl](../hdl) `[hdl](../hdl)` [page](language.md#x) [web](https://x.org/hdl)\n```\n[hdl](../hdl)\n```\n"
-    assert tools[1]._files_for_folders(text, ROOT / "docs" / "page.md") == text.replace(
-        "[title](x.py)", "title"
-    ).replace("[hdl](../hdl) `", "[hdl](../hdl/__init__.py) `")
+    assert site._files_for_folders(text, ROOT / "docs" / "page.md") == text.replace("[title](x.py)", "title").replace(
+        "[hdl](../hdl) `", "[hdl](../hdl/__init__.py) `"
+    )
 
 
 def test_every_page_is_in_a_table_of_contents() -> None:
@@ -118,14 +118,13 @@ def test_external_links() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("furo") is None, reason="needs the extra docs")
-def test_a_broken_link_is_an_error(tools: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:
+def test_a_broken_link_is_an_error(site: ModuleType, tmp_path: Path) -> None:
     """Sphinx on a small site with one wrong link, with the settings and options of `make site`."""
-    make = tools[1]
     source = tmp_path / "source"
     (source / "docs").mkdir(parents=True)
     for text, code in (("[good](#title)", 0), ("[bad](nowhere.md)", 1), ("[bad](#nowhere)", 1)):
         (source / "docs" / "index.md").write_text(f"# Title\n\n{text}\n")
         done = subprocess.run(
-            make.sphinx_command(source, tmp_path / "html"), capture_output=True, text=True, check=False
+            site.sphinx_command(source, tmp_path / "html"), capture_output=True, text=True, check=False
         )
         assert done.returncode == code, done.stderr
