@@ -1,49 +1,28 @@
-"""List the worst habits of prose in docstrings, comments and Markdown, and let their number only fall.
+"""Find a few habits of prose that are always faults, in docstrings, comments and Markdown.
 
-    python tools/check_prose.py            count every folder, and compare with tools/prose_counts.json
-    python tools/check_prose.py FILES      list the places in some files, with the rule that each breaks
-    python tools/check_prose.py --update   lower the recorded counts to those of today
+    python tools/check_prose.py            check the whole project except the tests
+    python tools/check_prose.py FILES      check some files
 
-The rules are regular expressions, so a match is a hint and not a proof: a sentence that needs the word may keep it. Text
-in code fences, between backquotes and in questions is not read. A folder that is not recorded is allowed no match;
-`--update` records folders that moved, but refuses when the total has grown.
+The rules are few, since a regular expression cannot judge a sentence: a reader does that (see CONTRIBUTING.md). Each match is a fault. Text in
+code fences, between backquotes and in questions is not read.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from retrograd.isa.files import write_file
-
 ROOT = Path(__file__).resolve().parent.parent
-COUNTS = ROOT / "tools" / "prose_counts.json"
-FOLDERS = [
-    "assembler",
-    "benchmarks",
-    "compiler",
-    "docs",
-    "examples",
-    "hdl",
-    "isa",
-    "simulator",
-    "src",
-    "tests",
-    "tools",
-]
+FOLDERS = ["assembler", "benchmarks", "compiler", "docs", "examples", "hdl", "isa", "simulator", "src", "tools"]
 
-#: rule -> (what is matched, what to write instead)
+#: rule -> (the words that are matched, the advice)
 RULES = {
-    "speaks": (r"\b(?:tell|tells|told|telling|says|said|asks|wants|owes|knows|remembers?|forgets|hears)\b", "data does not speak: give, report, state, need, hold"),
-    "nobody": (r"\b(?:whoever|whatever|nobody|somebody|everybody|those\s+(?:who|that|which))\b", "name the subject"),
-    "what": (r"\bwhat\b", "`what` as a noun: name the thing"),
+    "speaks": (r"\b(?:tell|tells|told|telling|asks|wants|owes|hears)\b", "data does not speak: give, report, state, need, hold"),
+    "nobody": (r"\b(?:whoever|nobody|somebody|everybody|those\s+who)\b", "name the subject"),
     "so many": (r"\bso\s+(?:many|much)\b(?!\s+(?:\w+\s+)?that\b)", "name the number: `n bytes`"),
-    "one": (r"(?<!\bthe\s)(?<!\bonly\s)\bones?\s+(?:that|who|which|whose)\b|\bone's\b", "`one` as a noun: name the thing"),
 }  # fmt: skip
 _RULES = re.compile("|".join(f"({pattern})" for pattern, _ in RULES.values()), re.IGNORECASE)
 
@@ -91,50 +70,15 @@ def sources() -> Iterator[Path]:
             yield from (Path(here, name) for name in files if name.endswith((".py", ".md")))
 
 
-def count() -> dict[str, int]:
-    """The number of matches in each folder that has any."""
-    found: Counter[str] = Counter()
-    for path in sources():
-        n = sum(1 for _ in places(path.read_text("utf-8", errors="replace"), path.suffix == ".md"))
-        found[path.parent.relative_to(ROOT).as_posix()] += n
-    return {folder: n for folder, n in sorted(found.items()) if n}
-
-
-def compare(now: dict[str, int], allowed: dict[str, int]) -> list[str]:
-    """A message for each folder with more matches than are recorded."""
-    return [
-        f"{folder}: {n} places break a rule of prose, {allowed.get(folder, 0)} are recorded; "
-        f"list them by: python tools/check_prose.py {folder}/*.*"
-        for folder, n in now.items()
-        if n > allowed.get(folder, 0)
-    ]
-
-
 def main(arguments: list[str]) -> int:
-    """List, count or record; returns the exit code."""
-    for name in (name for name in arguments if name != "--update"):
-        if name.endswith((".py", ".md")):
-            for line, rule, word in places(Path(name).read_text("utf-8", errors="replace"), name.endswith(".md")):
-                print(f"{name}:{line}: {' '.join(word.split())} ({rule}): {RULES[rule][1]}")
-    if arguments and arguments != ["--update"]:
-        return 0
-    now = count()
-    allowed: dict[str, int] = json.loads(COUNTS.read_text("utf-8"))
-    if arguments:
-        if sum(now.values()) > sum(allowed.values()):
-            print(
-                f"{sum(now.values())} places break a rule, {sum(allowed.values())} are recorded: mend some",
-                file=sys.stderr,
-            )
-            return 1
-        write_file(COUNTS, json.dumps(now, indent=1) + "\n")
-        return 0
-    wrong = compare(now, allowed)
-    for message in wrong:
-        print(message, file=sys.stderr)
-    if not wrong and sum(now.values()) < sum(allowed.values()):
-        print(f"{sum(now.values())} places, {sum(allowed.values())} recorded; record the lower number by --update")
-    return 1 if wrong else 0
+    """List the faults; the exit code is 1 if there are any."""
+    code = 0
+    for path in [Path(name) for name in arguments] or sources():
+        if path.suffix in (".py", ".md"):
+            for line, rule, word in places(path.read_text("utf-8", errors="replace"), path.suffix == ".md"):
+                print(f"{path}:{line}: {' '.join(word.split())} ({rule}): {RULES[rule][1]}", file=sys.stderr)
+                code = 1
+    return code
 
 
 if __name__ == "__main__":

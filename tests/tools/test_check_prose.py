@@ -1,9 +1,8 @@
-"""The check of prose (tools/check_prose.py): the texts that it reads, its rules, and counts that only fall."""
+"""The check of prose (tools/check_prose.py): the texts that it reads, and its rules."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 from types import ModuleType
 
@@ -20,10 +19,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / "prose_counts.json").write_text("{}")
     monkeypatch.setattr(module, "ROOT", tmp_path)
-    monkeypatch.setattr(module, "COUNTS", tmp_path / "tools" / "prose_counts.json")
     return module
 
 
@@ -35,14 +31,9 @@ def found(check: ModuleType, text: str, markdown: bool = False) -> list[tuple[in
     ("prose", "rule"),
     [
         ("The error is told by the next call.", "speaks"),
-        ("The page says so.", "speaks"),
-        ("A float remembers its word.", "speaks"),
         ("Those\nwho wait are served.", "nobody"),
-        ("Whoever reads it, knows.", "nobody"),
-        ("What is kept is freed.", "what"),
+        ("Whoever reads it knows it.", "nobody"),
         ("An allocation of so many bytes.", "so many"),
-        ("Give a name, or one that is new.", "one"),
-        ("A model of one's own.", "one"),
     ],
 )
 def test_each_rule_has_an_example(check: ModuleType, prose: str, rule: str) -> None:
@@ -55,9 +46,10 @@ def test_each_rule_has_an_example(check: ModuleType, prose: str, rule: str) -> N
     [
         "Of an instruction and its inverse, the one that is shorter is padded.",
         "It has so many digits that they do not fit.",
-        "First: what is reversible computing?",
-        "The variable `what` is free.",
-        "# What a call returns\n\nAn array.\n\n```python\nwhat = told\n```\n",
+        "First: whoever asks?",
+        "The variable `told` is free.",
+        "What a loop keeps, those that follow may use, whatever its length.",
+        "# What is told\n\nAn array.\n\n```python\nwhat = told\n```\n",
     ],
 )
 def test_plain_sentences_questions_and_code_pass(check: ModuleType, prose: str) -> None:
@@ -67,15 +59,15 @@ def test_plain_sentences_questions_and_code_pass(check: ModuleType, prose: str) 
 def test_only_docstrings_and_comments_of_a_source_are_read(check: ModuleType) -> None:
     source = '''"""A module.
 
-What it does.
+It tells a story.
 """
-what = "# what is told"  # what this is
+what = "# it is told"  # nobody
 text = """
 what is told
 """
-f(f'"""', "what")  #: told
+f(f'"""', "told")  #: told
 '''
-    assert found(check, source) == [(3, "what"), (5, "what"), (9, "speaks")]
+    assert found(check, source) == [(3, "speaks"), (5, "nobody"), (9, "speaks")]
 
 
 def write(root: Path, name: str, text: str) -> None:
@@ -83,30 +75,19 @@ def write(root: Path, name: str, text: str) -> None:
     (root / name).write_text(text)
 
 
-def test_the_counts_of_a_folder_only_fall(
+def test_the_project_is_read_except_its_tests(
     check: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(tmp_path, "docs/a.md", "What is told.\n")
-    assert check.main([]) == 1
-    assert "docs: 2 places break a rule of prose, 0 are recorded" in capsys.readouterr().err
-    assert check.main(["--update"]) == 1, "a total is never raised"
-    assert "mend some" in capsys.readouterr().err
-    check.COUNTS.write_text('{"docs": 3}')
+    write(tmp_path, "tests/a.py", "# nobody\n")
     assert check.main([]) == 0
-    assert "record the lower number" in capsys.readouterr().out
-    assert check.main(["--update"]) == 0
-    assert json.loads(check.COUNTS.read_text()) == {"docs": 2}
-    assert check.main([]) == 0
-    # A file that moves takes its places along: the check fails until they are recorded there.
-    (tmp_path / "docs/a.md").rename(tmp_path / "isa.md")
+    write(tmp_path, "docs/a.md", "It is told.\n")
     assert check.main([]) == 1
-    assert check.main(["--update"]) == 0
-    assert json.loads(check.COUNTS.read_text()) == {".": 2}
+    assert capsys.readouterr().err == f"{tmp_path}/docs/a.md:1: told (speaks): {check.RULES['speaks'][1]}\n"
 
 
 def test_files_are_listed_with_line_word_and_rule(
     check: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path, "isa/a.py", "x = 1\n# nobody\n")
-    assert check.main([f"{tmp_path}/isa/a.py", f"{tmp_path}/isa/"]) == 0
-    assert capsys.readouterr().out == f"{tmp_path}/isa/a.py:2: nobody (nobody): name the subject\n"
+    assert check.main([f"{tmp_path}/isa/a.py", f"{tmp_path}/isa/"]) == 1
+    assert capsys.readouterr().err == f"{tmp_path}/isa/a.py:2: nobody (nobody): name the subject\n"
