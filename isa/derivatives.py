@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from retrograd.isa import angles, functions
+from retrograd.isa import functions
 from retrograd.isa.effects import (
     UPDATE_OPERATORS,
     Effect,
@@ -208,12 +208,12 @@ def log(w: Format, c: Expr) -> Partials:
 
 def sin(w: Format, c: Expr) -> Partials:
     """cos a"""
-    return {"a": mul_round(c, angles.cos(a, w), w.frac)}
+    return {"a": mul_round(c, functions.cos(a, w), w.frac)}
 
 
 def cos(w: Format, c: Expr) -> Partials:
     """-sin a"""
-    return {"a": -mul_round(c, angles.sin(a, w), w.frac)}
+    return {"a": -mul_round(c, functions.sin(a, w), w.frac)}
 
 
 def atan2(w: Format, c: Expr) -> Partials:

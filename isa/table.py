@@ -10,9 +10,9 @@ import copyreg
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from retrograd.isa import angles, derivatives, functions
+from retrograd.isa import derivatives, functions
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
-from retrograd.isa.effects import Effects, Erase, Exchange, Permute, Update, involution, sums_fit
+from retrograd.isa.effects import Erase, Exchange, Permute, Update, involution, sums_fit
 from retrograd.isa.entries import (
     NOT_JUMPING,
     Bijection,
@@ -99,7 +99,7 @@ def _positive(w: Format) -> tuple[Guard, ...]:
 
 
 def _some_angle(w: Format) -> tuple[Guard, ...]:
-    return (Guard((a | b).ne(0), "RG0403", culprit=a), *_fits_word(angles.atan2(a, b, w)[1], w))
+    return (Guard((a | b).ne(0), "RG0403", culprit=a), *_fits_word(functions.atan2(a, b, w)[1], w))
 
 
 def _some_lognum(w: Format) -> tuple[Guard, ...]:
@@ -119,28 +119,10 @@ def _sum_guards(second: Expr, w: Format) -> tuple[Guard, ...]:
     return (*_available(w), Guard(some, "RG0411", culprit=a), Guard(fits, "RG0404", mode="overflow", culprit=a))
 
 
-def _rotate(w: Format) -> Effects:
-    """(d, a) := the vector (d, a) rotated by b radians: quarter turns, then three lifting shears.
-
-    (I. Daubechies, W. Sweldens, Factoring wavelet transforms into lifting steps, J. Fourier Anal. Appl. 4, 1998.)
-    """
-    r = angles.rotation(b, w)
-    first, second = select(r.first_negated, -d, d), select(r.second_negated, -a, a)
-    tilt = angles.shear(r.t, a, angles.tangent_places(w))
-    return (
-        Exchange("d", "a", when=r.exchanged),
-        involution("d", first),
-        involution("a", second),
-        Update("d", "sub", tilt),
-        Update("a", "add", angles.shear(r.s, d, w.width - 1)),
-        Update("d", "sub", tilt),
-    )
-
-
 def _rotation_fits(w: Format) -> tuple[Guard, ...]:
     """The sums within the shears fit too: true of vectors shorter than 0.92 · 2^(W−1)."""
     predicate = d.ne(w.sign) & a.ne(w.sign)
-    for fits in sums_fit(_rotate(w), w):
+    for fits in sums_fit(functions.rotate(w), w):
         predicate = predicate & fits
     return (*_available(w), Guard(predicate, "RG0404", mode="overflow", culprit=d))
 
@@ -242,11 +224,11 @@ ENTRIES: tuple[Entry, ...] = (
              guards=lambda w: _fits_word(functions.exp(a, w)[1], w), partials=derivatives.exp),
     Function("flog", 0x80, FIXED, lambda w: functions.log(a, w)[0], "Natural logarithm, to nearest.", checked=True,
              guards=_positive, partials=derivatives.log),
-    Function("fsin", 0x84, FIXED, lambda w: angles.sin(a, w), "Sine of radians, to nearest.", checked=True,
+    Function("fsin", 0x84, FIXED, lambda w: functions.sin(a, w), "Sine of radians, to nearest.", checked=True,
              guards=_available, partials=derivatives.sin),
-    Function("fcos", 0x88, FIXED, lambda w: angles.cos(a, w), "Cosine of radians, to nearest.", checked=True,
+    Function("fcos", 0x88, FIXED, lambda w: functions.cos(a, w), "Cosine of radians, to nearest.", checked=True,
              guards=_available, partials=derivatives.cos),
-    Function("fatan2", 0x8C, FIXED, lambda w: angles.atan2(a, b, w)[0],
+    Function("fatan2", 0x8C, FIXED, lambda w: functions.atan2(a, b, w)[0],
              "The angle of the vector (rb, ra) in (−π, π], to nearest.", checked=True,
              guards=_some_angle, partials=derivatives.atan2),
     # fixed point, with an operand in memory
@@ -294,9 +276,9 @@ ENTRIES: tuple[Entry, ...] = (
     Bijection("cswap", 0xCA, "bijections", lambda w: (Exchange("d", "a", when=b),),
               "Exchange two registers if rb ≠ 0 (Fredkin)."),
     Bijection("exch", 0xCC, "bijections", lambda w: (Exchange("d", "m"),), "Exchange a register with a memory word."),
-    Bijection("rot", 0xD0, "bijections", _rotate,
+    Bijection("rot", 0xD0, "bijections", functions.rotate,
               "Rotate the vector (rd, ra) by rb radians (`irot`: back). Exact to undo, whatever its rounding.",
-              inverse_name="irot", guards=_rotation_fits, lift=lambda w, backward: derivatives.rotation(_rotate(w), w, backward)),
+              inverse_name="irot", guards=_rotation_fits, lift=lambda w, backward: derivatives.rotation(functions.rotate(w), w, backward)),
     # ancillas and erasure
     Bijection("assertz", 0xD4, "ancillas", lambda w: (), "Promise that rd = 0, so that it may be freed; trap if not.",
               guards=lambda w: (Guard(d.eq(0), "RG0407", culprit=d),)),

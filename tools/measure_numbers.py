@@ -29,7 +29,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 from numpy.typing import NDArray
-from retrograd.isa import angles, functions
+from retrograd.isa import functions
 from retrograd.isa.expr import Expr, half, nodes, place
 from retrograd.isa.files import write_file
 from retrograd.isa.folds import emit
@@ -249,7 +249,7 @@ def _rotated(which: str) -> Callable[[Format], list[Expr]]:
 
 def _shear(part: str) -> Callable[[Format], list[Expr]]:
     def roots(w: Format) -> list[Expr]:
-        r = angles.rotation(a, w)
+        r = functions.rotation(a, w)
         return [getattr(r, part), Expr("const", (), 1), r.exchanged | (r.second_negated << 1)]
 
     return roots

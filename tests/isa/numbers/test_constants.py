@@ -10,7 +10,7 @@ from types import ModuleType
 
 import mpmath as mp
 import pytest
-from retrograd.isa import angles, constants, functions
+from retrograd.isa import constants, functions
 from retrograd.isa.expr import nodes, place
 from retrograd.isa.words import Format
 
@@ -137,7 +137,7 @@ def test_tables_in_the_trees_are_these(w: Format) -> None:
     found = tables(functions.exp(a, w)[0])
     assert tuple(x >> cut for x in constants.EXP2) in found
     assert tuple(x >> cut for x in constants.RECIPROCAL) in tables(functions.log(a, w)[0])
-    assert tuple(x >> cut for x in constants.SIN[:-1]) in tables(angles.sin(a, w))
-    assert tuple(x >> cut for x in constants.SIN[:0:-1]) in tables(angles.sin(a, w))
+    assert tuple(x >> cut for x in constants.SIN[:-1]) in tables(functions.sin(a, w))
+    assert tuple(x >> cut for x in constants.SIN[:0:-1]) in tables(functions.sin(a, w))
     assert any(len(t) == 2 * N and t[1] == functions.to_places(constants.ATAN[1], t[N].bit_length())
-               for t in tables(angles.atan2(a, b, w)[0]))  # fmt: skip
+               for t in tables(functions.atan2(a, b, w)[0]))  # fmt: skip

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from retrograd.isa import laws, smtlib
-from retrograd.isa.angles import shear
 from retrograd.isa.effects import Effects, Exchange, Permute, Update, inverse, transition
 from retrograd.isa.expr import Expr, nodes, place, select
-from retrograd.isa.functions import index_bits
+from retrograd.isa.functions import index_bits, shear
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -238,11 +237,11 @@ def test_rot_itself_is_undone() -> None:
 
 
 def test_the_proved_shears_are_those_of_the_entry() -> None:
-    from retrograd.isa import angles
+    from retrograd.isa import functions
     from retrograd.isa.expr import substitute
 
     for w in (W16, Q32):
-        r = angles.rotation(place("b"), w)
+        r = functions.rotation(place("b"), w)
         parts = {"x": r.exchanged, "p": r.first_negated, "q": r.second_negated, "t": r.t, "s": r.s}
         free = transition(shears(w), w)
         assert {name: substitute(tree, parts) for name, tree in free.items()} == TABLE["rot"].transition(w)
