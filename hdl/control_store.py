@@ -5,10 +5,10 @@
 The nanostore holds each word once (Stritter and Tredennick, "Microprogrammed implementation of a single chip microprocessor", 1978). The fields of
 a microword are divided into clusters, each with words of its own, since parts of microwords repeat more often than microwords (Borin, Breternitz,
 Wu, Araujo, "Clustering-based microcode compression", ICCD 2006). A microprogram is a sequence of blocks of rows. Equal blocks are stored once, so
-microprograms with equal beginnings share them. All references are read ahead: no row takes a cycle more.
+microprograms with equal beginnings share them. All references are read ahead, so no row takes an additional cycle.
 
 A column of bits that is constant or equals another column is not stored. A column of the dispatch memory that does not depend on the upper bits of
-the address stands in a memory with fewer words.
+the address is stored in a memory with fewer words.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from operator import and_, or_
 from amaranth.lib import data
 from retrograd.hdl.microcode import DISPATCH_BITS, Microcode
 
-#: numbers of rows in a block; the control store takes that with the fewest bits
+#: numbers of rows in a block; the control store uses the number that gives the fewest bits
 BLOCKS = (2, 4, 8, 16, 32)
-#: Fields of a microword that may be a cluster of their own; each slot but the first may be another, and the other fields of the first slot.
+#: Fields of a microword that may form a separate cluster. Each slot except the first may form a cluster, and so may the other fields of
+#: the first slot.
 PARTS = (("x", "y", "z"), ("commit", "ending"))
 #: A dispatch memory has at least 2^9 words: a block RAM of an ECP5 is not wider with fewer (DP16KD, 512 × 36).
 LEAST_BITS = 9
@@ -155,7 +156,7 @@ class ControlStore:
         return found
 
     def program(self, entry: int) -> Iterator[int]:
-        """The rows behind the first row of an entry. They have no end: the last one is marked."""
+        """The rows after the first row of an entry. Their number is not stored: the last row is marked."""
         fields = self.entry.from_bits(entry)
         yield self.microword(fields.second)
         block, following = fields.block, fields.following
@@ -170,7 +171,7 @@ _made: dict[tuple[Bits, Bits, int], ControlStore] = {}
 
 
 def control_store(code: Microcode) -> ControlStore:
-    """The control store of a microcode, made once for its contents: that with the fewest bits, of all divisions into clusters and all lengths of blocks."""
+    """The control store of a microcode with the fewest bits, over all divisions into clusters and all lengths of blocks. It is cached by its contents."""
     key = tuple(code.dispatch), tuple(code.rows), code.microword.size
     if key not in _made:
         _made[key] = _encode(code)
@@ -289,7 +290,7 @@ class _Pages:
 
 
 def _paged(behind: Mapping[int, Bits], length: int) -> _Pages:
-    """Divide rows into blocks. A block that is shorter than another one and begins as that does is not stored."""
+    """Divide rows into blocks. A block that is the beginning of a longer block is not stored."""
     cut = {start: [rows[k : k + length] for k in range(0, len(rows), length)] for start, rows in behind.items()}
     pages: list[Bits] = []
     number: dict[Bits, int] = {(): 0}
@@ -333,9 +334,9 @@ def _clusters(rows: Sequence[int], division: Sequence[Bits]) -> tuple[tuple[Clus
 
 
 def _together(entry: data.StructLayout, head: data.StructLayout) -> list[int]:
-    """The fields of an entry whose bits stay together, as masks: all but references and the first row, whose bits may be anywhere.
+    """The fields of an entry whose bits stay together, as masks: all fields except references and the first row, whose bits may be anywhere.
 
-    The selections of operands are needed early in a cycle. Bits from block RAMs that are far apart would arrive late.
+    The selections of operands are needed early in a cycle, and bits from distant block RAMs would arrive late.
     """
     return [
         (1 << field.width) - 1 << field.offset + entry["head"].offset for name, field in head if str(name) != "word"
@@ -343,7 +344,7 @@ def _together(entry: data.StructLayout, head: data.StructLayout) -> list[int]:
 
 
 def _dispatch(entries: Sequence[int], width: int, together: Sequence[int]) -> tuple[DispatchPart, ...]:
-    """Each bit of the entries in the smallest memory that can have it and the bits that stay together with it."""
+    """Each bit of the entries, in the smallest memory that can hold it together with the bits that stay with it."""
     parts = []
     left = (1 << width) - 1
     for address in range(LEAST_BITS, DISPATCH_BITS + 1):

@@ -62,7 +62,7 @@ from retrograd.isa.words import Format
 #: bits of an address in the microcode memory
 ADDRESS_BITS = 14
 
-#: A trap that is known before execution: of an instruction that always traps, or that always traps on a strict machine.
+#: A trap that is known before execution: the instruction always traps, or always traps on a strict machine.
 FORBIDDEN = data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause, "overflow": 1, "strict": 1})
 
 #: The facts that are needed before execution, and the first row.
@@ -102,8 +102,8 @@ FIRST = WIDE_PROMPT + WIDE_PROMPTS
 def wide_head(slots: int) -> data.StructLayout:
     """The head of an overlapped core: the selections of all slots, and the facts that the front end needs."""
     fields = {str(name): HEAD[name].shape for name, _ in HEAD if name not in ("x", "y", "z", "word")}
-    # only after it is the next instruction known; BR is 0 behind it; BR is the constant, or a slot chooses that in the last cycle
-    # of execution; cycles besides execution and writes
+    # the next instruction is known only after this one; BR is 0 after this instruction; the new BR is the constant, or a slot chooses it in
+    # the last cycle of execution; cycles in addition to execution and writes
     fields |= {"redirects": 1, "lands": 1, "leaps": 1, "chooses": 1, "waiting": 3}
     fields |= {first_selection(port, k): FIRST for k in range(slots) for port in "xyz"}
     return data.StructLayout({**fields, "word": wide_microword(slots)})
@@ -145,7 +145,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Selections:
-    """The numbers of the words that an operand of a slot is selected from: in first rows, in the rows behind them, and to be written."""
+    """The numbers of the words from which an operand of a slot is selected: in first rows, in later rows, and as a word to be written."""
 
     first: set[int] = field(default_factory=set)
     later: set[int] = field(default_factory=set)
@@ -181,7 +181,7 @@ class Microcode:
     #: shifts of quotients
     quotients: list[int] = field(default_factory=list)
 
-    #: port and slot, such as "x0" -> its selections, so that the hardware has no others
+    #: port and slot, such as "x0" -> its selections; the hardware has only these
     selections: dict[str, Selections] = field(default_factory=dict)
 
     #: layouts of the two memories
@@ -322,7 +322,7 @@ class Microcode:
         kind = kind if self._units.overlapped else "valid"
         first: Row = row.setdefault("check", _trap_of(of, order) | {kind: 1})
         if all(_trap_of(of, k) == _trap_of(of, order) | {"order": k} for k in range(first["order"], order)):
-            # Whichever of these guards fails, the trap is the same.
+            # The trap is the same for each of these guards.
             first[kind] = 1
         elif kind not in first or first["overflow"]:
             # One word may be the predicate of two guards. The first guard is reported, so it must trap in every mode.
@@ -463,7 +463,7 @@ def _trap_of(guards: Guards, order: int) -> Row:
 
 
 def _elsewhere(executed: Opcode, after: dict[str, Source], commit: Row) -> Row:
-    """Changes of memory and BR, along with the first register: one word through z, or an exchange of two words."""
+    """Changes of memory and BR in the cycle that writes the first register: one word through z, or an exchange of two words."""
     row: Row = {}
     if "br" in after:
         commit["branch"] = 1
@@ -495,5 +495,5 @@ def microcode_for(parameters: Parameters) -> Microcode:
     """The microcode of a co-processor, made once for a format, units and table. It must not be changed."""
     key = parameters.format, parameters.units, id(parameters.table), parameters.core
     if key not in _made:
-        _made[key] = Microcode(parameters)  # keeps the table alive, so no other table gets its id
+        _made[key] = Microcode(parameters)  # a reference keeps the table alive, so that no other table gets its id
     return _made[key]

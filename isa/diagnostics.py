@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
 
 class CalledSpan(Span):
-    """A place in a function that was copied to its call; `caller` is the place of the call. It equals the place alone."""
+    """A place in a function that was copied to its call; `caller` is the place of the call. Comparison ignores `caller`."""
 
     caller: Span
 
@@ -140,10 +140,10 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """A text that this package did not write, with nothing in it that a terminal obeys: blanks for tabs, a mark for other control characters.
+    """Foreign text made safe for a terminal: tabs become blanks, and other control characters become a mark.
 
-    `lines`: ends of lines stay. Such texts, names of files and of a program's things among them, pass here or through `markup` before
-    they are printed or drawn.
+    `lines`: ends of lines are kept. Every text that this package did not write, such as a file name or a name in a program, passes
+    through this function or through `markup` before it is printed or drawn.
     """
     if text.isprintable():
         return text
@@ -217,7 +217,7 @@ class CompileError(RetrogradError):
 
 
 class InputError(RetrogradError):
-    """Registers, memory or options that make no sense for this program."""
+    """Registers, memory or options that do not fit the program."""
 
 
 class DeviceError(RetrogradError):
@@ -225,7 +225,7 @@ class DeviceError(RetrogradError):
 
 
 class PrecisionWarning(UserWarning):
-    """Numbers other than 0 lose more than half of their significant bits, or become 0, on their way to words."""
+    """Numbers other than 0 lose more than half of their significant bits, or become 0, when they are converted to words."""
 
     #: the place of a number of the source
     span: Span | None = None
@@ -273,7 +273,7 @@ def api_boundary(f: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def shorten_traceback(error: RetrogradError) -> None:
-    """Remove the frames of Retrograd and of the standard library from an error, and errors that Retrograd caught on the way to it.
+    """Remove the frames of Retrograd and of the standard library from an error, and the errors that Retrograd caught before it.
 
     An error that the user was handling at the call stays in the chain. So does an error that the user's own code raised below it,
     with the frames of that code. With FULL_TRACEBACK set, nothing is removed.
@@ -332,7 +332,8 @@ _LONGEST_WORD, _COMPARED = 64, 100
 
 
 def nearest(word: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """`did you mean …`, or None where nothing is near. Of many names, the names that begin and end most like the word are compared."""
+    """`did you mean …`, or None where no name is near. If there are many names, only those with the most similar beginnings and
+    ends are compared."""
     if len(word) > _LONGEST_WORD:
         return None
     among = [name for name in names if len(name) <= 2 * _LONGEST_WORD]

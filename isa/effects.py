@@ -23,7 +23,7 @@ class UpdateOperator:
     symbol: str
     combine: Callable[[Format, Expr, Expr], Expr]
     undone_by: str
-    #: d(x ⊕ v)/dv where it is a constant, the sign with which cotangents travel; None where there is none.
+    #: d(x ⊕ v)/dv where it is a constant: the sign with which cotangents are transported; None where it is not constant.
     slope: int | None
     #: 1 where x ⊕ v is representable as a signed number; None where wrapping is the meaning.
     fits: Callable[[Format, Expr, Expr], Expr] | None = None
@@ -83,8 +83,8 @@ class Exchange:
 class Permute:
     """`place := forward(place)`, a named bijection of one word. Inverse: `place := backward(place)`.
 
-    That the two undo each other is a law checked over the whole table, not a promise.
-    `slope` is the constant derivative of forward where it is one (−1 for negation), else None.
+    A law checks, over the whole table, that the two undo each other.
+    `slope` is the derivative of `forward` if it is constant (−1 for negation), else None.
     """
 
     place: str
@@ -197,7 +197,7 @@ def transition(effects: Sequence[Effect], w: Format) -> dict[str, Expr]:
 
 
 def sums_fit(effects: Sequence[Effect], w: Format) -> list[Expr]:
-    """For each update that could overflow, a predicate on the words before all effects: it does not."""
+    """For each update that could overflow, the predicate on the words before all effects that it does not."""
     out: list[Expr] = []
     for index, effect in enumerate(effects):
         if isinstance(effect, Update):

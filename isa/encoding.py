@@ -77,7 +77,7 @@ def encode(i: Instruction) -> int:
 
 
 def illegality(i: Instruction) -> str | None:
-    """Why the machine refuses the instruction at load, or None."""
+    """The reason why the machine refuses the instruction at load, or None."""
     for name in i.opcode.unused_fields:
         if getattr(i, name):
             return f"{i.opcode.name}: field {name} is not used and must be zero, not {getattr(i, name)}"

@@ -103,7 +103,7 @@ class Function:
     guards: Callable[[Format], Guards] = no_guards
     #: False: integer or bitwise, carries no derivative
     differentiable: bool = True
-    #: place -> cotangent · ∂value/∂place, where the tree's own chain rule would follow tables and roundings
+    #: place -> cotangent · ∂value/∂place, for a tree with tables and roundings, which the chain rule must not differentiate
     partials: Callable[[Format, Expr], dict[str, Expr]] | None = None
     #: the words are fixed-point numbers: the checking machine traps where a sum overflows
     checked: bool = False
@@ -133,7 +133,7 @@ class Bijection:
     turns: bool = False
     #: the one of the pair that halts the machine
     halts: str | None = None
-    #: (format, backward) -> its cotangent lift, where that is simpler than the lifts of its effects one by one
+    #: (format, backward) -> its cotangent lift, where this is simpler than the composition of the lifts of its effects
     lift: Callable[[Format, bool], Effects] | None = None
     immediate_form: str | None = None
 
@@ -206,9 +206,9 @@ class Opcode:
 
     @cache  # noqa: B019
     def guard_predicate(self, guard: Guard, w: Format) -> Expr:
-        """The guard as a predicate over the words before, whichever moment it speaks of.
+        """The guard as a predicate over the words before the effects, also if the guard holds after them.
 
-        An instruction that is undone cancels its inverse, and so a predicate on the words after it is simplified.
+        A predicate on the words after the effects is simplified: an instruction that undoes another cancels with it.
         """
         return guard.predicate if guard.when == "before" else replaced(guard.predicate, self.transition(w))
 
@@ -235,7 +235,7 @@ class Opcode:
     def distance(self, offset: int) -> int:
         """target − source of a branch from its constant, and the constant from that.
 
-        The jump is taken in the direction that the branch leaves behind: after turning round, backward.
+        The jump is taken in the direction of execution after the branch: backward, if the branch turns the machine round.
         """
         return -offset if self.turns else offset
 
@@ -288,7 +288,7 @@ class Opcode:
 
     @cached_property
     def multiplies(self) -> bool:
-        """Its trees hold a product, quotient or root: costly to prove at full width."""
+        """Its trees hold a product, quotient or root, so a proof at full width is costly."""
         w = Format()
         trees = [*self.transition(w).values(), *(g.predicate for g in self.guards(w))]
         return any(n.op.startswith(("mul", "div", "sqrt")) for n in nodes(*trees))

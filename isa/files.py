@@ -125,8 +125,8 @@ def is_input(path: str | Path) -> bool:
 def read_file(path: str | Path, limit: int | None = None) -> bytes:
     """All bytes of a file.
 
-    A larger file than `limit` (the current command's, if None) is refused before memory is allocated for it; a pipe or a device,
-    whose size is not known, after as many bytes. Raises InputError RG0501, RG0514.
+    A file larger than `limit` (if None, the limit of the current command) is refused before memory is allocated for it. A pipe or a device,
+    whose size is not known, is refused after `limit` bytes. Raises InputError RG0501, RG0514.
     """
     try:
         with open(path, "rb", buffering=0) as file:
@@ -155,7 +155,7 @@ def read_stream(file: io.RawIOBase | BinaryIO, name: str, limit: int | None = No
 
 
 def too_large(name: str, amount: int | None, most: int, option: str | None, unpacked: str = "") -> InputError:
-    """The error for an input beyond a limit, which the option raises, if there is one. `amount`: bytes, where they are known."""
+    """The error for an input beyond a limit. `option`, if given, raises the limit. `amount`: the bytes, if known."""
     hint = "no file of this kind is so large"
     if option:
         enough = 1 << ((amount or 2 * most) - 1).bit_length()
@@ -386,7 +386,7 @@ def read_own(path: str | Path) -> tuple[bytes | None, str]:
 
 
 def write_own(path: Path, data: bytes) -> bool:
-    """Write a file that `read_own` reads, in place of any other of this name; whether the folder allows that."""
+    """Write a file that `read_own` reads, and replace a file of this name. Returns whether the folder allows it."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
     except OSError:

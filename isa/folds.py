@@ -6,11 +6,11 @@
     (x + y) − y, (x − y) + y   →  x         (x if c else y) if c else z  →  x if c else z
     x − x                      →  0         y − (y − x)                  →  x
 
-    the sign bits that show whether (x + y) − y = x fits     →  those of x + y, and of (x − y) + y = x those of x − y
+    the test that (x + y) − y fits  →  the test that x + y fits        the test that (x − y) + y fits  →  the test that x − y fits
 
 Correct because words wrap: −x is 0 − x mod 2^W, and each rule holds mod 2^W. 0 / 0 is 0 by definition.
-Trap: other code recognises trees by their form, such as instruction selection, so only trees that are built from parts are
-simplified, and never the tree of an instruction's function.
+Trap: other code, such as instruction selection, recognises trees by their form. Only trees that are built from parts are therefore
+simplified, never the tree of an instruction's function.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _difference(x: Expr, y: Expr) -> Expr:
 
 
 def _cancelled(x: Expr, y: Expr) -> Expr:
-    """x − y, where x may be a sum with y, and y a difference from x."""
+    """x − y, simplified if x is a sum with y, or y is a difference from x."""
     if x is y:
         return ZERO
     if x.op == "add" and y in x.args:
@@ -131,7 +131,7 @@ def _sign_test(x: Expr, y: Expr) -> Expr:
 
 
 def _one_choice(x: Expr, y: Expr) -> bool:
-    """Both are choices by one condition."""
+    """Whether both are choices by the same condition."""
     return x.op == y.op == "select" and x.args[0] is y.args[0]
 
 
@@ -206,7 +206,7 @@ def quotient_tested_by(tree: Expr, w: Format) -> Expr | None:
 
 
 def _tested_word(tree: Expr, w: Format, operations: tuple[str, ...]) -> Expr | None:
-    """The word of an operation with whose sign, in all bits, the tree compares another."""
+    """The word of the operation whose sign, repeated in all bits, the tree compares with another word."""
     if tree.op != "eq":
         return None
     sign = tree.args[1]

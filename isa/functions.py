@@ -1,11 +1,11 @@
 """Exponential, logarithm, angles and lognumbers, as expression trees of integer operations.
 
 One method serves them all. The argument is reduced, exactly or to more bits than a word holds, to a table
-index and a small remainder d in units of 2^-(W+K): K bits finer than a word of fraction, which the smallness
-of d makes room for. The table's entry, split into a high word and K further bits, takes a correction computed
-by a Taylor series in d; series end where their next term is below the last of those bits. The result is
-rounded once. So the error before rounding is a few units of 2^-(W-2) relative to 1, and all arithmetic is
-adds, shifts, products and (for tan and atan) a quotient: bit-identical on every backend.
+index and a small remainder d in units of 2^-(W+K). Since d is small, K bits more than a word of fraction fit.
+The table's entry is split into a high word and K further bits, and a Taylor series in d corrects it. A series
+ends where its next term is below the last of those bits. The result is rounded once. The error before
+rounding is therefore a few units of 2^-(W-2) relative to 1. All arithmetic is adds, shifts, products and (for
+tan and atan) a quotient, so it is bit-identical on every backend.
 
 W: width; F: fraction bits; K: index bits. The functions exist for formats with 2 <= F <= W-2; in others
 their guards always trap. Measured errors: docs/reference/numbers.md. Method: table look-up with correction, as in
@@ -312,7 +312,7 @@ def fixed_to_lognum(x: Expr, w: Format) -> tuple[Expr, Expr]:
 
 @elementary(ZERO)
 def lognum_to_log(x: Expr, w: Format) -> Expr:
-    """ln|x| = ln 2 · log2|x|. As log2|x| − (1 − ln 2)·log2|x|, whose constant has one place more than ln 2 in a word: within 0.63 units."""
+    """ln|x| = ln 2 · log2|x|. Computed as log2|x| − (1 − ln 2)·log2|x|, since 1 − ln 2 has one place more than ln 2 in a word. Error: at most 0.63 units."""
     log2 = log_part(x)
     return log2 - mul_round(log2, (1 << w.width) - to_places(exact.LN_2, w.width), w.width)
 

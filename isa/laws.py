@@ -61,11 +61,11 @@ def inverse_counterexamples(
 ) -> Iterator[str]:
     """States, given as words in the order of `places_of`, that the inverse does not restore.
 
-    Where the instruction does not trap, its inverse must not trap either, and must give the state back; an
+    Where the instruction does not trap, its inverse must not trap either, and must restore the state. An
     erasure is the one exception: its inverse traps on every state.
     """
     places = places_of(opcode)
-    # Turned round by the instruction, the machine meets the inverse the other way: as the instruction itself.
+    # If the instruction turns the machine round, the machine executes the inverse in the other direction: the instruction itself.
     undo = opcode if opcode.turns else table.inverse(opcode)
     forward, backward = compile_execute(opcode, w, places), compile_execute(undo, w, places)
     negated = places.index("imm") if opcode.negates_immediate and not opcode.turns else None

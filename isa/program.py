@@ -73,7 +73,7 @@ class VariableLocation(NamedTuple):
     """The register or word of memory that holds a variable of the source at some points of the code (a DWARF location list entry).
 
     Point p lies before the instruction at address p and behind the one at p − 1. The location holds from `first` to `last`.
-    Where the variable begins and ends to live it is zero. Trap: within one statement a word may lie elsewhere for a few instructions.
+    The variable is zero where its life begins and where it ends. Trap: within one statement a word may lie elsewhere for a few instructions.
     """
 
     name: str
@@ -124,9 +124,9 @@ class Program:
     register_names: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
     #: the variables of a compiled source; for showing, never stored in images
     variables: Sequence[VariableLocation] = field(default=(), compare=False, repr=False)
-    #: variable or array -> the lines, (file, line), at which its place may hold another value than the source gives it: the optimiser
-    #: has joined, moved or cancelled updates around them, or has an element in a register, or a view has turned the word; for showing, never
-    #: stored in images
+    #: variable or array -> the lines, (file, line), at which its place may not hold the value of the source: the optimiser has
+    #: joined, moved or cancelled updates there, or holds an element in a register, or a view has changed the word.
+    #: For showing, never stored in images.
     unsettled: Mapping[str, frozenset[tuple[str, int]]] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
@@ -145,7 +145,7 @@ class Program:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of the code: programs with the same instructions have the same digest; data and names have no part in it."""
+        """A digest of the code: programs with the same instructions have the same digest. It does not depend on data and names."""
         return hashlib.sha256(b"".join(word.to_bytes(8, "little") for word in self.code)).hexdigest()[:32]
 
     @cached_property
@@ -164,7 +164,7 @@ class Program:
         return tuple(out)
 
     def _within_word(self, i: Instruction) -> Instruction:
-        """The instruction, whose constant must mean the same in this width: narrow words would cut it."""
+        """The instruction. Raises if its constant does not fit the word of this width, which would cut it."""
         low = -self.format.sign + i.opcode.negates_immediate
         if not low <= i.imm < self.format.sign:
             message = f"{i.opcode.name}: the constant {i.imm} does not fit in {self.format.width} bits"
@@ -203,12 +203,12 @@ class Program:
         )
 
 
-#: Reads the program in a file. `retrograd.machines` sets it, since readers of text and images are no part of the definition.
+#: Reads the program in a file. `retrograd.machines` sets it, since readers of text and images do not belong to the definition.
 reader: Callable[[str | os.PathLike[str]], Program] | None = None
 
 
 def program_of(source: Program | str | os.PathLike[str]) -> Program:
-    """A program, or the one in the file at a path. Raises TypeError for anything else, and the errors of the reader."""
+    """The program itself, or the program in the file at a path. Raises TypeError for anything else, and the errors of the reader."""
     if isinstance(source, Program):
         return source
     if reader is not None and isinstance(source, str | os.PathLike):

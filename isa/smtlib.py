@@ -171,11 +171,11 @@ def _stepwise(effects: Sequence[Effect], w: Format) -> tuple[list[Expr], list[Ex
 def reversibility(opcode: Opcode, w: Format, table: Table = TABLE) -> str:
     """SMT-LIB text that is unsatisfiable iff the inverse undoes the opcode wherever neither traps.
 
-    The negated law: guards hold before, and after, yet some place differs once the inverse has run, or the
-    inverse traps where the instruction did not. An inverse that is a mark of erasure is exempt from the last.
+    The negated law: the guards hold before and after, but some place differs once the inverse has run, or the
+    inverse traps where the instruction did not. The inverse of an erasure may trap.
     """
     partner = table.inverse(opcode)
-    # An instruction that turns the machine round is met by its inverse running the other way: as itself.
+    # After an instruction that turns the machine round, its inverse is executed in the other direction: as the instruction itself.
     undo = opcode if opcode.turns else partner
     negate = opcode.negates_immediate and not opcode.turns
     after = dict(opcode.transition(w))
@@ -187,7 +187,7 @@ def reversibility(opcode: Opcode, w: Format, table: Table = TABLE) -> str:
     restored = {name: then(tree) for name, tree in undo.transition(w).items()}
     effects = opcode.effects(w)
     if len(effects) > 1 and undo.effects(w) == inverse(effects):
-        # The inverse of a sequence is the sequence of inverses: enough that each step undoes its own.
+        # The inverse of a sequence is the reversed sequence of inverses, so it is enough that the inverse of each step undoes the step.
         finals, originals = _stepwise(effects, w)
     else:
         names = sorted(set(after) | set(restored))

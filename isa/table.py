@@ -86,7 +86,7 @@ def _integer_fits(w: Format) -> tuple[Guard, ...]:
 
 
 def _available(w: Format) -> tuple[Guard, ...]:
-    """Formats too short for the transcendental functions refuse them."""
+    """A guard that always fails in formats too short for the transcendental functions."""
     return () if functions.available(w) else (Guard(ZERO, "RG0403", culprit=a),)
 
 
@@ -120,7 +120,7 @@ def _sum_guards(second: Expr, w: Format) -> tuple[Guard, ...]:
 
 
 def _rotation_fits(w: Format) -> tuple[Guard, ...]:
-    """The sums within the shears fit too: true of vectors shorter than 0.92 · 2^(W−1)."""
+    """The sums within the shears fit, too. They do for vectors shorter than 0.92 · 2^(W−1)."""
     predicate = d.ne(w.sign) & a.ne(w.sign)
     for fits in sums_fit(functions.rotate(w), w):
         predicate = predicate & fits
@@ -397,7 +397,7 @@ class Table:
         return next((c for c in range(2, 257 - count, 2) if not any(self.by_code[c : c + count])), None)
 
     def add(self, entry: Entry) -> None:
-        """Add an entry of the user's to this table, for this process. Raises ValueError, and then adds nothing.
+        """Add a user's entry to this table, for this process. Raises ValueError, and then adds nothing.
 
         Trap: programs that hold the instruction run only where the entry has been added; the keys of generated code hold `own_digest`.
         """

@@ -14,7 +14,7 @@ WIDTHS = (4, 8, 16, 32, 64)
 
 
 class FormatError(InputError, ValueError):
-    """RG0604: a format that does not exist. A ValueError, too."""
+    """RG0604: a format that does not exist. It is also a ValueError."""
 
     @property
     def reason(self) -> str:
@@ -92,8 +92,8 @@ class Format:
     def keeps(self, value: float | int | Fraction) -> bool:
         """|word/2^F − value| ≤ |value|·2^(−W/4): whether the word of a number keeps at least half of its significant bits.
 
-        A number near 1 has W/2 significant bits behind the point of the format that is cut in the middle, Q32.32 say, and W/4 are half
-        of them. Exact numbers, such as 0.5 or 2^-F, lose nothing. Trap: the range is not tested, see `from_real`.
+        In a format with as many bits before the point as after it, such as Q32.32, a number near 1 has W/2 significant bits, and W/4 are
+        half of them. Exact numbers, such as 0.5 or 2^-F, lose nothing. Trap: the range is not tested, see `from_real`.
         """
         number = Fraction(value)
         scaled = number * (1 << self.frac)

@@ -96,7 +96,7 @@ class BranchUnit(wiring.Component):
             backward.eq(self.backward ^ (self.prepare & self.flip) ^ self.turn),
             self.inside.eq((self.pc >= 0) & (self.pc < self.size)),
         ]
-        # All sums stand ready before it is known which holds, since BR arrives late.
+        # All sums are computed before one of them is selected, since BR arrives late.
         following = Mux(jumps, self._after(m, self.target, backward), self._after(m, self.br, backward))
         if self.tells:
             m.d.comb += [self.next_pc.eq(following), self.next_backward.eq(backward)]
@@ -128,8 +128,8 @@ class BranchUnit(wiring.Component):
 
 
 class Counters(wiring.Component):
-    """Cycles of a trapping instruction are not counted. Toggled bits are counted three cycles late, with `waits` erased bits one cycle late;
-    no host can read them earlier.
+    """Cycles of a trapping instruction are not counted. Toggled bits are counted three cycles late and, with `waits`, erased bits one cycle
+    late. No host can read the counters earlier.
     """
 
     def __init__(self, width: int, waits: bool = False) -> None:
@@ -202,16 +202,15 @@ def _sum(terms: Sequence[Any]) -> Any:
 # -----------------------------------------------------------------------------
 # The tracker of discarded cotangents: the last point at which a freed ancilla lost a nonzero cotangent. A run that crosses it backward traps.
 #
-# A counter numbers the points of the run at which an ancilla is freed: +1 at each, or −1 once the machine has been reversed. At a
-# point where the discarded cotangent was nonzero, the run has lost information. The last such point is remembered, and crossing it
-# from the other side traps.
+# A counter numbers the points of the run at which an ancilla is freed: +1 at each point, or −1 after the machine has been reversed. At a point
+# where the discarded cotangent was nonzero, the run has lost information. The last such point is stored, and crossing it from the other side traps.
 
 #: bits of the counter
 POINT = 48
 
 
 class DiscardedCotangents(wiring.Component):
-    """The cotangent arrives one cycle before the test. An instruction that traps changes nothing here."""
+    """Its input, the cotangent, arrives one cycle before the test. An instruction that traps does not change its state."""
 
     def __init__(self, width: int, chained: bool = False) -> None:
         """`chained`: a point may be crossed in the cycle in which the next cotangent arrives."""
@@ -247,7 +246,7 @@ class DiscardedCotangents(wiring.Component):
         m.d.comb += point.eq(Mux(self.turned, crossed - 1, crossed))
         meets: Value = known & (lost == point) & (lost_turned != self.turned)
         if self.chained:
-            # Behind a point that is crossed now. A point that is lost now is not met again in this direction.
+            # The number after a point that is crossed in this cycle. A point lost in this cycle is not crossed again in this direction.
             behind = Signal(POINT)
             m.d.comb += behind.eq(Mux(self.turned, crossed - 2, crossed + 1))
             later = known & ~self.loses & (lost == behind) & (lost_turned != self.turned)
@@ -285,7 +284,7 @@ class GuardUnit(wiring.Component):
                 #: whether overflow traps, and whether erasure traps
                 "overflow": In(1),
                 "strict": In(1),
-                #: a guard has failed; and the trap of the first that has
+                #: a guard has failed; and the trap of the first guard that failed
                 "fails": Out(1),
                 "trap": Out(TrapCause),
             }
@@ -370,7 +369,7 @@ _FAILED = data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause})
 
 
 class OverlappedGuards(wiring.Component):
-    """As `GuardUnit`, for all slots at once. An instruction begins in the cycle in which the trap of the one before is asked for at the latest."""
+    """As `GuardUnit`, for all slots at once. An instruction begins no earlier than the trap of the previous instruction is read."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
@@ -389,7 +388,7 @@ class OverlappedGuards(wiring.Component):
                 "units_fit": In(slots),
                 #: whether overflow traps in the instruction whose predicates arrive
                 "overflow": In(1),
-                #: a guard has failed; and the trap of the first that has
+                #: a guard has failed; and the trap of the first guard that failed
                 "fails": Out(1),
                 "trap": Out(TrapCause),
             }
@@ -412,7 +411,7 @@ class OverlappedGuards(wiring.Component):
                 now.trap.eq(check.trap),
             ]
             failed.append(now)
-        # Of two of one order the first counts: the held one, which may be a trap that is known before execution.
+        # Of two guards with the same order, the held one counts: it may be a trap that is known before execution.
         first = Signal(_FAILED)
         m.d.comb += [first.valid.eq(self.fails), self.fails.eq(Cat(guard.valid for guard in failed).any())]
         for k, guard in enumerate(failed):
@@ -436,7 +435,7 @@ class OverlappedGuards(wiring.Component):
 
 
 class LogicUnit(wiring.Component):
-    """One adder, which also compares. One rotator, which also shifts. The result of an operation of another unit is 0.
+    """An adder, which also compares, and a rotator, which also shifts. For an operation of another unit, the result is 0.
 
     Raises ValueError for a width that is no power of two, since a shift amount is a field of bits.
     """
@@ -491,7 +490,7 @@ class LogicUnit(wiring.Component):
             m.d.comb += gate.eq(self.operation.matches(*of_unit) if of_unit else 0)
             return gate
 
-        # A shift is a rotation to the right without the bits that went round, in whose places are the sign or zeros.
+        # A shift is a rotation to the right in which the sign or zeros replace the bits that went round.
         left, right, fills = had(op.SHL), had(op.SHR, op.SAR), had(op.SAR)
         amount = y[: (width - 1).bit_length()]
         below, kept = Signal(width), Signal(width)
@@ -535,15 +534,15 @@ def _rotated(m: Module, word: Any, amount: Any, left: Any, width: int) -> Any:
 # -----------------------------------------------------------------------------
 # The multiplier: ⌊(x·y + h) / 2^s⌋ for the shifts s and the rounding constants h of the microcode.
 
-#: bits of the limbs that are multiplied: those of an FPGA's multiplier, signed or unsigned
+#: bits of the limbs that are multiplied: the width of an FPGA's multiplier, signed or unsigned
 LIMB = 16
 
 
 class Multiplier(wiring.Component):
     """Three cycles: partial products; their sum with h; the shift. The product is held until the next.
 
-    In two cycles, registers stand within the sum: before its last addition, of two words. The first has the partial products of limbs in the
-    same place of x and y, which do not overlap. The second is the sum of all others with h.
+    Registers stand within the sum, before its last addition. They hold two words: the partial products of limbs at the same place of x
+    and y, which do not overlap; and the sum of all other partial products and h.
 
     Raises ValueError for a shift of the whole product's length or more, and for an h that may overflow the product.
     """
@@ -590,7 +589,7 @@ class Multiplier(wiring.Component):
         width = self.width
         limb = min(LIMB, width)
 
-        # All limbs but the top one are unsigned. One more bit makes every partial product one of signed numbers.
+        # All limbs except the top one are unsigned. With one more bit, every partial product is a product of signed numbers.
         def limbs(word: Signal) -> list[Signal]:
             found = []
             for at in range(0, width, limb):
@@ -631,7 +630,7 @@ class Multiplier(wiring.Component):
 
 
 class ChainedSum(wiring.Component):
-    """x ± product, or the product alone; and whether the sum fits. It stands behind a multiplier, in the same cycle."""
+    """x ± product, or the product alone; and whether the sum fits. It follows a multiplier, in the same cycle."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -662,13 +661,13 @@ class ChainedSum(wiring.Component):
 
 
 def _row(partials: dict[tuple[int, int], Signal], apart: int, limb: int) -> Any:
-    """The sum of the partial products of limbs i of x and i + apart of y. Each but the last is one of unsigned limbs: they lie end to end."""
+    """The sum of the partial products of limbs i of x and i + apart of y. They lie end to end; all except the last are products of unsigned limbs."""
     row = [(i, j) for i, j in partials if j - i == apart]
     return Cat(partials[pair][: 2 * limb] for pair in row).as_signed() << limb * sum(row[0])
 
 
 def _sum_of_rows(partials: dict[tuple[int, int], Signal], limb: int, half: Signal) -> Any:
-    """The sum of all rows but that of limbs in the same place, with half."""
+    """The sum of half and of all rows except the row of limbs at the same place."""
     apart = sorted({j - i for i, j in partials} - {0}, key=abs)
     return sum((_row(partials, k, limb) for k in apart), half)
 

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""GateCounts of the co-processor's units, counted on the netlist.
+"""Gates of the co-processor's units, counted on the netlist.
 
     AND with inverters, XOR, flip-flops, bits of memory
 
@@ -44,7 +44,7 @@ _SCRIPT = _GATES + "tee -q -o stat.json stat -json; write_json net.json"
 
 @dataclass(frozen=True)
 class GateCounts:
-    """GateCounts of one part of the hardware."""
+    """The numbers of gates of one part of the hardware."""
 
     and_gates: int
     xor_gates: int
@@ -114,7 +114,7 @@ def units(parameters: Parameters, microcode: Microcode | None = None) -> tuple[d
         Unit.LOGIC.value: [lane.logic],
         Unit.MULTIPLIER.value: [lane.multiplier],
         Unit.ROM.value: [lane.rom],
-        # They differ: one finds roots.
+        # The dividers differ: one of them also computes roots.
         Unit.DIVIDER.value: [*lane.dividers.values()],
         "branch unit": [BranchUnit(parameters)],
         "decoder": [core.decoder],

@@ -28,7 +28,7 @@ from retrograd.isa.files import write_file
 
 #: bits a second of the serial line
 BAUD = 115_200
-#: Picoseconds that a block RAM of an ECP5 takes longer than a register, and picoseconds of a wire. Yosys has no time for a block RAM, and would
+#: Picoseconds that a block RAM of an ECP5 takes longer than a register, and picoseconds of a wire. Yosys has no delay of a block RAM, and would
 #: take the paths behind it for short. A box at each output of a block RAM stands for its time.
 _BLOCK_RAM, _WIRE = 5200, 760
 _DELAY = (
@@ -51,7 +51,7 @@ opt_expr
 clean
 synth_ecp5 -top top -run map_cells: -json top.json
 """
-#: The placer of nextpnr. It spreads cells so that their wires find room; behind its other one, `heap`, wires of a core crowd.
+#: The placer of nextpnr. It spreads cells so that their wires have room; after the other placer, `heap`, wires of a core are too dense.
 _PLACER = "static"
 #: resource -> nextpnr's name
 _RESOURCES = {"luts": "TRELLIS_COMB", "registers": "TRELLIS_FF", "multipliers": "MULT18X18D", "memories": "DP16KD"}
@@ -84,7 +84,7 @@ def place(
 ) -> list[Placed]:
     """Synthesise the co-processor on a serial line, and place and route it for a clock of `mhz` MHz once for each seed; files go to `folder`.
 
-    `grade`: the speed grade of the device: 6, the slowest and that of most boards, 7 or 8.
+    `grade`: the speed grade of the device: 6 (the slowest, on most boards), 7 or 8.
 
     Raises FileNotFoundError before it begins if a tool is not installed, subprocess.CalledProcessError if one fails. A slower clock than
     asked for is no failure.

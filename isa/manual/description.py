@@ -56,7 +56,7 @@ class TrapCondition:
 
     code: str
     title: str
-    #: None: too long to write; the reason of the error's kind stands in its place
+    #: None if the condition is too long to write; the manual then gives the reason of the error's kind
     condition: str | None
     when: str
     mode: str
@@ -141,7 +141,7 @@ def _traps(opcode: Opcode) -> Iterator[TrapCondition]:
 
 
 def _turns_alike(opcode: Opcode) -> bool:
-    """The opcode changes the cotangents of its places in the same way as the places."""
+    """Whether the opcode changes the cotangents of its places in the same way as the places."""
     w = Format()
     plain = {bar(p): place(p) for p in opcode.writes}
     lifted = transition(lift(opcode, w), w)
@@ -287,7 +287,7 @@ def _common_start(texts: Sequence[str]) -> str:
 
 
 def family_doc(family: Sequence[Entry]) -> str:
-    """The entries' one description: their common beginning and end, with `…` between."""
+    """One description for all entries: their common beginning and end, with `…` between."""
     docs = [entry.doc for entry in family]
     if len(set(docs)) == 1:
         return docs[0]

@@ -3,8 +3,8 @@
     s = SYMBOLIC.frac + SYMBOLIC.width        str(s) == "(F + W)",  s.at(Format(32, 16)) == 48
 
 A number is a linear combination of 1, W, F and powers 2^(pW + qF) with rational coefficients. A comparison is evaluated at every
-format with 8 ≤ F ≤ W − 2, in which transcendental functions use the whole of their tables. Where the answer differs, `FormatDependent` is
-raised: the shape of the tree then depends on the format.
+format with 8 ≤ F ≤ W − 2, in which transcendental functions use the whole of their tables. If the answer depends on the format,
+so does the shape of the tree, and `FormatDependent` is raised.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ _W, _F = (SymbolicNumber(frozenset({(symbol, Fraction(1))})) for symbol in "WF")
 
 
 class _SymbolicFormat(Format):
-    """A format whose numbers are symbolic. It quacks as a Format: an entry of the table builds its trees from either."""
+    """A format whose numbers are symbolic. It has the attributes of a `Format`, so an entry of the table builds its trees from either."""
 
     def __init__(self) -> None:
         numbers = {"width": _W, "frac": _F, "mask": (1 << _W) - 1, "sign": 1 << _W - 1}
@@ -201,7 +201,7 @@ SYMBOLIC: Format = _SymbolicFormat()
 # -----------------------------------------------------------------------------
 # How the manual writes trees and effects: in the names of operands and in W and F, not in the numbers of one format.
 #
-# Trees are built for a symbolic format (`symbolic.py`). A tree that is too long to read is named by its caller instead.
+# Trees are built for a symbolic format (above). A tree that is too long to read is named by its caller instead.
 
 _PLACES = {"d": "rd", "a": "ra", "b": "rb", "m": "M[ra + imm]", "br": "BR", "imm": "imm", "v": "v"}
 
@@ -240,7 +240,7 @@ def generalise(make: Callable[[Format], Expr]) -> Expr | None:
         FormatDependent,
         TypeError,
         AttributeError,
-    ):  # the two last: an operation on W or F that has no symbolic form
+    ):  # the last two are raised by an operation on W or F that has no symbolic form
         return None
 
 

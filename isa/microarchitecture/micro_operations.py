@@ -3,7 +3,7 @@
     each cycle: one micro-operation is issued, one result is written
 
 The hardware is generated from these sequences and the cycle model counts them; `execute` defines their meaning. There is one unit
-of each kind. Nothing depends on the words, so an instruction takes equally long for all operands.
+of each kind. The sequence does not depend on the words, so an instruction takes equally long for all operands.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Units:
     rom: int = 2
     #: digits of a quotient or root in each cycle
     digits: int = 2
-    #: besides them: magnitudes before, rounding and sign after
+    #: further cycles of a quotient or root: magnitudes before the digits, rounding and sign after them
     divider: int = 2
     #: Digits of a quotient in each cycle, of a divider that first scales x and y with 1/y. None: a quotient is found as a root is.
     scaled: int | None = None
@@ -95,9 +95,9 @@ class Units:
     scaling: int = 4
     #: The slots of a microword, each with the units that it controls. A slot issues a micro-operation and writes a result in each cycle.
     slots: tuple[frozenset[Unit], ...] = (frozenset(Unit),)
-    #: operations that a slot does not have although it has their unit, by slot; slots behind the last of these have all
+    #: for each slot, operations of its units that it does not have; slots behind the end of this list have all operations
     lacks: tuple[frozenset[str], ...] = ()
-    #: A unit delivers whether its sum, product or quotient fits beside the word, to the guards. All slots check guards in each cycle, and
+    #: A unit delivers to the guards, beside its word, whether the sum, product or quotient fits. All slots check guards in each cycle, and
     #: of a predicate that is a conjunction each part on its own.
     flags: bool = False
     #: A product is added to a word, or subtracted from it, in the cycle in which the multiplier delivers it. The word is the third operand of
@@ -138,10 +138,10 @@ class Units:
         return self.scaled is not None and operation != "sqrtround"
 
     def rounds(self, operation: str, width: int, shift: int) -> int:
-        """Cycles in which the divider finds digits: ⌊x·2^s/y⌋ has W + s, ⌊√(x·2^s)⌋ half as many; no fewer than s = 0 gives.
+        """Cycles in which the divider finds digits: ⌊x·2^s/y⌋ has W + s digits, ⌊√(x·2^s)⌋ half as many; for s < 0, as for s = 0.
 
-        A result that is rounded to nearest has one digit more; in a quotient, after the place s mod W in which it is rounded. The first
-        digit of a scaled division has a bit more than the others, so that all its quotients have that digit more at no cost.
+        A result that is rounded to nearest has one more digit; in a quotient, this digit follows the place s mod W in which it is rounded.
+        The first digit of a scaled division has one more bit than the others, so its quotients have the additional digit at no cost.
         """
         digits = width + (shift % width if operation == "divround" else max(shift, 0))
         if operation == "sqrtround":
@@ -168,7 +168,7 @@ DEFAULT_UNITS = Units()
 #: the operations of a shifter
 SHIFTS = frozenset({"shl", "shr", "sar"})
 
-#: The cores that can be built, by name. The units of an instruction's cycles are those of a core.
+#: name -> the units of each core that can be built. The cycles of an instruction depend on the units of the core.
 CORES: dict[str, Units] = {
     "small": DEFAULT_UNITS,
     "fast": Units(
@@ -211,7 +211,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class Input:
-    """The word of a place before the instruction; `negated`: with the opposite sign, which the decoder gives of constants."""
+    """The word of a place before the instruction; `negated`: with the opposite sign, in which the decoder also delivers constants."""
 
     place: str
     negated: bool = False
@@ -260,7 +260,7 @@ class UnitResult:
     logic unit of its slot in cycle `ready` − 1.
     """
 
-    # A tree written out grows with its paths, of which there may be very many.
+    # A shared tree may have very many paths, and each would be written out.
     node: Expr = field(repr=False)
     register: int | None
     ready: int
@@ -306,7 +306,7 @@ class GuardCheck:
 class Schedule:
     """The micro-operations of an instruction, in order of issue.
 
-    `after`: place -> where its new word is read from cycle `length` on, when all is known and nothing is written yet.
+    `after`: place -> the source of its new word from cycle `length` on, when all words are known and none is written yet.
     `checks`: the guards in their order, each by one predicate or by several that must all hold; the first guard that fails is the trap.
     """
 
@@ -379,9 +379,9 @@ def execute(schedule: Schedule, w: Format, words: Mapping[str, int]) -> tuple[di
 
 
 def _words(operation: MicroOperation, w: Format, v: Sequence[int]) -> list[tuple[int, bool]]:
-    """The words of the results, and whether each fits: of a product or quotient, each is shifted out of the one that was computed.
+    """The words of the results, and whether each fits. The words of a product or quotient are shifted out of one computed number.
 
-    A product to be rounded has half of its last place added; a quotient and a root are rounded by their digit beyond it.
+    A product that is rounded has half of its last place added; a quotient and a root are rounded by their next digit.
     """
     params = [result.node.param for result in operation.results]
     shifts = [param for param in params if isinstance(param, int)]

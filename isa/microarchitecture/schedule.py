@@ -1,10 +1,10 @@
 """An instruction's trees, scheduled: which unit computes which node in which cycle, and which temporary holds it.
 
-Nodes become tasks, one for each or, where nodes differ only in which word of a product or quotient they are, one for all.
-Tasks are issued by list scheduling: of those whose operands are ready, the one on which the longest path hangs. Temporaries
-are then given out as they fall free. The result is valid by the rules in `microcode`, not optimal.
+Nodes become tasks. Nodes that are different words of the same product or quotient share a task.
+Tasks are issued by list scheduling: among the tasks whose operands are ready, the task at the head of the longest path is issued.
+Temporaries are then reused as they become free. The result is valid by the rules in `microcode`, but not optimal.
 
-Deterministic: it depends on the order in which trees are walked, never on that of sets or addresses.
+The schedule is deterministic: it depends on the order in which trees are walked, never on the order of sets or addresses.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from retrograd.isa.microarchitecture.micro_operations import (
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
-#: Inverses of branches and rotations want the constant with the opposite sign, and the decoder gives it.
+#: Inverses of branches and rotations need the constant with the opposite sign, and the decoder delivers it.
 _NEGATED = ZERO - place("imm")
 
 
@@ -54,7 +54,7 @@ _NEGATED = ZERO - place("imm")
 
 
 class _Chain(NamedTuple):
-    """A product that a sum of its slot takes from the multiplier."""
+    """A product that a sum in the same slot takes from the multiplier."""
 
     product: Expr
     operation: str
@@ -103,7 +103,8 @@ class _Task:
 
     @property
     def occupied(self) -> int:
-        # Words leave a unit one a cycle. The multiplier's next product must not meet them; the divider has no other place.
+        # A unit delivers one word a cycle. The next product of the multiplier must not be ready in the same
+        # cycle as a word of this product. The divider computes one quotient at a time.
         return self.latency + len(self.nodes) - 1 if self.unit is Unit.DIVIDER else len(self.nodes)
 
 
@@ -150,15 +151,14 @@ def _tasks(roots: Iterable[Expr], w: Format, units: Units) -> list[_Task]:
             key = operation, place, operands
         tasks.setdefault(key, _Task(name, operands, [])).nodes.append(node)
     for task in tasks.values():
-        # ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋: each word of a quotient is a shift of the one with most digits. Of a rounded product or
-        # quotient, only words that were rounded in the same place.
+        # ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋: each word of a quotient is a shift of the word with most digits. In a rounded product or quotient, this holds for only words that were rounded in the same place.
         shifts = [node.param for node in task.nodes if isinstance(node.param, int)]
         task.latency = units.latency(task.operation, w, max(shifts, default=0))
     return [*tasks.values()]
 
 
 def _chained(tasks: Sequence[_Task], kept: Collection[Expr]) -> list[_Task]:
-    """The tasks, where an operation is joined with the product that only it reads. `kept`: nodes that are wanted for other reasons."""
+    """The tasks, where an operation that is the only reader of a product is joined with it. `kept`: nodes that are read elsewhere, too."""
     uses = Counter(x for task in tasks for x in task.computed)
     products = {task.nodes[0]: task for task in tasks if task.unit is Unit.MULTIPLIER and len(task.nodes) == 1}
     out = dict.fromkeys(tasks)
@@ -205,7 +205,7 @@ def _rank(tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]]) -> None
         task.priority = max(task.latency + k + behind[node] for k, node in enumerate(task.nodes))
 
 
-#: Words held, for each slot, from which on it matters more to free some than to be quick. With fewer, some instructions take longer;
+#: If a slot holds this number of words or more, freeing words matters more than being quick. With a smaller number, some instructions take longer;
 #: with more none takes less, but temporaries double.
 _MANY = 13
 
@@ -225,8 +225,8 @@ def _issue(
 ) -> dict[Expr, _Ready]:
     """Give each task its cycle and slot; node -> when it is ready, in that order. `kept`: the nodes wanted at the end.
 
-    In each cycle, the ready tasks at the head of the longest paths are issued, each to the free slot with the fewest units. While many
-    words are held, it is the task that adds the fewest held words. Among equal tasks, the task whose operands were ready first is issued.
+    In each cycle, the ready tasks at the head of the longest paths are issued, each to the free slot with the fewest units. While many words
+    are held, the task that adds the fewest held words is issued instead. Among equal tasks, the task whose operands were ready first is issued.
     """
     able: list[_Task] = []
     reads = {node: len(users[node]) + (node in kept) for node in users}
@@ -245,7 +245,7 @@ def _issue(
     written: dict[_Ready, Expr] = {}
     #: cycle -> tasks, each once for each operand that no longer holds it back
     arriving: dict[int, list[_Task]] = {}
-    #: slots whose third operand is that of a chained sum, by cycle
+    #: slots whose third operand belongs to a chained sum, by cycle
     taken: dict[int, set[int]] = {}
     slots = sorted(range(len(units.slots)), key=lambda slot: len(units.slots[slot]))
     free = {(slot, unit): 0 for slot in slots for unit in units.slots[slot]}
@@ -310,7 +310,7 @@ def schedule(after: Mapping[str, Expr], guards: Sequence[Expr], w: Format, units
     _rank(tasks, users)
     ready = _issue(tasks, users, set(after.values()), units)
     length = max((at.cycle for at in ready.values()), default=0)
-    #: when the words are there whose flags are checked, also of products that are passed on
+    #: word whose flag is checked -> the cycle from which it is ready, products that are passed on included
     flagged = ready | {task.chain.product: ready[task.nodes[0]] for task in tasks if task.chain}
 
     until = {
@@ -397,7 +397,7 @@ def _flags(predicates: Sequence[Expr], after: Iterable[Expr], w: Format) -> dict
             for low in (product_tested_by(node, w), quotient_tested_by(node, w)):
                 if low is not None:
                     found[node] = low
-    # A word that only predicates need is none that is computed.
+    # A word that only predicates read is not computed.
     needed = _cover([*(node for node in predicates if node not in found), *after])
     return {node: low for node, low in found.items() if low in needed}
 
@@ -420,16 +420,16 @@ def _registers(ready: Mapping[Expr, int], until: Mapping[Expr, int]) -> dict[Exp
 #
 #     fetch · decode · read [· address · access] · execute … · write …
 #
-# One instruction is in flight, so the cycles of a run are the sum over its instructions. An instruction takes as many as its
-# inverse, so a run back takes as many as the run: of two that undo each other, the shorter waits.
+# One instruction is in flight, so the cycles of a run are the sum over its instructions. Of an instruction and its inverse, the
+# one with the shorter microprogram is padded, so a run backward takes as many cycles as the run forward.
 
 #: The word of code, read at PC.
 FETCH = 1
-#: The fields address the register file; BR must be 0, but for branches.
+#: The fields address the register file; BR must be 0, except for branches.
 DECODE = 1
 #: Three registers, each word with its cotangent, go into the operand latches; the constant too, with either sign.
 READ = 1
-#: ra + imm. An overlapped core computes it while the instruction before executes.
+#: ra + imm. An overlapped core computes it while the previous instruction executes.
 ADDRESS = 1
 #: A memory word with its cotangent goes into its latch.
 ACCESS = 1
@@ -451,8 +451,8 @@ class InstructionTrees(NamedTuple):
 def computed(opcode: Opcode, w: Format) -> Guards:
     """The guards whose predicates are computed.
 
-    Overflow is checked whether or not a machine traps on it, so that this changes no timing; strict mode refuses an opcode
-    as such, and BR = 0 is a matter of decoding.
+    Overflow is checked whether or not a machine traps on it, so the mode does not change the timing. Strict mode refuses whole
+        opcodes, and BR = 0 is checked by the decoder.
     """
     return tuple(g for g in opcode.guards(w) if g.mode != "strict" and g != NOT_JUMPING)
 
@@ -473,21 +473,21 @@ class Microprogram:
     memory: bool
     #: the fields of the registers to write, in their order: rd, then ra, then rb
     writes: tuple[str, ...]
-    #: the next instruction begins to execute while this one writes its last register
+    #: the next instruction begins to execute while this instruction writes its last register
     overlapped: bool = False
-    #: only after this instruction is it known which instruction is next
+    #: the next instruction is known only after this instruction
     redirects: bool = False
 
     @property
     def lands(self) -> bool:
-        """A guard demands that BR be 0 behind this instruction."""
+        """Whether a guard demands that BR be 0 after this instruction."""
         return self.schedule.after.get("br") == Literal(0)
 
     @property
     def leaps(self) -> int | None:
-        """The slot that chooses, in the last cycle of execution, between the constant and 0 as the new BR; −1: BR is the constant.
+        """The slot that chooses between the constant and 0 as the new BR in the last cycle of execution; −1: BR is the constant; None: neither.
 
-        None: neither. Else both addresses of the next instruction are known before, and it is fetched in this cycle.
+        If it is not None, both possible addresses of the next instruction are known earlier, and the instruction is fetched in this cycle.
         """
         new = self.schedule.after.get("br")
         if self.redirects and new == Input("imm"):
@@ -501,9 +501,9 @@ class Microprogram:
 
     @property
     def write_cycles(self) -> tuple[tuple[str | None, str | None], ...]:
-        """The field of the register whose word is written, and of the one whose cotangent is, in each cycle of writing; at least one.
+        """For each cycle of writing (at least one), the fields of the registers whose word and whose cotangent are written.
 
-        An overlapped core writes them separately, and so a word and the cotangent of another register in one cycle.
+        An overlapped core writes words and cotangents separately. It can write a word and the cotangent of another register in one cycle.
         """
         if not self.overlapped:
             return tuple((field, field) for field in self.writes) or ((None, None),)
@@ -553,7 +553,7 @@ class Microprogram:
 
     @property
     def cycles(self) -> int:
-        """From the fetch to the last write; on an overlapped core, from the first to that of the next instruction."""
+        """From the fetch to the last write; on an overlapped core, from the first cycle of execution to that of the next instruction."""
         return sum(self.stages.values())
 
     @property
@@ -563,7 +563,7 @@ class Microprogram:
 
 
 def microprogram(opcode: Opcode, own: Schedule, inverse: Schedule, overlapped: bool) -> Microprogram:
-    """The microprogram of an opcode from its schedule and that of its inverse."""
+    """The microprogram of an opcode, from its schedule and the schedule of its inverse."""
     changed = {name.removesuffix(BAR) for name in own.after}
     lands = any(schedule.after.get("br") == Literal(0) for schedule in (own, inverse))
     return Microprogram(
@@ -583,12 +583,12 @@ def redirects(opcode: Opcode) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Trees of branches for a core whose front end is ahead: the new BR is known early, and of a `from` it is known before.
+# Trees of branches for a core whose front end is ahead. The new BR is known early; for a `from`, it is known before execution.
 #
 #     guard br = 0:   br′ := br + x = x
 #     guard br′ = 0:  br′ := 0,  br − (p ? x : 0) = 0  ⇔  p ? br = x : br = 0
 #
-# An instruction whose guard demands that BR be 0 behind it is followed by the next one in the code, as other instructions are.
+# If a guard demands that BR be 0 after an instruction, the next instruction in the code follows it, as after instructions that do not set BR.
 
 
 def shortened(trees: InstructionTrees, settled: bool) -> InstructionTrees:
@@ -644,7 +644,7 @@ def guards(opcode: Opcode, w: Format, lifted: bool, same: bool) -> Guards:
 
 
 def distinguishes(opcode: Opcode, w: Format) -> bool:
-    """Whether it matters with D = 1 that ra and rb are one register: both operands contribute to its one cotangent."""
+    """Whether the case ra = rb matters with D = 1: both operands then contribute to the same cotangent."""
     may_be_one = not {("ra", "rb"), ("rb", "ra")} & {*opcode.distinct}
     return may_be_one and {bar("a"), bar("b")} <= cotangent_step(opcode, w, False).after.keys()
 
@@ -669,8 +669,8 @@ def cycles(
 ) -> int:
     """Cycles of the opcode with D = `lifted`; `same`: its fields ra and rb name one register; `addressing`: see `Execution`.
 
-    The inverse takes as many, with equal facts. Neither operands nor checks of overflow change the number. `units`: those of the core, see
-    `CORES`.
+    The inverse takes the same number, with equal facts. Operands and checks of overflow do not change the number. `units`: the units of the
+    core, see `CORES`.
     """
     return sum(stages(opcode, w, lifted, same, units, addressing).values())
 
@@ -684,9 +684,9 @@ def stages(
 
 
 def addressing(code: Sequence[Instruction], at: int, following: int) -> str | None:
-    """The fact `Execution.addressing` of the instruction at the address `at`, when that at `following` is next in the code.
+    """The fact `Execution.addressing` of the instruction at the address `at`, if the instruction at `following` is next in the code.
 
-    It does not depend on the direction in which the two are executed.
+    It does not depend on the direction in which the two instructions are executed.
     """
     if not 0 <= following < len(code):
         return None
@@ -707,7 +707,7 @@ class Execution(NamedTuple):
     same: bool
     #: +1 forward, −1 backward; backward, the opcode is the inverse of the one in the code
     direction: int
-    #: Whether the instruction behind it in this direction addresses memory: None if not. If so, the field of this instruction that
+    #: None if the next instruction in this direction addresses no memory. If it does, the field of this instruction that
     #: names a register that it writes, and that is the other's ra; "" if there is none.
     addressing: str | None = None
 
@@ -728,5 +728,5 @@ class Execution(NamedTuple):
 
 
 def total_cycles(counts: Mapping[Execution, int], w: Format, units: Units = DEFAULT_UNITS) -> int:
-    """Cycles of a run; `counts` has the number of times that each was executed."""
+    """Cycles of a run; `counts` has the number of times that each instruction was executed."""
     return sum(n * execution.cycles(w, units) for execution, n in counts.items())
