@@ -24,7 +24,7 @@ from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
 _LOW, _WORD = (1 << 32) - 1, (1 << 64) - 1
-#: transfers of a block that take as long as a copy, with the transfers that begin it and wait for its end
+#: the number of transfers that take as long as a copy of a block, including the transfers that begin the copy and wait for its end
 _COPY = 8
 _STATUS = HostRegister.STATUS
 
@@ -74,7 +74,7 @@ class BatchRun:
     """The runs of the lanes, which have ended."""
 
     lanes: list[DeviceRun]
-    #: of all lanes together: clock cycles of the instructions that retired in at least one of them, and their number
+    #: for all lanes together: clock cycles of the instructions that retired in at least one lane, and their number
     cycles: int
     issued: int
 
@@ -89,7 +89,7 @@ class BatchGradient:
 
 
 def need_steps(steps: int | None) -> int:
-    """`steps` as the STEPS slot has it; None is unlimited. Raises InputError RG1009."""
+    """The value of the slot STEPS for this limit; None is unlimited. Raises InputError RG1009."""
     return UNLIMITED if steps is None else _within("the number of steps", steps, 0, UNLIMITED)
 
 
@@ -110,7 +110,7 @@ class CoprocessorDriver:
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
-        #: the hardware may hold a high half: one that this driver wrote, or an earlier driver
+        #: whether the hardware may hold a high half, written by this driver or an earlier one
         self._half_may_wait = True
         identity, named = self._read(HostRegister.IDENTITY), HostRegister.IDENTITY.field
         if named("magic").of(identity) != MAGIC:
@@ -128,7 +128,7 @@ class CoprocessorDriver:
         self._program: Program | None = None
         #: the lane that is read and written; None: lane 0 is read, and all are written
         self._lane: int | None = None
-        #: the registers that the program can change, from r0 on; and the words of others that the host has set, of each lane
+        #: the registers that the program can change, from r0 on; and, for each lane, the words of other registers that the host has set
         self._registers, self._others = REGISTERS, [dict[int, int]() for _ in range(self.lanes)]
         #: the STEPS that the hardware has, if this driver has set them
         self._steps: int | None = None
@@ -154,7 +154,7 @@ class CoprocessorDriver:
         self._registers = 1 + max((max(word.to_bytes(8)[1:4]) for word in program.code), default=0)
         self._others, self._steps, self._rows = [{} for _ in range(self.lanes)], None, 1
         self.select()
-        # A copy ends with an event. Otherwise the first write is one of two halves: code.
+        # With direct memory access, the end of a copy is an event. Without it, code is written first, in two halves a word.
         if self._memory:
             self._enable_events()
         self._write_all(Area.CODE, 0, program.code)
@@ -214,7 +214,7 @@ class CoprocessorDriver:
         return self._program
 
     def registers(self) -> list[int]:
-        """All registers, as words. Registers that the program does not name are not read: they are as the host has set them."""
+        """All registers, as words. Registers that the program does not name are not read, since they still hold the words that the host has set."""
         words = self._read_all(Area.REGISTERS, 0, self._registers)
         return words + [self._others[self._lane or 0].get(r, 0) for r in range(self._registers, REGISTERS)]
 
@@ -299,7 +299,7 @@ class CoprocessorDriver:
         """∂loss/∂word for every initial word. The loss is a word of memory or a register.
 
         Run forward; copy the results out; clear the cotangents; loss̄ := 2^scale; D := 1; run backward to `start`. Afterwards all
-        words but the cotangents are as loaded. Raises BusError if either run traps or takes more than `steps` steps, with the machine
+        words except the cotangents are as loaded. Raises BusError if either run traps or takes more than `steps` steps, with the machine
         left in that state, and InputError RG1009 for a loss or scale out of range.
         """
         _within("the loss", loss, 0, (REGISTERS if register else self._count(0, None)) - 1)
@@ -398,7 +398,7 @@ class CoprocessorDriver:
         return [word & mask for word in words]
 
     def _write_all(self, area: Area, first: int, words: Iterable[int]) -> None:
-        """Write a block: the low words alone, if the high ones are 0; else from the last word down, the high half of each first.
+        """Write a block. If all high words are 0, only the low words are written; else the words are written from the last one down, high half first.
 
         A long block is copied from the host's memory, if the hardware does so.
         """

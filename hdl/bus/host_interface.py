@@ -4,7 +4,7 @@ Each register has a slot of eight bytes, low word first. A write to the high wor
 both. A read of the low word captures the high word for the next read. So 64 bits are written and read atomically. A held half
 belongs to its slot: a write to the low word of another slot discards it, and a read of the high word of another slot is refused.
 
-Direct memory access copies words between a memory of the host's and the co-processor without the host.
+Direct memory access copies words between a memory of the host and the co-processor, without work of the host.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class CycleType(Enum):
 class DirectMemoryAccess(wiring.Component):
     """Copies `length` words. The host does not change the place and the kind of the words meanwhile.
 
-    A command to stop is obeyed at the end of a word, since a master keeps to a burst that it has announced. A word that the memory refuses ends
-    the copy at once. `length` is then the number of words that have not been copied, and `address` that of the first of them.
+    A stop command takes effect at the end of a word, since a master must finish a burst that it has announced. A word that the memory refuses
+    ends the copy at once. `length` is then the number of words that have not been copied, and `address` the address of the first of them.
     """
 
     def __init__(self, parameters: Parameters) -> None:
@@ -80,7 +80,7 @@ class DirectMemoryAccess(wiring.Component):
                 "fails": Out(1),
                 #: the memory has refused a word of the last copy
                 "failed": Out(1),
-                # the co-processor's memories: write this word, or read a word, which is there from the next cycle to the next read
+                # the co-processor's memories: write this word, or read a word, which is valid from the next cycle to the next read
                 "write": Out(1),
                 "written": Out(64),
                 "read": Out(1),
@@ -95,7 +95,7 @@ class DirectMemoryAccess(wiring.Component):
         # A word from the memory is whole in the cycle after its last half.
         word, whole = Signal(64), Signal()
         ends_word, last = Signal(), Signal()
-        # Signals of a transfer depend on registers that change with its answer only: they are held until then.
+        # Signals of a transfer depend only on registers that change with its answer, so they are held until the answer.
         m.d.comb += [
             ends_word.eq(high | ~self.wide),
             last.eq((address[: (BURST - 1).bit_length()] == BURST - 1) | (ends_word & ((length == 1) | ending))),
@@ -233,13 +233,13 @@ class HostInterface(wiring.Component):
         lanes = range(p.lanes)
         running, left = Signal(p.lanes), [Signal(64, name=f"left{i}") for i in lanes]
         halted, trapped, causes = Signal(p.lanes), Signal(p.lanes), [Signal(TrapCause, name=f"cause{i}") for i in lanes]
-        #: the lane that is seen, the lanes that commands go to, and those of the last run
+        #: the lane that the host reads, the lanes that receive commands, and the lanes of the last run
         lane, commanded, launched_lanes = self.lane, Signal(p.lanes), Signal(p.lanes)
         seen: Any = lane.index if p.lanes > 1 else Const(0, 0)
         steps, status, busy = Signal(64, init=UNLIMITED), Signal(HostRegister.STATUS.layout(p.dma)), self.busy
         run: Value = running
         if p.microarchitecture.overlapped:
-            # Instructions may begin in cycles that follow each other: the last one stops the run at once.
+            # Instructions may begin in consecutive cycles, so the last one must stop the run at once.
             last = Signal()
             m.d.sync += last.eq(left[0] == Mux(self.begins, 2, 1))
             run = running & ~(self.begins & last)
@@ -302,7 +302,7 @@ class HostInterface(wiring.Component):
         addressed, number, high = Signal(4), Signal(25), Signal()
         slot, pointer = Signal(HostRegister), Signal(POINTER)
         m.d.comb += [Cat(high, number, addressed).eq(bus.adr), slot.eq(number)]
-        # The word of the slot STREAM is the one at the pointer, and so are the words that are copied.
+        # The slot STREAM holds the word at the pointer. A copy reads and writes the same words.
         area, index, exists, streams = Signal(4), Signal(25), Signal(), Signal()
         m.d.comb += [
             streams.eq((addressed == Area.CONTROL.value) & (number == HostRegister.STREAM.value)),
@@ -399,7 +399,7 @@ class HostInterface(wiring.Component):
         # ------------------------------------------------ transfers
         window, asked, moves = self.window, Signal(), Signal()
         begins = bus.cyc & bus.stb & ~bus.ack & ~bus.err
-        # A write acts in the cycle of its answer, from registers. So no path leads from the bus to the core, but for the place of a read.
+        # A write takes effect in the cycle of its answer, from registers. The address of a read is thus the only path from the bus to the core.
         write, acting = self.accepted, Signal(HostRegister)
         written = Cat(write.low, write.high)
         acts, writes = write.valid & ~write.in_window, write.valid & write.in_window

@@ -4,7 +4,7 @@
     bus.read_words(address, count, step)          bus.write_words(address, words, step)
 
 Addresses and steps are in bytes. A refused transfer raises BusError and has changed nothing.
-A simulated link can have a memory of the host's, which the co-processor reaches by itself.
+A simulated link can have a memory of the host, which the co-processor accesses by itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from retrograd.isa.diagnostics import DeviceError, Diagnostic
 from retrograd.isa.files import replacing_text
 
 # -----------------------------------------------------------------------------
-# A memory of the host's.
+# A memory of the host.
 #
 #     HostMemory(words, address)      words of 32 bits for the host, and the byte address of the first for the co-processor
 #     serve(ctx, bus, memory)         the same as a slave in Amaranth's simulator
@@ -103,7 +103,7 @@ class UnfinishedRun(BusError):
 
 
 class Bus(ABC):
-    """The bus as a driver uses it. A link of your own has `read`, `write` and `idle`; it may have faster bursts and a memory, too."""
+    """The bus as a driver uses it. To add a link, define `read`, `write` and `idle`; faster bursts and a memory are optional."""
 
     #: a memory that the co-processor reaches, for its direct memory access
     memory: HostMemory | None = None
@@ -131,7 +131,7 @@ class Bus(ABC):
 
 
 class StreamedBus(Bus):
-    """The whole co-processor over a bus that has room for its slots only: the words of the areas pass through STREAM, at POINTER."""
+    """The whole co-processor over a bus whose region holds only the slots. Words of the areas are accessed through STREAM, at POINTER."""
 
     def __init__(self, slots: Bus) -> None:
         self._slots = slots
@@ -180,7 +180,7 @@ def _in_control(address: int) -> bool:
 class SimulatedBus(Bus):
     """A co-processor in Amaranth's simulator, whose time passes only during transfers and waits. Slow; needs no other tool.
 
-    `memory`: the memory of the host's for a co-processor with direct memory access; by default it has room for each area. `vcd`: a file for
+    `memory`: the memory of the host for a co-processor with direct memory access; by default it has room for each area. `vcd`: a file for
     the waveforms, complete once the bus is closed.
     """
 

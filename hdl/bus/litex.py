@@ -5,8 +5,8 @@
     self.irq.add("retrograd")
     self.bus.add_master("retrograd", self.retrograd.memory)         # with Parameters(…, dma=True)
 
-It needs `pip install litex`, and importing this module imports LiteX. The slots of the register map are in the region, the memories are reached through
-POINTER and STREAM: `StreamedBus` does so from Python, and `retrograd hdl registers --as c` has their addresses for C. Trap: LiteX imports the
+It needs `pip install litex`, and importing this module imports LiteX. The region holds the slots of the register map. The memories are accessed through
+POINTER and STREAM: from Python by `StreamedBus`, and from C by the addresses that `retrograd hdl registers --as c` writes. Trap: LiteX imports the
 Python files in the working directory when it looks for processors.
 """
 

@@ -7,7 +7,7 @@
 
     python -m retrograd.hdl.bus.register_documents [--check] DOCS_DIR
 
-All are made of `register_map.py` and have nothing of their own. Source of the format: Arm, CMSIS-SVD description format.
+All of them are generated from `register_map.py`. Source of the format: Arm, CMSIS-SVD description format.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def wide(slot: HostRegister) -> bool:
 
 
 def as_dict() -> dict[str, Any]:
-    """The map as JSON has it. `reset` is null where it depends on the parameters of the hardware."""
+    """The map for JSON. `reset` is null where it depends on the parameters of the hardware."""
     slots = [
         {
             "name": slot.name, "slot": slot.value, "address": slot.address, "access": slot.access.value, "reset": slot.reset,

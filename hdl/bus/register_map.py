@@ -4,7 +4,7 @@
     HostRegister.STATUS.field("trap").mask       of the bits, in the word of 64 bits
     Area.DATA.address(3)                         the byte address of memory word 3
 
-The decoder of the hardware, the driver, the C header, the SVD file and the documentation are made of it.
+The decoder of the hardware, the driver, the C header, the SVD file and the documentation are made from it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _FROM_HOST = ("run", "code_size", "data_size")
 
 
 def _memory_of(parameters: Parameters) -> dict[str, Any]:
-    """The bus to a memory of the host's, of a co-processor that copies words by itself: it is the master."""
+    """The bus to a memory of the host, for a co-processor with direct memory access, which is the master."""
     return {"memory": Out(Wishbone(bursts=True))} if parameters.dma else {}
 
 

@@ -12,11 +12,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 # -----------------------------------------------------------------------------
-# Wishbone, seen from its master: classic transfers, with the signals of bursts where a master has them.
+# Wishbone, seen from its master: classic transfers and, if the master has them, the signals of bursts.
 
 
 class Wishbone(wiring.Signature):
-    """A transfer lasts from `cyc` and `stb` to `ack` or `err`: it was carried out, or refused.
+    """A transfer lasts from `cyc` and `stb` to `ack`, if it was carried out, or `err`, if it was refused.
 
     `bursts`: the master announces the transfer that follows, so that a slave may answer it in the next cycle.
     """
@@ -36,7 +36,7 @@ class Wishbone(wiring.Signature):
                 "dat_r": In(32),
                 "ack": In(1),
                 "err": In(1),
-                #: the kind of the transfer, and of the addresses that follow: 0, one after the other
+                #: the kind of the transfer, and of the addresses that follow: 0 for consecutive addresses
                 **({"cti": Out(3), "bte": Out(2)} if bursts else {}),
             }
         )
@@ -45,7 +45,7 @@ class Wishbone(wiring.Signature):
 # -----------------------------------------------------------------------------
 # AXI4-Lite. Its master reaches the same slots at the same byte addresses.
 #
-# A transfer that the co-processor refuses is answered SLVERR, and so is an address that is no multiple of four.
+# The answer to a refused transfer, and to an address that is no multiple of four, is SLVERR.
 
 
 class Response(Enum):
@@ -96,7 +96,7 @@ class _State(Enum):
 
 
 class AxiLiteBridge(wiring.Component):
-    """A slave of AXI4-Lite that is a master of Wishbone: one transfer at a time. A write and a read that wait go in turn."""
+    """A slave of AXI4-Lite that is a master of Wishbone, for one transfer at a time. If a write and a read wait, they take turns."""
 
     def __init__(self) -> None:
         super().__init__({"axi": In(AxiLite()), "bus": Out(Wishbone())})

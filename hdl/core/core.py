@@ -40,7 +40,7 @@ class Committing(NamedTuple):
     x: Any
     y: Any
     z: Any
-    #: memory is read, with ra of the instruction that addresses it; the address that is written
+    #: memory is read, with ra of the instruction that addresses it; and the address that is written
     reads: Any
     base: Any
     target: Any
@@ -101,7 +101,7 @@ class Parts:
 
 
 def small_parts(p: Parameters, code: Microcode, decoder: Decoder | None = None) -> Parts:
-    """The parts of the core small, and of a lane of the core `lanes`. `decoder`: that of the core; its own, unless given."""
+    """The parts of the core small, and of a lane of the core `lanes`. `decoder`: the decoder of the core; if None, a new one."""
     width, operands = p.width, OperandFile(p.width, code.constants, code.prompts)
     return Parts(
         decoder=decoder or Decoder(width),
@@ -179,7 +179,7 @@ class Lane(wiring.Component):
         destination: Destination,
         report: Report,
     ) -> None:
-        """Whether the instruction traps; its writes, which are counted, and the retirement port. `destination` and `report` are those of the core."""
+        """Whether the instruction traps; its writes, which are counted; and the retirement port. `destination` and `report` depend on the core."""
         branch, registers, memory, ledger, commit = self.branch, self.registers, self.memory, self.ledger, c.commit
         late, fails = self.guarded, self.fails
         # Whether there is a trap is known before which trap it is.

@@ -43,7 +43,7 @@ def plan(division: Division, width: int, digits: int = DEFAULT_UNITS.digits) -> 
 
 
 def _bits(division: Division, width: int) -> int:
-    """Bits that are shifted in: those of x·2^s, and the zeros behind them."""
+    """Bits that are shifted in: the bits of x·2^s, and the zeros after them."""
     return width + division.s + division.rounded * (2 if division.root else 1)
 
 
@@ -58,9 +58,9 @@ def check_shifts(width: int, divisions: Sequence[Division], shifts: Sequence[int
 class Divider(wiring.Component):
     """Digit recurrence: one cycle for magnitudes, some digits a cycle, one for rounding and sign. The result is held until the next start.
 
-    The next bits of x are shifted into the remainder. The digit is 1 if y, or for a root 4·root + 1, can be subtracted. With more than
-    two digits a cycle, they are found in pairs, as digits to the base 4: the greatest d for which d·y, or for a root
-    d·(8·root + d), can be subtracted. Raises ValueError for a shift out of range, and for pairs of digits that are not whole.
+    The next bits of x are shifted into the remainder. The digit is 1 if y (for a root, 4·root + 1) can be subtracted. With more than
+    two digits a cycle, digits are found in pairs, as digits to the base 4: the greatest d for which d·y (for a root,
+    d·(8·root + d)) can be subtracted. Raises ValueError for a shift out of range, and for an odd number of such digits.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Divider(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = self.width
-        # Up to two bits for each digit are shifted in each cycle, so x is extended by leading zeros, one fewer.
+        # Up to two bits for each digit are shifted in a cycle, so x is extended by one zero less than that at its front.
         most = 2 * self.digits - 1
         down = Signal(width + most)
         divisor = Signal(width)
@@ -115,7 +115,7 @@ class Divider(wiring.Component):
         kinds = {p.root for p in self.plans}
         x: Any = _magnitude(self.x)
         if len(kinds) == 1:
-            # Half of the hardware is for the other kind, and a root has no negative operand.
+            # Half of the hardware serves the other kind of operation, and a root has no negative operand.
             m.d.comb += is_root.eq(True in kinds)
             x = self.x if True in kinds else x
 
@@ -192,7 +192,7 @@ class Divider(wiring.Component):
     def _pair(
         self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int
     ) -> tuple[Any, Any]:
-        """The remainder and the digits after two more digits, which are one to the base 4."""
+        """The remainder and the digits after one more digit to the base 4."""
         bits = self.rest_bits + 6
         top, rest = Signal(bits, name=f"top_{k}"), Signal(self.rest_bits + 2, name=f"rest_{k}")
         places = (down[len(down) - 4 * k - 4 : len(down) - 4 * k], down[len(down) - 2 * k - 2 : len(down) - 2 * k])
@@ -211,7 +211,7 @@ class Divider(wiring.Component):
             if d < 3:
                 m.d.comb += difference.eq(top - first)
             else:
-                # top − first − second = sum + 2·carry + 1 with complements, so that only one carry runs through
+                # top − first − second = sum + 2·carry + 1 with complements, so that only one carry ripples
                 a, b, c = (Cat(word, bit) for word, bit in ((top, 0), (~first, 1), (~second, 1)))
                 carry = (a & b) | (a & c) | (b & c)
                 m.d.comb += difference.eq((a ^ b ^ c) + Cat(Const(1, 1), carry) + 1)
@@ -339,7 +339,7 @@ class _ScaledPlan(NamedTuple):
 
 
 class ScaledDivider(wiring.Component):
-    """The ports and results of `Divider`, with fewer cycles; roots, if it has them, are those of a `Divider`.
+    """The ports and results of `Divider`, with fewer cycles. Roots, if it has them, are computed by a `Divider`.
 
     Cycles: magnitude of y; normalise it; read A and B, and shift x; the reciprocal; its products; some for digits; the correction.
     The result is held until the next start. Raises ValueError for a shift out of range, and for units without a scaled divider.
@@ -370,7 +370,7 @@ class ScaledDivider(wiring.Component):
             depth=len(table.entries),
             init=[a | b << table.sizes[0] for a, b in table.entries],
         )
-        #: bits of y' and e behind the point, and those of e that are not always 0
+        #: bits of y' and e after the point, and the bits of e that are not always 0
         self.point = width + table.places
         self.error_bits = self.point - self.k - 1
         #: index of a root among the divider's own divisions
@@ -456,11 +456,11 @@ class ScaledDivider(wiring.Component):
         begins = Signal()
         m.d.sync += error.eq(-sum(scaled))
         m.d.comb += [digit.eq(remains[point:]), begins.eq(ready[-1])]
-        # Both sums of three words have one adder behind their carries, so that nothing is behind the adder.
+        # Each sum of three words has an adder after its carries, and no logic after the adder.
         following = _carried((remains[:point], *_product(m, digit, error, "digit")))
         summands = [Signal(len(remains), name=name) for name in ("summand", "carry")]
         for word, one, other in zip(summands, _carried(first), following, strict=True):
-            # Behind a multiplexer Yosys would share multipliers, with multiplexers on the way of the digit.
+            # Behind a multiplexer, Yosys would share the multipliers and put multiplexers into the path of the digit.
             m.d.comb += word.eq(gated([(begins, (one << 1)[: len(word)]), (~begins, (other << k)[: len(word)])]))
         with m.If(begins | (left != 0)):
             m.d.sync += remains.eq(summands[0] + summands[1])
@@ -470,7 +470,7 @@ class ScaledDivider(wiring.Component):
             m.d.sync += [digits.eq((digits << k) + digit), left.eq(left - 1)]
 
         # ------------------------------------------------ the correction, and the place of rounding
-        # The remainder is at least y' = 1 − e if it and e carry into the place of 1. From there the carry goes on into the quotient.
+        # The remainder is at least y' = 1 − e if its sum with e carries into the place of 1. The carry continues from there into the quotient.
         rest = remains[k : k + point]
         carried = Cat(error, Const(0, point - len(error)), remains[k + point], digits[0] & rounded)
         total = Cat(rest, digits[0] ^ rounded, digits[1:]) + carried
@@ -506,7 +506,7 @@ class ScaledDivider(wiring.Component):
 
 def _normalised(m: Module, word: Any) -> tuple[Any, Any]:
     """(z, word·2^z), where its highest bit is set. The word has a power of two of bits."""
-    # Zeros in front are counted in blocks of twice the size again and again: (no bit is set, the count if one is).
+    # Leading zeros are counted in blocks, whose size doubles in each round: (whether no bit is set, the count if a bit is set).
     blocks: list[tuple[Any, list[Any]]] = [(~bit, []) for bit in word]
     while len(blocks) > 1:
         blocks = [
@@ -523,7 +523,7 @@ def _normalised(m: Module, word: Any) -> tuple[Any, Any]:
 
 
 def _leading(word: Any, first: int, count: int) -> Any:
-    """The bits of a word from the place `first` below its highest on, and zeros behind its last."""
+    """The bits of a word from the place `first` below its highest bit on, followed by zeros."""
     missing = max(0, first + count - len(word))
     end = len(word) - first + missing
     return Cat(Const(0, missing), word)[end - count : end]

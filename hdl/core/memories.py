@@ -27,7 +27,7 @@ class RegisterFile(wiring.Component):
     """The outputs are the operand latches: they hold the words that were read until the next read, also across writes."""
 
     def __init__(self, width: int, transparent: bool = False) -> None:
-        """`transparent`: a read gets the word that is written in the same cycle; and a cotangent is written to a register of its own.
+        """`transparent`: a read gets the word that is written in the same cycle, and the cotangent write has a register number of its own.
 
         The output of a transparent file is undefined in cycles after the next.
         """
@@ -77,7 +77,7 @@ class RegisterFile(wiring.Component):
                 port = memory.read_port()
                 found = port.data
                 if self.transparent:
-                    # Comparing the numbers in the next cycle is not on the way of the number.
+                    # The numbers are compared in the next cycle, outside the critical path of the number.
                     found = Mux(wrote & (target == numbers[place]), written, found)
                 m.d.comb += [
                     port.addr.eq(getattr(self, f"{place}_number")),
@@ -92,7 +92,7 @@ class RegisterFile(wiring.Component):
 
 
 def _passing(width: int, depth: int) -> dict[str, Any]:
-    """Ports for a write of the core alone. A read gets the word past the memory, and not past the choice between core and host."""
+    """Ports for a write by the core only. The word bypasses the memory, without the multiplexer between core and host."""
     return {
         "passing_target": In(ceil_log2(depth)),
         "passing_word": In(width),
@@ -112,7 +112,7 @@ class MemoryPort(wiring.Component):
     """
 
     def __init__(self, width: int, depth: int, ahead: bool = False) -> None:
-        """`ahead`: an instruction reads its word while others write theirs."""
+        """`ahead`: an instruction reads its word while earlier instructions write their words."""
         if depth < 1:
             raise ValueError(f"memory of {depth} words")
         self.width = width
@@ -167,7 +167,7 @@ class MemoryPort(wiring.Component):
             found = read.data
             m.d.comb += getattr(self, f"stored_{what}").eq(found)
             if self.ahead:
-                # Words written in the cycle of the read, and in the next. Comparing them then is later, and not on the way of the address.
+                # Words written in the cycle of the read, and in the next cycle. They are compared one cycle later, outside the critical path of the address.
                 passing, passes = getattr(self, f"passing_{what}"), getattr(self, f"passes_{what}")
                 written, target, wrote = Signal.like(word, name=f"written_{what}"), Signal.like(write.addr), Signal()
                 m.d.sync += [written.eq(passing), target.eq(self.passing_target), wrote.eq(passes)]
@@ -243,6 +243,6 @@ class OperandFile(wiring.Component):
                 late.eq(lines[Select.LAST.value]),
                 word.eq(any_of([gate.replicate(self.width) & word for gate, word in zip(gates, words, strict=True)])),
             ]
-            # A result of this cycle arrives too late for the operand register and is selected behind it.
+            # A result of this cycle arrives too late for the operand register, so it is selected after the register.
             m.d.comb += getattr(self, name).eq(Mux(late, self.last, word))
         return m

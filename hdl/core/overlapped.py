@@ -1,10 +1,10 @@
 # amaranth: UnusedElaboratable=no
-"""The overlapped core: an instruction is fetched, decoded and read while the instruction before it executes.
+"""The overlapped core: an instruction is fetched, decoded and read while the previous instruction executes.
 
     fetch → decode → read [→ access] → execute … → write …
 
-It is a `Lane` with a front end that is ahead of execution, and microwords of several slots. Its parts here are the dependences
-between the instructions on their way, the operand network of several slots, and the sequencer of the front end.
+It is a `Lane` with a front end that is ahead of execution, and microwords of several slots. This file has the dependences
+between instructions in flight, the operand network of several slots, and the sequencer of the front end.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from retrograd.hdl.parameters import INSTRUCTION, Parameters
 from retrograd.isa.microarchitecture.micro_operations import TEMPORARIES, Unit
 
 # -----------------------------------------------------------------------------
-# Dependences between the instructions on their way: whether a register field of an earlier one names the register that a later one reads.
+# Dependences between instructions in flight: whether a register field of an earlier instruction names a register that a later one reads.
 #
 # The fields are compared one cycle ahead, as the instructions move on, so the answers stand in registers.
 
@@ -63,7 +63,8 @@ NAMES = tuple(field.name.lower() for field in Field if field is not Field.NONE)
 
 
 class Dependences(wiring.Component):
-    """`of_running[i][j]`: field i of the instruction that executes is field j of the one that is read. `of_writing`: of the one that writes.
+    """`of_running[i][j]`: field i of the executing instruction equals field j of the instruction that is read. `of_writing`: the same
+    for the instruction that writes.
 
     They are undefined while no instruction is read.
     """
@@ -76,7 +77,7 @@ class Dependences(wiring.Component):
                 "decoded": In(FIELDS),
                 "read": In(FIELDS),
                 "running": In(FIELDS),
-                #: the decoded instruction is read in the next cycle; the one that is read executes
+                #: the decoded instruction is read in the next cycle; the instruction that is read executes in the next cycle
                 "advance": In(1),
                 "launch": In(1),
                 "of_running": pairs,
@@ -113,7 +114,7 @@ HITS = (Select.D, Select.A, Select.B, Select.D_BAR, Select.A_BAR, Select.B_BAR)
 
 
 class _Source(NamedTuple):
-    """An operand of the next cycle: a word that stands ready, or zero, the words of files or zero, and the lines of results of this cycle, by slot."""
+    """An operand of the next cycle: a ready word or zero, words of files or zero, and for each slot the line of its result of this cycle."""
 
     word: Any
     files: Any
@@ -127,8 +128,8 @@ class OperandNetwork(wiring.Component):
     the words that it writes. These go through ports of their own. A word that is being written when the next instruction begins
     takes the place of the word that was read.
 
-    An operand has gates for the words that the microcode selects for it, and no others. The word of a file needs no gate of its own: where it
-    is not selected, a zero is read. It comes late in the cycle, so it has a register beside that of the other words.
+    An operand has gates only for the words that the microcode selects for it. The word of a file needs no gate: if it
+    is not selected, zero is read. It arrives late in the cycle, so it has a register separate from the other words.
 
     Raises ValueError for more constants than the files have room for.
     """
@@ -164,7 +165,7 @@ class OperandNetwork(wiring.Component):
                 **{f"{port}{k}": Out(width) for k in range(slots) for port in PORTS},
                 #: the words that this cycle writes: the operands of the first slot in a row that writes
                 **{f"{port}_written": Out(width) for port in PORTS},
-                #: the latches, by number: of the instruction that executes, and of the one that begins, if one does
+                #: the latches, by number: of the instruction that executes, and of the instruction that begins, if any
                 "latches": In(width).array(LATCHES),
                 "entering": In(width).array(LATCHES),
                 #: when an instruction begins: the latches that the next cycle's write replaces, in the order of HITS
@@ -215,7 +216,7 @@ class OperandNetwork(wiring.Component):
     def _lines(
         self, m: Module, port: str, banks: Sequence[Memory], earlier: Mapping[int, Signal]
     ) -> tuple[dict[int, Signal], dict[int, Any]]:
-        """A line for each selection that rows behind the first make, and the words of the selections but for results of this cycle."""
+        """A line for each selection in rows after the first row; and the words of the selections, except results of this cycle."""
         use, source = self.selections[port], getattr(self, f"{port}_source")
         words: dict[int, Any] = dict(enumerate(self.latches))
         files = dict(zip(sorted(self._files), banks, strict=True))
@@ -282,7 +283,8 @@ class OperandNetwork(wiring.Component):
 
 
 def _is(selection: Any, number: int, used: Collection[int]) -> Any:
-    """Whether the selection, which is zero or one of those used, is the number: a comparison of the fewest bits in which it differs from each other one."""
+    """Whether the selection, which is zero or a used selection, is the number. It compares only the bits that distinguish the number from
+    all other selections."""
     others = {0, *used} - {number}
     for size in range(len(selection) + 1):
         for places in combinations(range(len(selection)), size):
@@ -295,13 +297,14 @@ def _is(selection: Any, number: int, used: Collection[int]) -> Any:
 # -----------------------------------------------------------------------------
 # The sequencer: three instructions are on their way to execution while one executes.
 #
-# The last write of an instruction falls into the first cycle of execution of the next. An instruction on memory is addressed in each cycle in
-# which it is read and waits. It waits longer if its address or its word is not known in the cycle before it would begin. Cycles are additive
+# The last write of an instruction falls into the first cycle of execution of the next. The memory word of an
+# instruction is read again in each cycle in which the instruction waits. The instruction waits longer if its address or its word is not known in the
+# cycle before it would begin. Cycles are additive
 # (docs/reference/timing.md).
 
 
 class OverlappedSequencer(wiring.Component):
-    """`phase` is that of the oldest instruction that does not execute yet, or RUN while an instruction executes.
+    """`phase` is the phase of the oldest instruction that does not execute yet, or RUN while an instruction executes.
 
     An instruction is begun when it executes its first row. Before that it is dropped if `run` becomes low.
     """
@@ -329,7 +332,7 @@ class OverlappedSequencer(wiring.Component):
                 #: address in the dispatch memory of the instruction that is decoded
                 "opcode": In(range(len(microcode.dispatch))),
                 "phase": Out(Phase),
-                #: the code memory is read, at PC if `restart`, at the next PC if also `leap`, else behind the instruction that is decoded
+                #: the code memory is read: at PC if `restart`, at the next PC if also `leap`, else after the instruction that is decoded
                 "fetch": Out(1),
                 "restart": Out(1),
                 "leap": Out(1),
@@ -340,10 +343,10 @@ class OverlappedSequencer(wiring.Component):
                 #: the instruction that is read begins in the next cycle; and: it does so in this cycle
                 "launch": Out(1),
                 "begins": Out(1),
-                #: an instruction writes for the last time in the next cycle; and the registers that it then writes
+                #: an instruction makes its last write in the next cycle; and the registers that it then writes
                 "ending": Out(1),
                 "closing": Out(ENDING),
-                #: no row of an instruction that executes follows, so the operands of the next cycle are those of the next instruction
+                #: the executing instruction has no more rows, so the operands of the next cycle belong to the next instruction
                 "fresh": Out(1),
                 #: the memory is read for the instruction that is read; and: a word that was read in the cycle before is right
                 "reads": Out(1),
@@ -353,7 +356,7 @@ class OverlappedSequencer(wiring.Component):
                 "row": Out(microword),
                 "next": Out(microword),
                 "now": Out(microword),
-                #: the changes of state that this cycle commits, and those of the next; and those of this cycle, also if nothing executes
+                #: the changes of state that this cycle commits, and that the next commits; and the changes of this cycle, also if nothing executes
                 "commit": Out(WIDE_COMMIT),
                 "written": Out(WIDE_COMMIT),
                 "commits": Out(WIDE_COMMIT),
@@ -371,7 +374,7 @@ class OverlappedSequencer(wiring.Component):
         m.d.comb += [
             # The row at the memory's output belongs to an instruction.
             active.eq(executes & (phase == Phase.RUN)),
-            # Where nothing begins after all, no row is needed; whether it begins is known late.
+            # It is known late whether an instruction begins. If none begins, the row that was read has no effect.
             memory.first.eq(self.fresh),
             self.row.eq(memory.row),
             self.next.eq(Mux(self.fresh, Value.cast(self.head.word), Value.cast(memory.row))),
@@ -408,7 +411,7 @@ class OverlappedSequencer(wiring.Component):
 
         # ------------------------------------------------ memory
         accessed = Signal()
-        # No other write than the last is in the cycle before an instruction begins.
+        # In the cycle before an instruction begins, the only possible write is the last write of the previous instruction.
         stores = self.closing.stores
         m.d.comb += [
             # for any instruction, since most instructions do not use the word
@@ -454,8 +457,8 @@ class OverlappedSequencer(wiring.Component):
 # -----------------------------------------------------------------------------
 # The core: its parts connected.
 #
-# Three sets of an instruction's facts follow each other: those of the instruction that is read, of the one that executes (`running`),
-# and of the one that writes (`writing`), one cycle later.
+# Three sets of an instruction's facts follow each other: the facts of the instruction that is read, of the instruction that executes (`running`), and, one cycle
+# later, of the instruction that writes (`writing`).
 
 
 #: D, overflow, strict
@@ -477,7 +480,7 @@ _FACTS = data.StructLayout(
         "chooses": 1,
         "waiting": 3,
         "forbidden": FORBIDDEN,
-        # why it has no effect: PC outside the code, an illegal encoding, a BR that is not 0, an address outside memory; or it halts
+        # the reason why it has no effect: PC outside the code, an illegal encoding, BR ≠ 0, an address outside memory; or it halts
         "outside": 1,
         "illegal": 1,
         "jumping": 1,
@@ -551,7 +554,7 @@ class OverlappedCore(Lane):
         known = Mux(sequencer.leap, leap, Mux(sequencer.restart, self.pc, behind))
         sets_pc = ~self.idle & sequencer.restart & ~sequencer.leap & commit.first
         m.d.comb += [
-            # An instruction that sets PC writes it in this cycle, late, or in the next.
+            # An instruction that sets PC writes it late in this cycle, or in the next.
             at.eq(Mux(sets_pc, branch.next_pc, Mux(self.idle, self.window.read_address, known))),
             behind.eq(Mux(backward, here - 1, here + 1)),
         ]
@@ -634,7 +637,7 @@ class OverlappedCore(Lane):
             pairs.advance.eq(sequencer.advance),
             pairs.launch.eq(sequencer.launch),
         ]
-        # The addresses of the next instruction, if the one that executes jumps and if not. Where the constant is 0, it does not.
+        # The addresses of the next instruction, if the executing instruction jumps and if it does not. With the constant 0 it does not jump.
         read_at, target, beyond, jumps = Signal(p.pc_bits), Signal(p.pc_bits), Signal(p.pc_bits), Signal()
         step = Signal(signed(p.pc_bits))
         m.d.comb += step.eq(decoder.imm.as_signed())
@@ -648,12 +651,12 @@ class OverlappedCore(Lane):
             ]
         chosen = getattr(operands, f"x{self.microcode.chooser}")[0]
         m.d.comb += leap.eq(Mux(jumps & (chosen | ~running.chooses), target, beyond))
-        # Addresses of the words of those instructions. That of the port is of the instruction that is read.
+        # Addresses of the words of these instructions. The port has the address of the instruction that is read.
         running_address, stored_at = Signal(width), Signal(width)
         with m.If(sequencer.launch):
             m.d.sync += running_address.eq(memory.address)
         m.d.sync += stored_at.eq(running_address)
-        # Where an instruction on memory is next, the instruction that executes takes a cycle more or less.
+        # If the next instruction accesses memory, the executing instruction takes a cycle more or less.
         waits, ahead = sequencer.ending & ~running.redirects & read_inside & head.memory, Signal(signed(2))
         m.d.sync += ahead.eq(Mux(waits, Mux(sequencer.unknown, 1, Mux(sequencer.ready, -1, 0)), 0))
 
@@ -716,9 +719,10 @@ class OverlappedCore(Lane):
         landing: Signal,
         pairs: Dependences,
     ) -> dict[str, tuple[Any, Any]]:
-        """The operand latches of the instruction that executes, and the words for the one that begins; by place, those of the one that writes.
+        """The operand latches of the instruction that executes, the words for the instruction that begins, and, by place, the latches of the
+        instruction that writes.
 
-        A word that an instruction writes goes to the next one past the register file, in the cycle of the write.
+        A word that an instruction writes bypasses the register file to the next instruction, in the cycle of the write.
         """
         width, operands, registers, memory = self.parameters.width, self.operands, self.registers, self.memory
         written, fresh, closing = sequencer.written, sequencer.fresh, sequencer.closing
@@ -764,7 +768,7 @@ class OverlappedCore(Lane):
         return word if k == 0 else word[f"slot{k}"]
 
     def _slots(self, m: Module, sequencer: OverlappedSequencer) -> tuple[list[Any], Any, Any]:
-        """The units of each slot; their last results, and whether their sums fit, and their products or quotients."""
+        """The units of each slot, their last results, and whether their sums and their products or quotients fit."""
         operands, head, now, following = self.operands, sequencer.head, sequencer.now, sequencer.next
         m.submodules.rom = rom = self.rom
         fits, units_fit = [], []
@@ -781,7 +785,7 @@ class OverlappedCore(Lane):
                 getattr(operands, f"write{k}").eq(slot.write),
                 getattr(operands, f"temporary{k}").eq(slot.temporary),
             ]
-            # The logic unit needs no gate: its result is 0 where another unit writes. That of the multiplier arrives last.
+            # The logic unit needs no gate: its result is 0 where another unit writes. The result of the multiplier arrives last.
             words, product = [logic.result], Const(0)
             sum_fits, unit_fits = logic.fits, Const(1)
             if k == 0:

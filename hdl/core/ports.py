@@ -41,7 +41,7 @@ class Modes(wiring.Signature):
 
 
 class Window(wiring.Signature):
-    """Access to the memories while the core is idle: a word is read, or another is written, in a cycle."""
+    """Access to the memories while the core is idle: a cycle reads or writes one word."""
 
     def __init__(self) -> None:
         super().__init__(

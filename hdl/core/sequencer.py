@@ -54,7 +54,7 @@ class Decoder(wiring.Component):
         pairs = Cat(i.rd == i.ra, i.rd == i.rb, i.ra == i.rb)
         m.d.comb += self.opcode.eq(Cat(i.op, self.backward, self.lifted, pairs[2]))
 
-        # The entry of the opcode decides whether the constant is negated, and arrives one cycle later. Keeping both costs a multiplexer.
+        # The entry of the opcode decides whether the constant is negated, and arrives one cycle later. Both constants are kept, at the cost of a multiplexer.
         plain, opposite = Signal(self.width), Signal(self.width)
         fits, same, used, least = Signal(), Signal(3), Signal(4), Signal()
         low = min(self.width, 32) - 1
@@ -64,7 +64,7 @@ class Decoder(wiring.Component):
                 opposite.eq(-i.imm),
                 same.eq(pairs),
                 used.eq(Cat(i.rd.any(), i.ra.any(), i.rb.any(), i.imm.any())),
-                # The constant must fit a shorter word. Where the inverse negates it, the least number is illegal.
+                # The constant must fit a word of less than 32 bits. Where the inverse negates it, the least number is illegal, too.
                 fits.eq((i.imm >> low == 0) | (i.imm >> low == -1)),
                 least.eq(i.imm == -(1 << low)),
             ]
@@ -112,7 +112,7 @@ class ControlMemory(wiring.Component):
             m.d.comb += [Value.cast(entry)[bit].eq(word[at]) for at, bit in enumerate(part.bits)]
         m.d.comb += self.head.eq(entry.head)
 
-        # The block of the row behind the row that is read, and the place of the number of the block behind that.
+        # The block of the row after the row that is read, and the place of the number of the block that follows.
         block, offset, place = Signal.like(entry.block), Signal(range(store.block)), Signal.like(entry.following)
         number = _read(m, "blocks", store.blocks, Mux(first, entry.following, place))
         ends = offset == store.block - 1
@@ -134,7 +134,7 @@ class ControlMemory(wiring.Component):
 
 
 def _read(m: Module, name: str, stored: Columns, address: Value, enable: Value | int = 1) -> Value:
-    """The word that a memory had at this address in the cycle before, with all its columns."""
+    """The word at this address in the previous cycle, with all its columns."""
     if not stored.width:
         return Cat(Const(~place, 1) for place in stored.places)
     memory = Memory(MemoryData(shape=stored.width, depth=max(2, len(stored.words)), init=stored.words))

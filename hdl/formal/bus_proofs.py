@@ -1,12 +1,12 @@
 # amaranth: UnusedElaboratable=no
 """Proofs of the parts on the bus: direct memory access as a master of Wishbone, and the host interface as a slave.
 
-The host interface is executed from any of its states, while the core does anything, for all transfers of a few cycles. The states are all states of
-the registers, so the bounds limit the transfers, and not the time before them. The claims stand above each prover:
+The host interface is executed from any of its states, with arbitrary signals from the core, for all transfers of a few cycles. Any state of
+the registers is a first state, so the bounds limit the length of a transfer, and not the time before it. The claims stand above each prover:
 
-    CopyProver          direct memory access: one step, for anything that memory and host do
+    CopyProver          direct memory access: one step, for arbitrary signals of memory and host
     BusProver           the host interface without direct memory access
-    CopyingBusProver    the same with direct memory access, whether a copy goes on or not, and claims on a copy
+    CopyingBusProver    the host interface with direct memory access, during a copy and outside of a copy, and claims on a copy
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TRANSFER = ("cyc", "stb", "we", "adr", "sel", "dat_w", "cti", "bte")
 
 
 class CopyProver:
-    """The claims on the unit of a co-processor of this format. `unit`: another unit, to test that it is refuted."""
+    """The claims on the unit of a co-processor of this format. `unit`: a wrong unit, to test that it is refuted."""
 
     def __init__(self, w: Format, seconds: float = 60, unit: type[DirectMemoryAccess] = DirectMemoryAccess) -> None:
         self.seconds = seconds
@@ -308,7 +308,7 @@ class HostTransfers:
             for signal in (bus.ack, bus.err, bus.dat_r, part.accepted.as_value(), *but)
             for net in hw.netlist.signals[signal]
         }
-        # The only other register without effect is the one that delays a read; it is 0 after a pause in both runs.
+        # The only other register without effect delays a read; it is 0 after a pause in both runs.
         same = [
             terms.equal(after[index], word, len(hw.cells[index].data))
             for index, word in hw.words.items()
@@ -318,7 +318,7 @@ class HostTransfers:
         return found, none, same, pairs
 
     def _belongs(self, cycle: dict[str, Word]) -> Word:
-        """Whether a transfer to the host's memory belongs to a copy: the claim `one at a time` has this of every state that is reached."""
+        """Whether a transfer to the host's memory belongs to a copy. The claim `one at a time` proves this for every reachable state."""
         return implies(cycle.get("memory.cyc", 0), cycle["copying"])
 
     def _stands(self, outputs: Mapping[str, Word]) -> Word:
@@ -369,7 +369,7 @@ class Fact(NamedTuple):
 
 
 class BusProver(HostTransfers):
-    """The claims on the host interface of a co-processor of this format. `interface`: another one, to test that it is refuted."""
+    """The claims on the host interface of a co-processor of this format. `interface`: a wrong interface, to test that it is refuted."""
 
     #: the part in the names of claims
     part = "host interface"
@@ -454,7 +454,7 @@ class BusProver(HostTransfers):
         return self._spared(idle=0)
 
     def _spared(self, **fixed: Word) -> list[Fact]:
-        """No transfer reaches a core with these inputs, or, without any, a core while words are copied."""
+        """No transfer reaches a core with these inputs. Without inputs: no transfer reaches a core while words are copied."""
         self._begin()
         hw = self.hardware
         hw.settle(**self._inputs({"begins": 0} | fixed), bus__cyc=0)
@@ -618,7 +618,7 @@ class BusProver(HostTransfers):
 # `refused` has a premise that `one at a time` proves of every state that is reached: a transfer to the host's memory belongs to a copy.
 
 
-#: cycles in which a copy ends that was stopped, behind the cycles of the command, if the memory answers each transfer at once
+#: cycles after a stop command in which the copy ends, if the memory answers each transfer at once
 _ENDING = 5
 #: words that are still copied: the word of the transfer that is under way, and the word that is announced
 _MORE = 2
@@ -647,7 +647,7 @@ class CopyingBusProver(BusProver):
         }
 
     def _one_at_a_time(self) -> list[Fact]:
-        """After each transfer, if before it. So, by induction over transfers from the state after reset on, it holds always."""
+        """If the claim holds before a transfer, it holds after it. By induction from the state after reset, it always holds."""
         self._begin()
         found = self._transfer(*self._any_transfer())
         first, *others = (self._exclusive(found, k) for k in range(len(found.cycles)))
@@ -673,7 +673,7 @@ class CopyingBusProver(BusProver):
         ]
 
     def _no_other_words(self, cycles: _Cycles, others: _Cycles, premise: Word, name: str, but: str = "") -> list[Fact]:
-        """Each word of some cycles is also one of the others. `but`: an output that may differ."""
+        """Each word of some cycles is also a word of the other cycles. `but`: an output that may differ."""
         facts = []
         for high, names in _WORDS.items():
             widths = {name: len(self.outputs[name]) for name in names if name != but}

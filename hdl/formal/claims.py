@@ -3,7 +3,7 @@
     claims(w, opcodes)       for each opcode, for D = 0 and D = 1 and both directions: its execution is undone by the step back;
                              for a jump also the pair of jump and partner; an opcode with a guard that fails for all words traps;
                              its step is the table's transition, and it traps if and only if a guard of the table fails
-    not_covered(w, opcodes)  the modes in which the step is not claimed to be the table's for all runs, each with those runs
+    not_covered(w, opcodes)  the modes in which this transition is not claimed for some runs, and these runs
 
 A claim without a proof has not been proved: `retrograd hdl formal` counts it as failed.
 """
@@ -69,7 +69,7 @@ def claims(w: Format, opcodes: Collection[str]) -> list[Claim]:
 
 
 def not_covered(w: Format, opcodes: Collection[str]) -> dict[str, str]:
-    """Opcode and mode, such as "assertz D=1 DIR=1" -> the runs of which its step is not claimed to be the table's."""
+    """Opcode and mode, such as "assertz D=1 DIR=1" -> the runs for which the transition of the table is not claimed."""
     return {
         f"{opcode.name} {_mode(lifted, backward)}": reason
         for opcode in TABLE
@@ -86,7 +86,7 @@ def _transitions_of(opcode: Opcode, w: Format) -> Iterator[Claim]:
 
 
 def _left(executed: Opcode, w: Format, lifted: bool) -> str:
-    """The runs of which the transition of the executed opcode is not claimed; or ""."""
+    """The runs for which the transition of the executed opcode is not claimed; or ""."""
     if lifted and cotangent_step(executed, w, False).drops:
         return "runs that have discarded a cotangent: this opcode discards one, and may not cross that point again (RG0409)"
     return ""
@@ -108,7 +108,7 @@ def _executed(opcode: Opcode, backward: bool) -> Opcode:
 
 
 def provable(opcode: Opcode) -> bool:
-    """Whether there are claims on the opcode: an erasure is not undone, and a halted machine stays where it is."""
+    """Whether the opcode is claimed to be undone: an erasure is not, and a halted machine executes no step."""
     pair = opcode, TABLE.inverse(opcode)
     return not any(o.erased_words or o.halts for o in pair)
 
@@ -130,7 +130,7 @@ def always_traps(opcode: Opcode, w: Format, same: bool = False) -> bool:
 
 
 def trap_codes(opcode: Opcode, w: Format, same: bool = False) -> list[str]:
-    """The possible codes of an opcode that always traps: those of its guards up to the first that always fails."""
+    """The possible codes of an opcode that always traps: the codes of its guards, up to the first guard that always fails."""
     found = []
     for guard in opcode.guards(w):
         if guard is not NOT_JUMPING:

@@ -111,7 +111,7 @@ class UnitFunctions:
         return self._output(f"quotient{which}", unit.shifts, shift, [x] if unit.plans[which].root else [x, y], fits)
 
     def of_table(self, operation: str, parameter: Any, v: list[Word]) -> Word:
-        """A result of multiplier, divider or ROM as the same function of the operands that stands for the hardware's."""
+        """A result of multiplier, divider or ROM, as the function of the operands that also stands for the hardware unit."""
         core, code, width = self._core, self._core.microcode, self._w.width
         match operation:
             case "mulshift":
@@ -162,7 +162,7 @@ FIELDS = {"imm": 32, "rb": 8, "ra": 8, "rd": 8}
 
 
 class TrapPlace(NamedTuple):
-    """A place where an instruction may trap: the word there if it does not, and the cause that is reported if it does."""
+    """A place where an instruction may trap: the word at this place if it does not trap, and the cause that is reported if it does."""
 
     right: int
     cause: TrapCause
@@ -182,14 +182,14 @@ _BEFORE = 10
 
 @dataclass
 class ProofRun(Obligations):
-    """One proof: its facts, and the way that it takes through the traps of its instructions."""
+    """One proof: its facts, and its decisions on the traps of its instructions."""
 
     #: traps are impossible; in the first instruction they are assumed not to occur
     second: bool = False
     #: the traps of which one must occur; and whether the guards have reported one
     traps: tuple[int, ...] = ()
     trapped: bool = False
-    #: of a proof that the step is the table's: a place where it may trap -> the word there by the table; the place where it does
+    #: in a proof of the table's transition: a place where the step may trap -> the word there by the table; and the place where it traps
     expected: dict[str, Word] = field(default_factory=dict)
     fails: str = ""
     #: the places that were reached; and the cause of the trap that the core reports
@@ -200,7 +200,7 @@ class ProofRun(Obligations):
 
 
 class CoreExecution:
-    """A core of one format. `microcode`: another one than the table's, to test that it is refuted."""
+    """A core of one format. `microcode`: a wrong microcode, to test that it is refuted."""
 
     def __init__(
         self, w: Format, microcode: Microcode | None = None, seconds: float = 60, core_name: str = "small"
@@ -280,7 +280,7 @@ class CoreExecution:
         if isinstance(result, int):
             return result
         if not isinstance(self.hardware.peek(unit.operation), int):
-            # Before execution the operation is arbitrary, so a search for equal words is in vain.
+            # Before execution the operation is arbitrary, so a search for equal words would find none.
             return self.definitions.name(result)
         return self.definitions.recognised(self._plain(unit, result))
 
@@ -326,7 +326,7 @@ class CoreExecution:
         return 0
 
     def _early(self, trap: str, word: Word, right: int, *phases: Phase) -> Word:
-        """A trap before execution, in the phases in which it is tested: that of an instruction on memory twice on the core `fast`."""
+        """A trap before execution, in the phases in which it is tested. The core `fast` tests the trap of an instruction on memory twice."""
         here = self.hardware.peek(self.core.phase) in {phase.value for phase in phases}
         if self.run.expected and here:
             return self._as_expected(trap, word, right)
@@ -340,7 +340,7 @@ class CoreExecution:
         self.run.oblige(what if self.run.second else "", holds)
 
     def _as_expected(self, where: str, word: Word, right: int) -> Word:
-        """Oblige the word to be the table's, and follow one of the cases: `right`, which is no trap, or where the run is to fail, another."""
+        """Oblige the word to equal the table's word, and follow a case: `right` (no trap) or, where the run is to fail, another word."""
         run, width = self.run, self.trap_width(where)
         expected = run.expected[where]
         if where not in run.reached:
@@ -359,7 +359,7 @@ class CoreExecution:
         return len(self.core.guarded) if where == "a trap" else 1
 
     def _decide(self, truth: Term) -> bool | None:
-        """True or False if that follows from the facts, else None. Facts are added only, so an answer stays, and None until the next fact."""
+        """True or False if it follows from the facts, else None. Facts are only added, so True and False remain valid, and None until the next fact."""
         known = self.run.known
         answer, facts = self.run.decided.get(truth, (None, -1))
         if answer is None and facts < len(known):
@@ -403,8 +403,8 @@ class CoreExecution:
     def put(self, opcode: Opcode, instruction: Term, lifted: bool, same: bool) -> Callable[[], None]:
         """Put the instruction at PC; the function that is returned does so again.
 
-        The entry is known once its address in each part of the dispatch memory is proved. A core that is ahead reads other instructions in
-        other phases: these are arbitrary, and have no effect, since the core stops after the step.
+        The entry is known once its address in each part of the dispatch memory is proved. A core with a front end that is ahead also reads later
+        instructions. They are arbitrary, and have no effect, since the core stops after the step.
         """
         hw, core = self.hardware, self.core
         width = (core.parameters.code_words - 1).bit_length()

@@ -1,4 +1,4 @@
-"""Proofs that the hardware undoes its own steps, and that each step is the table's: for an opcode, on all states of the machine at once.
+"""Proofs that the hardware undoes its own steps, and that each step is the transition of the table, on all states of the machine at once.
 
     reverse · step · reverse · step = identity,  for every state in which the first step does not trap
     step = the transition of the table,          and it traps if and only if a guard of the table fails
@@ -6,8 +6,8 @@
 The core's own netlist fetches the instruction and executes it (`core_execution.py`). The state after an instruction is again a state between
 two instructions. By induction every run is undone, step by step.
 
-A guard splits the proof in two cases. In the first step of a proof that it is undone, only the case without a trap is followed; in the second step a
-trap must be impossible. Multiplier, divider and ROM are uninterpreted functions of their operands.
+A guard splits a proof in two cases. In a proof that an instruction is undone, the first step follows only the case without a trap, and in the
+second step a trap must be impossible. Multiplier, divider and ROM are uninterpreted functions of their operands.
 
 The last section lists the claims on parts of the co-processor that are no opcodes.
 """
@@ -101,7 +101,7 @@ class Meaning:
     def trap(self, opcode: Opcode, more: Guards, modes: Mapping[str, Word], width: int) -> Word:
         """The cause of the trap of the first guard that fails, or 0: the opcode's guards, then `more`.
 
-        BR = 0 is tested before execution, and is none of them. `modes`: whether the guards of "overflow" and "strict" are active.
+        BR = 0 is tested before execution, and is not one of these guards. `modes`: whether the guards of "overflow" and "strict" are active.
         """
         found: Word = 0
         guards = [(g, opcode.guard_predicate(g, self._w)) for g in opcode.guards(self._w) if g != NOT_JUMPING]
@@ -115,14 +115,14 @@ class Meaning:
 def legal(opcode: Opcode, fields: Mapping[str, Word], w: Format) -> Word:
     """Whether the encoding of an opcode, whose unused fields are zero, is legal at this width.
 
-    Registers that are written differ from the others; the constant fits a word, and its negation too where the inverse negates it.
+    Registers that are written differ from the others. The constant fits a word, and so does its negation, where the inverse negates it.
     """
     found: Word = 1
     for x, y in opcode.distinct:
         found = terms.conjunction(found, terms.negation(terms.equal(fields[x], fields[y], 8)))
     low = min(w.width, 32) - 1
     least, most = -(1 << low) + opcode.negates_immediate, (1 << low) - 1
-    # A bound that each constant of 32 bits keeps is no condition: an encoding without one is always legal.
+    # If every constant of 32 bits satisfies the bound, the constant imposes no condition.
     if least > -(1 << 31):
         found = terms.conjunction(found, terms.apply("s<=", 1, [32, 32], [least & 0xFFFFFFFF, fields["imm"]]))
     if most < (1 << 31) - 1:
@@ -235,7 +235,7 @@ Each = Callable[[Callable[[str], list["ProofResult"]], Sequence[str]], Iterable[
 
 
 class Prover:
-    """Proofs for one format, on the core of this name. `microcode`: another one than the table's, to test that it is refuted."""
+    """Proofs for one format, on the core of this name. `microcode`: a wrong microcode, to test that it is refuted."""
 
     def __init__(self, w: Format, microcode: Microcode | None = None, seconds: float = 60, core: str = "small") -> None:
         self.w = w
@@ -313,9 +313,9 @@ class Prover:
     def prove_trap(
         self, opcode: Opcode, *, backward: bool = False, lifted: bool = False, same: bool = False
     ) -> ProofResult:
-        """Prove that an instruction that must always trap does so, by its own guards, and changes nothing. Raises as `prove`.
+        """Prove that an instruction that must always trap does so by its own guards, and changes nothing. Raises as `prove`.
 
-        With PC outside the code, or during a jump, it traps for that reason, as any instruction does.
+        With PC outside the code, or during a jump, every instruction traps for that reason. These states are not part of the claim.
         """
         executed = TABLE.inverse(opcode) if backward else opcode
         begun = time.monotonic()
@@ -379,14 +379,14 @@ class Prover:
                 return self.prove_trap(opcode, backward=backward, lifted=lifted, same=claim.same)
 
     def _compare(self, before: Mapping[str, Any]) -> str:
-        """Words for which a location differs from before, or for which an obligation fails; or ""."""
+        """A message with words for which a location differs from before, or for which an obligation fails; or ""."""
         after = self._execution.places()
         for name, word in before.items():
             self._execution.run.oblige(name, terms.equal(after[name], word, word.width))
         return self._execution.run.refute(self._execution.definitions, self.seconds)
 
     def _compare_with(self, after: Compared) -> str:
-        """Words for which a place differs from the word that the table gives it, or for which an obligation fails; or ""."""
+        """A message with words for which a place differs from its word by the table, or for which an obligation fails; or ""."""
         for name, (word, expected, width) in after.items():
             self._execution.run.oblige(name, terms.equal(word, expected, width))
         return self._execution.run.refute(self._execution.definitions, self.seconds)

@@ -337,7 +337,7 @@ class Builder:
             self.within(lambda: self.masked(value[: len(target)], condition), lambda v: self.add(target, v))
 
     def masked(self, value: Bits, condition: Bit) -> list[Bit]:
-        """value where the condition is 1, else 0; on fresh lines where it has to be."""
+        """value where the condition is 1, else 0. The result is on fresh lines, unless the condition is constant."""
         out = []
         for bit in value:
             if FALSE in (bit, condition):
@@ -353,7 +353,7 @@ class Builder:
     # ------------------------------------------------------------- predicates
 
     def less(self, x: Bits, y: Bits) -> int:
-        """A fresh line that is 1 where x < y, unsigned: the carry out of y + ¬x. No sum is formed."""
+        """A fresh line that is 1 where x < y, unsigned: the carry out of y + ¬x, computed without the sum."""
         (out,) = self.fresh()
 
         def operands() -> tuple[list[int], list[int]]:
@@ -399,7 +399,7 @@ class Builder:
 
 
 # -----------------------------------------------------------------------------
-# Words out of place: one function for each operation that is more than gates bit by bit.
+# Words out of place: a function for each operation that is not bitwise.
 #
 # Each leaves its result on lines that the caller may read but not change, and may leave intermediate values on lines that it has
 # taken; the caller undoes the whole by `Builder.within`. Operands are read only.
@@ -455,7 +455,7 @@ def choose(b: Builder, condition: Bit, then: Bits, otherwise: Bits) -> list[Bit]
 
 
 def look_up(b: Builder, index: Bits, entries: Sequence[int], width: int) -> list[Bit]:
-    """entries[index]: one line for each entry that can be meant, of which one is 1; then an exclusive or of those lines."""
+    """entries[index]: a line for each possible entry, exactly one of which is 1; then an exclusive or of these lines."""
     chosen: list[tuple[Bit, Sequence[int]]] = [(TRUE, entries)]
     for place in reversed(range((len(entries) - 1).bit_length())):
         bit = index[place] if place < len(index) else FALSE
@@ -545,7 +545,7 @@ def _magnitude(b: Builder, x: Bits) -> list[Bit]:
 
 
 def _divide(b: Builder, top: Bits, bottom: Bits) -> tuple[list[Bit], list[Bit]]:
-    """(quotient, remainder) of unsigned words, by restoring division. Where bottom is 0, neither means anything."""
+    """(quotient, remainder) of unsigned words, by restoring division. Where bottom is 0, both are meaningless."""
     rest = b.fresh(len(bottom) + 1)
     quotient: list[Bit] = []
     for bit in reversed(top):

@@ -125,7 +125,7 @@ class Counts:
     Toffoli gates with k − 2 clean ancillas. `quantum_cost` is that of RevLib: 1 for up to one control, 2^(k+1) − 3 for k, and two
     CNOT gates more for an exchange. `peres` counts neighbours that are a Peres gate or its inverse: a Toffoli gate, and a CNOT gate
     between its controls. As one gate such a pair costs 4 in place of 6, so that a netlist of Peres gates costs quantum_cost − 2·peres.
-    `t_measured` prices a Toffoli gate onto an ancilla that is 0 at 4 T gates, and its undoing at none, since a measurement does it.
+    `t_measured` prices a Toffoli gate onto an ancilla that is 0 at 4 T gates, and the gate that undoes it at 0, since a measurement does it.
     (A. Peres, Reversible logic and quantum computers, 1985; C. Gidney, Halving the cost of quantum addition, 2018.)
     """
 
@@ -141,7 +141,7 @@ class Counts:
     fredkin: int
     depth: int
     toffoli_depth: int
-    #: lines that begin as 0: the most that are held at a time, since the pool hands out a released line first
+    #: lines that begin as 0: the largest number held at a time, since the pool gives out released lines first
     ancillas: int
     garbage: int
     t: int
@@ -165,7 +165,7 @@ def _quantum_cost(controls: int) -> int:
 
 
 def _peres_gates(gates: Sequence[Gate]) -> int:
-    """Neighbours that are a Peres gate or its inverse; no gate is a part of two."""
+    """Pairs of neighbours that form a Peres gate or its inverse. A gate belongs to at most one pair."""
     found = place = 0
     while place + 1 < len(gates):
         small, large = sorted(gates[place : place + 2], key=lambda gate: len(gate.controls))

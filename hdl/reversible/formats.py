@@ -29,7 +29,7 @@ class Netlist:
     gates: tuple[Gate, ...]
     #: line -> the bit with which it begins
     constants: dict[int, int]
-    #: of a netlist that is made of a circuit: the lines that end as garbage; of a file they are not known
+    #: the lines that end as garbage, if the netlist was made from a circuit; for a file they are unknown
     garbage: frozenset[int] | None = field(default=None, compare=False)
 
     def circuit(self) -> Circuit:
@@ -46,7 +46,7 @@ class Netlist:
 
 
 def netlist(circuit: Circuit) -> Netlist:
-    """The circuit with lines named by its words: `d0` is the lowest bit of d. A word that leaves on other lines is exchanged back.
+    """The circuit with lines named by its words: `d0` is the lowest bit of d. If the result of a word is on other lines, it is exchanged back.
 
     Cotangents are named `d_bar`. Ancillas are `z0`, `z1`, … and begin as 0.
     """
@@ -92,7 +92,7 @@ _KEYS = (
 _GATE = re.compile(r"(pi|[tfp])([0-9]{0,7})")
 #: letter -> the least and the greatest number of lines, and how many of them are targets
 _KINDS = {"t": (1, MOST_LINES, 1), "f": (2, MOST_LINES, 2), "p": (3, 3, 2), "pi": (3, 3, 2)}
-#: gates that the uses of definitions stand for at most, in the whole text: definitions that use others may double each time
+#: the largest number of gates that the uses of definitions in a text may expand to: nested definitions may double it at each level
 _MOST_EXPANDED = 1 << 20
 
 
@@ -329,7 +329,7 @@ def read_real(text: str, file: str = "<netlist>") -> Netlist:
 
 #: gate of stdgates.inc -> (controls, targets)
 _GATES = {"x": (0, 1), "cx": (1, 1), "ccx": (2, 1), "swap": (0, 2), "cswap": (1, 2)}
-#: gates that the words of a text stand for at most: definitions that use others may double each time
+#: the largest number of gates that the words of a text may expand to: nested definitions may double it at each level
 _MOST_GATES = 1 << 22
 _NAMES = {counts: name for name, counts in _GATES.items()}
 
@@ -663,7 +663,7 @@ def _label(net: Netlist, line: int) -> str:
 
 
 def _end(net: Netlist, line: int) -> str:
-    """The role of a wire at its end, where the netlist was made here: of a file it is not known."""
+    """The role of a wire at its end, if the netlist was made from a circuit; for a file it is unknown."""
     if net.garbage is None:
         return ""
     return "garbage" if line in net.garbage else f"|{net.constants[line]}⟩" if line in net.constants else "out"
@@ -674,7 +674,7 @@ def _height(line: int) -> int:
 
 
 def _columns(gates: tuple[Gate, ...]) -> list[int]:
-    """The column of each gate: the first behind all gates whose wires, from the highest to the lowest, overlap with its own."""
+    """The column of each gate: the first column after all earlier gates that overlap it in the range from the highest to the lowest wire."""
     taken: dict[int, int] = {}
     out = []
     for controls, targets in gates:

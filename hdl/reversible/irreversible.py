@@ -18,8 +18,8 @@ from retrograd.hdl.reversible.circuit import Circuit
 # -----------------------------------------------------------------------------
 # The network.
 #
-# The gates of the circuit are applied to symbols. Equal gates are one gate, and by the first two rules gates that undo others leave nothing,
-# so that the netlist has no uncomputation. Gates that no output needs are left out.
+# The gates of the circuit are applied to symbols. Equal gates are one gate. By the first two rules, gates that undo each
+# other vanish, so the netlist has no uncomputation. Gates that no output needs are left out.
 
 #: a signal: twice the number of its node, and 1 more where it is inverted
 Literal = int
@@ -125,7 +125,7 @@ class Network:
         return [at for at, node in enumerate(self.nodes) if needed[at] and node.fanins]
 
     def shared_sums(self) -> Network:
-        """The same functions, where each sum modulo 2 has every term once, and sums share those of their terms that were computed first."""
+        """The same functions, with each term at most once in a sum modulo 2. Sums share the partial sums of the terms that were computed first."""
         out = Network()
         #: node -> the terms of its sum, which are no sums, and whether it is inverted
         sums: dict[int, tuple[frozenset[Literal], int]] = {0: (frozenset(), 0)}
@@ -181,7 +181,7 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {
 
 
 def network_of(circuit: Circuit, outputs: Iterable[str] | None = None) -> Network:
-    """The function of a circuit; of its outputs, those named, or all that are not equal to an input.
+    """The function of a circuit, for the named outputs, or for all outputs that differ from their inputs.
 
     >>> from retrograd.hdl.reversible.builder import takahashi_adder
     >>> network_of(takahashi_adder(8)).counts()

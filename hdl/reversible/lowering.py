@@ -42,7 +42,7 @@ def need_strategy(name: str, budget: int | None) -> None:
 
 
 def within_budget(make: Callable[[Strategy, int], Circuit], budget: int) -> Circuit:
-    """Of the circuits that keep to the budget, that with the fewest gates: Bennett's, or by schedules for this budget or for the least.
+    """The circuit with the fewest gates within the budget, among Bennett's circuit and the schedules for this budget and for the least budget.
 
     Raises InputError RG1406 where none keeps to it, and names the smallest budget.
     """
@@ -60,7 +60,7 @@ def within_budget(make: Callable[[Strategy, int], Circuit], budget: int) -> Circ
 # -----------------------------------------------------------------------------
 # The reversible pebble game: values of trees under a limit of lines, some of them computed more than once.
 #
-# A pebble on a node means that lines hold its value. All pebbles but those of the inputs are removed in the end, and a node is pebbled or
+# A pebble on a node means that lines hold its value. In the end all pebbles except the pebbles of the inputs are removed. A node is pebbled or
 # cleared only while its operands are pebbled. A schedule for the values `roots` within S lines is one of
 #
 #     hold      compute all nodes that the roots need, use the roots, and undo all
@@ -101,7 +101,7 @@ Roots = tuple[Expr, ...]
 
 @dataclass
 class _Position:
-    """Roots to compute while some nodes are pebbled: (gates, lines) of the two ways to hold all; inner nodes that are tried."""
+    """Roots to compute while some nodes are pebbled: (gates, lines) of the two ways to hold all nodes; the inner nodes that are tried."""
 
     hold: tuple[int, int]
     clean: tuple[int, int]
@@ -113,7 +113,7 @@ class _Position:
 
 @dataclass(frozen=True)
 class _Size:
-    """An operation: its gates; lines that it takes, and at most while it runs; lines of its result that are not its operands'."""
+    """An operation: its gates; the lines that it takes in the end and at most; the lines of its result that are not lines of its operands."""
 
     gates: int
     taken: int
@@ -142,7 +142,7 @@ class Game:
         trial = Builder()
         trial.lines = lines
         self._sizes: dict[Expr, _Size] = {}
-        #: node -> its bits: constants, lines of places, and other lines, whose numbers mean nothing
+        #: node -> its bits: constants, lines of places, and other lines, whose numbers are arbitrary
         self.bits: dict[Expr, list[Bit]] = {}
         for node in self.order:
             if node.op == "input":
@@ -172,7 +172,7 @@ class Game:
         return self._sizes[node].pebble
 
     def word(self, node: Expr, lines: Sequence[int]) -> list[Bit]:
-        """The bits of a pebbled node: those of the value, with these lines where they belong to no place."""
+        """The bits of a pebbled node: the bits of its value, on these lines where they do not belong to a place."""
         rest = iter(lines)
         return [next(rest) if bit >= self._lines else bit for bit in self.bits[node]]
 
@@ -395,7 +395,7 @@ class EffectLowering:
     def trees(
         self, *roots: Expr, clean: bool = False, pebbled: Mapping[Expr, list[Bit]] = MappingProxyType({})
     ) -> list[list[Bit]]:
-        """The words of the trees, for the words that the places hold now. The words of some nodes may be there: `pebbled`."""
+        """The words of the trees, for the current words of the places. `pebbled`: nodes whose words exist already."""
         done = dict(pebbled)
         wanted = reached(roots, pebbled)
         for node in nodes(*roots):

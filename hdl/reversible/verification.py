@@ -66,8 +66,8 @@ def disagreement(
 def difference(first: Netlist, second: Netlist, seconds: float = 60) -> dict[str, int] | None:
     """Bits of the input lines for which the netlists differ, or None where they are equivalent.
 
-    Lines correspond by name. A line that both have must end with the same bit in both. A line that only one has must be
-    a constant, and must end as it began: its header is not believed, the solver looks for inputs that leave another bit.
+    Lines correspond by name. A line of both netlists must end with the same bit in both. A line of only one netlist must be
+    a constant, and must end as it began. The solver checks this for all inputs and does not rely on the header.
     Raises InputError RG1401 where the netlists have different inputs, RG1403 where the solver does not decide within the time.
     """
     import z3

@@ -3,7 +3,7 @@
     lines:  0, 1, the inputs, the bits of the state, then a line for each gate
     column: the bits of one line in all states, as an integer
 
-The state is the flip-flops and the words that synchronous read ports hold. Memories are no lines: the caller reads and writes them.
+The state is the flip-flops and the words that synchronous read ports hold. Memories are not lines: the caller reads and writes them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WritePort:
 
 
 class BitNetlist:
-    """The gates of a component. Raises ValueError for cells that it has no gates for."""
+    """The gates of a component. Raises ValueError for cells that cannot be expressed by gates."""
 
     def __init__(self, component: wiring.Component) -> None:
         self._netlist = netlist_of(component)

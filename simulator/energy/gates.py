@@ -3,14 +3,15 @@
     {"schema": "retrograd.gates/1", "format": {"width": 32, "frac": 16}, "core": "small",
      "units": {"logic unit": {"AND": 12, "DFF": 3}, …}, "in levels": {"levels": 343, "cells": {"AND": 15, "BUF": 200, …}}}
 
-`in levels` has the whole core with the splitters and buffers of a technology that is clocked level by level, and no flip-flops. A format without such a file has no gate counts, and charges that need them are not modelled.
+`in levels` has the whole core with the splitters and buffers of a technology that is clocked level by level, without flip-flops. Without such a
+file, a format has no gate counts, and charges that need them are not modelled.
 
     activity of a part = toggles / (2 · cells · cycles):    rises of a cell in a cycle;    a part: a unit and a kind of cell
 
     {"schema": "retrograd.activity/1", "format": {"width": 32, "frac": 16}, "core": "small", "program": {"name": "hypot", "digest": "…"},
      "runs": [{"direction": 1, "D": 0, "cycles": 128, "instructions": 12, "units": {"logic unit": {"AND": {"cells": 9, "toggles": 5}, …}, …}}, …]}
 
-`retrograd hdl run --activity FILE` writes the activity, which replaces the activity that a model assumes. The runs of a document are those of one program, and count together.
+`retrograd hdl run --activity FILE` writes the activity, which replaces the activity that a model assumes. All runs of a document are runs of one program, and are added up.
 
 A gate of n inputs, of which m of the 2ⁿ values give 1, loses H(inputs) − H(output) = n − h(m / 2ⁿ) bits of independent uniform inputs,
 h(p) = −p log₂ p − (1 − p) log₂ (1 − p).
@@ -104,7 +105,7 @@ class Activity:
     def rises(self, unit: str, kind: str, named: frozenset[str] = frozenset()) -> float:
         """Rises of a cell in a cycle. `named`: units that are not part of "rest of the core".
 
-        A part that the hardware has and the simulated netlist does not has the activity of its unit, or of the whole core.
+        If the simulated netlist lacks a part of the hardware, the part gets the activity of its unit, or of the whole core.
         """
         own = [u for u in self.units if u == unit or (unit == REST and u not in named)]
         for chosen in (
@@ -118,7 +119,7 @@ class Activity:
         return 0.0
 
     def figure(self, assumed: Figure) -> Figure:
-        """The mean over all cells, in the place of the figure that a model assumes."""
+        """The mean over all cells, which replaces the figure that a model assumes."""
         slots, toggles = (sum(n) for n in zip(*self._whole(), strict=True))
         source = f"toggles of the core {self.core} in a run of {self.program}, {self.cycles} cycles"
         mean = toggles / (2 * slots)

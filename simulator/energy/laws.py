@@ -4,7 +4,7 @@
     dropped charge   bits · ½CV²
     instruction      instructions · energy
     operation        micro-operations of a unit · energy · (W / bits)^exponent
-    access           accesses · energy · W / bits,      of the smallest memory that holds the program's
+    access           accesses · energy · W / bits,      of the smallest memory that holds the data of the program
     cell             cycles · cells · devices · energy · (f / at)^exponent, at least `floor` for each lost bit
     ramp             cycles · cells · nodes · ramps · E(R, C, V, τ),      τ = 1 / (f · ticks), at least `dropped` · CV² for each lost bit
     switching        cycles · cells · nodes · activity · CV², at least kT ln 2 for each lost bit
@@ -110,7 +110,7 @@ def ramp_energy(resistance: float, capacitance: float, voltage: float, duration:
     """Heat of charging C to V through R by one linear ramp: E = x(1 − x(1 − e^(−1/x)))·C·V², x = RC/τ.
 
     → (RC/τ)·CV² for slow ramps, ½CV² for fast ones; the dissipation while the charge settles after the ramp is
-    included. Trap: for large x the formula cancels, and its series 1/2 − 1/6x + 1/24x² … is taken; for x = 0 it is 0.
+    included. Trap: for large x the formula cancels, so its series 1/2 − 1/6x + 1/24x² … is used; for x = 0 the result is 0.
     """
     x = resistance * capacitance / duration
     if not x:

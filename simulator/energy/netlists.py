@@ -6,7 +6,7 @@
 A netlist is a pipeline: an evaluation enters in each cycle of the clock, so that each gate switches once for an evaluation, and takes
 ⌈levels / phases⌉ cycles. A reversible gate loses nothing, so its energy may fall with the clock without a limit.
 
-A shape is a netlist as far as its price depends on it. A reversible gate begins when all of its lines are free, and takes the levels
+A shape has the facts of a netlist on which its price depends. A reversible gate begins when all of its lines are free, and takes the levels
 of its kind. A line is held from the first level, or from its first gate if it begins as 0, to the last level, or to its last gate if
 it ends as 0. Between two of its gates it is a `line` for each level.
 """
@@ -76,7 +76,7 @@ class ReversibleShape:
     garbage: int = 0
 
     def timed(self, levels: Mapping[str, int], *, peres: bool = False) -> Timed:
-        """The netlist in levels; a kind that is not in `levels` takes one. With `peres`, neighbours that are a Peres gate are one gate."""
+        """The netlist in levels; a kind that is not in `levels` takes one level. With `peres`, neighbours that form a Peres gate are one gate."""
         kinds: Counter[str] = Counter()
         free = [0] * self.lines
         begin: dict[int, int] = dict.fromkeys(self.inputs, 0)
@@ -96,7 +96,7 @@ class ReversibleShape:
 
 
 def _parts(gate: _Gate) -> tuple[tuple[int, ...], list[tuple[str, int]]]:
-    """The lines of a gate, and the kinds that it is made of, one after the other.
+    """The lines of a gate, and the sequence of kinds that it is made of.
 
     A gate of k > 2 controls is 2k − 3 Toffoli gates, with k − 2 ancillas that are not counted as lines. An exchange with more than one control is two
     CNOT gates around such a gate.
@@ -207,7 +207,7 @@ class _NetlistPricing:
                     yield self.of_bits(charge, "bits that gates lose", self.shape.lost_bits)
 
     def uncharged(self, cause: str) -> Item:
-        """The item of a cause without a charge; of a covered cause nothing is missing."""
+        """The item of a cause without a charge. If the model covers the cause, nothing is missing."""
         name, of = (
             self.technology.id,
             {"logic": "gates", "leakage": "gates", "clock": "gates", "erasure": "bits"}.get(cause, ""),

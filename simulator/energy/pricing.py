@@ -128,7 +128,7 @@ def switched_cells(charge: Charge, gates: Gates, kelvins: float, measured: bool)
 
 
 def _of_a_lost_bit(charge: Charge, kelvins: float) -> Range:
-    """The least energy of a bit that a gate loses: a figure, the charge that is dropped where no ramp takes it back, or kT ln 2."""
+    """The least energy of a bit that a gate loses: a figure, the charge that no ramp recovers, or kT ln 2."""
     f, bound = charge.figures, exactly(thermal_energy(kelvins))
     if "floor" in f:
         return f["floor"].at(kelvins)
@@ -210,7 +210,7 @@ class Price:
 
     @property
     def scope(self) -> frozenset[str]:
-        """The parts of a system that have a figure, or of which nothing is missing."""
+        """The parts of a system that have a figure, or that lack none."""
         known = {item.part for item in self.items if isinstance(item.energy, Range)} | set(self.technology.covered)
         absent = {item.part for item in self.items} - {item.part for item in self.missing}
         return frozenset((known | absent) & set(PARTS))
@@ -226,7 +226,7 @@ class Price:
 
     @property
     def missing(self) -> list[Item]:
-        """Items that happened and are in no sum, since the model has no figure for them."""
+        """Items that occurred in the run but are in no sum, since the model has no figure for them."""
         return [item for item in self.items if isinstance(item.energy, NotModelled) and item.count]
 
     def complete(self, *, program: bool = False) -> bool:
@@ -347,7 +347,7 @@ def cooling_items(technology: Technology, kelvins: float, made: Iterable[Item]) 
 
 
 def outside_of(technology: Technology, kelvins: float) -> float:
-    """The temperature around the machine: that at which its cooling gives off heat, or its own."""
+    """The temperature around the machine: the temperature at which its cooling gives off heat or, without cooling, its own."""
     cooled = any(charge.cause == "cooling" for charge in technology.charges)
     return technology.ambient.si.nominal if cooled and technology.ambient is not None else kelvins
 
@@ -355,7 +355,7 @@ def outside_of(technology: Technology, kelvins: float) -> float:
 def operating_point(
     technology: Technology, temperature: float | None, frequency: float | None
 ) -> tuple[float, float | None]:
-    """(kelvins, hertz), by default those of the model. Raises InputError RG1108, RG1112."""
+    """(kelvins, hertz), by default the values of the model. Raises InputError RG1108, RG1112."""
     kelvins = _within("temperature", temperature, technology.temperature, technology)
     hertz = None
     if technology.frequency is not None:
@@ -391,7 +391,7 @@ class _Pricing:
         yield from hosts
 
     def uncharged(self, cause: str) -> Item:
-        """The item of a cause without a charge: in no sum, unless the model covers the cause by other figures."""
+        """The item of a cause without a charge. It is in no sum; if the model covers the cause by other figures, it is zero."""
         c, name = self.counts, self.technology.id
         if cause in self.technology.covered:
             return self.missing(cause, f"all {cause}", 0, "", f"{name} has no figure for it by itself")
@@ -561,7 +561,7 @@ def open_figures(charge: Charge) -> str:
 
 
 def _nearest_width(sizes: Iterable[Size], width: int) -> Size:
-    """The figure for the widest words that are no wider, or else for the narrowest."""
+    """The figure for the widest words that are not wider than W, or else for the narrowest words."""
     ordered = sorted(sizes, key=lambda s: s.bits)
     return next((s for s in reversed(ordered) if s.bits <= width), ordered[0])
 
@@ -588,7 +588,7 @@ def at_frequencies(
     temperature: float | None = None,
     points: int = 60,
 ) -> list[FrequencyPoint]:
-    """Prices at clocks evenly spaced in the logarithm, over the model's range; none if it has no clock."""
+    """Prices at clocks evenly spaced in the logarithm, over the model's range; an empty list if the model has no clock."""
     if not technology.timed or technology.frequency is None:
         return []
     known = technology.frequency.si
@@ -729,7 +729,7 @@ class PricingContext:
 
     @property
     def clocks(self) -> int:
-        """Cycles of the clock in a cycle of the core: several where a signal passes some levels in each."""
+        """Cycles of the clock in a cycle of the core: more than one where a signal passes only some levels in a clock cycle."""
         levels = None if self.gates is None else self.gates.levels
         return (None if levels is None else self.technology.cycles(levels)) or 1
 
@@ -744,7 +744,7 @@ def pricing_context(
     gates: str | Path | Gates | None = None,
     activity: str | Path | Activity | Mapping[str, Any] | None = None,
 ) -> PricingContext:
-    """The context from the notation of users; of netlists without a format, which need no gate counts. Raises InputError RG0507, RG1101 to RG1110, RG1114."""
+    """The context from the notation of users. A context for netlists has no format and needs no gate counts. Raises InputError RG0507, RG1101 to RG1110, RG1114."""
     model = tech if isinstance(tech, Technology) else technology(tech)
     if figures:
         known = {name: figure for charge in model.charges for name, figure in charge.figures.items()}

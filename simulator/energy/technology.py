@@ -11,7 +11,7 @@ joules depend on the temperature. A range is calculated end by end:
 
     (lo, nominal, hi) + (lo, nominal, hi),   · (lo, nominal, hi)
 
-All figures are positive and all prices grow with them, so the ends of a price follow from the ends of its figures.
+All figures are positive and every price grows with them, so the bounds of a price follow from the bounds of its figures.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ class Charge:
         return self.law.timed or "finite_time" in self.figures
 
     def of_a_bit(self, kelvins: float, hertz: float | None = None) -> Range:
-        """The energy of erasing one bit in a time of 1/`hertz`; slowly without it. Trap: open figures and laws that price no bits have none."""
+        """The energy of erasing one bit in a time of 1/`hertz` or, without `hertz`, slowly. Trap: open figures and laws that price no bits have none."""
         if "energy" in self.figures:
             more = self.figures.get("finite_time")
             slow = self.figures["energy"].at(kelvins)
@@ -458,7 +458,7 @@ def shipped() -> list[str]:
 
 
 def technology(name: str | Path) -> Technology:
-    """A model by its id, or from a file: a name with a slash, or that ends in .toml.
+    """A model by its id, or from a file, if the name has a slash or ends in .toml.
 
     Raises InputError RG1101 for no such model, RG0501 or RG0514 for a file that cannot be read or is too large, RG1102 to RG1107 and RG1112
     for a file with errors.
@@ -804,7 +804,7 @@ def _prefixes(where: Where) -> set[Where]:
 
 
 def _instance(path: str, scope: list[tuple[str, int]]) -> Where:
-    """A table's path with the positions of the arrays that it stands in."""
+    """A table's path, with its position in each array that contains it."""
     out: list[str | int] = []
     parts = path.split(".")
     numbers = dict(scope)
