@@ -1,11 +1,11 @@
-# make check runs every check there is, except the long tests: make slow.
+# make check runs every check there is, with the default tier of the tests; make full runs the full tier, make everything all.
 PYTHON ?= python
 # The root folders are sub-packages of `retrograd`; links lay them out as mypy expects them, made anew for files that came or went.
 TREE = build/tree/retrograd
 
 FORCE:
 
-.PHONY: check format lint types test slow mutants docs site examples benchmark clean
+.PHONY: check format lint types test full everything mutants docs site examples benchmark clean
 
 check: lint types docs examples test
 
@@ -51,8 +51,11 @@ examples:
 test:
 	$(PYTHON) -m pytest
 
-slow:
-	$(PYTHON) -m pytest -m slow
+full:
+	$(PYTHON) -m pytest --full
+
+everything:
+	$(PYTHON) -m pytest --everything
 	$(PYTHON) -m pytest --hypothesis-profile random
 	$(PYTHON) tools/run_examples.py --slow docs/coprocessor.md
 	$(MAKE) mutants

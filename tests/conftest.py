@@ -11,10 +11,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from zlib import crc32
 
 import pytest
 from hypothesis import settings
+from support.tiers import (  # noqa: F401 - hooks of pytest
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_report_header,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 
 #: Examples of a property that does not give their number; no example fails for its time. The examples are the same in each run,
 #: so that a run depends on the sources alone; `--hypothesis-profile random` draws others.
@@ -150,55 +157,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Objects made so far live to the end, so the garbage collector, which tests and benchmarks run, is told to skip them."""
     gc.freeze()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--every", type=int, default=1, metavar="N", help="of the tests marked slow, run one in N")
-
-
-def _named(config: pytest.Config) -> bool:
-    """Whether the command line names tests."""
-    return any("::" in argument for argument in config.args)
-
-
-def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
-    """Slow tests are half of all: where the default tier would only deselect them, they are not made at all."""
-    if collector.config.option.markexpr != "not slow" or _named(collector.config):
-        return None
-    marks = getattr(obj, "pytestmark", ())
-    slow = isinstance(marks, list) and any(
-        mark.name == "slow" or (mark.name, mark.args) == ("share", (0,)) for mark in marks
-    )
-    return [] if slow else None
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`@pytest.mark.share(n)`: of the cases of the test one in n is in the default tier, none for n = 0.
-
-    They are drawn by their names. The others are slow, and marked as the rest. Tests that are named run whole. `--every N`: the summary counts the others as deselected.
-    """
-    slow: list[pytest.Item] = []
-    shared: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("slow"):
-            slow.append(item)
-        elif not _named(config) and item.get_closest_marker("share"):
-            shared.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for cases in shared.values():
-        mark = cases[0].get_closest_marker("share")
-        assert mark is not None
-        cases.sort(key=lambda item: crc32(item.nodeid.encode()))
-        [n] = mark.args
-        for item in cases[-(-len(cases) // n) if n else 0 :]:
-            item.add_marker("slow")
-            item.add_marker("rest")
-            slow.append(item)
-    every: int = config.getoption("--every")
-    left = [item for i, item in enumerate(slow) if i % every]
-    if left:
-        config.hook.pytest_deselected(items=left)
-        gone = set(left)
-        items[:] = [item for item in items if item not in gone]
 
 
 @pytest.fixture

@@ -303,7 +303,7 @@ def fixed_opcodes(source: str) -> list[int]:
     ]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_entries_of_tests_take_free_opcodes() -> None:
     """An opcode written as a number in a test is taken by the next instruction of the table."""
     assert fixed_opcodes('Function("odd", 0xB0, "tests")\nentries.Bijection("odd", code, "tests")') == [1]

@@ -89,7 +89,7 @@ def check_codes_are_registered(name: str) -> None:
     assert {code: OWNER[code] for code in used if OWNER[code] not in loaded} == {}
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_module_loads_the_packages_that_register_its_codes(every: Every) -> None:
     """Else the error would have no title, and no advice, where the other package was never imported."""
     every(check_codes_are_registered, FILES)

@@ -52,7 +52,6 @@ def wrong(line: str, **options: Any) -> Diagnostic:
 # ------------------------------------------------------------ instructions
 
 
-@pytest.mark.share(16)
 @pytest.mark.parametrize("name", [o.name for o in rg.TABLE])
 def test_every_instruction_as_it_is_written(name: str) -> None:
     for i in sample_instructions(rg.TABLE[name]):

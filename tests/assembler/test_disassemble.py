@@ -136,7 +136,6 @@ def test_addresses_and_encodings() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("name", [o.name for o in rg.TABLE])
 def test_every_instruction(name: str) -> None:
     program = rg.Program([encode(i) for i in sample_instructions(rg.TABLE[name])])

@@ -1,6 +1,6 @@
 """Nothing untrusted raises anything but our own errors, or hangs: texts and images of every degree of damage.
 
-The default tier takes some hundreds of inputs; the slow one 10⁵ of each kind.
+The default tier takes some hundreds of inputs; the full one 10⁵ of each kind.
 """
 
 from __future__ import annotations
@@ -224,7 +224,6 @@ def fuzz_texts(kind: str, first: int, count: int, generated: Callable[[int], str
     return good
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", TEXTS)
 def test_texts(kind: str, generated: Callable[[int], str]) -> None:
     good = fuzz_texts(kind, 0, QUICK, generated)
@@ -232,7 +231,7 @@ def test_texts(kind: str, generated: Callable[[int], str]) -> None:
     assert {"mutated": QUICK // 50 < good < QUICK // 2, "soup": good < QUICK // 2, "noise": True}[kind]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, PIECE))
 @pytest.mark.parametrize("kind", TEXTS)
 def test_many_texts(kind: str, first: int, generated: Callable[[int], str]) -> None:
@@ -276,7 +275,6 @@ HARD = {
 }
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("name", HARD)
 def test_texts_made_to_be_hard(name: str) -> None:
     result = checked(lambda: rg.assemble(HARD[name], check=False), name)
@@ -378,7 +376,7 @@ def test_images_with_other_instructions(generator: ModuleType) -> None:
     assert sum(isinstance(result, rg.Program) for result in results) > QUICK // 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, PIECE))
 @pytest.mark.parametrize("kind", ["damaged", "recoded"])
 def test_many_images(kind: str, first: int, generator: ModuleType) -> None:

@@ -83,7 +83,7 @@ def test_round_trip_of_the_inverse_with_a_label_at_the_end() -> None:
     assert rg.from_image(rg.to_image(~program)) == ~program
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @given(
     st.lists(st.sampled_from(SMALL.code), max_size=20),
     st.lists(st.integers(0, 255), max_size=20),

@@ -121,7 +121,7 @@ def test_tables_and_diagnosis_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 150 < programs < 1350
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(2000, 100_000, 2000))
 def test_tables_and_diagnosis_agree_on_many_lines(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(first, first + 2000):

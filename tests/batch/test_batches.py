@@ -391,7 +391,6 @@ def line(loss: fixed, w: Array[fixed, "n"], b: fixed, x: Array[fixed, "n"], y: f
     ~r
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("engine", ["auto", "reference", "threaded", "native"])
 def test_gradients_of_a_sum(engine: str) -> None:
     rng = np.random.default_rng(3)
@@ -451,7 +450,6 @@ def test_what_cannot_be_shared(f: Any, shared: Any, said: str) -> None:
         rg.vmap(f, shared=shared)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("engine", ["auto", "reference", "threaded", "native"])
 def test_cycles(engine: str) -> None:
     assert rg.run_batch(norm, np.zeros(3), XS, YS, engine=engine).cycles is None
@@ -478,7 +476,6 @@ def test_cycles_of_what_traps_are_none(engine: str) -> None:
     assert found.cycles[0] > 0 == found.cycles[1]
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("engine", ["auto", "native", "translated"])
 def test_without_checks_words_wrap(engine: str) -> None:
     @reversible

@@ -103,7 +103,6 @@ def numbers(w: Format) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array(fit) * unit
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize(("lanes", "format"), EACH, indirect=["lanes"])
 def test_numbers_are_converted_as_whole_arrays_are(format: str) -> None:
     w = Format.named(format)
@@ -118,7 +117,6 @@ def test_numbers_are_converted_as_whole_arrays_are(format: str) -> None:
     assert not back.words["y"].any()
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(("lanes", "format"), EACH, indirect=["lanes"])
 def test_numbers_without_a_word_are_refused(format: str) -> None:
     w = Format.named(format)
@@ -165,7 +163,6 @@ ARRAYS: dict[str, Any] = {
 }
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("how", list(ARRAYS))
 @pytest.mark.parametrize("axis", [0, 2])
 def test_strides(how: str, axis: int) -> None:
@@ -194,7 +191,6 @@ def test_words_stay_beside_numbers() -> None:
         assert bits(found) == bits(expected), x
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(("lanes", "format"), EACH, indirect=["lanes"])
 def test_gradients_are_numbers(format: str) -> None:
     w = Format.named(format)
@@ -211,7 +207,6 @@ def test_gradients_are_numbers(format: str) -> None:
             assert bits(shared[0]) == bits(shared[1])
 
 
-@pytest.mark.share(2)
 def test_rows_of_several_engines_are_one_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows by a machine, by the loop, and by a machine again where they trap."""
     monkeypatch.setattr(tiering, "policy", tiering.Policy(tiering.Costs(lanes=0.0)))

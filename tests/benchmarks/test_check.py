@@ -30,7 +30,7 @@ def changed(document: dict[str, Any], change: Callable[[str, dict[str, Any]], fl
     return out
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_same_run_is_no_worse(document: dict[str, Any]) -> None:
     found = compare(document, document)
     assert (found.worse, found.apart) == ([], [])
@@ -107,7 +107,6 @@ def test_files_that_are_none(tmp_path: Path, text: str | None, code: str) -> Non
     assert caught.value.code == code
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("value", [None, 7, "text", [], {}])
 def test_a_document_that_was_meddled_with(tmp_path: Path, document: dict[str, Any], value: Any) -> None:
     """Whatever stands in the place of a part: the file is refused, or does without it."""

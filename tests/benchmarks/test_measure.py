@@ -102,7 +102,7 @@ def test_optimised_code_is_waited_for_and_the_policy_restored() -> None:
     assert costs == before
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_peak_memory_is_that_of_a_process_of_its_own() -> None:
     """A system that does not exist ends its own process, and has no figure."""
     place = Place("wave", "problems", 0, "value", "translated")

@@ -29,7 +29,6 @@ def test_a_product_of_matrices() -> None:
     assert (c != 24).all()  # on copies
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("name", ["bessel", "sparse-dot", "graph", "gmm", "ba", "leapfrog", "wave"])
 def test_results_of_counted_kernels_are_data(name: str) -> None:
     """Each workload with a kernel has a count, the same at each call."""

@@ -194,7 +194,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "| 256 numbers | 1 µs |" in capsys.readouterr().out
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_page_and_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "benchmarks").mkdir()
     shipped = read(Path("docs") / papers.STORE)
@@ -211,7 +211,7 @@ def test_the_page_and_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[
 DATA = Path("../shared/data/adbench")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("t", TABLES, ids=lambda t: t.name)
 def test_a_row_of_each_table(t: Table) -> None:
     rows = [row for row in t.rows(DATA if DATA.is_dir() else None) if row.measure is not None]

@@ -103,7 +103,7 @@ def test_the_table_has_every_system(document: dict[str, Any]) -> None:
     assert "Every golden is met" in text
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_page(tmp_path: Path, document: dict[str, Any]) -> None:
     written = page.write(document, tmp_path)
     assert {p.relative_to(tmp_path).as_posix() for p in written} == {
@@ -129,7 +129,7 @@ def test_the_page(tmp_path: Path, document: dict[str, Any]) -> None:
         assert len({re.sub(r"\\\|", "", line).count("|") for line in block.splitlines()}) == 1, block
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_page_again_is_the_same(tmp_path: Path, document: dict[str, Any]) -> None:
     page.write(document, tmp_path)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}

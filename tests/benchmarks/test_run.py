@@ -177,7 +177,7 @@ def test_parts_of_the_toolchain(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "MISSED" in table(found)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_two_runs_have_the_same_counts(
     document: dict[str, Any], peers: Callable[..., list[Peer]], workloads: Callable[..., Workload]
 ) -> None:

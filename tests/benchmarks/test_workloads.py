@@ -31,7 +31,6 @@ def test_every_row_of_the_list_is_there() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("name", [w.name for w in small.ALL])
 def test_goldens_of_the_small_ones(name: str) -> None:
     workload = next(w for w in ALL if w.name == name)
@@ -130,19 +129,18 @@ def test_the_error_of_the_wave_is_that_of_rounding_to_nearest() -> None:
     assert np.std(found) == pytest.approx(np.std(q - t.reference), rel=0.33)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hundred_thousand_steps_of_the_wave_and_back() -> None:
     assert simulations.differing(64, 100_000) == 0
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["gmm", "graph", "bessel"])
 def test_values_are_undone(name: str) -> None:
     """`uncall` compares all words with those before, by the translation's backward code."""
     next(t for of, t in tasks() if (of, t.what) == (name, "value")).ours().uncall()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("peer", PEERS)
 def test_peers_agree_with_the_reference(peer: str) -> None:
     absent = PEERS[peer].absent()
@@ -157,7 +155,6 @@ def test_peers_agree_with_the_reference(peer: str) -> None:
                 assert t.relative_error(prepared.read(prepared.call())) <= PEER_TOLERANCE, (name, t.what, system)
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("peer", PEERS)
 def test_peers_are_asked_for_what_there_is(peer: str) -> None:
     """Each task of a peer is one of a workload: none is written in vain. Nothing of the peer's is imported for that."""

@@ -116,7 +116,7 @@ def test_files_without_an_end(cli: Cli, folder: Path, words: list[str]) -> None:
     assert err.startswith(("error[RG0514]", "error[RG0504]"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("words", ENDLESS, ids=" ".join)
 def test_the_defaults_bound_the_memory(folder: Path, words: list[str]) -> None:
     (folder / "f.py").write_text(

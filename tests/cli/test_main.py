@@ -87,7 +87,6 @@ def test_every_message_has_a_fix(cli: Cli) -> None:
         assert len(re.findall(r"^error\[RG\d{4}\]: ", err, re.MULTILINE)) == err.count("\n  fix: ")
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("arguments", [("explain",), ("isa", "--markdown"), ("run", "add.rga"), ("--help",)])
 def test_a_reader_that_goes_away(folder: Path, arguments: tuple[str, ...]) -> None:
     """`retrograd … | head -1` ends without a word, however little there was left to say."""
@@ -119,10 +118,9 @@ def test_a_full_disk(folder: Path) -> None:
     assert done.returncode not in (OK, 1, 120)
 
 
-ENCODINGS = ["ascii", *(pytest.param(name, marks=pytest.mark.slow) for name in ("latin-1", "cp1252"))]
+ENCODINGS = ["ascii", *(pytest.param(name, marks=pytest.mark.long) for name in ("latin-1", "cp1252"))]
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("arguments", [("isa", "swap"), ("isa",), ("run", "add.rga", "--trace"), ("run", "wrong.rga")])
 def test_terminals_without_unicode(process: Process, encoding: str, arguments: tuple[str, ...]) -> None:
@@ -154,7 +152,6 @@ def test_demo(cli: Cli) -> None:
     assert "0 bits were erased" in out
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "statement",
     [

@@ -69,7 +69,6 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("command", COMMANDS, ids=[c.encode("unicode_escape").decode() for c in COMMANDS])
 def test_no_control_character_is_printed(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any

@@ -78,7 +78,7 @@ QUICK = [
 ]  # fmt: skip
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_streams_that_are_closed_or_full(ready: Path, every: Every) -> None:
     every(lambda case: check(ready, *case), QUICK)
 
@@ -90,7 +90,7 @@ def test_no_file_takes_the_number_of_a_stream(ready: Path) -> None:
     assert (ready / "out.txt").read_bytes() == b""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("streams", STREAMS)
 def test_all_commands(ready: Path, every: Every, streams: str) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -98,7 +98,7 @@ def test_all_commands(ready: Path, every: Every, streams: str) -> None:
     every(lambda command: results[command].result(), COMMANDS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_commands_with_open_streams(ready: Path, every: Every) -> None:
     """The codes above are right, and every command is among them."""
 
@@ -141,7 +141,6 @@ JSON = (
 )  # fmt: skip
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("command", JSON)
 def test_json_stands_alone_on_standard_output(ready: Path, command: str) -> None:
     """A program's own text goes to standard error, whether Python prints it, a library in C, or another process."""

@@ -29,7 +29,7 @@ def function(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_chain_of_400_conditions(function: Any) -> None:
     branches = "".join(f"    {'el' if k else ''}if k == {k}:\n        y += {k} * x\n" for k in range(400))
     f = function(f"{branches}    else:\n        y -= x\n")

@@ -109,7 +109,6 @@ def compiled_calls(body: list[str], folder: Path) -> int:
     return calls
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_compile_time_is_at_most_quadratic(construct: str, tmp_path: Path) -> None:
     n = 10

@@ -104,13 +104,13 @@ def test_random_requests(seed: int) -> None:
     random_requests(seed, 250, set={"n": 5})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4, 44))
 def test_many_random_requests(seed: int) -> None:
     random_requests(seed, 1500, set={"n": 5})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("program", "arguments"),
@@ -187,7 +187,6 @@ def test_framing() -> None:
     assert read(io.BytesIO(framed({"a": "é\u2028😀", "b": "\ud800"}))) == {"a": "é\u2028😀", "b": "?"}
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_bytes_before_a_message(seed: int) -> None:
     """No bytes but those of a header stand before a message that is read."""
@@ -232,7 +231,7 @@ def test_refusals_have_no_control_characters() -> None:
         assert found["message"].isprintable()
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["reference", "auto"])
 def test_a_long_run(engine: str, tmp_path: Path) -> None:
     """It shows its progress, takes breakpoints, refuses requests that need a state, and is paused and cancelled within a second."""

@@ -1,7 +1,7 @@
 """Microsoft's client for debug adapters, `@vscode/debugadapter-testsupport` from npm, against `retrograd dap`.
 
     cp tests/debug_adapter/testsupport/package.json FOLDER && npm install --prefix FOLDER
-    NODE_PATH=FOLDER/node_modules pytest -m slow tests/debug_adapter/test_testsupport.py
+    NODE_PATH=FOLDER/node_modules pytest --full tests/debug_adapter/test_testsupport.py
 
 Outside of CI the test is skipped by name where the client is not installed; in CI that is a failure.
 """
@@ -18,7 +18,7 @@ import pytest
 
 from tests.debug_adapter.test_protocol import LONG
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 HERE = Path(__file__).parent
 PACKAGE = Path("@vscode", "debugadapter-testsupport", "package.json")
 

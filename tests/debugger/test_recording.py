@@ -65,7 +65,6 @@ def test_a_trap_ends_a_recording() -> None:
     assert "r1" in recording.message
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_programs(seed: int) -> None:
     case = generate(seed)

@@ -173,7 +173,6 @@ def check_last_write(session: Session, expected: list[MachineState], rng: random
     assert session.position == here
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("engine", ["reference", "threaded"])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_motions_end_at_the_states_of_the_reference_machine(seed: int, engine: str) -> None:

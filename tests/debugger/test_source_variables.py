@@ -25,7 +25,7 @@ import retrograd as rg
 from retrograd.observe._session import Session
 from retrograd.observe._variables import Variable, value_of
 
-#: random programs of the default tier, and those of the slow one, in chunks
+#: random programs of the default tier, and those of the full one, in chunks
 QUICK, CHUNK = 10, 50
 SLOW = range(30, 1030, CHUNK)
 #: lines that are looked at in one run
@@ -194,7 +194,7 @@ def test_variables_are_those_of_the_source(generate: ModuleType, checks: ModuleT
     assert went["unsettled 1"] < went["level 1"] / 8
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", SLOW)
 def test_variables_of_more_programs(first: int, generate: ModuleType, checks: ModuleType) -> None:
     went: Counter[str] = Counter()

@@ -165,7 +165,6 @@ def central(function: Any, x: float, h: float = 1e-4) -> float:
 # ---------------------------------------------------------------------- what they compute
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(("f", "arguments"), CASES, ids=IDS)
 def test_it_adds_what_grad_says(f: Any, arguments: tuple[Any, ...]) -> None:
     expected = rg.grad(f)(*arguments)
@@ -182,7 +181,6 @@ def test_it_adds_what_grad_says(f: Any, arguments: tuple[Any, ...]) -> None:
         assert flat(getattr(again, f"d_{name}")) == twice
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(("f", "arguments"), CASES, ids=IDS)
 @pytest.mark.parametrize("level", [0, 1])
 def test_forward_and_back_to_the_bit(f: Any, arguments: tuple[Any, ...], level: int) -> None:
@@ -210,7 +208,6 @@ def test_forward_and_back_to_the_bit(f: Any, arguments: tuple[Any, ...], level: 
     assert df.options.level == level
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(("f", "arguments"), CASES, ids=IDS)
 def test_levels_agree_to_the_bit(f: Any, arguments: tuple[Any, ...]) -> None:
     gradients = [empty(g) for g in rg.grad(f)(*arguments)]
@@ -580,7 +577,6 @@ SMOOTH = [
 ]
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize(("f", "exact", "arguments"), SMOOTH, ids=lambda p: getattr(p, "__name__", ""))
 def test_the_second_derivative_by_every_way(f: rg.Reversible, exact: Any, arguments: tuple[Any, ...]) -> None:
     df = rg.reversible_gradient(f, "x")
@@ -639,7 +635,7 @@ def half_norm(y: fixed, x: Array[fixed, 3], a: Array[fixed, 3, 3]):
 gradient_of_half_norm = rg.reversible_gradient(half_norm, "x")
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_penalty_on_a_gradient() -> None:
     a = np.array([[1.0, 2.0, 0.0], [0.5, -1.0, 1.0], [0.0, 0.25, 2.0]])
     x = np.array([1.0, -2.0, 0.5])
@@ -826,7 +822,7 @@ def test_a_function_that_takes_its_own_gradient(f: rg.Reversible) -> None:
     assert "`selfish` takes the gradient of itself" in d.message
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_too_little_room_says_how_much_there_is() -> None:
     narrow = rg.reversible_gradient(descending, "x", keep=3)
     with pytest.raises(rg.ProgramTrap, match="3 cotangents are kept, and there is room for no more") as caught:
@@ -979,7 +975,6 @@ def test_vectors_of_the_library() -> None:
     assert [out.d_v.x, out.d_v.y, out.d_v.z] == pytest.approx([2 / 7, 3 / 7, 6 / 7], abs=2e-9)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("x", [5e-324, 1e-320, -1e-308, 1.0, -3.0, 1e300, -1.7e308])
 @pytest.mark.parametrize("y", [5e-324, -1e-200, 7.0, 1.7e308])
 def test_jacobians_of_lognums_at_the_ends_of_floats(x: float, y: float) -> None:

@@ -559,7 +559,6 @@ def growth(y: fixed, x: fixed, z: fixed):
     y += rg.exp(x) * z + x * x * x * z
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(("order", "expected"), [(1, 3 * 2), (2, 6 * 2), (3, 6 * 2), (4, 0)])
 def test_gradients_of_gradients(order: int, expected: float) -> None:
     f = growth

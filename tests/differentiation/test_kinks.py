@@ -109,7 +109,6 @@ SECOND: dict[str, Callable[[Any, float, float], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.share(5)
 @by_name
 @pytest.mark.parametrize("form", SECOND)
 def test_a_second_derivative_at_a_kink_traps_with_its_place(f: Any, at: tuple[float, float], form: str) -> None:
@@ -122,7 +121,6 @@ def test_a_second_derivative_at_a_kink_traps_with_its_place(f: Any, at: tuple[fl
     assert d.span.file.endswith("test_kinks.py" if form != "level 0" else ("test_kinks.py", "elementary.py"))
 
 
-@pytest.mark.share(3)
 @by_name
 def test_first_derivatives_at_a_kink_agree_in_all_modes(f: Any, at: tuple[float, float]) -> None:
     found = rg.grad(f, "x")(0.0, *at)
@@ -134,7 +132,6 @@ def test_first_derivatives_at_a_kink_agree_in_all_modes(f: Any, at: tuple[float,
     assert rg.vmap(rg.grad(f, "x"), (None, 0, None))(0.0, [at[0]], at[1]).tolist() == [found]
 
 
-@pytest.mark.share(3)
 @by_name
 def test_beside_a_kink_second_derivatives_are_those_of_differences(f: Any, at: tuple[float, float]) -> None:
     x, z, h = at[0] + 0.5, at[1] + 0.25, 2.0**-8
@@ -194,7 +191,6 @@ def test_angles_are_smooth_on_the_axes(at: tuple[float, float]) -> None:
     assert np.allclose(rg.hessian(f, ("x", "z"))(0.0, *at), expected, atol=1e-8)
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("at", [2j, -0.5j, 3 + 0j, 1 + 2j])
 def test_a_complex_root_is_smooth_where_its_argument_is_on_an_axis(at: complex) -> None:
     @reversible
@@ -210,7 +206,6 @@ def test_a_complex_root_is_smooth_where_its_argument_is_on_an_axis(at: complex) 
     assert rg.hvp(f, "x", loss="y.im")((0j, at.real, at.imag), 1.0) == pytest.approx(second.imag, abs=1e-7)
 
 
-@pytest.mark.share(3)
 @by_name
 def test_first_derivatives_are_not_tested_for_kinks(f: Any, at: tuple[float, float]) -> None:
     request = GradientRequest(f, "x", 0, 0)

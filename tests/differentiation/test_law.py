@@ -390,7 +390,6 @@ def compiled(case: Case, at: dict[str, Any]) -> tuple[Any, float] | None:
     return None
 
 
-@pytest.mark.share(60)
 @pytest.mark.parametrize("name", CASES)
 def test_expressions(name: str) -> None:
     case = CASES[name]
@@ -530,7 +529,6 @@ d_inner = rg.reversible_gradient(inner, "x")
 """
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_statements(name: str) -> None:
     statement = STATEMENTS[name]
@@ -559,7 +557,6 @@ def test_statements(name: str) -> None:
 FUNCTIONAL = [case.name for case in CASES.values() if {KINDS[x] for x in case.operands} <= {"fixed", "int", "array"}]
 
 
-@pytest.mark.share(64)
 @pytest.mark.parametrize("name", FUNCTIONAL)
 def test_functional_functions(name: str) -> None:
     case = CASES[name]
@@ -622,7 +619,6 @@ def test_every_real_primitive_of_vlad_is_in_the_law() -> None:
     assert {name for name, entry in PRIMITIVES.items() if isinstance(entry.rules, Real)} <= VLAD.keys()
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("form", ["derivative", "gradient-F", "gradient-R"])
 def test_vlad(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines, expected = [], []
@@ -729,7 +725,6 @@ def one_sided(g: Callable[[float], float], at: float, side: int, order: int) -> 
     return found[1] if abs(found[1] - found[0]) <= 1e-3 * (1 + abs(found[1])) else None
 
 
-@pytest.mark.share(100)
 @pytest.mark.parametrize("name", SPECIAL)
 def test_kinks(name: str) -> None:
     expression, kind, at = SPECIAL[name]

@@ -64,7 +64,6 @@ PATHS: dict[str, Any] = {
 NUMBERS = fixed_numbers(low=-2, high=2)
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("f", [spread, turned, ~turned], ids=["sums", "turned", "inverse"])
 @pytest.mark.parametrize("path", PATHS)
 @given(k=NUMBERS, z=NUMBERS)
@@ -101,7 +100,6 @@ def test_the_argument_that_holds_the_loss_is_left_out() -> None:
     assert gradients._fields == ("a", "ps", "k", "z")
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("argnums", ["k", ("z", "k"), None])
 @given(k=NUMBERS, z=NUMBERS)
 def test_jacobians_of_several_results(argnums: Any, k: float, z: float) -> None:
@@ -133,7 +131,7 @@ def test_rows_of_an_array_are_outputs() -> None:
     assert rg.jacobian(spread, "z", "m[-1, 2]")(*args) == whole[1, 2]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("f", [spread, turned])
 def test_a_gradient_within_a_program_takes_every_part(f: rg.Reversible) -> None:
     """d_k += ∂L/∂k is rg.grad's, nothing else changes, and the second derivative is that of the Hessian."""

@@ -54,7 +54,6 @@ def answered(derive: Callable[[], tuple[float, float]]) -> tuple[float, ...] | s
         return trap.diagnostics[0].code
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_values_and_derivatives(w: Format) -> None:
     fits = 2.0 ** (w.width - w.frac - 2)

@@ -122,7 +122,6 @@ def test_the_initial_output_counts_too() -> None:
         rg.value_and_grad(f, "y")(1.5 * HALF, -x, one)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("engine", ["auto", "threaded", "translated"])
 def test_elements_of_a_batch_that_may_overflow(engine: str) -> None:
     f = fresh(products)

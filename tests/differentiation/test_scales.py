@@ -134,7 +134,6 @@ def flat(result: Any) -> list[float]:
     return [float(result)]
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("derivative", DERIVATIVES, ids=lambda f: f.__name__)
 def test_the_default_is_the_first_scale_that_works(derivative: Callable[[Any], Any]) -> None:
     working = [k for k in SCALES if works(derivative, k)]
@@ -158,7 +157,6 @@ MAGNITUDES = st.lists(st.tuples(*[st.floats(-7, 7.2)] * 2), min_size=2, max_size
 ENGINES = ["reference", "threaded", "native", "translated", "auto"]
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("f", [product, with_a_loop], ids=lambda f: f.__name__)
 @settings(max_examples=12, deadline=None)
 @given(MAGNITUDES, st.sampled_from(ENGINES), st.integers(1, 40))
@@ -179,7 +177,6 @@ def test_an_element_of_a_batch_has_the_scale_that_it_has_alone(
         assert np.array_equal(rg.gradient_report(f, "x", format=FORMAT)(0.0, 0.5, row).gradients, g)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("f", [product, with_a_loop], ids=lambda f: f.__name__)
 @settings(max_examples=12, deadline=None)
 @given(MAGNITUDES, st.sampled_from(ENGINES), st.integers(1, 40))

@@ -157,7 +157,6 @@ ELEMENTARY = [
 ]
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize(("f", "exact"), ELEMENTARY, ids=lambda p: getattr(p, "__name__", ""))
 @pytest.mark.parametrize("point", [(0.75, 1.25), (1.1, 0.3), (0.25, 2.0)])
 def test_hessians_against_high_precision(f: rg.Reversible, exact: Any, point: tuple[float, float]) -> None:
@@ -330,7 +329,6 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("f", "arguments", "first", "second"), PROGRAMS, ids=lambda p: getattr(p, "__name__", None) or ""
 )
@@ -425,7 +423,7 @@ def test_programs_with_several_tangents_are_short_enough_for_lanes() -> None:
     assert _programs.LONGEST <= loops.LONGEST_FOR_LANES
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_matrices() -> None:
     @reversible
     def entropy(y: fixed, a: Array[fixed, "n", "m"], t: fixed):

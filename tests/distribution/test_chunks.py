@@ -1,4 +1,4 @@
-"""Arrays in chunks, in and out: files of NumPy here; Dask and Zarr in the slow tier, where their packages are installed."""
+"""Arrays in chunks, in and out: files of NumPy here; Dask and Zarr in the full tier, where their packages are installed."""
 
 from __future__ import annotations
 
@@ -180,10 +180,10 @@ def test_values_that_are_no_arrays(tmp_path: Path) -> None:
     assert result.values["x"].tolist() == [0, 0]
 
 
-# ---------------------------------------------------------------------- the slow tier
+# ---------------------------------------------------------------------- the full tier
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_dask_and_zarr(tmp_path: Path) -> None:
     dask_array, zarr = pytest.importorskip("dask.array"), pytest.importorskip("zarr")
     expected = rg.run_batch(wave, X * 0, 0.5, X, in_axes=(0, None, 0))
@@ -227,7 +227,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, result.total_steps // 
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("out", ["out", "out.zarr"])
 def test_ten_million_rows_in_two_gigabytes(tmp_path: Path, out: str) -> None:
     """Peak memory of the whole process, mapped pages included; a tenth of the rows takes little less without them."""

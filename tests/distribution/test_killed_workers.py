@@ -24,7 +24,7 @@ from retrograd.isa.diagnostics import InputError
 
 from retrograd.runtime import _distribution
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 HERE = Path(__file__).parent
 
 

@@ -15,7 +15,7 @@ from retrograd.examples.mixture_training import DEVIATION, MEANS, WEIGHTS, train
 
 import retrograd as rg
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 
 

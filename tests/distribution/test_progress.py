@@ -26,14 +26,14 @@ print(found.values.out.sum() > 0)
 """
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_only_where_it_can_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = subprocess.run([sys.executable, "-c", _WORK], capture_output=True, text=True, check=True)
     assert (ran.stdout, ran.stderr) == ("True\n", "")
     assert not presentation.in_notebook()
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_on_a_terminal() -> None:
     pty = pytest.importorskip("pty")
     master, terminal = pty.openpty()
@@ -56,7 +56,7 @@ def test_on_a_terminal() -> None:
     assert b"/400" in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_in_a_notebook(tmp_path: Path) -> None:
     """The bar is an output of the cell that is replaced, and empty at the end; an interrupt ends the cell with KeyboardInterrupt."""
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")

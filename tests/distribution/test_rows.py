@@ -60,7 +60,6 @@ def same(a: Any, b: Any) -> None:
     assert [str(t) for t in a.traps.values()] == [str(t) for t in b.traps.values()]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("chunk", [1, 7, 64, 300, 1000, None])
 def test_any_size_of_tasks(losing: Made, chunk: int | None) -> None:
     count = 40 if chunk == 1 else 300
@@ -149,7 +148,6 @@ def test_shared_sums(losing_once: Made, seed: int, chunk: int, share: float) -> 
     assert found == rg.vmap(rg.value_and_grad(wave, "a"), **how)(X * 0, 0.7, X)
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("scale", [0, "auto"])
 def test_gradients_of_each_element(losing: Made, scale: Any) -> None:
     of = rg.value_and_grad(wave, ("a", "x"), scale=scale)
@@ -222,7 +220,6 @@ def test_a_batch_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytes
     assert len(ran) == 3
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "other",
     [{"backward": True}, {"checks": False}, {"overflow": False}, {"max_steps": 99}, {"cycles": True}, {"format": "Q16.16"},

@@ -170,7 +170,7 @@ console.log(JSON.stringify([
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_activation() -> None:
     """The adapter, the tasks and the configuration that the extension gives to VS Code."""
     node = shutil.which("node")
@@ -188,7 +188,7 @@ def test_activation() -> None:
     assert program == "${file}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_language_client() -> None:
     """The client of the extension against `retrograd lsp`."""
     node = shutil.which("node")

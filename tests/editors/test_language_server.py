@@ -276,7 +276,7 @@ def test_diagnostics_have_no_control_characters() -> None:
     assert all(line.isprintable() for message in messages for line in message.splitlines())
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_an_editor(tmp_path: Path) -> None:
     path = tmp_path / "p.rga"
     path.write_text(TEXT)

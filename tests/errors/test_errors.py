@@ -785,13 +785,11 @@ def expected_file(item: str) -> Path:
     return HERE / f"{item}.expected"
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("item", sorted({*ITEMS} - {*LANGUAGE}))
 def test_message(item: str) -> None:
     assert say(item) == expected_file(item).read_bytes().decode()
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("item", LANGUAGE)
 def test_message_of_a_program(item: str) -> None:
     """And where a function trapped, the way back is open."""

@@ -1,6 +1,6 @@
 """Files and command lines of every degree of damage: our own errors, or a result; nothing else is raised.
 
-Arrays (.npy, .npz), documents (JSON), and the words of a command line. The default tier takes some hundreds of each, the slow one more than 10⁴.
+Arrays (.npy, .npz), documents (JSON), and the words of a command line. The default tier takes some hundreds of each, the full one more than 10⁴.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def test_arrays(ready: Path) -> None:
     assert codes["RG0504"] > QUICK // 4
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, PIECE))
 def test_many_arrays(ready: Path, first: int) -> None:
     fuzz_arrays(ready, first, PIECE)
@@ -375,7 +375,7 @@ def test_documents(ready: Path) -> None:
     assert {*codes} >= {"figures", "figuresRG1203", "gates", "gatesRG1110"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, PIECE))
 def test_many_documents(ready: Path, first: int) -> None:
     fuzz_documents(ready, first, PIECE)
@@ -461,7 +461,7 @@ def test_folders_that_are_none(ready: Path, folder: str) -> None:
     assert tried(folder, folder, quietly, "dis", "p.rga", "-I", folder) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, PIECE))
 def test_many_command_lines(ready: Path, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"start\nfinish\n")))

@@ -190,7 +190,6 @@ def fuzz(path: Path, seed: int, count: int) -> None:
             raise AssertionError(f"{name}: {type(error).__name__}: {error}\n{text}") from error
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("path", WORKING, ids=lambda p: p.stem)
 def test_working_programs_work(path: Path) -> None:
     space = defined(path.read_text(encoding="utf-8"), f"<{path.stem}>")
@@ -203,13 +202,12 @@ def test_working_programs_work(path: Path) -> None:
             assert to_words(t, before, w, "") == to_words(t, after, w, "")
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("path", WORKING, ids=lambda p: p.stem)
 def test_wrong_programs_are_told_of(path: Path) -> None:
     fuzz(path, 0, 20)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 41))
 @pytest.mark.parametrize("path", WORKING, ids=lambda p: p.stem)
 def test_many_wrong_programs_are_told_of(path: Path, seed: int) -> None:

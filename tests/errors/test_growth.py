@@ -77,7 +77,6 @@ def lines_of(run: Callable[[], object]) -> int:
     return count
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize(("reader", "head", "pattern"), CASES, ids=range(len(CASES)))
 def test_time_is_linear(reader: str, head: str, pattern: str) -> None:
     def work(n: int) -> int:

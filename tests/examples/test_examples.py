@@ -327,7 +327,6 @@ def check_goldens(program: rg.Program, example: Example) -> None:
         check_refusal(program, refusal)
 
 
-@pytest.mark.share(5)
 @each_example
 def test_goldens(example: Example) -> None:
     check_goldens(assembled(example.text), example)
@@ -340,7 +339,6 @@ def test_answers_agree_with_goldens(example: Example) -> None:
         assert image(program, data, example.answer(data)) == image(program, data, answer)
 
 
-@pytest.mark.share(5)
 @each_example
 @settings(max_examples=40)
 @given(st.data(), st.integers(0, 10**6))
@@ -363,7 +361,6 @@ def test_back_from_every_step(example: Example) -> None:
         assert machine.state() == begun
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("example", "data", "steps"),
     [
@@ -429,7 +426,6 @@ def caught(text: str, example: Example) -> bool:
     return False
 
 
-@pytest.mark.share(5)
 @each_example
 def test_every_instruction_matters(example: Example) -> None:
     missed = [number for number, text in without_one_line(example.text) if not caught(text, example)]

@@ -198,7 +198,6 @@ def cases() -> Iterator[tuple[str, Case]]:
 CASES = dict(cases())
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("name", CASES)
 def test_library(name: str) -> None:
     case = CASES[name]
@@ -375,7 +374,6 @@ def test_gmm_hessian_times_vector() -> None:
     assert error(row(found), exact) < 2e-9
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize(("gamma", "m"), [(1.0, 0), (0.7, 3)])
 def test_gmm_first_points(gamma: float, m: int) -> None:
     """Of d = 10, k = 25. Reached: 5e-9."""
@@ -385,7 +383,7 @@ def test_gmm_first_points(gamma: float, m: int) -> None:
     assert max(errors) < 1e-8
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_gmm_1k_full() -> None:
     """All 1000 points, d = 10, k = 25. Reached: 8e-9."""
     mixture = references.read_mixture(gmm.DATA / "1k_d10_K25.txt")
@@ -472,7 +470,7 @@ def test_ba1_in_a_finer_format() -> None:
     assert found == pytest.approx(reprojection_jacobian(data.inputs, data.feature), rel=1e-7)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_ba_sparse_jacobian() -> None:
     """test.txt, all of it: 30 × 62, 310 elements, from the objective of ten measurements."""
     data = bundle("test.txt")
@@ -550,7 +548,7 @@ def test_ba1_sample(kind: str, every: int) -> None:
     assert weight < 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["filed", "scattered"])
 def test_ba1_full(kind: str) -> None:
     """All 31,843 blocks; the file replicates one measurement, so another time with cameras and points that differ."""
@@ -591,7 +589,7 @@ def test_planets() -> None:
     assert max(planet_errors(10, 3, 0, 0)) > 1e-2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("steps", "body", "axis", "scale"), [(300, 1, 0, 14), (300, 3, 1, 20), (300, 5, 0, 20), (1000, 3, 1, 18)]
 )
@@ -609,7 +607,6 @@ def compressed(matrix: Any) -> tuple[Any, Any, Any]:
     return matrix.indptr, matrix.indices, matrix.data
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["trace_with_keeper", "sparse_dot", "sparse_dot_scattered"])
 def test_sparse_trace(name: str) -> None:
     """Reached: 5e-11, a last place of the largest value: products with 1 lose nothing."""

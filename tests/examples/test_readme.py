@@ -34,7 +34,6 @@ def test_every_section_is_run() -> None:
     assert set(COMMANDS) <= {path.stem for path in EXAMPLES.glob("*.rga")}
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("name", sorted(LEFT))
 def test_commands(name: str, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(EXAMPLES)

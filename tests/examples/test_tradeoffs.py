@@ -16,7 +16,7 @@ def logistic(y: fixed, x: fixed) -> None:
     y += 3.5 * x - 3.5 * x * x
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("n", [1, 2, 5, 40])
 def test_products(n):
     x = [1 + (i % 5) / 8 if i % 2 else 1 / (1 + (i % 7) / 8) for i in range(n)]

@@ -205,7 +205,7 @@ def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
         graph.newton(graph.solution())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("k", "distance", "least"), [(2, 1, 0.061938), (3, 1, 0.036799), (4, 1, 0.018721), (3, 0.646, 0.01535)]
 )
@@ -214,7 +214,7 @@ def test_too_few_dimensions(k: int, distance: float, least: float) -> None:
     assert graph.embedding_loss(0.0, found).out == pytest.approx(least, abs=2e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_five_dimensions_are_enough() -> None:
     found = graph.newton(graph.start(5, graph.SEEDS[5]))
     assert graph.embedding_loss(0.0, found).out < 1e-8
@@ -223,7 +223,7 @@ def test_five_dimensions_are_enough() -> None:
     assert far == pytest.approx(np.full(30, np.sqrt(2)), abs=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_adam_gets_there_too() -> None:
     found = graph.adam(graph.start(5, graph.SEEDS[5]))
     assert graph.embedding_loss(0.0, found).out < 1e-6
@@ -309,7 +309,7 @@ def test_memory_is_that_of_the_parameters() -> None:
     assert [own for _, own, _ in sizes.values()] == [layers * (3 * flows.HIDDEN + 1) + 2 for layers, _ in sizes]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_main(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     monkeypatch.setattr(flows, "UNSEEN", 16)
     monkeypatch.setattr(flows, "BATCH", 4)
@@ -320,7 +320,7 @@ def test_main(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert (tmp_path / "flow.svg").stat().st_size > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_ring_is_learnt() -> None:
     unseen = flows.ring(1000, 3)
     trained = flows.train(flows.ring(flows.POINTS, 2), flows.start(), 300, lambda step, loss: None)

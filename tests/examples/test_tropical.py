@@ -21,7 +21,7 @@ from retrograd.testing import check_inverse
 NUMBERS = st.integers(-40, 40).map(lambda k: k / 8 + 1 / 64)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @given(st.integers(1, 7), st.data())
 def test_the_best_of_all_states(n: int, data: st.DataObject) -> None:
     fields = data.draw(st.lists(NUMBERS, min_size=n, max_size=n))

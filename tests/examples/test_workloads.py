@@ -132,7 +132,6 @@ def test_petersen_graph() -> None:
     assert (adjacency @ adjacency == 3 * np.eye(10) + (1 - np.eye(10) - adjacency)).all()
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("k", range(1, 11))
 def test_embedding_loss(k: int) -> None:
     generator = np.random.default_rng(k)
@@ -178,7 +177,7 @@ def test_gmm_first_points(gamma: float, m: int) -> None:
     assert checked(gmm.gmm_objective, 0.0, *arguments).out == pytest.approx(gmm.reference(*arguments), abs=5e-7)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_gmm_1k_golden() -> None:
     mixture = gmm.read(gmm.DATA / "1k_d10_K25.txt")
     out = rg.run(gmm.gmm_objective, 0.0, *mixture.arguments)
@@ -265,7 +264,7 @@ def test_solar_system() -> None:
     assert np.linalg.norm(v[3] - v[0]) / leapfrog.LARGER == pytest.approx(fastest, rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_planets_return_after_years() -> None:
     q, v, gm = leapfrog.solar_system()
     after = checked(leapfrog.leapfrog, q, v, gm, 2000)
@@ -306,7 +305,7 @@ def sparse_traces(x: Any, y: Any) -> list[float]:
     ]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.data())
 def test_sparse_trace(data: st.DataObject) -> None:
@@ -330,7 +329,7 @@ def test_csc() -> None:
     assert (starts.tolist(), rows.tolist(), values.tolist()) == ([0, 2, 2, 4], [1, 2, 0, 2], [7, 1, 5, 2])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_sparse_trace_of_size_1000() -> None:
     generator = np.random.default_rng(6)
     x, y = (sparse_dot.sparse_random(generator, 1000, 1000, 0.05) for _ in range(2))
@@ -420,7 +419,6 @@ def small_runs() -> list[tuple[Any, tuple[Any, ...]]]:
     ]
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize(("function", "arguments"), small_runs(), ids=lambda x: getattr(x, "__name__", ""))
 def test_optimised_or_not_the_words_are_the_same(function: Any, arguments: tuple[Any, ...]) -> None:
     memories = []

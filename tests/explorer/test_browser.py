@@ -18,7 +18,7 @@ from tests.debugger.test_session import SUM
 from tests.explorer.dots import dot
 from tests.explorer.test_document import HOSTILE, Player
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 

@@ -98,7 +98,7 @@ def test_without_anywidget_a_notebook_shows_the_frame(monkeypatch: pytest.Monkey
         _ = found.widget
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_notebook_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The widget's view is in the output, with the frame for readers without a kernel; the step is Python's."""
     for name, value in environment(tmp_path).items():
@@ -163,7 +163,7 @@ def opened(address: str) -> Iterator[Any]:
         browser.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_widget_in_jupyterlab(tmp_path: Path) -> None:
     import nbformat
 

@@ -44,7 +44,6 @@ def test_there_are_calls_to_check() -> None:
     assert len(CALLS) > 40
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize(("prefix", "name", "count"), CALLS)
 def test_the_function_or_the_expression_in_the_advice_has_its_value(prefix: str, name: str, count: int) -> None:
     expression = f"{prefix}{name}({', '.join(('u', 'v - 1', 'v')[:count])})"

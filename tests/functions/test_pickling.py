@@ -106,7 +106,6 @@ def same(one: Any, other: Any) -> bool:
     return repr(one) == repr(other) and pickle.dumps(one) == pickle.dumps(other)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_do_the_same(name: str) -> None:
     function, args = FUNCTIONS[name]
@@ -345,7 +344,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("method", [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()])
 def test_a_pool_of_processes(tmp_path: Path, method: str) -> None:
     """Of functions in `__main__`; each process compiles what it runs."""

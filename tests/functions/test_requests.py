@@ -77,7 +77,6 @@ COMPOSED: dict[str, Callable[..., Any]] = {
 ALL = CALLS | COMPOSED
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("name", ALL)
 def test_a_format_is_that_of_the_run(name: str) -> None:
     """As if the function had been declared in it."""
@@ -95,7 +94,6 @@ def test_a_format_is_that_of_the_run(name: str) -> None:
 SMALL = {0.001: "is 0.00100708", 1e-6: "is 0 in Q16.16"}
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("name", ALL)
 def test_numbers_that_lose_their_bits_are_reported_once_a_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `precision` of the run states; an array in a batch is read as a whole."""
@@ -121,7 +119,6 @@ def test_numbers_that_lose_their_bits_are_reported_once_a_call(name: str, monkey
         call(quartic, precision="no")
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("name", ALL)
 def test_an_engine_gives_the_same_bits(name: str) -> None:
     call = ALL[name]

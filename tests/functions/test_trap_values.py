@@ -128,7 +128,6 @@ def value(text: str) -> Any:
     return text == "True" if text in ("True", "False") else float(text)
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("form", "of"), CASES, ids=[f"{form[0]}-{of.name}" for form, of in CASES])
 def test_value_of_a_local(tmp_path: Path, form: tuple[str, tuple[str, str, str, str]], of: Of, engine: str) -> None:
@@ -164,7 +163,6 @@ CONDITIONS = {
 TYPED = [(name, of) for name, (_, _, types) in CONDITIONS.items() for of in types]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("name", "of"), TYPED, ids=[f"{name}-{of.name}" for name, of in TYPED])
 def test_values_of_a_condition(tmp_path: Path, name: str, of: Of, engine: str) -> None:
@@ -194,7 +192,6 @@ BACKWARD = {
 }
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("engine", ENGINES[:3])
 @pytest.mark.parametrize("name", BACKWARD)
 @pytest.mark.parametrize("of", [INT, FIXED], ids=("int", "fixed"))

@@ -167,7 +167,6 @@ def rows_of(found: FunctionNetlist, count: int, seed: int = 5) -> list[list[int]
     return [[word() for _ in found.words] for _ in range(count)]
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_functions_at_16_bits(f: rg.Reversible, strategy: Strategy) -> None:
@@ -203,7 +202,7 @@ def test_all_arguments_of_4_bits(f: rg.Reversible) -> None:
         assert found.disagreement(rows) is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("f", [element, exchange], ids=lambda f: f.__name__)
 def test_all_elements_of_4_bits(f: rg.Reversible) -> None:
     """All words but those of the last element, which is the sum of the others."""
@@ -347,7 +346,7 @@ def examine(seed: int, generate: ModuleType, checks: ModuleType) -> int:
         case.release()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 400, 20))
 def test_random_programs(first: int, generate: ModuleType, checks: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.hardware.netlists._program_lowering.MOST_GATES", 200_000)

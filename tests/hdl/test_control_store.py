@@ -28,7 +28,7 @@ LONG = [
     for core in ("small", "fast")
     for units in (frozenset(Unit), NO_DIVIDER, frozenset({Unit.LOGIC}))
 ]
-CASES = [*SHORT, *(pytest.param(*case, marks=pytest.mark.slow) for case in LONG if case not in SHORT)]
+CASES = [*SHORT, *(pytest.param(*case, marks=pytest.mark.long) for case in LONG if case not in SHORT)]
 
 
 def faults(code: Microcode, store: ControlStore) -> Iterator[str]:
@@ -149,7 +149,7 @@ class Reader:
         return wrong
 
 
-@pytest.mark.parametrize(("block", "every"), [(2, 15), *(pytest.param(n, 1, marks=pytest.mark.slow) for n in BLOCKS)])
+@pytest.mark.parametrize(("block", "every"), [(2, 15), *(pytest.param(n, 1, marks=pytest.mark.long) for n in BLOCKS)])
 def test_the_hardware_delivers_a_row_in_each_cycle(monkeypatch: pytest.MonkeyPatch, block: int, every: int) -> None:
     monkeypatch.setattr(module, "BLOCKS", (block,))
     monkeypatch.setattr(module, "_made", {})

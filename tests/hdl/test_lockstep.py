@@ -25,10 +25,10 @@ Q32 = Format(32, 16)
 FORMATS = [Format(8, 4), Q32, Format(64, 32)]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("w", "lifted"),
-    [pytest.param(w, lifted, marks=[] if w == Q32 and lifted else pytest.mark.slow)
+    [pytest.param(w, lifted, marks=[] if w == Q32 and lifted else pytest.mark.long)
      for w in FORMATS for lifted in (False, True)],
     ids=str,
 )  # fmt: skip
@@ -38,7 +38,7 @@ def test_random_sequences(lockstep: Any, simulate: Simulate, w: Format, lifted: 
     assert traps.total() > 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("lifted", [False, True])
 def test_every_opcode_and_every_trap(lockstep: Any, simulate: Simulate, lifted: bool, seed: int) -> None:
@@ -51,8 +51,8 @@ def test_every_opcode_and_every_trap(lockstep: Any, simulate: Simulate, lifted: 
 
 
 @pytest.mark.parametrize(("w", "lifted", "seed"), [
-    (Q32, False, 1), *(pytest.param(Q32, False, seed, marks=pytest.mark.slow) for seed in (101, 201)),
-    *(pytest.param(w, True, seed, marks=pytest.mark.slow)
+    (Q32, False, 1), *(pytest.param(Q32, False, seed, marks=pytest.mark.long) for seed in (101, 201)),
+    *(pytest.param(w, True, seed, marks=pytest.mark.long)
       for w, first in ((Q32, 2), (Format(64, 32), 3)) for seed in range(first, first + 300, 100)),
 ])  # fmt: skip
 def test_random_programs(lockstep: Any, simulate: Simulate, generator: Any, w: Format, lifted: bool, seed: int) -> None:
@@ -116,10 +116,10 @@ def plant(code: Microcode, old: Operation, new: Operation) -> int:
     return found
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "old", "new"),
-    [pytest.param(*case, marks=pytest.mark.slow if k > 0 else []) for k, case in enumerate(PLANTED)],
+    [pytest.param(*case, marks=pytest.mark.long if k > 0 else []) for k, case in enumerate(PLANTED)],
 )
 def test_a_planted_micro_operation_is_found(
     lockstep: Any, microcode: Plant, name: str, old: Operation, new: Operation
@@ -132,7 +132,7 @@ def test_a_planted_micro_operation_is_found(
         lockstep.sequences(execute, Q32, False, 5, states=26, programs=8, entries=(name,))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_product_that_is_floored_is_found(lockstep: Any, microcode: Plant) -> None:
     p = Parameters(Q32, code_words=64, data_words=16)
     code = microcode(p)
@@ -152,7 +152,7 @@ def cycle_longer(code: Microcode) -> None:
     code.rows += [code.rows[start] ^ last, last]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cycle_too_many_is_found(lockstep: Any, microcode: Plant) -> None:
     p = Parameters(Q32, code_words=64, data_words=16)
     code = microcode(p)

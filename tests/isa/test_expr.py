@@ -134,7 +134,6 @@ def test_equal_trees_are_one_object() -> None:
     assert const(1) is ONE
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("op", OPERATIONS)
 @relaxed(4)
 @given(data=st.data())
@@ -200,7 +199,6 @@ OPERATORS: dict[str, tuple[Expr, Callable[[int, int], int]]] = {
 }
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_build_what_they_look_like(name: str) -> None:
     tree, meaning = OPERATORS[name]
@@ -318,7 +316,6 @@ def test_every_operation_means_what_it_says_on_all_words(op: str) -> None:
                 assert found == golden(op, s, 4, list(v)), (s, v)
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("op", COMPUTING)
 @relaxed(6)
@@ -401,7 +398,6 @@ def run_source(roots: list[Expr], w: Format, env: dict[str, int]) -> list[int]:
     return found
 
 
-@pytest.mark.share(16)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("op", OPERATIONS)
 @relaxed(5)
@@ -446,7 +442,6 @@ def run_smt(tree: Expr, w: Format, env: dict[str, int]) -> int:
     return word
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("op", [op for op in OPERATIONS if op != "sqrtround"])
 @relaxed(3)
@@ -457,7 +452,6 @@ def test_smtlib_agrees_with_evaluation(op: str, width: int, data: st.DataObject)
     assert run_smt(tree, w, env) == evaluate(tree, w, env)
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize(
     ("op", "s"),
     [(op, s) for op in COMPUTING if op != "sqrtround" for s in legal_parameters(op, 4)],
@@ -526,7 +520,6 @@ def test_shared_subtrees_cost_once() -> None:
     assert len(commands) == 201
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("depth", [10, 400, 3000])
 def test_deep_trees_are_no_trouble(depth: int) -> None:
     """A polynomial unrolled, or a derivative of one, is a deep tree: no fold may hit a limit of its host."""

@@ -179,7 +179,6 @@ def expected(name: str, w: Format, u: Words) -> Outcome:
     return {**u, target: UPDATES[suffix](w, u[target], value)}
 
 
-@pytest.mark.share(16)
 @pytest.mark.parametrize("name", [o.name for o in OPCODES])
 def test_every_instruction_does_what_the_design_says(name: str) -> None:
     opcode = TABLE[name]
@@ -229,7 +228,6 @@ EXACT: dict[str, Callable[[Format, Words], int | None]] = {
 }
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("update", ["add", "sub", "xor"])
 @pytest.mark.parametrize("stem", EXACT)
 def test_the_checking_machine_traps_exactly_on_overflow(stem: str, update: str) -> None:

@@ -264,7 +264,6 @@ def drawn(form: str, position: str, count: int | None) -> Iterator[str]:
 FORMS = [*BINARY, *UNARY, *FUNCTIONS]
 
 
-@pytest.mark.share(32)
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_value_is_pythons(form: str, position: str) -> None:
@@ -272,7 +271,7 @@ def test_a_value_is_pythons(form: str, position: str) -> None:
     assert {*found} <= {"", REFUSED}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("form", FORMS)
 def test_all_values_are_pythons(form: str, position: str) -> None:
@@ -280,7 +279,6 @@ def test_all_values_are_pythons(form: str, position: str) -> None:
     assert {*found} <= {"", REFUSED}
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("form", [f for f in FORMS if f in (*BINARY, *UNARY) or f.startswith("rg.")])
 def test_each_form_has_a_value_for_variables_and_for_constants(form: str) -> None:
     """So that the comparison is of values, and not of refusals alone."""
@@ -301,7 +299,6 @@ def nested(rng: random.Random, depth: int) -> str:
     ))  # fmt: skip
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("seed", range(100))
 def test_nested_values_are_pythons(seed: int) -> None:
     rng = random.Random(seed)

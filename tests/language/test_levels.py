@@ -63,7 +63,7 @@ def test_optimisation_adds_no_trap(edges: ModuleType, checks: ModuleType) -> Non
     examine((*range(20), 70, 452, 652), edges, checks)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(20, 3020, 250))
 def test_optimisation_adds_no_trap_to_many_programs(first: int, edges: ModuleType, checks: ModuleType) -> None:
     examine(range(first, first + 250), edges, checks)

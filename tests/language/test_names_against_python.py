@@ -182,7 +182,6 @@ def bodies(
         yield f"with rg.routine() as r:\n{inside}\nout += {total}\n~r", out
 
 
-@pytest.mark.share(12)
 @pytest.mark.parametrize("made", MADE, ids=[m[0].replace("\n", "; ") for m in MADE])
 @pytest.mark.parametrize("source", SOURCES, ids=[s[0] for s in SOURCES])
 def test_a_name_keeps_what_it_keeps_in_python(
@@ -194,7 +193,7 @@ def test_a_name_keeps_what_it_keeps_in_python(
     assert "" in found or (source[2] and "k > 0" in made[0])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("made", MADE, ids=[m[0].replace("\n", "; ") for m in MADE])
 @pytest.mark.parametrize("source", SOURCES, ids=[s[0] for s in SOURCES])
 def test_all_names_keep_what_they_keep_in_python(
@@ -237,7 +236,6 @@ def loop_bodies(loop: tuple[str, str, str, str, bool]) -> Iterator[str]:
         )
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("loop", LOOPS, ids=[x[0] for x in LOOPS])
 def test_a_loop_names_what_it_names_in_python(loop: tuple[str, str, str, str, bool]) -> None:
     out: Any = 0j if "j" in loop[3] else 0.0

@@ -83,7 +83,7 @@ def test_second_derivatives_trap_at_the_kinks_of_the_tree(curve: Any) -> None:
         rg.hessian(f, ("x", "z"))(0.0, 0.0, 0.0)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @given(x=NUMBERS, z=NUMBERS)
 def test_values_inverses_and_derivatives(curve: Any, x: float, z: float) -> None:
     args = 0.0, x, z, [0.5, -1.0]
@@ -96,7 +96,6 @@ def test_values_inverses_and_derivatives(curve: Any, x: float, z: float) -> None
     assert rg.jvp(curve, args, {"x": 1.0})[1].y == pytest.approx(gradient(*args), abs=1e-6)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("engine", ["reference", "threaded", "translated", "native"])
 def test_engines_agree(curve: Any, engine: str) -> None:
     args = 0.0, 1.25, -0.75, np.array([0.5, 2.0])
@@ -107,7 +106,7 @@ def test_engines_agree(curve: Any, engine: str) -> None:
     assert batch.values.y.tolist() == [curve(0.0, x, -0.75, np.zeros(2)).y for x in xs]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_runs_on_the_hardware(curve: Any) -> None:
     args = 0.0, 1.25, -0.75, np.array([0.5])
     assert repr(run_on_hardware(curve, *args, format="Q16.16").values) == repr(
@@ -115,7 +114,7 @@ def test_it_runs_on_the_hardware(curve: Any) -> None:
     )
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_an_instruction_of_ints() -> None:
     gray = rg.instruction("gray", lambda x, w: x ^ x.shr(1), kind="int")
 
@@ -176,7 +175,7 @@ print(*(rg.run(f, 0.0, 3.0, engine=e).values.y for e in ("threaded", "translated
 """
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_code_of_another_tree_is_not_taken_from_the_cache(tmp_path: Path) -> None:
     """Two processes define an instruction of one name and opcode by different trees."""
     environment = {**os.environ, "RETROGRAD_CACHE": str(tmp_path)}

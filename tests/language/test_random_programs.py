@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::retrograd.PrecisionWarning")
 
 #: programs in the default tier, in which every construct stands
 QUICK = 160
-#: programs in the slow tier, in pieces that can run side by side
+#: programs in the full tier, in pieces that can run side by side
 SLOW, SHARD = 10_000, 100
 
 
@@ -38,7 +38,6 @@ def examine(seed: int, generate: ModuleType, checks: ModuleType, interpreter: Mo
     return [forward, backward]
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("seed", range(QUICK), ids=lambda seed: f"seed{seed}")
 def test_programs_do_as_the_model_says(
     seed: int, generate: ModuleType, checks: ModuleType, interpreter: ModuleType
@@ -46,7 +45,7 @@ def test_programs_do_as_the_model_says(
     examine(seed, generate, checks, interpreter)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "first", range(QUICK, QUICK + SLOW, SHARD), ids=lambda first: f"seeds{first}to{first + SHARD - 1}"
 )
@@ -83,7 +82,7 @@ STATEMENTS = ("AugAssign", "AnnAssign", "Assert", "Assign", "Delete", "For", "If
 
 
 def test_the_programs_are_varied(generate: ModuleType) -> None:
-    """Every construct stands in some program of the default tier or the first of the slow one, and so does every kind of statement."""
+    """Every construct stands in some program of the default tier or the first of the full one, and so does every kind of statement."""
     sources = [generate.generate(seed).source for seed in range(2 * QUICK)]
     kinds = {type(node).__name__ for source in sources for node in ast.walk(ast.parse(source))}
     text = "".join(sources)

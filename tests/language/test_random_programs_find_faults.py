@@ -25,7 +25,7 @@ import retrograd as rg
 from retrograd import fixed
 from retrograd.library import arrays, dictionaries
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 #: seeds among which a program with the construct is looked for, and programs that may miss the fault
 SEEDS, MISSES = range(2000), 25

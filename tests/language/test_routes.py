@@ -16,7 +16,7 @@ from retrograd.isa.words import Format
 
 #: programs in the default tier
 QUICK = 20
-#: programs in the slow tier, in pieces that can run side by side
+#: programs in the full tier, in pieces that can run side by side
 SLOW, SHARD = 1000, 100
 #: words for cotangents that are kept
 KEPT = 20_000
@@ -59,7 +59,6 @@ def examine_all(seeds: range, generate: ModuleType, checks: ModuleType, routes: 
     return went
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("first", range(0, QUICK, 10), ids=lambda first: f"seeds{first}to{first + 9}")
 def test_both_routes_give_the_same_cotangents(
     first: int, generate: ModuleType, checks: ModuleType, routes: ModuleType
@@ -69,7 +68,7 @@ def test_both_routes_give_the_same_cotangents(
     assert went["ended"] >= 4, went
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "first", range(QUICK, QUICK + SLOW, SHARD), ids=lambda first: f"seeds{first}to{first + SHARD - 1}"
 )

@@ -14,7 +14,7 @@ from retrograd.isa.words import Format
 
 NAMES = [opcode.name for opcode in TABLE]
 FOUR, EIGHT = Format(4, 2), Format(8, 4)
-#: states of eight bits in the default tier, and in the slow one where there are more than 2^16
+#: states of eight bits in the default tier, and in the full one where there are more than 2^16
 SAMPLES, MANY = 2000, 20_000
 #: Opcodes that trap on every state: nothing can be restored where nothing happened.
 ALWAYS_TRAPS = {"unerase"}
@@ -42,7 +42,6 @@ def sampled(opcode: Opcode, w: Format, count: int) -> Iterator[State]:
         yield tuple(words[p] for p in places)
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_inverse_law_on_every_state_of_four_bits(name: str) -> None:
     opcode = TABLE[name]
@@ -51,7 +50,6 @@ def test_inverse_law_on_every_state_of_four_bits(name: str) -> None:
     assert list(islice(laws.inverse_counterexamples(opcode, FOUR, states), 3)) == []
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_inverse_law_at_eight_bits(name: str) -> None:
     opcode = TABLE[name]
@@ -59,7 +57,7 @@ def test_inverse_law_at_eight_bits(name: str) -> None:
     assert list(islice(laws.inverse_counterexamples(opcode, EIGHT, states), 3)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_inverse_law_at_eight_bits_whole(name: str) -> None:
     opcode = TABLE[name]
@@ -67,7 +65,6 @@ def test_inverse_law_at_eight_bits_whole(name: str) -> None:
     assert list(islice(laws.inverse_counterexamples(opcode, EIGHT, states), 3)) == []
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_law_is_not_empty(name: str) -> None:
     """The law speaks only of states that do not trap: there must be some."""
@@ -80,7 +77,6 @@ def test_the_law_is_not_empty(name: str) -> None:
     assert any(not isinstance(small(*state), str) for state in drawn) != (name in ALWAYS_TRAPS)
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_distinct_states_stay_distinct(name: str) -> None:
     """Injectivity counted outright, with no use of the inverse: as many states after as before."""
@@ -91,7 +87,6 @@ def test_distinct_states_stay_distinct(name: str) -> None:
     assert len(images) == len(set(images)) * 16**opcode.erased_words
 
 
-@pytest.mark.share(16)
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_execution_is_the_tree_walk(name: str) -> None:
     """`laws.execute` is the definition; what the exhaustive laws run is the compiled form."""
@@ -110,7 +105,6 @@ def test_compiled_execution_is_the_tree_walk(name: str) -> None:
 CHECKED = [o.name for o in TABLE if any(g.mode == "overflow" for g in o.guards(FOUR))]
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("name", CHECKED)
 def test_inverse_law_on_the_machine_that_checks_overflow(name: str) -> None:
     """Where `d += f` does not overflow, `d -= f` does not either: it returns to a word that was there."""

@@ -73,7 +73,6 @@ def test_a_fault_is_found_on_states(fault: str) -> None:
     assert found[0].startswith("bad: {")
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("w", [Format(8, 4), Format(16, 8)], ids=str)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_by_the_solver(fault: str, w: Format) -> None:
@@ -131,7 +130,6 @@ ALIASING = {
 }
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("fault", ALIASING)
 @pytest.mark.parametrize("update", ["add", "sub", "xor"])
 def test_an_aliasing_update_is_found(fault: str, update: str, unguarded: Callable[[Entry], Table]) -> None:
@@ -160,7 +158,7 @@ def test_a_wrong_operator_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------- encodings
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_partners_far_apart_are_found() -> None:
     # 0xB1 and 0xB2 differ in two bits.
     far = Bijection("far", CODE + 1, "tests", lambda w: (Permute("d", d + 1, d - 1),), "", inverse_name="raf")

@@ -72,7 +72,6 @@ def test_it_executes(name: str) -> None:
     assert laws.execute(EXTENDED[name], {"a": 1, "d": 5, "br": 3}, w) == "RG0405"
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_inverse_law_holds(name: str) -> None:
     opcode = EXTENDED[name]

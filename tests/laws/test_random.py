@@ -15,7 +15,7 @@ from retrograd.isa.words import Format
 W = Format(64, 32)
 NAMES = [opcode.name for opcode in TABLE]
 CORNERS = (0, 1, W.mask, W.sign, W.sign - 1)
-#: random states in the default tier, and in the slow one
+#: random states in the default tier, and in the full one
 COUNT, MANY = 500, 2500
 
 
@@ -43,21 +43,19 @@ def states(opcode: Opcode, count: int = COUNT) -> Iterator[tuple[int, ...]]:
         yield from complete(words) if branches else islice(complete(words), 1)
 
 
-@pytest.mark.share(16)
 @pytest.mark.parametrize("name", NAMES)
 def test_inverse_law_at_full_width(name: str) -> None:
     opcode = TABLE[name]
     assert list(islice(laws.inverse_counterexamples(opcode, W, states(opcode)), 3)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_inverse_law_at_full_width_on_more_states(name: str) -> None:
     opcode = TABLE[name]
     assert list(islice(laws.inverse_counterexamples(opcode, W, states(opcode, MANY)), 3)) == []
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_samples_run(name: str) -> None:
     opcode = TABLE[name]

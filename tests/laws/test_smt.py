@@ -24,20 +24,17 @@ def check(text: str) -> str:
     return str(solver.check())
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_opcode_at_16_bits(name: str) -> None:
     assert check(smtlib.reversibility(TABLE[name], Format(16, 8))) == "unsat"
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("w", [Format(32, 16), Format(64, 32)], ids=str)
 @pytest.mark.parametrize("name", CHEAP)
 def test_opcodes_without_products_at_full_width(name: str, w: Format) -> None:
     assert check(smtlib.reversibility(TABLE[name], w)) == "unsat"
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_assumptions_can_be_met(name: str) -> None:
     """The proof speaks of states where the guards hold; were there none, unsat would say nothing."""

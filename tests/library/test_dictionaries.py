@@ -24,7 +24,6 @@ def filled(content: dict[int, float], room: int, rng: Random) -> Dictionary:
     return d
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("seed", range(4))
 def test_any_order_of_insertions_and_removals_gives_the_same_table(seed: int) -> None:
     rng = Random(seed)

@@ -41,7 +41,7 @@ def test_leapfrog(roundtrip):
     np.testing.assert_allclose(found.v, v, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_years_out_and_back(roundtrip):
     found = roundtrip(leapfrog, X, V, M, 0.01, 1000)
     assert energy(found.x, found.v, M) == pytest.approx(energy(X, V, M), rel=1e-4)

@@ -40,7 +40,6 @@ def _points(low: float, high: float, count: int, places: int) -> np.ndarray[Any,
     return np.asarray(np.round(rng.uniform(low, high, count) * 2.0**places) / 2.0**places)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(("format", "places", "most"), [("Q32.32", 32, 1.0), ("Q16.16", 16, 1.0), ("Q16.48", 40, 64.0)])
 def test_error(name: str, format: str, places: int, most: float) -> None:
@@ -54,7 +53,6 @@ def test_error(name: str, format: str, places: int, most: float) -> None:
     assert max(errors) <= units * most, name
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives(name: str) -> None:
     """The first derivative, and the second as its derivative."""

@@ -9,7 +9,6 @@ import retrograd as rg
 from retrograd.library import fft
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("n", [1, 2, 4, 16, 64])
 def test_fft(roundtrip, n):
     rng = np.random.default_rng(n)

@@ -20,7 +20,6 @@ def test_products(roundtrip):
     np.testing.assert_allclose(roundtrip(matmul, c, a, b).c, c + a @ b, atol=1e-8)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
 def test_determinant(roundtrip, n):
     a = matrix(n, seed=n)
@@ -41,7 +40,6 @@ def test_elimination_exchanges_rows(roundtrip):
     np.testing.assert_allclose((found.factors + np.eye(3)) @ np.triu(found.u), exchanged, atol=1e-8)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_solve_and_inverse(roundtrip, n):
     a = matrix(n, seed=n + 1)

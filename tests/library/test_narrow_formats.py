@@ -78,7 +78,6 @@ def _exact() -> Any:
         yield
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_result_that_fits_is_found(name: str, format: str) -> None:
@@ -94,7 +93,6 @@ def test_a_result_that_fits_is_found(name: str, format: str) -> None:
         assert abs(w.signed(int(word)) - y * 2**w.frac) <= bound(name, real, w), f"{name}({float(real)}) in {format}"
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("format", [f for f in FORMATS if Format.named(f).width > 8])
 @pytest.mark.parametrize("name", CASES)
 def test_a_derivative_that_fits_is_found(name: str, format: str) -> None:
@@ -212,7 +210,6 @@ def test_the_size_of_a_complex_number(format: str) -> None:
     assert complex(d) == pytest.approx(0.5**0.5 * (1 - 1j), abs=16 * unit + 1e-12)
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("format", ["Q2.14", "Q3.61", "Q6.58"])
 @pytest.mark.parametrize("name", CASES)
 def test_engines_agree(name: str, format: str) -> None:

@@ -28,7 +28,7 @@ def both(roundtrip, a, b):
     assert roundtrip(sparse_dot_scattered, 1.0, len(a), *columns(a), *columns(b)).out == 1 + expected
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @settings(max_examples=12)
 @given(st.integers(0, 10**6), st.sampled_from([0.1, 0.5, 0.9]), st.sampled_from([0.1, 0.5, 0.9]))
 def test_dot(roundtrip, seed, p, q):
@@ -41,7 +41,6 @@ def test_equal_patterns(roundtrip):
     both(roundtrip, a, a)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("which", [0, 2, 4])
 def test_empty_columns(roundtrip, which):
     a = random_dense(np.random.default_rng(4), (6, 5), 0.6)
@@ -60,7 +59,6 @@ def test_nothing_at_all(roundtrip):
     both(roundtrip, zero, zero)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("rows", [[1, 0], [0, 2, 1], [5, 1], [-1, 3]])
 @pytest.mark.parametrize("others", [[0, 1], [1, 6], [3], [9], []])
 def test_rows_that_do_not_ascend_are_found_out(rows, others):
@@ -92,7 +90,7 @@ def test_complex_product(roundtrip):
     np.testing.assert_allclose(found.c.astype(complex), c + (0.5 - 2j) * (a @ b), atol=1e-8)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_large_one(roundtrip):
     rng = np.random.default_rng(7)
     both(roundtrip, random_dense(rng, (200, 200), 0.05), random_dense(rng, (200, 200), 0.05))

@@ -41,7 +41,7 @@ def products(k, n):
     return result, sum(n for name, n in counts.items() if name.startswith("fmul"))
 
 
-@pytest.mark.parametrize(("k", "n"), [(4, 4), pytest.param(2, 10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("k", "n"), [(4, 4), pytest.param(2, 10, marks=pytest.mark.long)])
 def test_golden_calls(k, n):
     result, executed = products(k, n)
     _, once = products(1, 0)
@@ -50,7 +50,6 @@ def test_golden_calls(k, n):
     assert not result.values.states[2:].any()
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(("k", "n"), [(1, 3), (2, 3), (3, 2), (5, 1), (7, 0)])
 def test_the_chain_is_the_same_word_for_word(roundtrip, k, n):
     states = np.zeros(bennett_states(k, n))

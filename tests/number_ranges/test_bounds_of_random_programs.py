@@ -375,13 +375,12 @@ def examined(first: int, count: int) -> Counter[str]:
     return sum((examine(seed) for seed in range(first, first + count)), Counter[str]())
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_no_error_is_beyond_the_bound(seed: int) -> None:
     examine(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, SHARD))
 def test_no_error_of_many_programs_is_beyond_the_bound(first: int) -> None:
     went = examined(first, SHARD)
@@ -404,7 +403,6 @@ FAULTS: dict[str, Callable[..., list[mp.mpf]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_a_derivative_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name = fault.partition(",")[0]

@@ -76,13 +76,12 @@ def bounds(name: str, runs: int, seed: int) -> None:
     assert not likely or np.sqrt(np.mean(np.square(likely))) < (4 if runs < 20 else 2.5)
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("name", FEW)
 def test_no_error_is_beyond_the_bound(name: str) -> None:
     bounds(name, 4, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("name", WITH_A_LOSS)
 def test_no_error_of_many_is_beyond_the_bound(name: str, seed: int) -> None:
@@ -151,7 +150,6 @@ def of_an_argument(y: fixed, x: fixed, k: fixed) -> None:
 FACTORS = [0.005, 1e-6, 1e-9, 1.0000000001, 0.50000000005, 4.0000000001, -0.99999999995, 2.0, 0.5, 6.674e-11, 1e-11]
 
 
-@pytest.mark.share(4)
 @pytest.mark.filterwarnings("ignore::retrograd.isa.diagnostics.PrecisionWarning")
 @pytest.mark.parametrize("c", FACTORS)
 @pytest.mark.parametrize("f", [scaled, divided, shifted, of_a_variable, of_an_array, of_an_argument])

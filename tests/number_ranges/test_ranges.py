@@ -149,7 +149,6 @@ def inputs_of(sampler: Any, runs: int, seed: int) -> list[tuple[Any, ...]]:
     return [tuple(sampler(rng)) for _ in range(runs)]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("name", [*OWN, *FEW])
 def test_the_proposed_format_holds(name: str) -> None:
     s = (OWN | SAMPLES)[name]
@@ -158,7 +157,7 @@ def test_the_proposed_format_holds(name: str) -> None:
         gradient_holds(s.function, s.loss, s.arguments, 2, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("name", [*OWN, *SAMPLES])
 def test_the_proposed_format_holds_for_many_inputs(name: str, seed: int) -> None:

@@ -92,7 +92,6 @@ def test_a_good_picture_has_no_faults() -> None:
     assert faults(figure) == []
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("plant", FAULTS)
 def test_a_fault_is_found(plant: Callable[[Axes], None]) -> None:
     figure, ax = axes_of(None)
@@ -101,7 +100,6 @@ def test_a_fault_is_found(plant: Callable[[Axes], None]) -> None:
     assert any(FAULTS[plant] in fault for fault in faults(figure)), faults(figure)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(("lo", "hi"), [(20, 300), (20, 30), (1, 1.5), (1e-9, 1e9), (0.9, 9.9)])
 def test_two_decades(lo: float, hi: float) -> None:
     figure, ax = axes_of(None)
@@ -112,7 +110,6 @@ def test_two_decades(lo: float, hi: float) -> None:
     assert ax.get_ylim()[0] <= lo < hi <= ax.get_ylim()[1]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("most", [0, 1, 3, 9, 10, 4711, 50_000, 10**6])
 def test_counts_by_decades(most: float) -> None:
     figure, ax = axes_of(None)
@@ -138,7 +135,7 @@ def analysis() -> ModuleType:
     return module
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_pictures_of_the_analysis() -> None:
     page = analysis().page()[1]
     assert {name: found for name, figure in page.items() if (found := faults(figure))} == {}
@@ -147,7 +144,7 @@ def test_the_pictures_of_the_analysis() -> None:
     assert {path.stem for path in (ROOT / "docs" / "energy").glob("*.svg")} == page.keys() | set(others)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_pictures_of_the_benchmarks() -> None:
     document = read(ROOT / "docs" / "benchmarks" / page.FIGURES)
     assert {name: found for name, draw in page.PICTURES.items() if (found := faults(draw(document)))} == {}

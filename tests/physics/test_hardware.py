@@ -25,13 +25,13 @@ def forget(y: fixed, x: fixed) -> None:
     rg.erase(t)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "args", "w"),
     [
         (forget, (0.5, -2.0), rg.Format(16, 8)),
-        pytest.param(forget, (0.5, -2.0), rg.Format(32, 16), marks=pytest.mark.slow),
-        pytest.param(length, (0.0, 3.0, 4.0), rg.Format(32, 16), marks=pytest.mark.slow),
+        pytest.param(forget, (0.5, -2.0), rg.Format(32, 16), marks=pytest.mark.long),
+        pytest.param(length, (0.0, 3.0, 4.0), rg.Format(32, 16), marks=pytest.mark.long),
     ],
 )
 def test_bits_and_cycles(function: rg.Reversible, args: tuple[float, ...], w: rg.Format) -> None:

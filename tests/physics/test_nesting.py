@@ -98,7 +98,6 @@ def test_an_uncomputed_series() -> None:
     assert (outer.first, outer.partner_last) == (1, len(program.code) - 2)
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs(seed: int) -> None:
     case = generate(seed)

@@ -38,7 +38,6 @@ def two_models() -> list[EnergyReport]:
     return [report, report.priced_by("adiabatic_rc", figures=DEVICE, gates=GATES)]
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("kind", energy_plots.KINDS)
 def test_each_kind_can_be_read(kind: str) -> None:
     assert faults(energy_plots.KINDS[kind](two_models())) == []

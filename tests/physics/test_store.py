@@ -149,7 +149,7 @@ def test_pages_that_were_damaged(tmp_path: Path, whole: bytes) -> None:
     hostile_stores(tmp_path, whole, 0, 60)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_ten_thousand_damaged_files(tmp_path: Path, whole: bytes, seed: int) -> None:
     hostile_stores(tmp_path, whole, seed, 2500)
@@ -214,7 +214,7 @@ def test_interrupted_while_the_store_is_locked(tmp_path: Path, whole: bytes, mon
         opened[0].execute("SELECT 1")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_process_that_is_interrupted_while_the_store_is_locked(tmp_path: Path, whole: bytes) -> None:
     """Exit code 130 and one line, long before the patience has an end."""
     path, program, loaded = tmp_path / "sweep.db", tmp_path / "f.py", tmp_path / "loaded"

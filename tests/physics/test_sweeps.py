@@ -75,7 +75,7 @@ def test_in_an_executor(pool: Callable[[int], Executor]) -> None:
         assert rg.energy_sweep(library.norm, ARGUMENTS, executor=executor, **POINTS) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_in_a_cluster() -> None:
     """Of two processes, by Dask: `pip install 'retrograd[sweep]'`."""
     distributed = pytest.importorskip("distributed")

@@ -36,7 +36,7 @@ class Candidate:
     make: Make
     #: programs in the default tier: each runs with and without the overflow check
     quick: int
-    #: programs in the slow tier
+    #: programs in the full tier
     slow: int
     #: programs that run side by side
     chunk: int
@@ -273,7 +273,6 @@ CHECKS: dict[str, Check] = {
 }
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize(("machine", "first"), PIECES, indirect=["machine"])
 @pytest.mark.parametrize("overflow", [False, True], ids=["wrapping", "checked"])
 @pytest.mark.parametrize("check", CHECKS)
@@ -293,7 +292,7 @@ def test_every_single_step(machine: Candidate, first: int, count: int, generator
             check_every_step_back(machine.make, generator.generate(seed), True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("machine", "first"), SLOW_PIECES, indirect=["machine"])
 def test_many_random_programs(machine: Candidate, first: int, generator: ModuleType) -> None:
     for seed in range(first, first + machine.slow_chunk):

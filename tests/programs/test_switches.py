@@ -16,7 +16,7 @@ from retrograd.isa.table import TABLE
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.machine import Trap
 
-#: programs in the default tier, and in the slow one by shares
+#: programs in the default tier, and in the full one by shares
 QUICK, SLOW, CHUNK = 60, 100_000, 1000
 
 
@@ -42,7 +42,7 @@ def run(switches: ModuleType, given: tuple[ModuleType, ...], seeds: range) -> Co
     return went
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_every_transformation_on_and_off(switches: ModuleType, given: tuple[ModuleType, ...]) -> None:
     went = run(switches, given, range(QUICK))
     assert went["ended"] > QUICK // 2
@@ -50,7 +50,7 @@ def test_every_transformation_on_and_off(switches: ModuleType, given: tuple[Modu
     assert [sign + name for name in names for sign in "+-" if not went[sign + name]] == []
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_every_transformation_of_engines(switches: ModuleType, given: tuple[ModuleType, ...]) -> None:
     case = given[0].generate(7)
     for off in ({"optimised_code"}, {*switches.ENGINES}):
@@ -58,7 +58,7 @@ def test_every_transformation_of_engines(switches: ModuleType, given: tuple[Modu
         assert went == Counter(["ended", "engines"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, CHUNK))
 def test_every_transformation_at_length(switches: ModuleType, given: tuple[ModuleType, ...], first: int) -> None:
     went = run(switches, given, range(first, first + CHUNK))

@@ -156,14 +156,13 @@ def defined(opcode: Opcode, w: rg.Format, case: Case) -> dict[str, int]:
     return store
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
 def test_the_lifted_step(opcode: Opcode) -> None:
     """Values as with D = 0, cotangents as the lift says, both undone by the inverse; refused, nothing has changed."""
     check_lifted_step(opcode, 8)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
 def test_the_lifted_step_in_more_states(opcode: Opcode) -> None:
     check_lifted_step(opcode, 64)
@@ -197,7 +196,6 @@ def check_lifted_step(opcode: Opcode, count: int) -> None:
                 assert not case.cotangents.kept
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
 def test_without_cotangents_nothing_more_is_refused(opcode: Opcode) -> None:
     rng = random.Random(opcode.code)
@@ -298,7 +296,6 @@ def has_gains(opcode: Opcode) -> bool:
     return bool(cotangent_step(opcode, W, False).guards)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("opcode", [o for o in rg.TABLE if has_gains(o)], ids=lambda o: o.name)
 def test_a_cotangent_is_refused_exactly_where_it_does_not_fit(opcode: Opcode) -> None:
     rng = random.Random(opcode.code)
@@ -526,7 +523,6 @@ def test_formats_without_functions_refuse_them_as_before(make: Make) -> None:
         machine.run()
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("make", ["reference", "threaded"], indirect=True)
 def test_the_machine_executes_the_lifted_table(make: Make) -> None:
     """Every instruction by itself in a machine, either way, and taken back."""

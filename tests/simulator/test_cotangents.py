@@ -276,7 +276,6 @@ def close(found: float, expected: float, places: float = 8) -> bool:
     return abs(found - expected) <= places * 2.0**-32 * (1 + abs(expected))
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(("name", "function", "points"), UNARY, ids=[row[0] for row in UNARY])
 @pytest.mark.parametrize("update", ["add", "sub"])
 def test_functions_of_one_operand(
@@ -302,7 +301,6 @@ def test_functions_of_two_operands(
         assert close(*derivatives(machine, r), expected, 12), (r, expected)
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("angle", [-9.0, -0.3, 0.0, 1.0, 2.5, 4.0])
 @pytest.mark.parametrize("name", ["rot", "irot"])
 def test_rotations(make: Make, name: str, angle: float) -> None:

@@ -105,13 +105,12 @@ def is_rounded(opcode: Opcode) -> bool:
     return (entry.partials if isinstance(entry, Function) else entry.lift) is not None
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
 def test_handlers_agree_with_the_trees(opcode: Opcode) -> None:
     check_handlers(opcode, 20)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("opcode", list(rg.TABLE), ids=lambda o: o.name)
 def test_handlers_agree_with_the_trees_on_more_states(opcode: Opcode) -> None:
     check_handlers(opcode, 200)
@@ -155,7 +154,6 @@ def test_a_wrong_handler_is_found(name: str) -> None:
         differences()
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("make", ["reference", "threaded"], indirect=True)
 @pytest.mark.parametrize("way", [+1, -1])
 def test_the_machine_executes_the_table(make: Make, way: int) -> None:

@@ -149,7 +149,6 @@ def test_an_uncall_runs_the_body_backward(make: Make) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("condition", ["eq", "ne", "lt", "ge", "ltu", "geu"])
 @pytest.mark.parametrize(("x", "y"), [(0, 0), (1, 0), (0, 1), (-1, 1), (1, -1), (1 << 63, 1), (-1, -1)])
 def test_conditions(make: Make, condition: str, x: int, y: int) -> None:

@@ -58,7 +58,6 @@ def stand(machine: rg.Machine, moment: str) -> None:
 MOMENTS = ("before", "midst", "after")
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("w", [rg.Format(), rg.Format(8, 4)], ids=str)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_an_integer_is_stored_mod_2_to_the_w(make: Make, moment: str, w: rg.Format) -> None:
@@ -124,7 +123,6 @@ def test_what_is_no_integer_is_refused(make: Make, moment: str) -> None:
     assert machine.state() == before
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_machines_go_on_alike_from_what_is_stored(make: Make, moment: str) -> None:
     @settings(max_examples=10, database=None)
@@ -201,7 +199,6 @@ LIMITED: dict[str, Callable[[Any], Any]] = {
 WRONG = [-1, 2.5, 1e3, -(10**30), "7", np.float64(5), [3]]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("what", LIMITED)
 def test_limits(what: str) -> None:
     for wrong in WRONG:

@@ -89,7 +89,6 @@ TRAPS: list[tuple[str, list[str], str, int, int | None, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(("lines", "code", "pc", "value", "message"), [t[1:] for t in TRAPS], ids=[t[0] for t in TRAPS])
 def test_traps(make: Make, lines: list[str], code: str, pc: int, value: int | None, message: str) -> None:
     program = loose(*lines)
@@ -276,7 +275,6 @@ def test_words_wrap_at_the_width(make: Make, width: int) -> None:
     assert machine.registers[1:4] == [(1 << width) - 1, 1, (1 << width - 1) - 1]
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 @pytest.mark.parametrize("frac", [0, 1, 4, 7])
 def test_fixed_point_products(make: Make, width: int, frac: int) -> None:

@@ -235,7 +235,6 @@ def test_a_structure_smaller_than_most_steps_is_seen(off_by: Callable[..., None]
 # ---------------------------------------------------------------------- faults
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("f", "args"),
     [

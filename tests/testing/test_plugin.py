@@ -143,7 +143,6 @@ def test_a_parameter_that_is_no_format_is_named(pytester: pytest.Pytester, value
     result.stdout.fnmatch_lines(["*UsageError: retrograd_format: * is no format*"])
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("law", ["check_inverse", "check_gradient", "assert_no_garbage"])
 def test_what_is_no_function_is_refused(pytester: pytest.Pytester, law: str) -> None:
     tests = f"""
@@ -167,7 +166,6 @@ def test_a_format_that_there_is_not_is_a_usage_error(pytester: pytest.Pytester, 
     result.stderr.fnmatch_lines([f"*--retrograd-format: '{text}' is no format*"])
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "fixture", ["retrograd_format", "check_inverse", "check_gradient", "assert_no_garbage", "assert_erased_bits_below"]
 )

@@ -105,7 +105,7 @@ def found(strategy: Any, wanted: Any) -> Any:
     )
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_all_of_a_range_is_drawn() -> None:
     assert found(fixed_numbers(SMALL), lambda x: x == -128.0) == -128
     assert found(fixed_numbers(low=-8, high=8), lambda x: x > 7 and x % 1 != 0) > 7
@@ -181,7 +181,7 @@ def test_kinks_are_counted_and_do_not_fail(monkeypatch: pytest.MonkeyPatch) -> N
         check_laws(relu, 20, loss=0)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_other_traps_fail_unless_they_are_accepted() -> None:
     with pytest.raises(rg.ProgramTrap, match="RG0801"):
         check_laws(at, 40)

@@ -20,7 +20,7 @@ BROWSER = next(
 )
 NEEDED = ("furo", "axe_playwright_python", "playwright")
 MISSING = [name for name in NEEDED if find_spec(name) is None] + (["chromium"] if BROWSER is None else [])
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")]
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def test_counts_of_the_addition(facts: dict[str, Any]) -> None:
     assert page.measured(["addition"]) == {"addition": facts["addition"]}
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_count_that_differs_is_found(facts: dict[str, Any]) -> None:
     wrong = json.loads(json.dumps(facts))
     wrong["addition"]["core"]["cycles"] += 1
@@ -79,6 +79,6 @@ def test_at_a_crossing_energies_are_equal(facts: dict[str, Any]) -> None:
             assert (page.cheapest(found, model, f).energy(model, f).nominal < logic.energy(model, f).nominal) == less
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_counts(facts: dict[str, Any]) -> None:
     assert page.measured(list(page.FUNCTIONS)) == facts

@@ -33,7 +33,6 @@ def test_every_reader_is_here(hostile: Any) -> None:
     assert list(hostile.READERS) == READERS
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("name", READERS)
 def test_inputs_are_read_or_refused(name: str, hostile: Any) -> None:
     count = FEWER.get(name, COUNT)

@@ -64,7 +64,7 @@ def test_erased_lines_are_left_out(notebooks: ModuleType) -> None:
     assert notebooks.left_on_terminal(f"a\r\n{bar}\x1b[1;31mb\x1b[0m\r\nc") == "a\nb\nc"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_another_output_is_found(notebooks: ModuleType, tmp_path: Path) -> None:
     """`make site` executes every notebook; here a page with a wrong result of each kind."""
     page = tmp_path / "page.md"

@@ -57,7 +57,7 @@ def test_the_tag_is_the_version(tool: ModuleType) -> None:
             tool.check_version(tag, "1.0.0", changelog)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_page_of_support_has_every_schema() -> None:
     """Strings that are schemas as a whole, in all sources; of texts that name one in passing, none."""
     pattern = re.compile(r"retrograd\.[a-z-]+/\d+")
@@ -115,7 +115,7 @@ print(sorted({"matplotlib", "amaranth", "rich", "pygments"} & {*sys.modules}))
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(find_spec("build") is None or find_spec("twine") is None, reason="needs the extra release")
 def test_the_wheel_alone(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tool.main(["--out", str(tmp_path), "--tests"]) == 0, capsys.readouterr().err

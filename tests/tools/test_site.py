@@ -116,7 +116,7 @@ def test_external_links() -> None:
     assert {link.split("/")[2] for link in links} == HOSTS
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(find_spec("furo") is None, reason="needs the extra docs")
 def test_a_broken_link_is_an_error(site: ModuleType, tmp_path: Path) -> None:
     """Sphinx on a small site with one wrong link, with the settings and options of `make site`."""

@@ -1,59 +1,173 @@
-"""Tiers of tests: each case is in the default tier or in the rest, and is drawn by its name."""
+"""Tiers of tests: which cases a run takes, by the budget, the seed and the measured seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
-from typing import Any
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from support import tiers
+from support.tiers import BUDGETS, Cost, Tier
 
-Modules = Callable[[str], ModuleType]
-
-
-class Item:
-    """A case of a test, as `pytest_collection_modifyitems` sees it."""
-
-    def __init__(self, nodeid: str, *marks: pytest.MarkDecorator) -> None:
-        self.nodeid = nodeid
-        self.marks = {mark.name: mark for mark in marks}
-
-    def get_closest_marker(self, name: str) -> pytest.MarkDecorator | None:
-        return self.marks.get(name)
-
-    def add_marker(self, name: str) -> None:
-        self.marks[name] = getattr(pytest.mark, name)
+HERE = Path(__file__).parents[1]
 
 
-def tiers(module: Modules, items: list[Item], *arguments: str, every: int = 1) -> tuple[set[str], set[str]]:
-    """(names of the default tier, names of the rest)"""
-    dropped: list[Item] = []
-    hook = SimpleNamespace(pytest_deselected=lambda *, items: dropped.extend(items))
-    config: Any = SimpleNamespace(args=arguments, hook=hook, getoption=lambda name: every)
-    module("tests/conftest.py").pytest_collection_modifyitems(config, items)
-    assert not {item.nodeid for item in dropped} & {item.nodeid for item in items}
-    return {i.nodeid for i in items if "slow" not in i.marks}, {i.nodeid for i in items if "rest" in i.marks}
+def names(test: str, count: int) -> list[str]:
+    return [f"{test}[{k}]" for k in range(count)]
 
 
-def cases(n: int, count: int = 10) -> list[Item]:
-    return [Item(f"tests/test_a.py::test_a[{k}]", pytest.mark.share(n)) for k in range(count)]
+def costs(budget: float) -> dict[str, Cost]:
+    """Small tests, and two that are larger than the budget."""
+    small = {f"tests/test_a.py::test_{k}": Cost(10, budget / 1000) for k in range(20)}
+    return small | {
+        "tests/test_b.py::test_many": Cost(10_000, budget / 1000),
+        "tests/test_b.py::test_dear long": Cost(4, budget * 2),
+    }
 
 
-@pytest.mark.parametrize(("n", "kept"), [(0, 0), (1, 10), (3, 4), (8, 2), (10, 1), (11, 1)])
-def test_one_case_in_n_is_in_the_default_tier(module: Modules, n: int, kept: int) -> None:
-    names = {item.nodeid for item in cases(n)}
-    quick, rest = tiers(module, cases(n))
-    assert (len(quick), quick | rest, quick & rest) == (kept, names, set())
-    # The order does not matter, nor do other tests.
-    other = Item("tests/test_b.py::test_b"), Item("tests/test_b.py::test_c", pytest.mark.slow, pytest.mark.share(2))
-    again = tiers(module, [*other, *reversed(cases(n))])
-    assert again == (quick | {"tests/test_b.py::test_b"}, rest)
+def split(name: str) -> tuple[str, str]:
+    test, _, mark = name.partition(" ")
+    return test, mark
 
 
-def test_tests_that_are_named_run_whole(module: Modules) -> None:
-    assert len(tiers(module, cases(8), "tests/test_a.py::test_a")[0]) == 10
+def seconds(tier: Tier) -> float:
+    return sum(len(tier.of(*split(name), names(name, cost.cases))) * cost.seconds for name, cost in tier.costs.items())
 
 
-def test_a_share_of_the_slow_ones(module: Modules) -> None:
-    quick, rest = tiers(module, cases(5), every=4)
-    assert (len(quick), len(rest)) == (2, 2)
+def test_small_tests_run_whole_and_what_they_leave_goes_to_large_ones() -> None:
+    budget = BUDGETS["default"]
+    tier = Tier("default", 0, costs(budget))
+    for k in range(20):
+        assert len(tier.of(f"tests/test_a.py::test_{k}", "", names("a", 10))) == 10
+    assert len(tier.of("tests/test_b.py::test_many", "", names("b", 10_000))) in (799, 800, 801)
+    assert budget * 0.99 <= seconds(tier) <= budget * 1.01
+
+
+def test_the_default_tier_has_no_long_case_and_all_cases_marked_always() -> None:
+    budget = BUDGETS["default"]
+    always = {f"tests/test_c.py::test_{k} always": Cost(3, budget / 30) for k in range(5)}
+    tier = Tier("default", 0, costs(budget) | always)
+    assert tier.of("tests/test_b.py::test_dear", "long", names("d", 4)) == []
+    assert [len(tier.of(*split(name), names("c", 3))) for name in always] == [3] * 5
+    # Half of the budget is left for the others.
+    assert seconds(tier) == pytest.approx(budget, rel=0.01)
+
+
+def test_a_dear_test_is_taken_now_and_then() -> None:
+    """t / c of the seeds take one of its cases."""
+    known = {f"tests/test_a.py::test_{k} long": Cost(1, BUDGETS["full"] / 10) for k in range(40)}
+    taken = [len(Tier("full", seed, known).of("tests/test_a.py::test_0", "long", ["x"])) for seed in range(200)]
+    assert set(taken) == {0, 1}
+    assert 30 <= sum(taken) <= 70  # a quarter of 200
+    spent = [seconds(Tier("full", seed, known)) for seed in range(60)]
+    assert sum(spent) / 60 == pytest.approx(BUDGETS["full"], rel=0.1)
+
+
+def test_everything_is_everything() -> None:
+    known = costs(1e9)
+    assert seconds(Tier("everything", 0, known)) == sum(c.cases * c.seconds for c in known.values())
+
+
+def test_the_choice_depends_on_names_and_seed_alone() -> None:
+    known = costs(BUDGETS["default"])
+    many = names("tests/test_b.py::test_many", 5000)
+
+    def chosen(seed: int) -> list[str]:
+        return Tier("default", seed, known).of("tests/test_b.py::test_many", "", reversed(many))
+
+    assert chosen(1) == chosen(1)
+    assert set(chosen(1)) < set(many)
+    # Another seed chooses independently.
+    both = len({*chosen(1)} & {*chosen(2)}) / len(chosen(1))
+    assert 0.08 < both < 0.26
+    # The full tier takes the cases of the default tier, and others.
+    assert set(chosen(1)) <= set(Tier("full", 1, known).of("tests/test_b.py::test_many", "", many))
+
+
+def test_a_test_without_seconds_has_a_default() -> None:
+    tier = Tier("default", 0, costs(BUDGETS["default"]))
+    assert len(tier.of("tests/test_new.py::test_new", "", names("n", 10_000))) == pytest.approx(
+        tier.allowance / tiers.UNMEASURED[""], abs=1
+    )
+    assert tier.of("tests/test_new.py::test_new", "", ["n"]) == ["n"]
+
+
+def test_the_file_keeps_costs_of_files_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").touch()
+    known = {"tests/test_a.py::test_b": Cost(3, 0.5), "tests/test_a.py::test_b long": Cost(7, 40)}
+    file = tmp_path / "tests" / "durations.json"
+    tiers.write(known | {"tests/test_gone.py::test_b": Cost(1, 1)}, file)
+    assert tiers.read(file) == known
+
+
+# ---------------------------------------------------------------------- runs of pytest
+
+TESTS = """
+import pytest
+
+@pytest.mark.parametrize("k", range(40))
+def test_many(k):
+    sum(range(10**6))
+
+@pytest.mark.long
+def test_long():
+    pass
+
+def test_small():
+    pass
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with the tiers of this one."""
+    (tmp_path / "tests" / "support").mkdir(parents=True)
+    (tmp_path / "tests" / "support" / "tiers.py").write_text((HERE / "support" / "tiers.py").read_text())
+    hooks = "".join(f"from support.tiers import {name}\n" for name in vars(tiers) if name.startswith("pytest_"))
+    (tmp_path / "tests" / "conftest.py").write_text(hooks)
+    (tmp_path / "tests" / "test_a.py").write_text(TESTS)
+    (tmp_path / "tests" / "durations.json").write_text(
+        '{"tests/test_a.py": {"test_many": [40, 20], "test_small": [1, 0.1], "test_long long": [1, 0.1]}}'
+    )
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\npythonpath = tests\nmarkers = long: x\naddopts = --import-mode=importlib"
+    )
+    return tmp_path
+
+
+def run(project: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.parametrize(("arguments", "passed", "left"), [
+    ([], 14, 28),  # 270 s / 20 s, and the small one
+    (["-p", "xdist", "-n", "1"], 14, 28),
+    (["--full"], 42, 0),
+    (["--everything"], 42, 0),
+    (["tests/test_a.py::test_long"], 1, 0),
+    (["tests/test_a.py::test_long", "--full"], 1, 0),
+])  # fmt: skip
+def test_runs(project: Path, arguments: list[str], passed: int, left: int) -> None:
+    found = run(project, *arguments)
+    assert f"\n{passed} passed" in found, found
+    assert f"seed 0: {left} of {passed + left} cases left out" in found
+
+
+def test_the_seed_chooses(project: Path) -> None:
+    first, again, other = (run(project, "--collect-only", f"--seed={seed}") for seed in (3, 3, 4))
+    assert first.partition(" in ")[0] == again.partition(" in ")[0] != other.partition(" in ")[0]
+
+
+def test_seconds_are_measured(project: Path) -> None:
+    run(project, "--measure", "2")
+    known = tiers.read(project / "tests" / "durations.json")
+    assert {name: cost.cases for name, cost in known.items()} == {
+        f"tests/test_a.py::{name}": count
+        for name, count in (("test_many", 40), ("test_small", 1), ("test_long long", 1))
+    }
+    assert 0.001 <= known["tests/test_a.py::test_many"].seconds < 20

@@ -135,7 +135,6 @@ def test_lognum_rounds_to_nearest(x: float, w: Format) -> None:
         assert back == pytest.approx(x, rel=math.log(2) * 0.51 * 2.0**-w.frac + 1e-12)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("w", [Format(n, f) for n in WIDTHS for f in range(0, n - 1, max(1, n // 8))], ids=str)
 def test_powers_of_two_are_exact(w: Format) -> None:
     high = w.sign // 2

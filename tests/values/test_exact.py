@@ -372,7 +372,7 @@ def test_lognums_that_no_float_holds_come_back() -> None:
     assert scale(1e300, 1e300).x == math.inf
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_many_more_words(w: Format) -> None:
     """The properties above, of more random words in each format."""

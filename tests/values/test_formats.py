@@ -98,13 +98,12 @@ def test_a_name_is_its_format(name: str) -> None:
     assert CALLS[name](NAME) == CALLS[name](W) == CALLS[name]("64,48")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_name_is_its_format_on_hardware() -> None:
     """In a format that is soon simulated."""
     assert CALLS["run_on_hardware"]("Q16.16") == CALLS["run_on_hardware"](rg.Format(32, 16))
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("wrong", ["Q16.47", "Q48", "q16.48", "", 48, (16, 48), b"Q16.48"], ids=repr)
 @pytest.mark.parametrize("name", CALLS)
 def test_what_is_no_format(name: str, wrong: Any) -> None:

@@ -94,7 +94,6 @@ PLACES: dict[str, tuple[Callable[[Any], dict[str, Any]], str]] = {
 }
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_number_is_found_wherever_it_stands(place: str) -> None:
     changed, name = PLACES[place]

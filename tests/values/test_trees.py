@@ -102,7 +102,6 @@ def net(a: float, b: float) -> Net:
     return Net(Layer(np.array([a, 0.5]), b, 2.0), Layer(np.array([-1.0, b]), a, -0.5), 4)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(a=NUMBERS, b=NUMBERS)
 def test_a_tree_stands_for_a_struct(form: Any, a: float, b: float) -> None:
@@ -126,7 +125,6 @@ def curved(y: fixed, p: Real, x: fixed):
     y += p.w[0] * p.w[0] * p.w[1] + fixed(p.g) * x + x * x * p.w[0]
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", ["dict", "list", "tuple"])
 @given(a=NUMBERS, b=fixed_numbers(low=0.5, high=4))
 def test_derivatives_have_the_form_of_the_tree(kind: str, a: float, b: float) -> None:

@@ -1,10 +1,10 @@
-"""Mutation testing: plant small faults in the product, and run the default tests that execute the faulty line.
+"""Mutation testing: plant small faults in the product, and run the tests that execute the faulty line.
 
     python tools/long_runs/mutants.py --each 3      (make mutants)
 
 Cosmic Ray (https://cosmic-ray.readthedocs.io) proposes the faults: another operator, comparison, number or exception, a
 loop of no pass. A sample of them, some in each folder, is planted, one at a time, in copies of the tree. Coverage.py records
-once which default test executes which line; those tests run, the shortest first, until one fails. The other tests of the
+once which test that is not `long` executes which line; those tests run, the shortest first, until one fails. The other tests of the
 mirrored folder follow, which may execute the line in a process that they start. Each run draws another sample; `--seed` draws
 an earlier one again.
 
@@ -47,7 +47,7 @@ FOLDERS = ("isa", "assembler", "compiler", "simulator", "hdl", "src/retrograd")
 COMPILED = "src/retrograd/library"
 #: generated, and compared with their generator by `make docs`
 GENERATED = ("isa/constants.py",)
-#: share of the mutants that change behaviour which the default tests and their rest must kill
+#: share of the mutants that change behaviour which the tests that are not `long` must kill
 BAR = 0.97
 #: options of pytest for a mutant: one process, to the first failure
 OPTIONS = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--no-header")
@@ -197,7 +197,7 @@ def in_function(mutant: Mutant) -> bool:
 
 
 class Coverage:
-    """Which default tests execute a line, and how long they take."""
+    """Which tests execute a line, and how long they take."""
 
     def __init__(self, folder: Path, jobs: int) -> None:
         import coverage
@@ -219,7 +219,7 @@ class Coverage:
         print("recording which test executes which line …", flush=True)
         settings = data.with_name("coveragerc")
         write_file(settings, f"[run]\nsource = {','.join(FOLDERS)}\ndata_file = {data}\n")
-        command = ["pytest", "-q", "-m", "not slow or rest", "-n", str(jobs), "--cov", f"--cov-config={settings}", "--cov-context=test",
+        command = ["pytest", "-q", "--everything", "-m", "not long", "-n", str(jobs), "--cov", f"--cov-config={settings}", "--cov-context=test",
                    "--cov-report=", "--durations=0", "--durations-min=0", "-vv", "--no-header"]  # fmt: skip
         run = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
         write_file(log, run.stdout)

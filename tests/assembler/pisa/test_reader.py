@@ -24,7 +24,7 @@ EXPECTED = json.loads((PROGRAMS / "expected.json").read_text())
 ENGINES = ("reference", "native", "threaded", "translated", "auto")
 QUICK_RUNS = [(name, e) for name in EXPECTED for e in ENGINES if e == "reference" or "rooplc/Fib" in name]
 LONG_RUNS = [
-    pytest.param(name, e, marks=pytest.mark.slow)
+    pytest.param(name, e, marks=pytest.mark.long)
     for name in EXPECTED
     for e in ENGINES
     if (name, e) not in QUICK_RUNS
@@ -48,7 +48,6 @@ def check_there_and_back(program: Program, engine: str, memory: dict[str, int], 
     assert set(back.registers) == {0}
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "engine"), [*QUICK_RUNS, *LONG_RUNS])
 def test_programs_of_compilers(name: str, engine: str) -> None:
     """The emulator begins at address 0, with a jump to START; the machine begins at START, two instructions later."""
@@ -338,7 +337,7 @@ def test_damaged_texts() -> None:
         check_damaged(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("first", "end"), list(pairwise(range(0, 100_001, 5000))))
 def test_damaged_texts_at_length(first: int, end: int) -> None:
     for seed in range(first, end):

@@ -124,7 +124,6 @@ last:   from{other} r4, r5, first
 """
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("jumps", [True, False])
 @pytest.mark.parametrize("other", HOLDS_NOT)
 @pytest.mark.parametrize("one", HOLDS_NOT)
@@ -189,7 +188,7 @@ def test_random_programs(generator: ModuleType) -> None:
     assert sum(check_random(generator, seed) for seed in range(12)) >= 8
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(12, 2012, 100))
 def test_many_random_programs(generator: ModuleType, first: int) -> None:
     assert sum(check_random(generator, seed) for seed in range(first, first + 100)) >= 80

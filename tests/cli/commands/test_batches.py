@@ -143,7 +143,6 @@ XS = np.array([[3.0, 4.0], [5.0, 12.0], [8.0, 15.0]])
 # ----------------------------------------------------------------------------------------------- in and out
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_there_and_back(cli: Cli, engine: str) -> None:
     """What a run forward writes is what a run backward reads."""
@@ -393,7 +392,6 @@ def test_what_is_known_when_it_is_compiled(cli: Cli) -> None:
 # -------------------------------------------------------------------------------------------- traps, limits
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_trap_keeps_the_others_from_nothing(cli: Cli, engine: str) -> None:
     save(y=np.array([1, 2, 3, 4]), x=np.array([8, 9, 10, 11]), z=np.array([2, 0, 3, 0]))
@@ -626,7 +624,6 @@ BROKEN: dict[str, bytes] = {
 }
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("name", BROKEN)
 def test_files_that_are_no_batches(cli: Cli, name: str) -> None:
     Path("in.npz").write_bytes(BROKEN[name])
@@ -715,7 +712,6 @@ def test_a_gpu_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
 # ---------------------------------------------------------------------- words beyond 53 bits
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["mix", "pile", "fling"])
 def test_files_bring_back_every_bit(cli: Cli, name: str) -> None:
     """Numbers, lognums beyond floats, stacks of different lengths, structs in structs: there and back by files alone."""
@@ -802,7 +798,7 @@ def test_json_has_words_where_floats_round(cli: Cli) -> None:
 # ---------------------------------------------------------------------- on workers, and in folders
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_workers_and_a_store(cli: Cli) -> None:
     """The file of one process; the second command runs nothing again."""
     x = np.random.default_rng(3).random((60, 2))

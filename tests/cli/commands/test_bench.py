@@ -47,7 +47,7 @@ def test_json_alone(capsys: Output) -> None:
     assert list(document["peers"]) == ["numba"]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_part_of_the_toolchain(capsys: Output) -> None:
     assert main(["bench", "machine", "--quick", "--json", "-"]) == 0
     document = as_json(capsys.readouterr().out)
@@ -55,7 +55,7 @@ def test_a_part_of_the_toolchain(capsys: Output) -> None:
     assert {row["part"] for row in document["toolchain"]} == {"machine"}
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_timed_workload(capsys: Output) -> None:
     assert main(["bench", "bennett", "--quick", "--json", "-"]) == 0
     (w,) = as_json(capsys.readouterr().out)["workloads"]

@@ -97,7 +97,6 @@ _BATCH = (_POINTER, _WORD, _WORD, _POINTER, _WORD, _POINTER, _WORD, *[_POINTER] 
 # --------------------------------------------------------------------------------------------------- llvm
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_a_program_as_llvm_computes_what_it_does(cli: Cli, width: int) -> None:
     text = emitted(cli("compile", f"sum{width}.rga", "--emit", "llvm"))
@@ -174,7 +173,6 @@ def test_a_name_stays_in_its_comment(cli: Cli, folder: Path, name: str, form: st
 # ---------------------------------------------------------------------------------------------------- ptx
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("arch", [None, "sm_80", "sm_90"])
 @pytest.mark.parametrize("program", ["sum64.rga", "sum16.rga", "f.py:divide"])
 def test_ptx(cli: Cli, program: str, arch: str | None) -> None:

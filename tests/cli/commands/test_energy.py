@@ -201,7 +201,6 @@ def test_compiling_by_energy(cli: Cli, functions: str) -> None:
     assert "erase " in by_steps
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("kind", ["causes", "frequency", "delay", "time"])
 def test_plots(cli: Cli, functions: str, folder: Path, kind: str) -> None:
     figures = [f"--figure={f}" for f in ("resistance=10kohm", "capacitance=1fF", "voltage=1V", "power=1fW")]
@@ -377,7 +376,7 @@ def test_a_sweep_goes_on(cli: Cli, functions: str, folder: Path) -> None:
     assert (folder / "sweep.db").stat().st_mtime_ns > at
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep_in_processes(cli: Cli, functions: str) -> None:
     arguments = ("sweep", f"{functions}:forget", "--args", "0.0", "3.0", "--args", "0.0", "4.0", "--json")
     assert cli(*arguments, "--workers", "2") == cli(*arguments)

@@ -67,7 +67,6 @@ RUNS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("engine", ENGINES[1:])
 @pytest.mark.parametrize("name", RUNS)
 def test_every_engine_gives_the_same_report(cli: Cli, name: str, engine: str) -> None:
@@ -259,7 +258,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return install
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("limit", [True, False])
 def test_progress_on_a_terminal(cli: Cli, terminal: Terminal, limit: bool) -> None:
     terminal()

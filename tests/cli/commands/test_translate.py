@@ -260,7 +260,6 @@ def inputs() -> dict[str, bytes]:
 INPUTS = inputs()
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("name", INPUTS)
 def test_garbage_is_refused_with_a_code(cli: Cli, folder: Path, name: str) -> None:
     (folder / "input").write_bytes(INPUTS[name])

@@ -100,7 +100,7 @@ def test_fish(folder: Path, words: list[str], there: set[str], absent: str) -> N
     assert absent not in found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 @needs("zsh")
 def test_zsh(folder: Path) -> None:

@@ -133,7 +133,6 @@ USES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], float]]] = {
 }
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_is_seen(change: str) -> None:
     before, body, after = CHANGES[change]
@@ -146,7 +145,6 @@ def test_a_change_is_seen(change: str) -> None:
     assert f(0.0, 0.5).y == 1.5
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("use", USES)
 def test_a_change_is_seen_by_all_that_is_made_of_a_function(use: str) -> None:
     """Of a list's element two calls away, and of a variable of the function around."""

@@ -96,7 +96,6 @@ def each_of(y: fixed, x: fixed, fs: rg.static):
         f(y, x)
 
 
-@pytest.mark.share(6)
 @LEVELS
 @pytest.mark.parametrize(
     ("f", "given", "expected"),

@@ -136,7 +136,6 @@ NUMBERS = [
 FORMATS = [Format(), Format(64, 48), Format(32, 16), Format(16, 12)]
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("c", NUMBERS)
 @pytest.mark.parametrize("position", POSITIONS, ids=lambda p: p.__name__.strip("_"))
@@ -304,7 +303,6 @@ def test_a_filter_that_shows_a_warning_once_shows_it_once() -> None:
     assert len(told) == 1
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "w", [Format(8, 4), Format(16, 8), Format(16, 12), Format(32, 16), Format(32, 28), Format(64, 32)], ids=str
 )

@@ -177,7 +177,6 @@ def python_mixed(n: int) -> int:
     return 0 if n <= 0 else (python_mixed(n - 1) + 1) ^ 5
 
 
-@pytest.mark.share(2)
 @LEVELS
 def test_recursion(level: int) -> None:
     """A call within itself works on the result directly if the function turns out to add only."""

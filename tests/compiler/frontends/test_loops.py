@@ -72,7 +72,6 @@ def items_of(target: str, through: str, n: int, a: list[int], b: list[int]) -> l
     return list(found["out"])
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(("target", "through"), CASES)
 def test_a_loop_goes_through_what_python_goes_through(target: str, through: str) -> None:
     """The items of each pass, one behind the other in an array."""
@@ -176,7 +175,6 @@ def counted(y: int, z: int, a: int, b: int) -> None:
         z += i
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_range_longer_than_a_signed_word(level: int) -> None:
     """In words of 8 bits, where b − a may not be one; with all ends near the ends of the range."""
@@ -203,7 +201,6 @@ def halved(out: int, n: int) -> None:
     ~r
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("n", [0, 2, 3, 4, 9, 25])
 def test_both_conditions_of_a_while_compute_an_operand(level: int, n: int) -> None:

@@ -110,7 +110,6 @@ def test_exponents_at_the_ends_of_the_range() -> None:
     assert fixed_power(0.0, 0.5, 2**63 - 1).y == 0
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("erase", [False, True])
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_power_stands_wherever_an_expression_does(level: int, erase: bool) -> None:

@@ -345,7 +345,6 @@ def refusal(body: str) -> rg.CompileError:
     return caught.value
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("expression", IMPURE)
 def test_impure_python_is_refused(expression: str) -> None:
     error = refusal(f"y += {expression}")
@@ -448,7 +447,6 @@ PURE: dict[str, float] = {
 Fraction = fractions.Fraction
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("expression", PURE)
 def test_pure_python_is_evaluated(expression: str) -> None:
     RAN.clear()

@@ -173,7 +173,6 @@ def zero_tests(f: rg.Reversible, level: int, *arguments: object) -> int:
     return sum(i.opcode.name == "assertz" for i in program.instructions)
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize(("checked", "without"), PAIRS, ids=lambda f: f.__name__)
 def test_no_test_is_left_and_results_are_equal(checked: rg.Reversible, without: rg.Reversible, level: int) -> None:
@@ -266,7 +265,7 @@ def test_random_programs(generate: ModuleType, checks: ModuleType) -> None:
     assert went["ended"] > PROGRAMS // 2, went
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(PROGRAMS, PROGRAMS + SLOW, SHARD))
 def test_more_random_programs(first: int, generate: ModuleType, checks: ModuleType) -> None:
     failures: list[Exception] = []

@@ -97,13 +97,12 @@ def check_all_ends(form: str, step: int, level: int = 1) -> None:
     assert not np.any(back[:2])
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(("form", "step"), [("range", 2), ("reversed", -64), ("enumerate", -2), ("zip", 1)])
 def test_ends_known_at_run_time(form: str, step: int) -> None:
     check_all_ends(form, step)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("step", STEPS)
 def test_every_step_with_ends_known_at_run_time(step: int) -> None:
     power = abs(step) & abs(step) - 1 == 0
@@ -142,7 +141,7 @@ def test_constant_ends() -> None:
         check_constants(*case)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_many_constant_ends(seed: int) -> None:
     for case in some_constants(seed, 400):

@@ -74,8 +74,8 @@ def reference(program: rg.Program, loss: int) -> tuple[rg.Machine, list[int], in
     return machine, memory, cycles
 
 
-@pytest.mark.share(0)
-@pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.long
+@pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.long)], ids=str)
 def test_a_gradient(buses: Callable[[Format], SimulatedBus], w: Format) -> None:
     device, program = CoprocessorDriver(buses(w)), square(w)
     assert (device.format, device.code_words, device.data_words) == (w, 32, 16)
@@ -107,7 +107,7 @@ more:   goto.lt r1, r2, again
 """
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("w", [Q32, Format(64, 32)], ids=str)
 def test_a_jump_to_a_lower_address_is_under_way(buses: Callable[[Format], SimulatedBus], w: Format) -> None:
     program = rg.assemble(LOOP.format(w=w.width, f=w.frac))
@@ -122,7 +122,7 @@ def test_a_jump_to_a_lower_address_is_under_way(buses: Callable[[Format], Simula
     assert seen == {False, True}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_steps_there_and_back(buses: Callable[[Format], SimulatedBus]) -> None:
     device, program = CoprocessorDriver(buses(Q32)), square(Q32)
     device.load(program)
@@ -141,7 +141,7 @@ def test_steps_there_and_back(buses: Callable[[Format], SimulatedBus]) -> None:
     assert device.registers() == machine.registers
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_given_is_used(buses: Callable[[Format], SimulatedBus]) -> None:
     device, program = CoprocessorDriver(buses(Q32)), square(Q32)
     device.load(program, [3 << 16, 5])
@@ -161,7 +161,7 @@ def test_what_is_given_is_used(buses: Callable[[Format], SimulatedBus]) -> None:
     assert not any(device.register_cotangents())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_backward(buses: Callable[[Format], SimulatedBus]) -> None:
     device, program = CoprocessorDriver(buses(Q32)), square(Q32)
     device.load(program, backward=True)
@@ -172,7 +172,7 @@ def test_backward(buses: Callable[[Format], SimulatedBus]) -> None:
     assert device.memory() == machine.memory
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_traps(buses: Callable[[Format], SimulatedBus]) -> None:
     device = CoprocessorDriver(buses(Q32))
     device.load(rg.assemble(DIVIDES))
@@ -186,7 +186,7 @@ def test_traps(buses: Callable[[Format], SimulatedBus]) -> None:
     assert not any(device.registers())
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_modes(buses: Callable[[Format], SimulatedBus]) -> None:
     device = CoprocessorDriver(buses(Q32))
     device.load(rg.assemble(".format 32, 16\nstart\nadd r1, 7\nerase r1\nfinish"))
@@ -246,7 +246,6 @@ class Lossy(Bus):
 WORDS = [0x1111_1111_2222_2222, 5, 0x3333_3333_4444_4444, 6]
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("known", [False, True], ids=["another driver's", "its own"])
 def test_a_lost_transfer_spoils_no_other(buses: Callable[[Format], SimulatedBus], known: bool) -> None:
     """Whichever is lost: each word that is written afterwards, by this driver or the next, is as it was written."""
@@ -265,7 +264,7 @@ def test_a_lost_transfer_spoils_no_other(buses: Callable[[Format], SimulatedBus]
         assert device._read_wide(Area.CODE.address(0), 4) == WORDS
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_steps_beyond_32_bits(buses: Callable[[Format], SimulatedBus]) -> None:
     device, program = CoprocessorDriver(buses(Q32)), square(Q32)
     device.load(program)
@@ -279,13 +278,13 @@ def f(y: fixed, x: fixed) -> None:
     y += x * x
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_limit_on_a_device(buses: Callable[[Format], SimulatedBus]) -> None:
     with pytest.raises(BusError, match=r"the run ended at PC = \d: limit"):
         run_on_hardware(f, 0.0, 1.5, device=CoprocessorDriver(buses(Q32)), max_steps=2)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_arguments_beyond_the_hardware(buses: Callable[[Format], SimulatedBus]) -> None:
     device = CoprocessorDriver(buses(Q32))
     device.load(square(Q32))
@@ -368,7 +367,7 @@ class Line:
         return found
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_over_a_serial_line(buses: Callable[[Format], SimulatedBus]) -> None:
     line = Line(buses(Q32))
     device, program = CoprocessorDriver(SerialBus(line)), square(Q32)
@@ -442,7 +441,7 @@ class WiredLine:
         return bytes(found)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_real_line() -> None:
     device = CoprocessorDriver(SerialBus(WiredLine()))
     assert (device.format, device.code_words, device.data_words) == (Format(8, 4), 16, 4)

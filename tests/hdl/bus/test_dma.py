@@ -52,14 +52,14 @@ async def stands(bus: Any) -> tuple[int, int, int]:
     return address, pointer, length
 
 
-SLOW = pytest.mark.slow
+LONG = pytest.mark.long
 
 
 @pytest.mark.parametrize(
     ("w", "seed"),
     [
         (Q32, 1),
-        *(pytest.param(w, seed, marks=SLOW) for w, seed in ((Q32, None), (Q64, None), (Q64, 1), (Format(8, 4), 1))),
+        *(pytest.param(w, seed, marks=LONG) for w, seed in ((Q32, None), (Q64, None), (Q64, 1), (Format(8, 4), 1))),
     ],
 )
 def test_words_come_and_go(bench: Any, w: Format, seed: int | None) -> None:
@@ -226,7 +226,7 @@ def test_a_running_core_keeps_copies_out(bench: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("w", "command"), [(Q32, COPY_IN), (Q32, COPY_OUT), pytest.param(Q64, COPY_IN, marks=pytest.mark.slow)]
+    ("w", "command"), [(Q32, COPY_IN), (Q32, COPY_OUT), pytest.param(Q64, COPY_IN, marks=pytest.mark.long)]
 )
 def test_a_word_that_the_memory_refuses(bench: Any, w: Format, command: int) -> None:
     """Each of the words in turn, of instructions and of data: the words before it are copied, and the slots have its place."""
@@ -264,9 +264,9 @@ def test_a_word_that_the_memory_refuses(bench: Any, w: Format, command: int) -> 
     bench.on_bus(bench.parameters(w, dma=True), script, memory=memory)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("command", COPIES, ids=["in", "out"])
-@pytest.mark.parametrize("delays", [(2, 5, 11), pytest.param((*range(1, 24), 35, 60), marks=pytest.mark.slow)], ids=len)
+@pytest.mark.parametrize("delays", [(2, 5, 11), pytest.param((*range(1, 24), 35, 60), marks=pytest.mark.long)], ids=len)
 def test_a_copy_that_is_stopped(bench: Any, command: int, delays: Sequence[int]) -> None:
     """After any time: whole words have been copied, the slots have where it goes on, and it goes on from there."""
 
@@ -303,9 +303,9 @@ def test_a_copy_that_is_stopped(bench: Any, command: int, delays: Sequence[int])
     bench.on_bus(bench.parameters(Q32, dma=True), script, memory=memory)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("command", COPIES, ids=["in", "out"])
-@pytest.mark.parametrize("delays", [(1, 2, 7, 18), pytest.param(range(1, 60), marks=pytest.mark.slow)], ids=len)
+@pytest.mark.parametrize("delays", [(1, 2, 7, 18), pytest.param(range(1, 60), marks=pytest.mark.long)], ids=len)
 def test_a_reset_in_any_cycle_of_a_copy(bench: Any, command: int, delays: Sequence[int]) -> None:
     """It lets the bus go at once. The words before it have been copied, and the next copy is as ever."""
 
@@ -355,7 +355,7 @@ def test_a_core_without_it_has_none_of_it(bench: Any) -> None:
     bench.on_bus(Q32, script)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("core", "lanes"), [("fast", 1), ("lanes", 2)])
 def test_other_cores(bench: Any, core: str, lanes: int) -> None:
     """Words reach both lanes, or the lane that is selected."""

@@ -50,8 +50,8 @@ class Counted(SimulatedBus):
         super().write(address, word)
 
 
-@pytest.mark.share(0)
-@pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.long
+@pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.long)], ids=str)
 def test_a_gradient_is_the_same_in_every_bit(w: Format) -> None:
     """And takes fewer cycles. The memory is smaller than the program, so its words come in parts."""
     program = summed(w)
@@ -90,7 +90,7 @@ def test_blocks_of_any_place_and_size() -> None:
         assert device.memory(0, 2) == list(summed(Q32).data[:2])
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_memory_that_is_elsewhere_is_an_error() -> None:
     with Counted(parameters(Format(8, 4), dma=True)) as bus:
         device, shared = CoprocessorDriver(bus), bus.memory
@@ -113,7 +113,7 @@ def test_addresses_that_no_bus_has(words: int, address: int) -> None:
         HostMemory([0] * words, address)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_batch_on_lanes() -> None:
     """Rows are copied to their lanes."""
 

@@ -18,8 +18,8 @@ RUN, STEP, STOP, TURN, FORGET, CLEAR, ZERO_WORDS, ZERO_COTANGENTS = (
 )
 
 
-@pytest.mark.share(0)
-@pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.long
+@pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.long)], ids=str)
 def test_a_program_there_and_back(bench: Any, w: Format) -> None:
     p, m = bench.program(w), rg.Machine(bench.program(w), memory=bench.DATA_WORDS)
 

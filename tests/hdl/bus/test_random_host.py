@@ -115,16 +115,16 @@ def random_host(
     return seen
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(("w", "seed", "transfers"), [
-    (Q32, 1, 200), *(pytest.param(w, seed, 2000, marks=pytest.mark.slow) for w in (Q32, Q64) for seed in range(2, 6)),
+    (Q32, 1, 200), *(pytest.param(w, seed, 2000, marks=pytest.mark.long) for w in (Q32, Q64) for seed in range(2, 6)),
 ])  # fmt: skip
 def test_a_random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int) -> None:
     seen = random_host(bench, bus_model, w, seed, transfers)
     assert min(seen[how] for how in ("refused", "limit", "halted", "trapped")) > 0, seen
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("w", "seed", "transfers"), [(Q32, 1, 500), *((w, seed, 2000) for w in (Q32, Q64) for seed in (2, 3))]
 )
@@ -150,7 +150,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @DROPPED
 @pytest.mark.parametrize(("old", "new"), FAULTS)
 def test_a_random_host_finds_planted_faults(
@@ -177,7 +177,7 @@ COPY_FAULTS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @DROPPED
 @pytest.mark.parametrize(("part", "old", "new"), COPY_FAULTS)
 def test_copies_find_planted_faults(

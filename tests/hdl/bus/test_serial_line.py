@@ -58,7 +58,7 @@ def word(value: int) -> bytes:
     return value.to_bytes(4, "little")
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_serial_line() -> None:
     async def script(ctx: Any, made: Any) -> None:
         async def ask(command: bytes, n: int) -> bytes:

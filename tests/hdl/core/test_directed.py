@@ -25,7 +25,7 @@ Simulate = Callable[[Format], Execute]
 #: checks the hardware, and returns how often machines trapped, by code
 Check = Callable[[Any, Execute, Format], dict[str, int]]
 Q8, Q32, Q64 = Format(8, 4), Format(32, 16), Format(64, 32)
-WIDTHS = [Q32, *(pytest.param(w, marks=pytest.mark.slow) for w in (Q8, Q64))]
+WIDTHS = [Q32, *(pytest.param(w, marks=pytest.mark.long) for w in (Q8, Q64))]
 
 
 def raw(w: Format, *body: Instruction) -> rg.Program:
@@ -155,7 +155,6 @@ def first_of_two_guards(lockstep: Any, execute: Execute, w: Format) -> dict[str,
 CHECKS: list[Check] = [ends_of_the_code, least_branch_register, turned_and_back, first_of_two_guards]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("w", WIDTHS, ids=str)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_it_is_the_reference_machines(lockstep: Any, simulate: Simulate, check: Check, w: Format) -> None:
@@ -185,10 +184,10 @@ FAULTS = [
 ]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("check", "unit", "old", "new"),
-    [pytest.param(*fault, marks=pytest.mark.slow if k else []) for k, fault in enumerate(FAULTS)],
+    [pytest.param(*fault, marks=pytest.mark.long if k else []) for k, fault in enumerate(FAULTS)],
 )
 def test_a_planted_fault_is_found(
     lockstep: Any, planted: Callable[[str, str, str], None], check: Check, unit: str, old: str, new: str

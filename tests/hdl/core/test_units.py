@@ -48,7 +48,6 @@ def test_every_operation_of_trees_has_a_number() -> None:
         unit_of("none")
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("lacks", [frozenset(), *CORES["fast"].lacks[1:]], ids=len)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_the_logic_unit(w: Format, lacks: frozenset[str]) -> None:
@@ -110,7 +109,6 @@ def test_the_multiplier(w: Format, core: str) -> None:
     simulate(unit, bench)
 
 
-@pytest.mark.share(9)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("digits", [2, 4, 8])
 def test_the_divider(w: Format, digits: int) -> None:

@@ -1,4 +1,4 @@
-"""Boards: pins and clocks of the design, the tools' versions, a sweep of seeds, and in the slow tier a bitstream that is read back."""
+"""Boards: pins and clocks of the design, the tools' versions, a sweep of seeds, and in the full tier a bitstream that is read back."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _lacks(lacking: str) -> Any:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_bitstream(tmp_path: Path) -> None:
     """The bitstream is read back: the device, and the contents of all block memories, the microcode among them."""
     built = build(ULX3S, TINY, tmp_path, pll_for(25.0, 25.0))

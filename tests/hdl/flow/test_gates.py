@@ -47,7 +47,7 @@ def test_a_circuit_that_can_be_counted() -> None:
     assert count(Circuit()) == GateCounts(and_gates=8, xor_gates=4, flip_flops=4, memory_bits=40)  # four for the reset
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_unit_grows_with_its_words() -> None:
     small, large = (count(LogicUnit(width)) for width in (8, 32))
     assert 3 * small.and_gates < large.and_gates < 8 * small.and_gates
@@ -67,7 +67,6 @@ def test_the_file_for_the_energy_accounting() -> None:
     }
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("path", COUNTED, ids=lambda path: path.stem)
 def test_the_files_that_come_with_it(path: Path) -> None:
     """The logic unit counted anew; the slow test counts all."""
@@ -77,7 +76,7 @@ def test_the_files_that_come_with_it(path: Path) -> None:
     assert told["units"]["logic unit"] == count(LogicUnit(w.width)).as_dict()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("path", COUNTED, ids=lambda path: path.stem)
 def test_the_files_are_fresh(path: Path) -> None:
     told = json.loads(path.read_text(encoding="utf-8"))

@@ -14,8 +14,8 @@ Q8 = Format(8, 4)
 Plant = Callable[[str, str, str], type]
 
 
-@pytest.mark.share(0)
-@pytest.mark.parametrize("width", [8, pytest.param(64, marks=pytest.mark.slow)])
+@pytest.mark.long
+@pytest.mark.parametrize("width", [8, pytest.param(64, marks=pytest.mark.long)])
 @pytest.mark.parametrize("prover_of", [BusProver, CopyingBusProver, LanesBusProver])
 def test_every_claim(prover_of: type[BusProver], width: int) -> None:
     prover = prover_of(Format(width, width // 2))
@@ -108,13 +108,12 @@ UNIT_FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("old", "new", "claim", "fact"),
-    [pytest.param(*case, marks=[] if k % 4 == 0 else [pytest.mark.slow]) for k, case in enumerate(FAULTS)],
+    [pytest.param(*case, marks=[] if k % 4 == 0 else [pytest.mark.long]) for k, case in enumerate(FAULTS)],
     ids=[claim + ": " + fact for _, _, claim, fact in FAULTS],
 )
-@pytest.mark.parametrize("prover_of", [BusProver, pytest.param(CopyingBusProver, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("prover_of", [BusProver, pytest.param(CopyingBusProver, marks=pytest.mark.long)])
 def test_planted_faults_are_refuted(
     planted: Plant, prover_of: type[BusProver], old: str, new: str, claim: str, fact: str
 ) -> None:
@@ -122,11 +121,10 @@ def test_planted_faults_are_refuted(
     _is_refuted(prover_of(Q8, interface=host_interface.HostInterface), claim, fact)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("unit", "old", "new", "claim", "fact"),
     [
-        pytest.param(unit, *case, id=f"{case[2]}: {case[3]}", marks=[] if k % 4 == 0 else [pytest.mark.slow])
+        pytest.param(unit, *case, id=f"{case[2]}: {case[3]}", marks=[] if k % 4 == 0 else [pytest.mark.long])
         for unit, cases in (("bus.host_interface", COPY_FAULTS), ("bus.host_interface.DirectMemoryAccess", UNIT_FAULTS))
         for k, case in enumerate(cases)
     ],
@@ -138,7 +136,6 @@ def test_planted_faults_of_copies_are_refuted(
     _is_refuted(CopyingBusProver(Q8, interface=host_interface.HostInterface), claim, fact)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize(("old", "new", "claim", "fact"), LANE_FAULTS, ids=[new for _, new, _, _ in LANE_FAULTS])
 def test_planted_faults_of_lanes_are_refuted(planted: Plant, old: str, new: str, claim: str, fact: str) -> None:
     planted("bus.host_interface", old, new)

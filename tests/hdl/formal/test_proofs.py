@@ -51,7 +51,7 @@ def prover() -> Prover:
     return prover_of(Q8)
 
 
-@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])])
+@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.long) for name in NAMES[1:])])
 def test_an_instruction_is_taken_back(prover: Prover, name: str) -> None:
     backward = len(name) % 2 == 1
     found = prover.prove(TABLE[name], backward=backward, lifted=not backward)
@@ -66,7 +66,7 @@ def test_a_jump_and_its_partner_are_taken_back(prover: Prover) -> None:
         prover.prove_pair(TABLE["from.lt"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("w", [Q8, Q16, Q32], ids=str)
 @pytest.mark.parametrize("name", [o.name for o in TABLE if provable(o)])
 def test_every_instruction_is_taken_back(w: Format, name: str) -> None:
@@ -88,13 +88,12 @@ def test_classes_are_of_the_table() -> None:
     assert [o.name for o in TABLE if jumps(o, Q8, True)] == [o.name for o in TABLE if o.name.startswith("from")]
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "w",
     [
         Q8,
         Format(8, 0),
-        *(pytest.param(Format(*w), marks=pytest.mark.slow) for w in ((16, 8), (32, 16), (64, 32), (32, 31))),
+        *(pytest.param(Format(*w), marks=pytest.mark.long) for w in ((16, 8), (32, 16), (64, 32), (32, 31))),
     ],
     ids=str,
 )
@@ -133,7 +132,7 @@ def test_there_are_about_four_proofs_an_opcode() -> None:
 NO_ROOM = Format(8, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [o.name for o in TABLE if provable(o) and always_traps(o, NO_ROOM)])
 def test_a_function_that_the_format_has_no_room_for_traps(name: str) -> None:
     found = list(prove_with(prover_of(NO_ROOM), {name}))
@@ -141,12 +140,12 @@ def test_a_function_that_the_format_has_no_room_for_traps(name: str) -> None:
     assert not [result for result in found if not result.holds]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_one_register_read_twice(prover: Prover) -> None:
     assert prover.prove(TABLE["fmul.add"], lifted=True, same=True).holds
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_ancilla_freed_with_its_cotangent(prover: Prover) -> None:
     # The machine is strict: a cotangent other than zero, which could not come back, traps.
     assert prover.prove(TABLE["assertz"], lifted=True).holds
@@ -183,8 +182,8 @@ def one_way(code: Microcode, name: str, backward: bool, change: Callable[[int], 
 
 @pytest.mark.parametrize(("name", "old", "new"), [
     ("mov.add", Operation.SUB, Operation.ADD),
-    pytest.param("lmov.mul", Operation.OR, Operation.AND, marks=pytest.mark.slow),
-    pytest.param("roli", Operation.SHR, Operation.SAR, marks=pytest.mark.slow),
+    pytest.param("lmov.mul", Operation.OR, Operation.AND, marks=pytest.mark.long),
+    pytest.param("roli", Operation.SHR, Operation.SAR, marks=pytest.mark.long),
 ])  # fmt: skip
 def test_wrong_hardware_is_refuted(microcode: Plant, name: str, old: Operation, new: Operation) -> None:
     code = microcode(Parameters(Q8, code_words=8, data_words=4))
@@ -210,7 +209,7 @@ def guard_of_nothing(row: int) -> int:
     return row ^ (Operation.EQ.value ^ Operation.NE.value) << shift if row >> shift & 31 == Operation.EQ.value else row
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
@@ -236,7 +235,7 @@ def test_what_loses_words_cannot_be_proved(prover: Prover) -> None:
         prover.prove(TABLE["erase"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_modes_of_some_opcodes() -> None:
     found = list(prove_all(Q8, {"not", "from.eq"}))
     assert [result.opcode for result in found if ", table" not in result.opcode] == [
@@ -276,10 +275,10 @@ DEAD = [
 ]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("unit", "old", "new", "why"),
-    [pytest.param(*case, marks=pytest.mark.slow if k > 0 else []) for k, case in enumerate(DEAD)],
+    [pytest.param(*case, marks=pytest.mark.long if k > 0 else []) for k, case in enumerate(DEAD)],
 )
 def test_dead_hardware_is_refuted(
     planted: Callable[[str, str, str], type], unit: str, old: str, new: str, why: str
@@ -291,7 +290,7 @@ def test_dead_hardware_is_refuted(
     assert all(why in said or "table" in name for name, said in found.items()), found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_refutes_dead_hardware(
     planted: Callable[[str, str, str], type], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -304,7 +303,7 @@ def test_the_command_refutes_dead_hardware(
     assert capsys.readouterr().out.endswith("0 of 8 hold at Q4.4\n")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("backward", [False, True])
 def test_the_difference_of_a_lognum_and_itself_traps(prover: Prover, backward: bool) -> None:
     claim = Claim(TABLE["lsub.mul"], ClaimKind.TRAP, lifted=True, backward=backward, same=True)
@@ -314,21 +313,21 @@ def test_the_difference_of_a_lognum_and_itself_traps(prover: Prover, backward: b
     assert not prover.prove_claim(replace(claim, same=False)).holds
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_dead_hardware_does_not_pass_for_a_function_without_room(planted: Callable[[str, str, str], type]) -> None:
     planted("core.units", INSIDE, "(self.pc >= self.size) & (self.pc < self.size)")
     found = verdicts(NO_ROOM, "fexp.xor")
     assert {said for name, said in found.items() if "table" not in name} == {"traps in all states"}
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("field", "change", "why"),
     [
         # Its guard is taken from it; the trap is another than its own.
         ("valid", 1, "it retires"),
         pytest.param(
-            "trap", TrapCause.DOMAIN.value ^ TrapCause.JUMP.value, "a trap of the table's", marks=pytest.mark.slow
+            "trap", TrapCause.DOMAIN.value ^ TrapCause.JUMP.value, "a trap of the table's", marks=pytest.mark.long
         ),
     ],
 )

@@ -481,7 +481,7 @@ def _claim(name: str, backward: bool = False, lifted: bool = False) -> Claim:
     return claim
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(bool(_lacking()), reason=_lacking())
 @pytest.mark.parametrize(
     "claim", [_claim("mov.add"), _claim("goto.lt", backward=True), _claim("exch"), _claim("swap", lifted=True)], ids=lambda c: c.name
@@ -492,7 +492,7 @@ def test_a_step_is_the_tables(claim: Claim, tmp_path: Path) -> None:
     assert result.witnessed
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(bool(_lacking()), reason=_lacking())
 @pytest.mark.parametrize(("name", "other"), [("mov.add", "mov.sub"), ("goto.lt", "goto.ltu"), ("swap", "exch")])
 def test_another_step_is_refuted(name: str, other: str, tmp_path: Path) -> None:
@@ -502,7 +502,7 @@ def test_another_step_is_refuted(name: str, other: str, tmp_path: Path) -> None:
     assert "counterexample" in result.counterexample
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(bool(_lacking()), reason=_lacking())
 def test_a_claim_without_time_does_not_hold(tmp_path: Path) -> None:
     (result,) = check([replace(_claim("mov.add"))], W, tmp_path, seconds=1)

@@ -256,7 +256,7 @@ def bits(draw: st.DrawFn, depth: int = 2) -> Made:
 X, Y = unknown("x", WIDTH), unknown("y", WIDTH)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @settings(max_examples=60)
 @given(words(), bits())
 def test_samples_are_what_the_solver_says(make: Made, make_bit: Made) -> None:
@@ -316,7 +316,7 @@ def test_known_words_of_several_widths(operator: str, widths: tuple[int, int]) -
         assert solver.check(solved(terms.term(term, width)) != found) == z3.unsat, words
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @settings(max_examples=300)
 @given(words(), bits(), st.integers(0, 31), st.integers(0, 31))
 def test_words_told_before_or_after(make: Made, make_bit: Made, x: int, y: int) -> None:

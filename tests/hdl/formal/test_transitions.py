@@ -73,13 +73,13 @@ def test_legal_encodings() -> None:
 # ---------------------------------------------------------------- proofs
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_an_instruction_is_the_tables() -> None:
     found = prover_of(Q8).prove_transition(TABLE["assertz"])
     assert (found.holds, found.counterexample, found.witnessed) == (True, "", True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("w", "name"),
     [*((Q8, o.name) for o in TABLE), *((Q32, name) for name in ("mov.add", "goto.lt", "exch", "imm.add"))],
@@ -138,10 +138,9 @@ FAULTS = [
 ]
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("unit", "old", "new", "name", "where"),
-    [pytest.param(*case, marks=[] if k in (0, 1, 3) else [pytest.mark.slow]) for k, case in enumerate(FAULTS)],
+    [pytest.param(*case, marks=[] if k in (0, 1, 3) else [pytest.mark.long]) for k, case in enumerate(FAULTS)],
     ids=[f"{unit} {new}" for unit, _, new, _, _ in FAULTS],
 )
 def test_planted_faults_are_refuted(planted: Plant, unit: str, old: str, new: str, name: str, where: str) -> None:
@@ -151,7 +150,7 @@ def test_planted_faults_are_refuted(planted: Plant, unit: str, old: str, new: st
     assert found.counterexample.startswith(where)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("unit", ["core.units.LogicUnit", "core.units.BranchUnit"])
 def test_faults_that_can_be_undone_pass_the_proofs_that_steps_are_undone(planted: Plant, unit: str) -> None:
     """Such faults are the reason for these proofs."""
@@ -162,7 +161,7 @@ def test_faults_that_can_be_undone_pass_the_proofs_that_steps_are_undone(planted
     assert not prover.prove_transition(TABLE[case[3]]).holds
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_microprogram_of_another_function_is_refuted(microcode: Callable[[Parameters], Microcode]) -> None:
     """`mov.add` and `mov.sub` exchanged, in both directions: each step is undone, and is not the table's."""
     code = microcode(Parameters(Q8, code_words=8, data_words=4))

@@ -38,7 +38,7 @@ def test_a_claim_of_each_kind() -> None:
         assert (found.holds, found.witnessed) == (True, True), (found.opcode, found.counterexample)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("unit", ["multiplier", "divider"])
 def test_every_claim_on_a_unit_of_the_fast_core(unit: str) -> None:
     """Operands that are scaled, roots of four digits a cycle, and whether the word fits."""
@@ -83,7 +83,7 @@ def test_a_wrong_flag_is_refuted(planted: Plant, unit: str, source: str, old: st
     assert any(proof.counterexample.startswith("whether it fits") for proof in found)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("width", [8, 16, 32])
 @pytest.mark.parametrize("part", PARTS)
 def test_every_claim(part: str, width: int) -> None:
@@ -146,7 +146,7 @@ class Lanes:
         return rows([v[line] for line in self.netlist.signal(signal)])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_products_of_8_bits() -> None:
     unit = Core(Parameters(Q8, code_words=8, data_words=4)).multiplier
     for index, added in enumerate(unit.halves):
@@ -163,7 +163,7 @@ def test_all_products_of_8_bits() -> None:
                 assert lanes.get(unit.result) == [apply_operation(Q8, operation, shift, pair) for pair in PAIRS]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*CORES])
 def test_all_quotients_and_roots_of_8_bits(name: str) -> None:
     core = core_of(Parameters(Q8, code_words=8, data_words=4, core=name))
@@ -192,7 +192,6 @@ def test_all_quotients_and_roots_of_8_bits(name: str) -> None:
     assert seen == {"divshift", "divround", "sqrtround"}
 
 
-@pytest.mark.share(20)
 @pytest.mark.parametrize("draw", range(16))
 @pytest.mark.parametrize(("w", "k"), [(Q8, 2), (Q8, 4), (Format(16, 8), 4), (Format(16, 8), 8), (Format(16, 8), 16)])
 def test_quotients_by_every_divisor(w: Format, k: int, draw: int) -> None:
@@ -243,10 +242,10 @@ FAULTS = [
 ]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("unit", "old", "new", "claim", "fact"),
-    [pytest.param(*case, marks=[] if k % 3 == 0 else [pytest.mark.slow]) for k, case in enumerate(FAULTS)],
+    [pytest.param(*case, marks=[] if k % 3 == 0 else [pytest.mark.long]) for k, case in enumerate(FAULTS)],
     ids=[new for _, _, new, _, _ in FAULTS],
 )
 def test_planted_faults_are_refuted(planted: Plant, unit: str, old: str, new: str, claim: str, fact: str) -> None:
@@ -268,7 +267,6 @@ PAIR_FAULTS = [
 ]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(("old", "new", "fact"), PAIR_FAULTS)
 def test_a_cycle_of_two_pairs_of_digits(planted: Plant, old: str, new: str, fact: str) -> None:
     if old:
@@ -299,7 +297,6 @@ SCALED_FAULTS = [
 ]
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize(("old", "new", "fact"), SCALED_FAULTS, ids=[new for _, new, _ in SCALED_FAULTS])
 def test_faults_of_the_scaled_divider_are_refuted(planted: Plant, old: str, new: str, fact: str) -> None:
     planted("core.divider", old, new)

@@ -30,7 +30,6 @@ def disagreement(circuit: Circuit, net: Network, runs: int = 256) -> str | None:
     return next((name for name, bits in found.items() if bits != [state[q] for q in circuit.outputs[name]]), None)
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("opcode", [op for op in TABLE if op.name != "unerase"], ids=lambda op: op.name)
 def test_every_instruction(opcode: Opcode) -> None:
     circuit = lower(opcode, SMALL)

@@ -94,7 +94,7 @@ def test_each_lane_has_a_row_an_end_and_a_status() -> None:
         run_on_hardware(norm(), 0.0, 1.0, 1, core="lanes")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("transfers", [1, 5, 12])
 def test_lanes_that_the_host_stops_go_on_later(transfers: int) -> None:
     """Stopped after some transfers, in the middle of a batch, and started again: each lane is the reference machine."""
@@ -132,7 +132,7 @@ def norm() -> rg.functions.reversible.Reversible:
     return counted
 
 
-@pytest.mark.parametrize("on_bus", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("on_bus", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_function_on_a_batch(on_bus: bool) -> None:
     """Values and gradients are those of each element, in parts of as many elements as there are lanes."""
     f, x, n = norm(), np.array([0.5, 1.5, -2.0]), np.array([2, 0, 1])
@@ -145,7 +145,7 @@ def test_a_function_on_a_batch(on_bus: bool) -> None:
     assert max(found.steps) < found.issued < found.steps.sum()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_element_that_does_not_end_is_named() -> None:
     with pytest.raises(UnfinishedRun, match="of element 1 ended"):
         run_batch_on_hardware(norm(), np.zeros(2), np.array([0.5, 10.0]), np.array([1, 3]), format=Q16)
@@ -164,7 +164,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("unit", "old", "new"), FAULTS)
 def test_planted_faults_are_found(planted: Callable[[str, str, str], type], unit: str, old: str, new: str) -> None:
     planted(unit, old, new)
@@ -183,7 +183,7 @@ def with_a_constant(y: rg.fixed, x: rg.fixed, z: rg.fixed):
 ROWS = np.array([[1.0, 0.5], [1.0, 100.0], [3000.0, 0.5], [0.5, 0.25]])
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_gradients_begin_at_the_scale_of_each_element_and_of_its_constants() -> None:
     plain = [rg.gradient_report(with_a_constant, format=Q32)(0.0, *row).scale for row in ROWS]
     assert plain == [8, 4, 8, 8], "the case shows nothing"
@@ -207,7 +207,7 @@ def test_gradients_begin_at_the_scale_of_each_element_and_of_its_constants() -> 
         assert batch.backward_cycles > batch.cycles
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_an_overflow_at_every_scale_names_its_element() -> None:
     x, z = np.array([[1.0, 0.5], [1.0, 200.0]]).T
     with pytest.raises(UnfinishedRun, match="element 1 ended") as raised:

@@ -149,7 +149,7 @@ def sequences(
 
 @pytest.mark.parametrize(
     ("w", "lanes"),
-    [pytest.param(w, lanes, marks=[] if (w, lanes) == (Q32, 2) else pytest.mark.slow)
+    [pytest.param(w, lanes, marks=[] if (w, lanes) == (Q32, 2) else pytest.mark.long)
      for w in (Q8, Q16, Q32) for lanes in (1, 2, 3, 5)],
     ids=str,
 )  # fmt: skip
@@ -161,7 +161,7 @@ def test_random_sequences(lockstep: Any, w: Format, lanes: int) -> None:
 
 
 @needs_verilator
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("lanes", [1, 2, 3, 5])
 @pytest.mark.parametrize("w", [Q8, Q16, Q32], ids=str)
 def test_many_random_sequences(lockstep: Any, pytestconfig: Any, w: Format, lanes: int) -> None:
@@ -218,7 +218,7 @@ def least_issues(machines: Sequence[Any], number: int) -> int:
 
 @pytest.mark.parametrize(
     ("lanes", "level"),
-    [(2, 0), *(pytest.param(n, k, marks=pytest.mark.slow) for n, k in ((2, 1), (3, 0), (5, 0), (5, 1)))],
+    [(2, 0), *(pytest.param(n, k, marks=pytest.mark.long) for n, k in ((2, 1), (3, 0), (5, 0), (5, 1)))],
 )
 def test_lanes_meet_again_behind_loops_conditionals_and_calls(lockstep: Any, lanes: int, level: int) -> None:
     """Forward, back with cotangents, and back forward: with the fewest instructions that can be issued."""
@@ -235,7 +235,7 @@ def test_lanes_meet_again_behind_loops_conditionals_and_calls(lockstep: Any, lan
         assert issued == least_issues(machines, number) < sum(len(both.expected[number].steps) for both in machines)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_gradients_of_a_batch(lockstep: Any) -> None:
     machines = compiled(lockstep, ROWS)
     for both in machines:
@@ -307,8 +307,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(("unit", "old", "planted_text"), FAULTS)
 def test_a_planted_fault_is_found(
     lockstep: Any, planted: Callable[[str, str, str], type], unit: str, old: str, planted_text: str

@@ -36,24 +36,23 @@ def all_hold(prover: Prover, wanted: list[Claim]) -> None:
         assert found.witnessed, claim.name
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_step_of_a_lane_is_the_tables_and_is_undone() -> None:
     all_hold(prover(), [claim for claim in claims(Q8, {"exch"}) if claim.lifted])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [o.name for o in TABLE])
 def test_every_claim_holds(name: str) -> None:
     all_hold(prover(), claims(Q8, {name}))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_other_lane_is_like_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proofs, "LaneExecution", partial(LaneExecution, own=1))
     all_hold(Prover(Q8, core=LANES), claims(Q8, {"exch", "goto.lt", "assertz"}))
 
 
-@pytest.mark.share(1)
 def test_a_masked_lane_keeps_its_state() -> None:
     found = {proof.opcode: proof for proof in prove_parts(Q8, (MASK,), core=LANES)}
     assert found.keys() == part_claims(Q8, (MASK,), LANES).keys()
@@ -62,7 +61,7 @@ def test_a_masked_lane_keeps_its_state() -> None:
         assert (proof.holds, proof.counterexample, proof.witnessed) == (True, "", True), name
 
 
-@pytest.mark.parametrize("count", [COUNTS[0], *(pytest.param(count, marks=pytest.mark.slow) for count in COUNTS[1:])])
+@pytest.mark.parametrize("count", [COUNTS[0], *(pytest.param(count, marks=pytest.mark.long) for count in COUNTS[1:])])
 def test_the_lanes_of_the_first_rank_execute(count: int) -> None:
     prover = OrderProver(Q8)
     names = [name for name in prover.claims() if name.startswith(f"order of {count} lanes")]
@@ -73,7 +72,7 @@ def test_the_lanes_of_the_first_rank_execute(count: int) -> None:
         assert (proof.holds, proof.counterexample, proof.witnessed) == (True, "", True), name
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_the_order_that_is_proved_is_that_of_the_definition(count: int) -> None:
     """On random lanes, many of them equal in depth, direction or PC."""
     core = lanes_of(Parameters(Q8, code_words=64, data_words=4, core=LANES, lanes=count))
@@ -101,7 +100,7 @@ def test_the_order_that_is_proved_is_that_of_the_definition(count: int) -> None:
     assert len(met) == 1 << count  # each set of lanes executes once, none among them
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_no_proof_is_only_of_a_lane_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The facts of a proof allow that the other lane executes the instruction too, to its end, and that it does not."""
     seen: list[int] = []
@@ -173,10 +172,9 @@ STEPS = [
 ]  # fmt: skip
 
 
-@pytest.mark.share(1)
 @pytest.mark.parametrize(
     ("unit", "old", "new", "claim", "fact"),
-    [pytest.param(*case, marks=[] if k in (0, 7) else [pytest.mark.slow]) for k, case in enumerate(MASKS)],
+    [pytest.param(*case, marks=[] if k in (0, 7) else [pytest.mark.long]) for k, case in enumerate(MASKS)],
     ids=[new for _, _, new, _, _ in MASKS],
 )
 def test_a_fault_of_the_mask_is_refuted(
@@ -188,10 +186,9 @@ def test_a_fault_of_the_mask_is_refuted(
     assert found.counterexample.startswith(fact)
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("old", "new", "claim"),
-    [pytest.param(*case, marks=[] if k in (0, 4) else [pytest.mark.slow]) for k, case in enumerate(ORDERS)],
+    [pytest.param(*case, marks=[] if k in (0, 4) else [pytest.mark.long]) for k, case in enumerate(ORDERS)],
     ids=[new for _, new, _ in ORDERS],
 )
 def test_a_fault_of_the_order_is_refuted(
@@ -203,7 +200,7 @@ def test_a_fault_of_the_order_is_refuted(
     assert "executes" in found.counterexample
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("unit", "old", "new", "name", "fact"), STEPS, ids=[new for _, _, new, _, _ in STEPS])
 def test_a_fault_of_a_step_is_refuted(
     planted: Callable[[str, str, str], type], unit: str, old: str, new: str, name: str, fact: str

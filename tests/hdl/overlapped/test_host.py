@@ -14,7 +14,7 @@ from retrograd.isa.words import Format
 
 import retrograd as rg
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 Q16 = Format(16, 8)
 PROGRAM = rg.assemble("""
         .format 16, 8

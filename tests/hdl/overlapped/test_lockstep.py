@@ -53,10 +53,10 @@ def directed(module: Callable[[str], ModuleType]) -> ModuleType:
 # ---------------------------------------------------------------- random
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("w", "lifted"),
-    [pytest.param(w, lifted, marks=[] if w == Q32 and lifted else pytest.mark.slow)
+    [pytest.param(w, lifted, marks=[] if w == Q32 and lifted else pytest.mark.long)
      for w in FORMATS for lifted in (False, True)],
     ids=str,
 )  # fmt: skip
@@ -66,10 +66,10 @@ def test_random_sequences(lockstep: Any, w: Format, lifted: bool) -> None:
     assert traps.total() > 2
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("w", "lifted", "seed"),
-    [(Q32, True, 5), *(pytest.param(w, bool(seed % 2), seed, marks=pytest.mark.slow) for w in FORMATS[2:] for seed in range(6))],
+    [(Q32, True, 5), *(pytest.param(w, bool(seed % 2), seed, marks=pytest.mark.long) for w in FORMATS[2:] for seed in range(6))],
     ids=str,
 )  # fmt: skip
 def test_random_programs(lockstep: Any, generator: Any, w: Format, lifted: bool, seed: int) -> None:
@@ -82,7 +82,7 @@ def test_random_programs(lockstep: Any, generator: Any, w: Format, lifted: bool,
 
 
 @needs_verilator
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("lifted", [False, True])
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_many_random_sequences(lockstep: Any, generator: Any, pytestconfig: Any, w: Format, lifted: bool) -> None:
@@ -101,10 +101,10 @@ def test_many_random_sequences(lockstep: Any, generator: Any, pytestconfig: Any,
 # ---------------------------------------------------------------- directed
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("w", "name"),
-    [pytest.param(w, name, marks=[] if w == Q32 else pytest.mark.slow) for w in FORMATS[::2] for name in
+    [pytest.param(w, name, marks=[] if w == Q32 else pytest.mark.long) for w in FORMATS[::2] for name in
      ("ends_of_the_code", "least_branch_register", "turned_and_back", "first_of_two_guards")],
     ids=str,
 )  # fmt: skip
@@ -137,7 +137,7 @@ def chains() -> Iterator[tuple[str, list[Instruction]]]:
     yield "fixed point", [of("fmul.add", rd=1, ra=2, rb=3), of("fmul.add", rd=2, ra=1, rb=3), of("fmul.sub", rd=3, ra=1, rb=2), of("fmov.add", rd=1, ra=3)]  # fmt: skip
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("lifted", [False, True])
 def test_each_instruction_gets_what_the_last_one_wrote(lockstep: Any, lifted: bool) -> None:
     """In both directions, turned after every number of steps, and one step at a time."""
@@ -278,7 +278,7 @@ def run_through(lockstep: Any, execute: Execute, bodies: Iterator[list[Instructi
             both.check(execute)
 
 
-@pytest.mark.parametrize("lifted", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("lifted", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize("bodies", [on_memory, branching])
 def test_each_instruction_gets_the_words_of_memory_and_br(
     lockstep: Any, bodies: Callable[[], Iterator[list[Instruction]]], lifted: bool
@@ -298,7 +298,7 @@ def dropped() -> Iterator[list[Instruction]]:
     yield [add, other, of("fdiv.add", rd=2, ra=1, rb=3), add, other]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("lifted", [False, True])
 def test_what_was_fetched_ahead_is_dropped(lockstep: Any, lifted: bool) -> None:
     traps = 0
@@ -431,7 +431,7 @@ FAULTS = [
 @pytest.mark.parametrize(
     ("unit", "old", "new_text"),
     [
-        pytest.param(*fault, marks=[] if k in (0, 1, 4, 10) else pytest.mark.slow)
+        pytest.param(*fault, marks=[] if k in (0, 1, 4, 10) else pytest.mark.long)
         for k, fault in enumerate(EARLY_FAULTS)
     ],
 )
@@ -452,9 +452,9 @@ def test_a_fault_of_what_is_early_is_found(
         both_checked()
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("unit", "old", "new_text"), [pytest.param(*fault, marks=pytest.mark.slow if k else []) for k, fault in enumerate(FAULTS)]
+    ("unit", "old", "new_text"), [pytest.param(*fault, marks=pytest.mark.long if k else []) for k, fault in enumerate(FAULTS)]
 )  # fmt: skip
 def test_a_planted_fault_is_found(
     lockstep: Any, planted: Callable[[str, str, str], type], unit: str, old: str, new_text: str

@@ -17,7 +17,7 @@ from retrograd.isa.words import Format
 
 pytest.importorskip("z3")
 Q8 = Format(8, 4)
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

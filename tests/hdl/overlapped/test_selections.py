@@ -15,7 +15,7 @@ from retrograd.hdl.microword import LATCHES, WIDE_PROMPT, Select, wide_select
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
 
-FORMATS = [Format(8, 4), pytest.param(Format(32, 16), marks=pytest.mark.slow)]
+FORMATS = [Format(8, 4), pytest.param(Format(32, 16), marks=pytest.mark.long)]
 SLOTS = 2
 PORTS = [f"{port}{slot}" for slot in range(SLOTS) for port in "xyz"]
 

@@ -44,7 +44,7 @@ def test_instructions(name: str) -> None:
     assert read_by_mqt(net) == permutation(net.circuit())
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_function() -> None:
     """Branches and a loop, with ancillas as further lines: MQT Core has no classical registers for `reset`, which is left out."""
 

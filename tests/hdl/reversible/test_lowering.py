@@ -40,13 +40,12 @@ def all_words(circuit: Circuit, w: Format) -> list[dict[str, int]]:
     return [dict(zip(names, words, strict=True)) for words in itertools.product(range(w.mask + 1), repeat=len(names))]
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("strategy", "share"),
     [
         ("bennett", 1),
         *((s, 5) for s in STRATEGIES[1:]),
-        *(pytest.param(s, 1, marks=pytest.mark.slow) for s in STRATEGIES[1:]),
+        *(pytest.param(s, 1, marks=pytest.mark.long) for s in STRATEGIES[1:]),
     ],
 )
 def test_every_instruction_at_8_bits(strategy: Strategy, share: int) -> None:
@@ -57,7 +56,6 @@ def test_every_instruction_at_8_bits(strategy: Strategy, share: int) -> None:
         assert bool(circuit.garbage) <= (strategy == "garbage" or opcode.name == "erase"), opcode.name
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("name", ["mul", "div", "fmul", "fdiv", "shl", "sar", "slt", "sltu", "seq", "max", "fsqrt"])
 def test_all_words_of_4_bits(name: str) -> None:
     w = Format(4, 2)
@@ -66,7 +64,7 @@ def test_all_words_of_4_bits(name: str) -> None:
     assert disagreement(circuit, opcode, w, all_words(circuit, w)) is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("opcode", SMALL, ids=lambda o: o.name)
 def test_all_words_of_every_instruction_at_4_bits(opcode: Opcode) -> None:
     w = Format(4, 2)
@@ -75,7 +73,6 @@ def test_all_words_of_every_instruction_at_4_bits(opcode: Opcode) -> None:
         assert disagreement(circuit, opcode, w, all_words(circuit, w)) is None
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("operation", "scale"),
     [
@@ -105,7 +102,7 @@ def test_every_scale_of_an_operation(operation: str, scale: int) -> None:
 FUNCTIONS = [next(o for o in TABLE if o.entry is entry) for entry in dict.fromkeys(o.entry for o in TABLE if o.update)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("opcode", FUNCTIONS, ids=lambda o: o.name)
 def test_all_operands_of_8_bits(opcode: Opcode) -> None:
     """All words of the operands, and a word of d for each."""
@@ -118,7 +115,6 @@ def test_all_operands_of_8_bits(opcode: Opcode) -> None:
     assert disagreement(circuit, opcode, w, runs) is None
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["add", "sub", "xor"])
 def test_64_bits(name: str) -> None:
     w = Format(64, 32)
@@ -128,7 +124,7 @@ def test_64_bits(name: str) -> None:
         assert disagreement(circuit, opcode, w, samples(circuit, w, 16)) is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("opcode", FUNCTIONS, ids=lambda o: o.name)
 def test_every_function_at_64_bits(opcode: Opcode) -> None:
     w = Format(64, 32)
@@ -136,7 +132,7 @@ def test_every_function_at_64_bits(opcode: Opcode) -> None:
     assert disagreement(circuit, opcode, w, samples(circuit, w, 8)) is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["div.add", "fdiv.add", "fsqrt.add", "fexp.add", "flog.add", "fsin.add", "rot"])
 def test_long_functions_at_32_bits(name: str) -> None:
     w = Format(32, 16)
@@ -144,7 +140,7 @@ def test_long_functions_at_32_bits(name: str) -> None:
     assert disagreement(circuit, TABLE[name], w, samples(circuit, w, 64)) is None
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_cotangents() -> None:
     w = Format(8, 4)
     lifted = 0
@@ -212,7 +208,7 @@ def provable(opcode: Opcode) -> bool:
     return opcode.update is not None and not hard
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("width", [16, 32])
 @pytest.mark.parametrize("name", [o.name for o in TABLE if provable(o)])
 def test_proved(name: str, width: int) -> None:

@@ -258,7 +258,7 @@ def test_hostile_files(read: Callable[[str, str], Netlist]) -> None:
     assert refused >= 100
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_equivalence() -> None:
     bennett, eager, garbage = (
         netlist(lower(TABLE["fmul.add"], W, strategy=s)) for s in ("bennett", "eager", "garbage")

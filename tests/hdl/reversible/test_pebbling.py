@@ -29,7 +29,7 @@ def least_budget(name: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "name", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("fsin.add", "fexp.sub")), "mod.xor", "fmul.add"]
+    "name", [*(pytest.param(n, marks=pytest.mark.long) for n in ("fsin.add", "fexp.sub")), "mod.xor", "fmul.add"]
 )
 def test_budgets_are_kept(name: str) -> None:
     opcode = TABLE[name]
@@ -47,7 +47,7 @@ def test_budgets_are_kept(name: str) -> None:
         lower(opcode, W, strategy="pebble", budget=least - 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_less_room_takes_more_gates() -> None:
     """Not only no fewer: at the least budget the sine of a word is computed with several times the gates."""
     few, many = (

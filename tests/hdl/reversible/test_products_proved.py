@@ -248,13 +248,12 @@ def prove(circuit: Circuit, found: Product, name: str, w: Format) -> int:
     return len(proved)
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("name", "width"),
     [
         ("mul.add", 16),
         ("fmul.sub", 16),
-        *(pytest.param(name, width, marks=pytest.mark.slow) for name in NAMES for width in (16, 32)),
+        *(pytest.param(name, width, marks=pytest.mark.long) for name in NAMES for width in (16, 32)),
     ],
 )
 def test_updates_with_products(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +287,6 @@ def unsigned(circuit: Circuit, found: Product) -> tuple[Circuit, Product]:
     return circuit, replace(found, steps=(found.steps or [])[:-1])
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("plant", "part"),
     [

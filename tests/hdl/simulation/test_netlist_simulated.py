@@ -15,7 +15,7 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.verilated import Probe, Verilated
 from retrograd.isa.words import Format
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 Q8 = Format(8, 4)
 
 

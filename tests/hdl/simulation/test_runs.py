@@ -44,7 +44,7 @@ def spin(y: fixed, x: fixed, z: fixed):
     ~r
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_program(tmp_path: Path) -> None:
     program = rg.assemble(LOOP)
     file = tmp_path / "loop.vcd"
@@ -64,7 +64,7 @@ def test_a_program(tmp_path: Path) -> None:
     assert names[:7] == ["instruction", "rd", "ra", "rb", "PC", "BR", "DIR"]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_program_with_cotangents() -> None:
     program = rg.assemble(LOOP)
     there, back = run(program, registers={2: 2}, memory={0: 5}, loss=Place(1))
@@ -83,7 +83,6 @@ def test_a_program_with_cotangents() -> None:
     assert (back.stop, back.direction, back.pc) == ("halted", -1, machine.pc)
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize(("steps", "stop"), [(3, "limit"), (100, "trap")])
 def test_runs_that_do_not_come_to_the_end(steps: int, stop: str) -> None:
     program = rg.assemble(".format 32, 16\nstart\nadd r1, 1\nadd r1, 1\nadd r1, 1\ndiv.add r2, r1, r3\nfinish")
@@ -110,7 +109,7 @@ def used(w: Format) -> Iterator[None]:
         use_format(before)
 
 
-@pytest.mark.parametrize("w", [Format(32, 16), pytest.param(Format(64, 32), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("w", [Format(32, 16), pytest.param(Format(64, 32), marks=pytest.mark.long)], ids=str)
 def test_a_function_and_its_gradient(w: Format) -> None:
     with used(w):
         found = run_on_hardware(spin, 0.25, 0.75, -0.5, loss="y")
@@ -120,7 +119,7 @@ def test_a_function_and_its_gradient(w: Format) -> None:
     assert found.gradients == gradient
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_cycles_are_those_of_the_machine() -> None:
     """Without a loss it is the same program, which has no tests for cotangents."""
     found = run_on_hardware(spin, 0.0, 1.5, 0.25, format="16,8")
@@ -128,7 +127,7 @@ def test_cycles_are_those_of_the_machine() -> None:
     assert (found.cycles, found.steps) == (ran.machine.cycles, ran.steps)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_function_that_traps() -> None:
     @reversible
     def f(y: fixed, x: fixed):
@@ -140,7 +139,7 @@ def test_a_function_that_traps() -> None:
         run_on_hardware(f, 0.0, 1.0, format=Format(32, 16), max_steps=2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_bessel() -> None:
     found = run_on_hardware(bessel, 0.0, 1.0, loss="out")
     value, gradient = rg.value_and_grad(bessel)(0.0, 1.0)
@@ -150,7 +149,7 @@ def test_bessel() -> None:
     assert found.gradients.z == pytest.approx(0.2102436158518, abs=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("w", [Format(32, 16), Format(64, 32)], ids=str)
 def test_one_projection_of_bundle_adjustment(w: Format) -> None:
     """A measurement of ADBench's test file: on the hardware bit for bit, and as exact as the format allows."""
@@ -197,7 +196,7 @@ ROTATIONS = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("w", [Format(32, 16), Format(64, 32)], ids=str)
 def test_a_chain_of_rotations(w: Format) -> None:
     program = rg.assemble(ROTATIONS.format(w=w.width, f=w.frac))

@@ -202,7 +202,7 @@ bottom: goto.ne r1, r4, top
 """
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_core_on_gates_does_what_the_machine_does() -> None:
     program = rg.assemble(PROGRAM)
     there, back = run(program, registers={2: 40, 4: 2}, loss=Place(1), erasure=True)
@@ -229,7 +229,7 @@ def test_the_core_on_gates_does_what_the_machine_does() -> None:
     assert back.overwrites.by_part[cotangents][1] > there.overwrites.by_part[cotangents][1] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("w", ["8, 4", "32, 16"])
 def test_the_core_on_gates_retires_what_the_simulated_core_does(w: str) -> None:
     program = rg.assemble(PROGRAM.replace("8, 4", w))
@@ -240,7 +240,7 @@ def test_the_core_on_gates_retires_what_the_simulated_core_does(w: str) -> None:
     )
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_write_of_a_register_is_one_word() -> None:
     program = rg.assemble(".format 8, 4\n.memory 1\n.text\nstart\nadd r1, 5\nadd r2, 6\nfinish")
     (found,) = run(program, erasure=True)
@@ -274,7 +274,7 @@ def exchanged(y: int, x: int) -> None:
         x += i
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_function_with_its_gradient() -> None:
     found = run_on_hardware(square, 0.0, 1.5, loss="y", format="Q4.4", erasure=True)
     assert found.values == rg.run(square, 0.0, 1.5, format="Q4.4").values
@@ -302,14 +302,14 @@ def test_logic_loses_more_than_registers() -> None:
     assert logic_loss(rg.Format(16, 8)) is None
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_state_keeps_the_arguments_of_a_reversible_function() -> None:
     found = state_entropies(square, [(0.0, x / 4) for x in range(4)], format="Q4.4")
     assert set(found) == {2.0}
     assert len(found) > 10
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_state_loses_the_bits_that_are_erased() -> None:
     """4 and 8 have as many ones, so that the counter of toggled bits is the same for both."""
     found = state_entropies(forgotten, [(0, 4), (0, 8)], format="Q4.4")
@@ -319,7 +319,7 @@ def test_the_state_loses_the_bits_that_are_erased() -> None:
     assert state_entropies(forgotten, []) == []
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_core_that_forgets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the two lowest bits of each word that is written to a memory are cleared."""
     rows = [(0, 5), (0, 6)]

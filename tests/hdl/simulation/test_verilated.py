@@ -120,7 +120,7 @@ def test_a_library_is_loaded_from_a_private_copy(tmp_path: Path) -> None:
 
 
 @needs_verilator
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("w", "lifted", "piece"),
     [
@@ -139,7 +139,7 @@ def test_random_sequences(lockstep: Any, hardware: Any, w: Format, lifted: bool,
 
 
 @needs_verilator
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("w", [Q32, Q64], ids=str)
 def test_random_programs(lockstep: Any, hardware: Any, generator: Any, w: Format) -> None:
     for seed in range(60):
@@ -150,7 +150,7 @@ def test_random_programs(lockstep: Any, hardware: Any, generator: Any, w: Format
 
 
 @needs_verilator
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_limit_of_many_steps_takes_no_memory(tmp_path: Path) -> None:
     program = rg.assemble(".format 8, 4\nstart\nadd r1, 3\nfinish")
     (found,) = run(program, steps=10**12, folder=tmp_path)

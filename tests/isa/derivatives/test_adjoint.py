@@ -143,7 +143,6 @@ def test_integer_lift_agrees_with_the_real_one(opcode: Opcode) -> None:
             assert abs(found - exact) <= 8, (p, point, bars)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("opcode", DIFFERENTIABLE, ids=lambda o: o.name)
 def test_lift_of_the_inverse_undoes_the_lift(opcode: Opcode) -> None:
     """Differentiation mode is reversible, bit for bit: lift(i) at x, then lift(i⁻¹) at T(x), restore every word."""

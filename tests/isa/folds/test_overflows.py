@@ -52,7 +52,6 @@ def some_word(rng: random.Random) -> int:
     return W.wrap(-word if rng.random() < 0.5 else word)
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("opcode", OVERFLOWING, ids=lambda o: o.name)
 def test_the_named_format_is_the_finest_that_holds(opcode: Opcode) -> None:
     rng, kinds, tried = random.Random(opcode.name), kinds_of(opcode), 0

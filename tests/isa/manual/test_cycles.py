@@ -13,14 +13,14 @@ DOCS = Path(__file__).resolve().parents[3] / "docs" / "reference"
 OPCODES = list(TABLE)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_page_is_fresh() -> None:
     assert (DOCS / "timing.md").read_text(encoding="utf-8") == page(), (
         "run python -m retrograd.isa.manual docs/reference"
     )
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_every_instruction_is_on_the_page_with_its_cycles() -> None:
     rows = [line for line in page().splitlines() if line.startswith("| `")]
     assert "| `rot`, `irot` | 143 | 174 | 106 | 145 |" in rows

@@ -142,7 +142,6 @@ def test_tidying_keeps_the_value(every: Every) -> None:
     every(check_tidying_keeps_the_value, OPCODES)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_tidying_keeps_the_value_of_any_tree(seed: int) -> None:
     rng, w = random.Random(seed), Format(4, 2)
@@ -166,7 +165,6 @@ def test_tidying_keeps_the_value_of_any_tree(seed: int) -> None:
     assert changed > 20
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("w", [Format(64, 40), Format(64, 62), Format(32, 8), Format(16, 13), Format(64, 32)], ids=str)
 def test_symbols_stand_for_the_right_numbers(w: Format) -> None:
     seen = 0

@@ -222,7 +222,6 @@ def agrees(s: Schedule, after: Mapping[str, Expr], guards: Sequence[Expr], w: Fo
 # ---------------------------------------------------------------- the table
 
 
-@pytest.mark.share(16)
 @pytest.mark.parametrize("opcode", OPCODES, ids=lambda o: o.name)
 def test_every_schedule_is_valid_and_computes_the_trees(opcode: Opcode) -> None:
     rng = random.Random(opcode.code)
@@ -238,7 +237,6 @@ def test_every_schedule_is_valid_and_computes_the_trees(opcode: Opcode) -> None:
                 assert same_words, (w, lifted, same, words)
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("opcode", OPCODES, ids=lambda o: o.name)
 def test_every_schedule_of_the_fast_core_too(opcode: Opcode) -> None:
     rng, units = random.Random(opcode.code), FAST
@@ -252,7 +250,6 @@ def test_every_schedule_of_the_fast_core_too(opcode: Opcode) -> None:
         assert same_words, (lifted, same, words)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("w", [Format(4, 2), Format(8, 3), Format(16, 8)], ids=str)
 def test_short_words_too(w: Format) -> None:
     # Formats in which some functions do not exist, and their guards are constants.
@@ -283,7 +280,7 @@ print(hashlib.sha256(module.digest().encode()).hexdigest())
 """
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_schedule_is_the_same_in_every_process() -> None:
     # Other hashes of texts, other addresses of nodes, which are the order of sets.
     found = set()
@@ -351,7 +348,6 @@ def grow(rng: random.Random, w: Format, size: int) -> list[Expr]:
     return grown
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_any_trees_on_any_units(seed: int) -> None:
     rng = random.Random(seed)

@@ -122,7 +122,6 @@ def by_schedule(
     return out
 
 
-@pytest.mark.share(16)
 @pytest.mark.parametrize("opcode", OPCODES, ids=lambda o: o.name)
 def test_micro_operations_do_what_the_machine_does(opcode: Opcode) -> None:
     rng = random.Random(opcode.code)

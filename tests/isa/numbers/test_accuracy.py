@@ -228,7 +228,6 @@ def worst(case: Case, w: Format, count: int, seed: int = 1) -> tuple[float, tupl
 by_name = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 
 
-@pytest.mark.share(10)
 @by_name
 @pytest.mark.parametrize("w", [Q32, Q16], ids=str)
 def test_error_is_at_most_one_unit(case: Case, w: Format) -> None:
@@ -255,7 +254,6 @@ def test_where_the_bound_is_one_unit() -> None:
     assert bound("ladd.mul", Format(64, 55)) == bound("fatan2.add", Format(32, 28)) == 2
 
 
-@pytest.mark.share(16)
 @by_name
 @pytest.mark.parametrize("w", OTHERS, ids=str)
 def test_error_in_other_formats(case: Case, w: Format) -> None:
@@ -322,7 +320,7 @@ def test_exact_values() -> None:
 # ------------------------------------------------------------------ the long tier
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @by_name
 def test_error_at_100_000_points(case: Case) -> None:
     largest, at, tried = worst(case, Q32, 100_000, seed=2)
@@ -341,7 +339,7 @@ _ALL = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", list(_ALL))
 def test_every_argument_of_q16(name: str) -> None:
     """All arguments against the float64 functions of the C library, which are right to 2^-20 of a unit here."""

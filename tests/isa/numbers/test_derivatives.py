@@ -115,7 +115,6 @@ def tolerance(w: Format, c: Any, gain: Any, size: Any) -> Any:
     return 3 + 2 * abs(c) + 8 * abs(gain) * max(1, 1 / size)
 
 
-@pytest.mark.share(5)
 @formats
 @by_name
 def test_gains_of_operands(case: Case, w: Format) -> None:
@@ -194,7 +193,6 @@ def test_angle_of_the_axes(w: Format) -> None:
 # ------------------------------------------------------------------ rotation
 
 
-@pytest.mark.share(5)
 @formats
 @pytest.mark.parametrize("name", ["rot", "irot"])
 def test_rotation_rotates_cotangents(name: str, w: Format) -> None:

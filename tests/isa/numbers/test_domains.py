@@ -156,7 +156,7 @@ def test_which_formats_have_the_functions() -> None:
     assert not {Format(4, 2), Format(8, 4), Format(32, 16), Format(64, 32)} & set(without())
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("w", without(), ids=str)
 def test_other_formats_refuse_them(w: Format) -> None:
     """In either mode, on any operand, and going backward too."""

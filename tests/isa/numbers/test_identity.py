@@ -67,7 +67,6 @@ def samples(w: Format, seed: str, count: int) -> list[tuple[int, int, int, int]]
     return [(word(), word(), word(), 0) for _ in range(count)]
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_emitted_python_is_the_definition(name: str, w: Format) -> None:
@@ -87,13 +86,12 @@ def machine_code_differs(name: str, guarded: bool) -> list[tuple[int, ...]]:
 
 
 #: compiling takes a second each: here one by tables, one by digits, one of lognums; in the long tier all, with their guards
-@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["fexp.add", "fsqrt.add", "ftol.mul"])
 def test_machine_code_is_the_emitted_python(name: str) -> None:
     assert machine_code_differs(name, guarded=False) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_machine_code_of_guards_too(name: str) -> None:
     assert machine_code_differs(name, guarded=True) == []

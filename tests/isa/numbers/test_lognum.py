@@ -58,10 +58,9 @@ def exact_log(w: Format, d: int, differ: bool) -> Any:
     return mp.log(-q if differ else 2 + q, 2) * one
 
 
-@pytest.mark.share(5)
 @formats
 @pytest.mark.parametrize("differ", [True, False], ids=["cancelling", "adding"])
-@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.long)])
 def test_every_small_difference(w: Format, differ: bool, step: int) -> None:
     """d = 1 … 4096 words: the result loses up to F leading bits, and must not lose the last one. Beyond 256, one in `step`."""
     add = compiled("ladd.mul", w)

@@ -108,7 +108,6 @@ def check(name: str, w: Format, whole: bool) -> tuple[int, int, int]:
     return crossed, steps, grew
 
 
-@pytest.mark.share(4)
 @formats
 @pytest.mark.parametrize("name", list(CASES))
 def test_monotone_where_segments_meet(name: str, w: Format) -> None:
@@ -119,7 +118,7 @@ def test_monotone_where_segments_meet(name: str, w: Format) -> None:
     assert grew > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @formats
 @pytest.mark.parametrize("name", list(CASES))
 def test_monotone_at_every_edge(name: str, w: Format) -> None:
@@ -127,7 +126,6 @@ def test_monotone_at_every_edge(name: str, w: Format) -> None:
     assert crossed > 1000
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("w", [Format(16, 4), Format(16, 6), Format(16, 7)], ids=str)
 @pytest.mark.parametrize("name", list(CASES))
 def test_monotone_over_the_whole_domain_of_short_words(name: str, w: Format) -> None:

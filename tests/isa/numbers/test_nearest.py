@@ -86,8 +86,7 @@ def check(name: str, w: Format, rows: Iterator[tuple[int, int]]) -> tuple[int, i
     return fitted, refused
 
 
-@pytest.mark.share(6)
-@pytest.mark.parametrize("frac", [4, 7, *(pytest.param(frac, marks=pytest.mark.slow) for frac in (0, 1, 2, 3, 5, 6))])
+@pytest.mark.parametrize("frac", [4, 7, *(pytest.param(frac, marks=pytest.mark.long) for frac in (0, 1, 2, 3, 5, 6))])
 @pytest.mark.parametrize("name", EXACT)
 def test_every_pair_of_words_of_8_bits(name: str, frac: int) -> None:
     w = Format(8, frac)
@@ -98,7 +97,6 @@ def test_every_pair_of_words_of_8_bits(name: str, frac: int) -> None:
     assert refused or (name in ("fsqrt", "ftoi")) or (name == "itof" and frac == 0)
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("width", [16, 32, 64])
 @pytest.mark.parametrize("name", EXACT)
 def test_words_of_any_width(name: str, width: int) -> None:
@@ -147,7 +145,6 @@ def test_the_ends_of_the_range() -> None:
         assert fits == (-128 <= exact < 128 or -128 <= r < 128), (name, a, b)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("update", ["add", "sub"])
 @pytest.mark.parametrize("name", ["fmul", "fdiv"])
 def test_cotangents_are_rounded_too(name: str, update: str) -> None:
@@ -218,7 +215,7 @@ def test_a_wave_keeps_its_bits() -> None:
     assert loss < 1e-10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_long_wave_keeps_its_bits() -> None:
     """2,500 steps of 256 × 256 cells. Floored: 1.9e-6 and 1.74e-7."""
     cell, loss = errors_of_wave(256, 2500)

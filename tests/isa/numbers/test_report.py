@@ -64,7 +64,7 @@ def test_the_worst_errors_are_where_the_page_says(tool: ModuleType, facts: list[
         assert again == pytest.approx(r["worst"], abs=2e-9), r
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_quick_run_stays_within_bounds(tool: ModuleType, tmp_path: Path) -> None:
     """C by `cc`, with libquadmath: the same trees by another fold. Writes nothing."""
     assert tool.main(["--quick", str(tmp_path)]) == 0

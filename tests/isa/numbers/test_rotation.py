@@ -120,7 +120,7 @@ def numpy_values(roots: list[Expr], w: Format, places: dict[str, NDArray[Any]]) 
     return [np.asarray(done[root], dtype) for root in roots]
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_bijection_on_every_state_of_eight_bits() -> None:
     """All vectors, all angles: 2^24 states. For every angle all 2^16 vectors are reached, and irot goes back."""
     w = W8
@@ -166,7 +166,7 @@ def test_irot_takes_rot_back(w: Format) -> None:
     assert list(identity_counterexamples(w, 2500, 1)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_irot_takes_rot_back_a_million_times() -> None:
     assert list(identity_counterexamples(Q32, 1_000_000, 2)) == []
 
@@ -225,7 +225,7 @@ def test_shears_are_undone_for_any_t_and_s() -> None:
     assert solve(restoration(shears(W16), inverse(shears(W16)), W16)) == "unsat"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_proof_can_fail() -> None:
     assert solve(restoration(shears(W16), inverse(shears(W16, broken=True)), W16)) == "sat"
 
@@ -266,7 +266,6 @@ def test_error_is_bounded_everywhere_at_eight_bits() -> None:
             assert wrong <= 3, angle
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("w", [Q32, Q16, W16, Format(16, 12), Format(32, 28), Format(64, 8), Format(64, 60)], ids=str)
 def test_error_is_at_most_two_units(w: Format) -> None:
     rot = compiled("rot", w)
@@ -363,7 +362,6 @@ def test_overflow_traps_with_the_operand_and_changes_nothing(w: Format) -> None:
         assert wrapping.state() == start
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("w", [Q32, Q16, Format(32, 12), Format(64, 48)], ids=str)
 def test_short_vectors_never_overflow(w: Format) -> None:
     """Up to 0.92 of the largest word at any angle; the guard is right too: where it holds, the result is."""

@@ -89,7 +89,6 @@ def test_bits_that_the_logic_of_the_coprocessor_loses(file: str, kilobits: int) 
     assert round(sum(n * lost_bits(kind) for kind, n in cells.items() if kind in GATES) / 1000) == kilobits
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.id)
 def test_no_gate_is_priced_below_its_loss(model: Technology) -> None:
     gates = [load_gates(path) for path in FILES]
@@ -129,7 +128,6 @@ def test_no_operation_is_priced_below_its_loss(model: Technology) -> None:
                 assert charge.of_a_bit(kelvins, place["frequency"]).lo >= thermal_energy(kelvins) * ROUNDING
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.id)
 def test_no_irreversible_netlist_is_priced_below_its_loss(model: Technology) -> None:
     for kind in GATES:

@@ -186,13 +186,12 @@ HOSTILE: dict[str, Callable[[int, int], None]] = {
 }  # fmt: skip
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_whatever_is_written_is_read_or_refused(kind: str) -> None:
     HOSTILE[kind](0, 250)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_ten_thousand_times(kind: str, seed: int) -> None:

@@ -102,7 +102,6 @@ def hamming(before: list[list[int]], after: list[list[int]]) -> int:
     return sum((x ^ y).bit_count() for a, b in zip(before, after, strict=True) for x, y in zip(a, b, strict=True))
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_against_looking_at_all_words(generator: ModuleType, seed: int) -> None:
     """Random programs: what a step toggles is the distance of the whole states around it, forward and back with D = 1."""

@@ -68,7 +68,6 @@ def peres(a: int, b: int, c: int) -> list[int]:
     return [a, a ^ b, c ^ a & b]
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(("kind", "wanted", "inputs", "zeros", "count"), [
     ("CNOT", cnot, 2, 1, 2), ("Toffoli", toffoli, 3, 1, 5), ("Fredkin", fredkin, 3, 1, 3), ("Peres", peres, 3, 2, 4),
 ])  # fmt: skip

@@ -104,9 +104,9 @@ class Lockstep:
             act(machine)
 
 
-SLOW = pytest.mark.slow
+LONG = pytest.mark.long
 #: ways in which tests of vector loops run
-WITH_VECTOR_LOOPS = ("skipped", pytest.param("executed", marks=SLOW))
+WITH_VECTOR_LOOPS = ("skipped", pytest.param("executed", marks=LONG))
 
 
 def set_transformations(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,9 +118,9 @@ def set_transformations(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(f"retrograd.simulator.engines.{module}.ghosts_of", lambda program: None)
 
 
-@pytest.fixture(params=[*WITH_VECTOR_LOOPS, pytest.param("scalar", marks=SLOW)], autouse=True)
+@pytest.fixture(params=[*WITH_VECTOR_LOOPS, pytest.param("scalar", marks=LONG)], autouse=True)
 def transformations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the slow tier, every test also runs without the one transformation, and without the other."""
+    """In the full tier, every test also runs without the one transformation, and without the other."""
     set_transformations(request.param, monkeypatch)
 
 

@@ -78,7 +78,6 @@ def outcome(run: Any) -> Any:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.share(6)
 def test_arrays_and_batches_have_the_words_of_the_reference_machine(made: ModuleType, name: str, format: str) -> None:
     _, least, greatest = FUNCTIONS[name]
     w = Format(*map(int, format.split(",")))

@@ -39,7 +39,7 @@ THREADED = {
 LIFTED = (rg.Format(64, 32), rg.Format(8, 4))
 #: translated ones: without the long functions, which take LLVM most of its time; handed over by `auto`; and with them
 TRANSLATED, HANDED_OVER, WHOLE = 24, 12, 1
-#: programs in the slow tier, in pieces that can run side by side
+#: programs in the full tier, in pieces that can run side by side
 SLOW, SLOW_TRANSLATED, SLOW_CHUNK = 10_000, 600, 200
 
 LOOP = """
@@ -198,7 +198,6 @@ def told(seed: int) -> Iterator[None]:
         raise
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("w", THREADED, ids=str)
 def test_threaded(lockstep: Any, threaded: Make, w: rg.Format, generator: ModuleType) -> None:
     for seed in range(THREADED[w]):
@@ -206,7 +205,7 @@ def test_threaded(lockstep: Any, threaded: Make, w: rg.Format, generator: Module
             play(lockstep, threaded, generator.generate(seed, formats=((w, 1),)), LIFTED)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_translated(lockstep: Any, translated: Make, generator: ModuleType, undone: list[int]) -> None:
     engines: Counter[str] = Counter()
     traps: Counter[str] = Counter()
@@ -260,7 +259,7 @@ def unkept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     translate._loaded.clear()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
 def test_many(lockstep: Any, threaded: Make, first: int, generator: ModuleType) -> None:
     for seed in range(first + 10_000, first + 10_000 + SLOW_CHUNK):
@@ -268,7 +267,7 @@ def test_many(lockstep: Any, threaded: Make, first: int, generator: ModuleType) 
             play(lockstep, threaded, generator.generate(seed))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("unkept")
 @pytest.mark.parametrize("first", range(0, SLOW_TRANSLATED, SLOW_CHUNK // 8))
 @pytest.mark.parametrize("tier", ["translated", "auto"])
@@ -283,14 +282,13 @@ def test_many_translated(lockstep: Any, tier: str, first: int, generator: Module
 # ---------------------------------------------------------------- limits
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("text", [LOOP.format(60), FIBONACCI, CALLS], ids=["loop", "recursion", "calls"])
 @pytest.mark.parametrize("lifted", [False, True])
 def test_limits(lockstep: Any, make: Make, text: str, lifted: bool) -> None:
     check_limits(lockstep, make, text, lifted, range(1, 201, 19 if lifted else 5))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("text", [LOOP.format(60), FIBONACCI, CALLS], ids=["loop", "recursion", "calls"])
 @pytest.mark.parametrize("lifted", [False, True])
 def test_really_every_limit(lockstep: Any, make: Make, text: str, lifted: bool) -> None:
@@ -316,7 +314,6 @@ def check_limits(lockstep: Any, make: Make, text: str, lifted: bool, limits: Ite
             both.run(200)
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("text", [LOOP.format(60), FIBONACCI, CALLS], ids=["loop", "recursion", "calls"])
 def test_limits_near_the_end(lockstep: Any, make: Make, text: str) -> None:
     """The limit that is just enough, one less, one more, both ways."""
@@ -395,7 +392,6 @@ FUNCTIONS = """
 """
 
 
-@pytest.mark.share(8)
 @pytest.mark.parametrize("lifted", [False, True])
 @pytest.mark.parametrize("modes", [{}, {"keep_dropped": True}, {"strict": True}], ids=["plain", "keep", "strict"])
 @pytest.mark.parametrize("name", LATE)
@@ -498,8 +494,7 @@ CUBE = Function(
 )  # fmt: skip
 
 
-@pytest.mark.share(6)
-@pytest.mark.parametrize("seeds", [(2,), pytest.param((0, 1, 3, 4), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("seeds", [(2,), pytest.param((0, 1, 3, 4), marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize("entry", [NAND, OTHER_NAND, CUBE], ids=lambda entry: entry.doc)
 def test_added_entries(
     lockstep: Any, make: Make, entry: Function, seeds: tuple[int, ...], generator: ModuleType

@@ -35,7 +35,7 @@ PASSES = 3
 #: words of each region, and of memory behind the last
 REGION, REGIONS, REST = 5, 3, 2
 
-#: random programs in the default tier, and in the slow one
+#: random programs in the default tier, and in the full one
 FEW, SLOW, SLOW_CHUNK = 14, 50_000, 200
 
 
@@ -159,9 +159,9 @@ def not_given_up(monkeypatch: pytest.MonkeyPatch) -> set[Any]:
     return found
 
 
-@pytest.fixture(autouse=True, params=[4, pytest.param(1, marks=pytest.mark.slow)], ids=["lanes", "alone"])
+@pytest.fixture(autouse=True, params=[4, pytest.param(1, marks=pytest.mark.long)], ids=["lanes", "alone"])
 def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Instances side by side; in the slow tier, also one by one."""
+    """Instances side by side; in the full tier, also one by one."""
     monkeypatch.setattr(jit_compiler(), "lanes", request.param)
     monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.lanes", 0.0)
     monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.wait", math.inf)
@@ -262,7 +262,7 @@ def run_random(lockstep: Any, make: Make, first: int, count: int, hostile: float
     return met
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("hostile", [0.0, 0.1], ids=["sound", "hostile"])
 def test_random_programs(lockstep: Any, translated: Make, hostile: float) -> None:
     met = run_random(lockstep, translated, 0, FEW, hostile)
@@ -294,7 +294,7 @@ def careless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.simulator.engines.translator.flow.mirrors_of", mirrors_of.__wrapped__)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.usefixtures("careless")
 def test_proposals_are_not_believed(lockstep: Any, translated: Make, not_given_up: set[Any]) -> None:
     """Each condition is needed: without it, one of these programs has other words."""
@@ -302,14 +302,14 @@ def test_proposals_are_not_believed(lockstep: Any, translated: Make, not_given_u
     assert not_given_up
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("careless")
 @pytest.mark.parametrize("first", range(FEW, FEW + SLOW, SLOW_CHUNK))
 def test_many_proposals_are_not_believed(lockstep: Any, translated: Make, first: int) -> None:
     run_random(lockstep, translated, first, SLOW_CHUNK, 0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(FEW, FEW + SLOW, SLOW_CHUNK))
 def test_many_random_programs(lockstep: Any, translated: Make, first: int) -> None:
     run_random(lockstep, translated, first, SLOW_CHUNK, 0.1 * (first // SLOW_CHUNK % 2))
@@ -404,7 +404,6 @@ end:    goto begin
 CALLS = "add r14, 2\n call f\n sub r14, 2\n add r14, 4\n uncall f\n sub r14, 4"
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(("counter", "given_up"), [(0, False), (1, False), (-6, True)])
 def test_a_body_may_call(lockstep: Any, translated: Make, counter: int, given_up: bool, not_given_up: set[Any]) -> None:
     """The search takes constants of the callers for the registers of a procedure, where all of them agree."""
@@ -471,7 +470,7 @@ bottom: goto.ne r9, r20, top
 """
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.parametrize("body", ["st.add [r0 + 1], r3", "fmul.add r11, r2, r9"], ids=["", "overflow"])
 def test_limits(lockstep: Any, translated: Make, body: str) -> None:
     """A limit within a skipped block, and a check that fails before it."""

@@ -54,7 +54,6 @@ def transformations() -> None:
     """Code is compiled and not run."""
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("name", VECTORISED)
 def test_neon(arm: JitCompiler, name: str) -> None:
     for backward in (False, True):

@@ -27,7 +27,7 @@ from tests.simulator.engines.conftest import WITH_VECTOR_LOOPS, set_transformati
 
 Make = Callable[..., rg.Machine]
 
-#: nests of the default tier, and of the slow tier in pieces
+#: nests of the default tier, and of the full tier in pieces
 SOME, SLOW, SLOW_CHUNK = 24, 2000, 100
 MEMORY = 1200
 
@@ -155,7 +155,6 @@ def test_rows_are_shared(lockstep: Any, translated: Make, teams: list[NDArray[np
     assert [(int(w[TeamSlot.LAST]), int(w[TeamSlot.RESULT])) for w in teams] == [(14, 14)] * 2
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("at", [402, 425, 470, 530, 545, 562, 585, 602, 650, 690])
 def test_rows_that_fail(lockstep: Any, translated: Make, teams: list[NDArray[np.int64]], at: int) -> None:
     """A word that is too large, in rows of this thread, of the gap and of the other."""
@@ -225,7 +224,7 @@ def generate(rng: random.Random) -> tuple[rg.Program, list[int], int, list[int |
     return nest(tuple(body), rows, passes, row, stride), words, base, limits
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_random_nests(lockstep: Any, translated: Make, teams: list[NDArray[np.int64]]) -> None:
     for seed in range(SOME):
         print(f"seed {seed}")
@@ -233,7 +232,7 @@ def test_random_nests(lockstep: Any, translated: Make, teams: list[NDArray[np.in
     assert sum(bool(words[TeamSlot.LAST]) for words in teams) > SOME // 4
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
 def test_many_random_nests(lockstep: Any, translated: Make, teams: list[NDArray[np.int64]], first: int) -> None:
     for seed in range(first + 1000, first + 1000 + SLOW_CHUNK):

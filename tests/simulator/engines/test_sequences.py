@@ -30,7 +30,7 @@ LIFTED = [Format(64, 32), Format(8, 4)]
 #: registers that instructions name, the one that most addresses are made of, and words of memory
 POOL, ADDRESS, MEMORY = (0, 1, 2, 3, 254, 255), 7, 6
 
-#: sequences of the slow tier, in pieces
+#: sequences of the full tier, in pieces
 SLOW, SLOW_CHUNK = 1_000_000, 12_500
 
 
@@ -203,7 +203,6 @@ def sequences(
 TRAPS = {"RG0401", "RG0402", "RG0403", "RG0404", "RG0405", "RG0406", "RG0407", "RG0409", "RG0410", "RG0411", "RG0413"}
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_sequences_anywhere(lockstep: Any, threaded: Make, w: Format) -> None:
     executed, traps = sequences(lockstep, threaded, w, False, w.width, count=1900 if w == W else 300)
@@ -213,7 +212,6 @@ def test_sequences_anywhere(lockstep: Any, threaded: Make, w: Format) -> None:
         assert set(traps) >= TRAPS
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("w", LIFTED, ids=str)
 def test_lifted_sequences_anywhere(lockstep: Any, threaded: Make, w: Format) -> None:
     _, traps = sequences(lockstep, threaded, w, True, w.width + 1, count=450)
@@ -223,13 +221,11 @@ def test_lifted_sequences_anywhere(lockstep: Any, threaded: Make, w: Format) -> 
 FORMATS_AND_MODES = [(w, False) for w in FORMATS] + [(w, True) for w in (*LIFTED, Format(8, 3))]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(("w", "lifted"), FORMATS_AND_MODES, ids=str)
 def test_sequences_from_end_to_end(lockstep: Any, make: Make, w: Format, lifted: bool) -> None:
     sequences(lockstep, make, w, lifted, w.frac + 2, count=60, states=100, way=through, size=12)
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("lifted", [False, True])
 @pytest.mark.parametrize("w", LIFTED, ids=str)
 def test_sequences_that_undo(lockstep: Any, make: Make, w: Format, lifted: bool) -> None:
@@ -241,7 +237,7 @@ def test_sequences_that_undo(lockstep: Any, make: Make, w: Format, lifted: bool)
     assert {"RG0404", "RG0405"} & traps.keys()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
 def test_a_million_sequences(lockstep: Any, threaded: Make, first: int) -> None:
     piece = first // SLOW_CHUNK
@@ -289,7 +285,6 @@ ALTERED = [
 ]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "how", "lifted"), ALTERED)
 def test_an_altered_entry_is_found(lockstep: Any, make: Make, name: str, how: str, lifted: bool) -> None:
     spoil = spoiled_by(altered(name, how))
@@ -307,7 +302,7 @@ def test_an_altered_branch_is_found(lockstep: Any, threaded: Make, name: str, ho
         )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [e.name for e in rg.TABLE.entries if isinstance(e, Function)])
 def test_every_altered_function_is_found(lockstep: Any, make: Make, name: str) -> None:
     with pytest.raises(AssertionError):

@@ -104,7 +104,6 @@ def ran(machine: rg.Machine, limit: int) -> Any:
 # ---------------------------------------------------------------- runs
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(6000, 6006))
 def test_runs_before_and_after_the_switch(seed: int, at_once: AtOnce, generator: ModuleType) -> None:
     case = generator.generate(seed, sizes=(10, 25))
@@ -147,7 +146,6 @@ def test_whole_runs_move_to_optimised_code(at_once: AtOnce) -> None:
     assert addresses[0] != addresses[1] == addresses[2]
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("lanes", [1, 8])
 def test_batches_move_to_optimised_code(lanes: int, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit_compiler(), "lanes", lanes)
@@ -275,7 +273,6 @@ assert len(future.result(60)) > 100
 }
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("name", THEN)
 def test_a_process_ends_cleanly_while_it_compiles(name: str) -> None:
     if name == "fork" and not hasattr(os, "fork"):

@@ -60,7 +60,6 @@ def test_it_starts_in_python_and_goes_on_compiled() -> None:
     assert same(machine, reference)
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("piece", [1, 7, 30_000, SHORT - 1, SHORT, SHORT + 1])
 def test_runs_in_pieces(piece: int) -> None:
     machine, reference = machines()
@@ -103,7 +102,6 @@ def test_traps_are_those_of_the_reference_machine(passes: int) -> None:
     assert same(machine, reference)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("modes", [{"strict": True}, {"overflow": False}, {"memory": 50}, {"backward": True}])
 def test_modes_stay_as_they_were(modes: dict[str, Any]) -> None:
     machine, reference = machines("fmul.add r5, r3, r3", **modes)
@@ -117,7 +115,6 @@ def test_modes_stay_as_they_were(modes: dict[str, Any]) -> None:
     assert same(machine, reference)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("passes", [10, N])
 def test_cotangents_go_with_it(passes: int, keep: bool) -> None:

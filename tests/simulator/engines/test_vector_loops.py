@@ -26,7 +26,7 @@ from tests.simulator.engines.conftest import WITH_VECTOR_LOOPS, set_transformati
 
 Make = Callable[..., rg.Machine]
 
-#: loops of the default tier, and of the slow tier in pieces
+#: loops of the default tier, and of the full tier in pieces
 SOME, SLOW, SLOW_CHUNK = 40, 4000, 100
 #: words of memory
 MEMORY = 96
@@ -226,7 +226,6 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 UNITS = [None, VectorUnit(4, True), VectorUnit(4, False), VectorUnit(2, False)]
 
 
-@pytest.mark.share(4)
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_random_loops(
@@ -242,7 +241,7 @@ def test_random_loops(
     assert found > SOME // 4
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
 def test_many_random_loops(lockstep: Any, translated: Make, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +252,6 @@ def test_many_random_loops(lockstep: Any, translated: Make, first: int, monkeypa
         play(lockstep, translated, seed)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("passes", range(1, 22))
 def test_every_number_of_passes(lockstep: Any, translated: Make, passes: int) -> None:
     both = lockstep(translated, loop_of(*BODIES["words to which passes add"][0], passes=passes))
@@ -314,7 +312,6 @@ def test_chunks_are_executed(lockstep: Any, translated: Make, monkeypatch: pytes
     run()
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("checks", [True, False])
 def test_instances_of_a_batch(checks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of a batch that run one by one: words, steps, cycles and erased words; a row that traps fails."""

@@ -82,7 +82,6 @@ ARGUMENTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("case", "backward"),
     [(case, backward) for case in ARGUMENTS for backward in (False, True) if not (backward and "erased" in case)],
@@ -153,7 +152,6 @@ def shift(xs: Array[fixed, 5], ns: Array[int, 4], y: fixed, n: int):
             xs[i + 1] += xs[i] * y
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("format", ["Q32.32", "Q16.16", "Q8.8"])
 @pytest.mark.parametrize("engine", ["translated", "auto", "native"])
 def test_memory_of_long_runs_is_an_array(

@@ -23,9 +23,9 @@ def undone(f: Any, *args: Any, format: str | None = None) -> Any:
     return results[0] if len(results) == 1 else results
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::retrograd.PrecisionWarning")  # the step of the search is 1e-9
-@pytest.mark.parametrize(("format", "error"), [pytest.param("Q32.32", 1e-6, marks=pytest.mark.slow), ("Q24.40", 1e-9)])
+@pytest.mark.parametrize(("format", "error"), [pytest.param("Q32.32", 1e-6, marks=pytest.mark.long), ("Q24.40", 1e-9)])
 def test_saddle(format: str, error: float) -> None:
     """Both searches end where those of the paper end, and nothing is erased. Q32.32 rounds the golden ratio by 1e-10, and lines are 400 long."""
     assert undone(saddle.saddle, 1.0, 1.0, format=format) == pytest.approx((SADDLE,) * 4, abs=error)
@@ -46,7 +46,7 @@ def both_forward(x: rg.fixed, y: rg.fixed) -> tuple[rg.fixed, rg.fixed, rg.fixed
     return saddle.saddle_point(saddle.forward, saddle.forward, (x, y))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::retrograd.PrecisionWarning")
 @pytest.mark.parametrize("f", [inner_forward, outer_forward, both_forward])
 def test_saddle_in_other_modes(f: Any) -> None:
@@ -80,13 +80,13 @@ def test_four_bodies() -> None:
     assert rg.grad(particles, "x")(0.5, 100) == pytest.approx(slope, abs=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("steps", "error"), [(1, 0.5105678882573), (10, 0.4967496867414), (100, 0.4911168310722)])
 def test_exclusive_or(steps: int, error: float) -> None:
     assert undone(network.exclusive_or, 0.3, steps) == pytest.approx(error, abs=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_classifier() -> None:
     """50 inputs, 100 neurons, 50 outputs: the sum of a softmax is constant."""
     largest, squares = undone(network.layers_of_a_classifier, 0.3, 50, 100)
@@ -94,6 +94,6 @@ def test_a_classifier() -> None:
     assert squares < 1e-6
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_maximum_likelihood() -> None:
     assert undone(interpreter.likeliest, 0.5, 0.5, 0.1, 1000) == pytest.approx((0.25, 1 / 3), abs=1e-6)

@@ -28,7 +28,7 @@ def test_values_and_derivatives() -> None:
         assert rg.grad(f, "x")(0.3, *args) == pytest.approx(derivative, abs=1e-6)
 
 
-@pytest.mark.parametrize("k", [2, 3, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("k", [2, 3, pytest.param(5, marks=pytest.mark.long)])
 def test_words_and_steps_of_a_chain(k: int) -> None:
     """n calls: O(n) words and steps; O(√n) words at twice the steps; O(log n) words at n^1.5 steps. One word less is a trap."""
     n, root = 4**k, 2**k

@@ -68,7 +68,6 @@ def test_the_calls_that_can_be_forgotten() -> None:
     assert len(forgotten) == 5
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("names", [(), "step", ("column", "mapped"), ("step", "norm"), NAMES])
 def test_forgetting_changes_nothing_but_memory_and_time(names: Any) -> None:
     f = relaxed.with_options(forget=names)
@@ -81,7 +80,6 @@ def test_forgetting_changes_nothing_but_memory_and_time(names: Any) -> None:
     assert rg.grad(f, "x")(*ARGUMENTS) == pytest.approx(rg.grad(relaxed, "x")(*ARGUMENTS), abs=1e-6)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("names", [(), ("step",), ("column",)])
 def test_measured_words_are_those_that_a_run_needs(names: tuple[str, ...]) -> None:
     """A heap and a stack of the measured words suffice. With less, the run traps."""
@@ -112,7 +110,7 @@ def test_a_step_that_is_forgotten_leaves_one_word() -> None:
     assert all(t[1] <= 2.1 * s[1] for s, t in zip(kept, forgotten, strict=True))
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_advice_is_the_fewest_instructions_within_the_budget() -> None:
     """As good as the best of all choices of one name, or of none."""
     single = [run(()), *(run((name,)) for name in NAMES)]
@@ -128,7 +126,7 @@ def test_advice_is_the_fewest_instructions_within_the_budget() -> None:
     assert rg.advise(relaxed, *ARGUMENTS, memory=single[0].words - 1).chosen.names
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_a_budget_that_is_too_small_is_reported() -> None:
     advice = rg.advise(relaxed, *ARGUMENTS, memory=1)
     assert not advice.fits

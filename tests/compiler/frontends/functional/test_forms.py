@@ -89,7 +89,7 @@ def product(p: tuple[fixed, int], rows: list[list[fixed]]):
 TREE = Node(Leaf(1.0), 2, Node(Leaf(2.0), 3, Leaf(-0.5)))
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_lists() -> None:
     assert squares([1.0, 2.0, 3.0], 0.5) == [0.5, 2.0, 4.5]
     assert squares([], 0.5) == []
@@ -104,7 +104,6 @@ def test_data_classes() -> None:
     assert mirrored(TREE, 2.0) == (4.0, back, [(1, True, 2.0), (2, False, 4.0)])
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize(("f", "args"), [(squares, ([1.0, -2.0], 0.5)), (mirrored, (TREE, 2.0)), (squares, ([], 1.0))])
 def test_results_are_taken_back(f: Any, args: tuple[Any, ...], level: int) -> None:
@@ -121,7 +120,7 @@ def test_results_are_taken_back(f: Any, args: tuple[Any, ...], level: int) -> No
     check_inverse(f, *args)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_gradients_have_the_form_of_the_argument() -> None:
     assert rg.grad(total)(TREE, 2.0) == (
         Node(Leaf(4.0), 0, Node(Leaf(16.0), 0, Leaf(-12.0))),
@@ -188,7 +187,7 @@ def test_encoding_is_a_bijection() -> None:
                 encoding.decoded(numbers, changed)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_long_and_deep_arguments() -> None:
     xs = [0.01] * 5000
     assert squares.with_options(heap=1 << 18, stack=1 << 18)(xs, 1.0) == [squares([0.01], 1.0)[0]] * 5000

@@ -99,9 +99,9 @@ def in_recursion(x: fixed):
 @pytest.mark.parametrize(
     ("f", "args", "value"),
     [
-        pytest.param(siskind, (1.0,), (1.0,) * 4, marks=pytest.mark.slow),
-        pytest.param(product, (3.0,), (6.0,) * 4, marks=pytest.mark.slow),
-        pytest.param(shifted, (2.0,), (12.0, 12.0), marks=pytest.mark.slow),
+        pytest.param(siskind, (1.0,), (1.0,) * 4, marks=pytest.mark.long),
+        pytest.param(product, (3.0,), (6.0,) * 4, marks=pytest.mark.long),
+        pytest.param(shifted, (2.0,), (12.0, 12.0), marks=pytest.mark.long),
         # (x + 1) · x, and the inner product of (x², x²) with x
         (in_a_list, (2.0,), 3 * 2 + 2 * 8.0),
         (in_recursion, (1.5,), 8 * 1.5**4),
@@ -168,7 +168,6 @@ def test_first_derivatives_at_kinks_agree_in_all_modes(f: Any, slope: float) -> 
     assert rg.jvp(f, (0.0,), (1.0,))[1].out == slope
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("inner", [by_gradient, by_transposed, by_tangent])
 @pytest.mark.parametrize("outer", [by_gradient, by_transposed, by_tangent, None])
 @pytest.mark.parametrize("f", [root, half_power, signed_square, squared_norm])

@@ -62,7 +62,7 @@ def particle(start: fixed):
     return least(miss, start)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_control_of_a_particle() -> None:
     """Source: Pearlmutter and Siskind 2008, the example `particle`."""
     assert abs(particle(0.0) - 0.2071918746486) < 1e-6

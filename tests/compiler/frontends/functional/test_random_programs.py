@@ -279,13 +279,12 @@ def compare(folder: Path, first: int, count: int) -> int:
     return count
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("first", range(0, 24, 8))
 def test_random_programs(tmp_path: Path, first: int) -> None:
     assert compare(tmp_path, first, 8) == 8
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 11000, 50))
 def test_many_random_programs(tmp_path: Path, first: int) -> None:
     assert compare(tmp_path, first, 50) == 50

@@ -153,8 +153,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], Any, Any]] = {
 SLOW = {"second", "transposed", "list of functions", "other choice", "tree"}
 
 
-@pytest.mark.share(5)
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in CASES])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long) if n in SLOW else n for n in CASES])
 def test_derivatives(name: str) -> None:
     """Values and gradients; nothing but the result is left, and no bit is erased."""
     f, args, value, gradient = CASES[name]

@@ -25,14 +25,12 @@ def close(got: Any, wanted: Any, case: Any) -> bool:
     return bool(np.allclose(np.asarray(got), np.asarray(wanted), rtol=0, atol=case.tolerance))
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_values(name: str) -> None:
     case = CASES[name]
     assert close(case.f(*case.args), case.value, case)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("shape", [1, 0, 2, 4, 8, 16, 32, 64, 6, 26, 42, 100, 127 - 1])
 def test_patterns_are_those_of_python(shape: int) -> None:
     f = programs.patterns
@@ -41,7 +39,6 @@ def test_patterns_are_those_of_python(shape: int) -> None:
     assert rg.grad(f, "x")(0.75, shape) == pytest.approx(slope, rel=1e-5, abs=1e-5)
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_runs_are_undone(name: str, level: int) -> None:
@@ -61,7 +58,6 @@ def test_runs_are_undone(name: str, level: int) -> None:
     assert (translated.words, translated.steps) == (there.words, there.steps)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name: str) -> None:
     case = CASES[name]
@@ -148,7 +144,7 @@ def test_functions_capture_each_other_as_deep_as_the_text_goes(tmp_path: Path) -
     assert rg.grad(f, "x")(0.5) == pytest.approx(slope, abs=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_very_deep_nests_have_a_value(tmp_path: Path) -> None:
     f = nested_closures(tmp_path / "deep.py", 200)
     assert f(0.5) == pytest.approx(f.fn(0.5), abs=1e-6)
@@ -223,7 +219,6 @@ def chain(x: rg.fixed, n: int):
     return go(n, x)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("f", "sizes"), [(chain, (10, 1000, 100_000)), (mapped_list, (10, 1000, 100_000)), (branching, (3, 9, 16))]
 )

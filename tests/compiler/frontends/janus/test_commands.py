@@ -63,7 +63,7 @@ def test_compiled_programs(fib: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "fib.ja" in output(capsys, "compile", "fib.ja", "--report")
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_hardware(fib: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert output(capsys, "hdl", "run", "fib.ja").startswith("x1 = 5\nx2 = 8\nn  = 0\n")
 

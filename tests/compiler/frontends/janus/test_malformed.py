@@ -78,7 +78,7 @@ def test_malformed_texts() -> None:
     assert refused > 150
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*no procedure")
 @pytest.mark.parametrize("seed", range(100))
 def test_many_malformed_texts(seed: int) -> None:
@@ -87,7 +87,6 @@ def test_many_malformed_texts(seed: int) -> None:
         check(*mutated(draw))
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "text",
     [
@@ -106,7 +105,7 @@ def test_texts_nested_too_deep(text: str) -> None:
         read(text, "deep")
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_long_texts() -> None:
     """A sum of many terms is no nesting; a procedure of many statements neither."""
     terms = " + ".join("x" for _ in range(3000))

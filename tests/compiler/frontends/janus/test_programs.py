@@ -67,7 +67,6 @@ def check(case: dict[str, Any], engine: str, width: int, level: int, capsys: pyt
     assert not any(machine.memory[: found.compiled.argument_words])
 
 
-@pytest.mark.share(16)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("case", GOOD, ids=lambda c: f"{c['program']}:{c.get('entry', '')}")
 def test_stores_lines_and_the_way_back(case: dict[str, Any], engine: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +74,7 @@ def test_stores_lines_and_the_way_back(case: dict[str, Any], engine: str, capsys
         check(case, engine, width, int((width == 64) == (engine == "native")), capsys)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("engine", ["reference", "native", "threaded", "translated"])
 @pytest.mark.parametrize("case", GOOD, ids=lambda c: f"{c['program']}:{c.get('entry', '')}")
@@ -112,13 +111,12 @@ def check_wrong(case: dict[str, Any], engine: str, width: int, level: int) -> No
         assert found.span.line == case["line"]
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("case", WRONG, ids=lambda c: c["program"])
 def test_wrong_programs(case: dict[str, Any]) -> None:
     check_wrong(case, "reference", 64, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["reference", "native", "threaded", "translated"])
 @pytest.mark.parametrize("case", WRONG, ids=lambda c: c["program"])
 def test_wrong_programs_on_every_engine(case: dict[str, Any], engine: str) -> None:

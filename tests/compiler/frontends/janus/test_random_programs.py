@@ -89,7 +89,7 @@ def test_random_programs(
     assert len(codes) > 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 11000, 100))
 def test_many_random_programs(
     first: int, random_source: ModuleType, source_interpreter: ModuleType, capsys: pytest.CaptureFixture[str]

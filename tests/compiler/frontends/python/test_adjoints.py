@@ -60,7 +60,6 @@ def plain(out: fixed, x: fixed, z: fixed, n: int):
     ~r
 
 
-@pytest.mark.share(2)
 @LEVELS
 @settings(max_examples=15)
 @given(x=NUMBERS, z=NUMBERS)
@@ -156,7 +155,6 @@ def recursive(out: fixed, xs: Array[fixed, "n"], ys: Array[fixed, "n"], n: int =
         ~scaled(t, ys)
 
 
-@pytest.mark.share(4)
 @LEVELS
 @pytest.mark.parametrize(("f", "slope"), [(called, 20.0), (uncalled, -20.0), (on_a_copy, 20.0), (recursive, 20.0)])
 def test_arrays(f, slope, level):
@@ -195,7 +193,6 @@ def test_functions_that_change_several_arguments(level):
     check_gradient(turned, 1.0, 2.0, 0.5)
 
 
-@pytest.mark.share(2)
 @LEVELS
 def test_structs_and_lognums(level):
     @reversible

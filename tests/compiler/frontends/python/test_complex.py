@@ -54,7 +54,6 @@ def functions(z: complex, w: complex):
     z -= rg.sqrt(w)
 
 
-@pytest.mark.share(2)
 @LEVELS
 @settings(max_examples=25)
 @given(w=NUMBERS, u=NUMBERS.filter(lambda u: abs(u) > 0.25))
@@ -87,7 +86,7 @@ def circular(ys: Array[complex, 9], w: complex, v: complex):
     ys[8] += w**0.5
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @LEVELS
 @settings(max_examples=40)
 @given(w=NUMBERS.filter(lambda w: w != 0), v=NUMBERS)
@@ -122,7 +121,7 @@ def test_functions_of_arrays_and_of_constants():
     assert np.allclose(f(np.zeros(2, complex), zs).ys, np.tanh(zs[::-1]) + np.sinh(0.5j) * np.exp(2j) + 1j)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_gradients_of_functions():
     @reversible
     def f(s: fixed, w: complex):
@@ -133,7 +132,6 @@ def test_gradients_of_functions():
     check_inverse(f, 0.0, 1 - 0.5j)
 
 
-@pytest.mark.share(2)
 @LEVELS
 def test_the_laws(level):
     args = 0j, 1 + 2j, 0.5 - 1j, 0.0
@@ -200,7 +198,6 @@ def test_arrays():
     assert repr(done.zs).startswith("array(")
 
 
-@pytest.mark.share(2)
 @LEVELS
 def test_laws_of_arrays(level):
     own = arrays.with_options(level=level)

@@ -53,7 +53,6 @@ def value(text: str, x: float, y: float) -> float:
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-@pytest.mark.share(2)
 def test_the_values_and_slopes_of_python(made: ModuleType, expression: str) -> None:
     if "cbrt" in expression and not hasattr(math, "cbrt"):
         return  # Python 3.10 has no math.cbrt

@@ -127,7 +127,6 @@ def test_any_number_of_values(xs):
     assert horner(0.0, 0.5, *xs, scale=2.0).out == 2 * sum(c * 0.5**k for k, c in enumerate(xs))
 
 
-@pytest.mark.share(4)
 @LEVELS
 @pytest.mark.parametrize(
     ("f", "args", "name", "expected"),
@@ -252,7 +251,7 @@ def test_results_are_pickled_and_passed_back():
     assert weighted(out=0.0, xs=(1.0, 2.0)).out == after.out
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_the_work_of_the_compiler_is_not_above_quadratic():
     """The length of the program as a measure of the work: n procedures of up to n parameters."""
 

@@ -15,7 +15,7 @@ import pytest
 import retrograd as rg
 from retrograd.library.dictionaries import empty_dictionary
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 H = "import retrograd as rg\nfrom retrograd import Array, fixed, reversible\n"
 

@@ -77,7 +77,6 @@ def truth(x: float, y: float, c: float) -> list[int]:
     return [*map(int, tests)]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("format", [*FORMATS, "8,2"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_order_of_lognums_is_that_of_numbers(format: str, engine: str) -> None:
@@ -100,7 +99,6 @@ def extremes(a: lognum, b: lognum, c: lognum, d: lognum, e: lognum, x: Array[log
     e *= min(x[0], -1, x[1])
 
 
-@pytest.mark.share(3)
 @LEVELS
 @formats
 def test_extremes_and_sizes(format: str, level: int) -> None:
@@ -127,7 +125,6 @@ def powers(a: lognum, b: lognum, c: lognum, d: fixed, e: lognum, x: lognum, y: f
     e /= rg.exp(t)
 
 
-@pytest.mark.share(3)
 @LEVELS
 @formats
 def test_powers_logarithms_and_exponentials(format: str, level: int) -> None:
@@ -211,7 +208,6 @@ def rows(z: Array[lognum, "n"], x: Array[lognum, "n", "m"], k: int):
     z[1] *= sum((x[0, 0], x[1, 0]))
 
 
-@pytest.mark.share(3)
 @LEVELS
 @pytest.mark.parametrize("format", ["64,32", "32,16", "16,8"])
 def test_sums_of_lognums(format: str, level: int) -> None:

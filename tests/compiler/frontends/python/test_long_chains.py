@@ -11,7 +11,6 @@ import pytest
 import retrograd as rg
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_chain_of_four_hundred_conditions(
     level: int, tmp_path: Path, written: Callable[[Path, str], ModuleType]

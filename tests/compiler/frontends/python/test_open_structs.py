@@ -41,7 +41,6 @@ def apply(y: Array[fixed, "m"], of: Layer, x: Array[fixed, "n"]) -> None:
     of.forward(y, x)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("shape", [(2, 3), (1, 2), (3, 1)])
 def test_one_class_has_several_shapes(shape: tuple[int, int]) -> None:
     of, x = layer(*shape), np.linspace(-0.5, 0.5, shape[1])

@@ -30,7 +30,6 @@ def powers_of(level: int = 1) -> rg.Reversible:
     return powers
 
 
-@pytest.mark.share(4)
 @LEVELS
 @ENGINES
 def test_an_ancilla_array_has_the_length_of_the_run(level: int, engine: str) -> None:
@@ -94,7 +93,6 @@ def test_cholesky_as_it_stands_in_the_book(f: rg.Reversible) -> None:
     assert "RG0805" not in str(f.lower(np.zeros((4, 4)), a))
 
 
-@pytest.mark.share(2)
 @LEVELS
 @given(st.integers(-2, 8), st.integers(-2, 8), st.integers(1, 3))
 def test_slices_are_those_of_numpy_where_they_lie_in_the_axis(level: int, i: int, j: int, step: int) -> None:
@@ -288,7 +286,6 @@ def weighted(y: fixed, x: fixed, w: Array[fixed, 6], n: int) -> None:
     ~r
 
 
-@pytest.mark.share(4)
 @LEVELS
 @ENGINES
 def test_an_array_of_the_run_is_passed_with_its_length(level: int, engine: str) -> None:
@@ -300,7 +297,6 @@ def test_an_array_of_the_run_is_passed_with_its_length(level: int, engine: str) 
         assert rg.run(f, *out, engine=engine, backward=True).values.y == 0.0
 
 
-@pytest.mark.share(2)
 @LEVELS
 def test_its_laws_and_derivatives(level: int) -> None:
     f, args = weighted.with_options(level=level), (0.0, 0.5, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 5)
@@ -316,7 +312,6 @@ def add_both(a: Array[int, "n"], b: Array[int, "m"], x: int) -> None:
     b -= x
 
 
-@pytest.mark.share(2)
 @LEVELS
 @given(*[st.integers(0, 4)] * 4)
 def test_two_parts_of_one_array_must_lie_apart(level: int, i: int, j: int, k: int, m: int) -> None:
@@ -359,7 +354,6 @@ def test_recursion_on_shorter_parts(level: int) -> None:
     assert str(f.lower(0, [1, 2, 3], 2)).count("procedure alternating") == 1
 
 
-@pytest.mark.share(2)
 @LEVELS
 def test_rows_structs_inner_functions_and_each(level: int) -> None:
     @rg.struct

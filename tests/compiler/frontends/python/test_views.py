@@ -134,7 +134,6 @@ CASES = [
 ]
 
 
-@pytest.mark.share(6)
 @LEVELS
 @pytest.mark.parametrize(("f", "args", "expected"), CASES, ids=[f.__name__ for f, _, _ in CASES])
 def test_changes_through_views(f, args, expected, level):
@@ -185,7 +184,6 @@ def powers(x: fixed, z: lognum):
         w *= z
 
 
-@pytest.mark.share(2)
 @LEVELS
 @given(x=st.integers(-9, 9), y=st.integers(-9, 9))
 def test_what_has_no_inverse_is_tested_both_ways(level, x, y):

@@ -127,7 +127,6 @@ def _compared(name: str, forms: dict[str, str], order: int) -> Iterator[tuple[st
         yield form, e.value, expected
 
 
-@pytest.mark.share(12)
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_derivatives_are_those_of_differences(name: str, order: int) -> None:
@@ -150,7 +149,6 @@ KINKS = {
 _ZERO = "(- (sqrt 4) 2)"
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("text", KINKS)
 def test_first_derivatives_at_kinks_agree_in_all_modes(text: str) -> None:
     lines = [re.sub(r"\ba\b", zero, e) for e in FIRST.values() for zero in ("0", _ZERO)]
@@ -158,7 +156,6 @@ def test_first_derivatives_at_kinks_agree_in_all_modes(text: str) -> None:
         assert e.value == KINKS[text], e.expression.datum
 
 
-@pytest.mark.share(12)
 @pytest.mark.parametrize("zero", ["0", _ZERO])
 @pytest.mark.parametrize("form", SECOND)
 @pytest.mark.parametrize("text", ["(sqrt x)", "(* x (abs x))", "(sqr (magnitude (list x)))"])

@@ -18,14 +18,14 @@ HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[3] / "examples" / "vlad"
 
 
-@pytest.mark.parametrize("name", ["forms", pytest.param("derivatives", marks=pytest.mark.share(0))])
+@pytest.mark.parametrize("name", ["forms", pytest.param("derivatives", marks=pytest.mark.long)])
 def test_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each value is as written, each run back leaves zeros, and no bit is erased."""
     assert main(["test", str(HERE / f"{name}.vlad")]) == 0
     assert "0 failed" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.vlad")), ids=lambda p: p.stem)
 def test_examples(path: Path) -> None:
     assert main(["test", str(path)]) == 0
@@ -57,7 +57,7 @@ def test_run_prints_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ]
 
 
-@pytest.mark.parametrize("engine", ["reference", pytest.param("translated", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", ["reference", pytest.param("translated", marks=pytest.mark.long)])
 def test_engines_and_formats(engine: str) -> None:
     text = "(format Q16.48)\n((gradient (lambda (x) (fold + 0 (map-n (lambda (i) (* i (* x x))) 4)))) 3)"
     found = [list(evaluations(read_vlad(text, "t.vlad"), engine=engine, format=w, back=True)) for w in (None, "Q32.32")]
@@ -129,7 +129,7 @@ def test_a_line_is_not_scanned_for_each_place_in_it() -> None:
     assert counted(20) == counted(400)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_deep_nesting_is_refused_or_read() -> None:
     deep = 3000
     assert len(read_data("(" * deep + ")" * deep, "deep.vlad")) == 1

@@ -97,7 +97,6 @@ def expected(
     return (machine.memory[: len(row)] if ended else row), machine.retired, machine.cycles, ended
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("limit", [None, 60])
 def test_rows_are_as_the_machine_runs_them(
@@ -143,7 +142,6 @@ bottom: goto.ne r1, r4, top
 """
 
 
-@pytest.mark.share(3)
 def test_instances_that_go_the_same_way_run_converged(lanes: int) -> None:
     program = rg.assemble(SAME_WAY)
     rows = np.random.default_rng(1).integers(-(2**40), 2**40, (40, 10)).astype(np.uint64)
@@ -217,7 +215,6 @@ def check_parted(source: str, rows: Any, backward: bool = False) -> Any:
     return ran
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("fault", ["", "mask", "counts", "checks", "scalars"])
 def test_branches_that_part_are_converted(fault: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lanes that part at a branch around a run stay together: words, steps, cycles, lost words and traps of each as the machine's."""
@@ -257,7 +254,6 @@ def test_branches_that_part_are_converted(fault: str, lanes: int, monkeypatch: p
         attempt()
 
 
-@pytest.mark.share(2)
 def test_branches_that_cannot_be_converted(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run with a branch inside, and all branches where conversion is switched off."""
     monkeypatch.setattr(jit_compiler(), "diverging", False)
@@ -299,7 +295,6 @@ bottom: goto.ne r1, r2, top
 """
 
 
-@pytest.mark.share(3)
 def test_addresses_from_a_table_are_scalars(lanes: int) -> None:
     program = rg.assemble(LOOKED_UP)
     assert loops.tables_of(program) == ((9, 13),)
@@ -325,7 +320,6 @@ def test_addresses_from_a_table_are_scalars(lanes: int) -> None:
         assert ["gather" in text for text in converged] == [False, True]
 
 
-@pytest.mark.share(3)
 def test_random_programs(generator: ModuleType, lanes: int) -> None:
     """What a program of the suite makes of its data, once for each of some rows."""
     given_up = 0
@@ -347,7 +341,7 @@ def test_random_programs(generator: ModuleType, lanes: int) -> None:
     assert lanes == 1 or 0 <= given_up < (20 if lanes == 8 else 45)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(5000, 5600, 50))
 def test_many_random_programs_side_by_side(generator: ModuleType, lanes: int, first: int) -> None:
     """With every opcode, forward and back."""
@@ -423,7 +417,6 @@ def check_alone(program: rg.Program, rows: list[list[int]], checks: bool, backwa
     return len(ran.failed)
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("checks", [True, False])
 def test_an_address_out_of_range_traps(checks: bool) -> None:
     """The word that such an address reads is no neighbour's: nothing of the element is kept."""
@@ -440,7 +433,7 @@ def test_a_loop_ends_at_an_address_out_of_range() -> None:
     assert check_alone(program, [[0, 0]] * 3, checks=False) == 3
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_hostile_addresses(generator: ModuleType) -> None:
     """An element of a batch gives what it gives alone, whatever addresses its neighbours use."""
     failed = 0
@@ -450,7 +443,7 @@ def test_hostile_addresses(generator: ModuleType) -> None:
     assert 8 < failed < 72
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 200, 20))
 def test_many_hostile_addresses(generator: ModuleType, first: int) -> None:
     """In words of some widths, and backward; where elements trap that fail another check, as well."""
@@ -477,14 +470,13 @@ EXAMPLES: list[tuple[Any, Callable[[Any], tuple[Any, ...]], str]] = [
         "",
     ),
 ]
-#: compiling them for vectors takes seconds each: one with gradients, one without, and in the slow tier all
+#: compiling them for vectors takes seconds each: one with gradients, one without, and in the full tier all
 SOME = [
-    pytest.param(*e, marks=[] if e[0] in (bessel.bessel, bundle_adjustment.project) else pytest.mark.slow)
+    pytest.param(*e, marks=[] if e[0] in (bessel.bessel, bundle_adjustment.project) else pytest.mark.long)
     for e in EXAMPLES
 ]
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize(("function", "arguments", "by"), SOME, ids=lambda e: getattr(e, "__name__", ""))
 def test_examples(function: Any, arguments: Callable[[Any], tuple[Any, ...]], by: str) -> None:
     """Values and gradients are those of the reference machine."""
@@ -501,7 +493,6 @@ def test_examples(function: Any, arguments: Callable[[Any], tuple[Any, ...]], by
             assert np.array_equal(gradients[i], slope(*(a[i] for a in args)))
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_endless_batch_is_interrupted(threads: int, stopped: Callable[[], None]) -> None:
     program = rg.assemble(COUNTDOWN)
@@ -515,7 +506,6 @@ def test_an_endless_batch_is_interrupted(threads: int, stopped: Callable[[], Non
     assert time.monotonic() - began < 60
 
 
-@pytest.mark.share(1)
 def test_the_next_batch_allows_for_as_many_steps(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An instance longer than those before is begun again in a thread, and the next such instance is not."""
     program, layout = rg.assemble(COUNTDOWN), BatchLayout.first(2)
@@ -551,7 +541,6 @@ def test_the_next_batch_allows_for_as_many_steps(lanes: int, monkeypatch: pytest
         assert counts.steps[0] == expected(program, [passes, 0], None)[1]
 
 
-@pytest.mark.share(3)
 def test_an_error_of_who_is_told_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.threads", 0.0)
 
@@ -623,7 +612,6 @@ def one_by_one(program: rg.Program, columns: BatchLayout, rows: Any, shared: Any
     return kept, sums, failed
 
 
-@pytest.mark.share(3)
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches(), st.sampled_from([1, 2, 5]))
 def test_columns(batch: tuple[rg.Program, BatchLayout, Any, Any], threads: int) -> None:
@@ -635,7 +623,6 @@ def test_columns(batch: tuple[rg.Program, BatchLayout, Any, Any], threads: int) 
     assert (ran.rows.tolist(), ran.sums, ran.failed.tolist()) == (kept, sums, failed)
 
 
-@pytest.mark.share(5)
 def test_sums_are_exact_beyond_the_word() -> None:
     """Of words that would overflow their sum, and that a float64 would round."""
     program = rg.assemble(".memory 2\n.text\nstart\nfinish")
@@ -645,7 +632,6 @@ def test_sums_are_exact_beyond_the_word() -> None:
     assert ran.rows.shape == (1001, 0)
 
 
-@pytest.mark.share(3)
 def test_a_long_program() -> None:
     """Loops and words in registers, around more than 3000 instructions."""
     middle = "\n".join(f"add r{3 + k % 5}, r{3 + (k + 1) % 5}\nxor r{3 + k % 5}, {k}" for k in range(1500))
@@ -686,7 +672,6 @@ def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytes
     assert [key[-1] for key in loops._loops] == ([1] if lanes == 1 else [1, lanes])
 
 
-@pytest.mark.share(3)
 def test_lanes_that_take_longer_are_given_up(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once three batches in lanes took longer for an instance than an instance alone did."""
     monkeypatch.setattr(loops, "_loops", {})

@@ -123,14 +123,14 @@ def compare(seed: int, rows: int) -> tuple[int, int]:
     return rows - len(found.failed), len(found.failed)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @pytest.mark.usefixtures("lanes")
 def test_rows_near_the_bounds_fail_as_on_the_reference_machine() -> None:
     counts = np.array([compare(seed, 40) for seed in range(8)])
     assert (counts.sum(axis=0) > 40).all(), "both rows that end and rows that fail"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("lanes")
 @pytest.mark.parametrize("chunk", range(50))
 def test_many_rows_near_the_bounds(chunk: int) -> None:

@@ -34,7 +34,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_numba_cuda
 def test_under_the_simulator(tmp_path: Path) -> None:
     """One test: the script is run once."""
@@ -107,7 +107,7 @@ def it_prints_tables(text: str, found: dict[str, Any]) -> None:
         assert any(line.startswith(f"Absent: {name} (") for line in lines)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_without_a_device(tmp_path: Path) -> None:
     done = run("--quick", "--json", str(tmp_path / "gpu.json"), CUDA_VISIBLE_DEVICES="", NUMBA_ENABLE_CUDASIM="0")
     assert done.returncode == 0, done.stderr
@@ -120,7 +120,7 @@ def test_without_a_device(tmp_path: Path) -> None:
     assert found["counts"]["instructions"]["mov.add"]["ptx"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_parts_are_left_out_when_the_time_has_run_out(tmp_path: Path) -> None:
     file = tmp_path / "gpu.json"
     done = run("--quick", "--minutes", "0", "--json", str(file), CUDA_VISIBLE_DEVICES="", NUMBA_ENABLE_CUDASIM="0")
@@ -130,7 +130,7 @@ def test_parts_are_left_out_when_the_time_has_run_out(tmp_path: Path) -> None:
     assert "Absent: counts (left out, since the time had run out)." in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_numba_cuda
 def test_under_the_simulator_without_time(tmp_path: Path) -> None:
     """All parts are named."""

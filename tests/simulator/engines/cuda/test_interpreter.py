@@ -35,13 +35,13 @@ import retrograd as rg
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-#: programs in the default tier; in the slow tier, in pieces that can run side by side
+#: programs in the default tier; in the full tier, in pieces that can run side by side
 PROGRAMS, SLOW, SLOW_CHUNK = 30, 2000, 100
 
 
 @pytest.fixture(autouse=True)
 def transformations() -> None:
-    """Nothing is skipped here: each test runs once in the slow tier, too."""
+    """Nothing is skipped here: each test runs once in the full tier, too."""
 
 
 @pytest.fixture(scope="session")
@@ -67,19 +67,18 @@ def play(seeds: Iterable[int], lockstep: Any, engines: ModuleType, generator: Mo
     return traps
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_programs(lockstep: Any, engines: ModuleType, generator: ModuleType, make: Any) -> None:
     traps = play(range(PROGRAMS), lockstep, engines, generator, make)
     assert {"RG0401", "RG0402", "RG0404"} <= set(traps)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
 def test_many(first: int, lockstep: Any, engines: ModuleType, generator: ModuleType, make: Any) -> None:
     play(range(10_000 + first, 10_000 + first + SLOW_CHUNK), lockstep, engines, generator, make)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ["LOOP", "FIBONACCI", "CALLS"])
 def test_limits(name: str, lockstep: Any, engines: ModuleType, make: Any) -> None:
     text = getattr(engines, name)
@@ -106,7 +105,6 @@ def test_most_steps_are_interpreted(generator: ModuleType, make: Any) -> None:
     assert ended
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
@@ -214,7 +212,7 @@ def test_instances(generator: ModuleType) -> None:
     assert {0, 1} <= set(ends)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 800, 100))
 def test_many_instances(first: int, generator: ModuleType) -> None:
     check_instances(range(20_000 + first, 20_100 + first), generator)

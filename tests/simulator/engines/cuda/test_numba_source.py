@@ -36,7 +36,7 @@ PAIRS = 600
 
 @pytest.fixture(autouse=True)
 def transformations() -> None:
-    """Nothing is skipped here: each test runs once in the slow tier, too."""
+    """Nothing is skipped here: each test runs once in the full tier, too."""
 
 
 @cache
@@ -83,13 +83,12 @@ def check_opcodes(opcodes: Sequence[Opcode], w: Format, rows: int) -> None:
             assert not differences(roots, w, rows, _arithmetic()), (opcode.name, differentiating)
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_a_share_of_the_opcodes(w: Format) -> None:
     check_opcodes(list(TABLE)[FORMATS.index(w) :: 8], w, 4)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_every_opcode(w: Format) -> None:
     check_opcodes(list(TABLE), w, 40)
@@ -131,7 +130,7 @@ def test_arithmetic() -> None:
     check_arithmetic(_arithmetic(), 1, PAIRS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_more_arithmetic() -> None:
     check_arithmetic(_arithmetic(), 2, 50_000)
 

@@ -28,7 +28,7 @@ PROGRAMS, SLOW = 12, 24
 
 @pytest.fixture(autouse=True)
 def transformations() -> None:
-    """Nothing is skipped here: each test runs once in the slow tier, too."""
+    """Nothing is skipped here: each test runs once in the full tier, too."""
 
 
 @pytest.fixture(scope="session")
@@ -61,20 +61,20 @@ def numbers(low: float, high: float, count: int = ROWS) -> NDArray[np.float64]:
     return np.random.default_rng(5).uniform(low, high, count)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_hypot(sources: ModuleType) -> None:
     program, words = program_of(hypot.hypot, np.zeros(ROWS), numbers(-50_000, 50_000), numbers(0, 9))
     assert check(sources, program, words) > ROWS // 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_hypot_backward_and_unchecked(sources: ModuleType) -> None:
     program, words = program_of(hypot.hypot, np.zeros(ROWS), numbers(-50_000, 50_000), numbers(0, 9))
     check(sources, program, cpu.run_batch(program, words).rows, backward=True)
     assert check(sources, program, words, overflow=False) >= check(sources, program, words)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["bessel", "project"])
 def test_examples(name: str, sources: ModuleType) -> None:
     if name == "bessel":
@@ -99,7 +99,7 @@ def rows_of(case: Any, count: int) -> NDArray[np.uint64]:
     return out
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_random_programs_in_python(sources: ModuleType, generator: ModuleType) -> None:
     ended = 0
     for seed in range(PROGRAMS):
@@ -109,7 +109,7 @@ def test_random_programs_in_python(sources: ModuleType, generator: ModuleType) -
     assert ended > PROGRAMS
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(SLOW))
 def test_random_programs(seed: int, sources: ModuleType, generator: ModuleType) -> None:
     case = generator.generate(1000 + seed, sizes=(10, 40))
@@ -155,7 +155,7 @@ def interpreted(sources: ModuleType, program: Program, words: NDArray[np.uint64]
     assert np.array_equal(report[ended][:, [1, 3]], np.stack([expected.steps[ended], expected.cycles[ended]], 1))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["hypot", "bessel"])
 def test_the_interpreter_compiled(name: str, sources: ModuleType) -> None:
     if name == "hypot":
@@ -179,7 +179,6 @@ PRODUCT = """
 """
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("planted", ["high_word", "long_quotient", "choose", "guard"])
 def test_a_planted_fault_is_found(planted: str, sources: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def device(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -38,13 +38,13 @@ from retrograd.runtime._binding import bind, types_of
 
 ARCHITECTURES = ("sm_80", "sm_90")
 FORMATS = (Format(64, 32), Format(32, 16), Format(16, 8), Format(8, 4))
-#: random programs in the default tier and in the slow one
+#: random programs in the default tier and in the full one
 PROGRAMS, SLOW = 2, 300
 
 
 @pytest.fixture(autouse=True)
 def transformations() -> None:
-    """Kernels of batches have none of them: each test runs once in the slow tier, too."""
+    """Kernels of batches have none of them: each test runs once in the full tier, too."""
 
 
 @pytest.fixture(scope="session")
@@ -141,10 +141,9 @@ def looked_at(text: str, arch: str) -> None:
 
 
 ONE_EACH = [(name, ARCHITECTURES[k % 2]) for k, name in enumerate(EXAMPLES)]
-THE_OTHER = [pytest.param(name, ARCHITECTURES[1 - k % 2], marks=pytest.mark.slow) for k, name in enumerate(EXAMPLES)]
+THE_OTHER = [pytest.param(name, ARCHITECTURES[1 - k % 2], marks=pytest.mark.long) for k, name in enumerate(EXAMPLES)]
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize(("name", "arch"), [*ONE_EACH, *THE_OTHER])
 def test_examples(name: str, arch: str) -> None:
     looked_at(kernels.ptx(example(name), arch), arch)
@@ -156,7 +155,6 @@ def test_every_instruction_is_among_them() -> None:
     assert left <= used(example("bessel")) | used(example("embedding")) | {"from", "goto"}
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("mode", [{}, {"backward": True}, {"overflow": False}, {"checks": False}], ids=str)
 def test_formats_and_modes(w: Format, mode: dict[str, bool]) -> None:
@@ -265,13 +263,12 @@ def every_example(frozen: Any) -> dict[str, Program]:
     return out | {name: example(name) for name in EXAMPLES}
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(("name", "arch"), [*ONE_EACH, *THE_OTHER])
 def test_ptxas_takes_the_examples(ptxas: Any, name: str, arch: str) -> None:
     check_resources(name, example(name), arch)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_ptxas_takes_every_example(ptxas: Any, module: Any, every: Any, arch: str) -> None:
     programs = every_example(module("tests/test_frozen.py"))
@@ -297,7 +294,7 @@ def test_random_programs(generator: ModuleType) -> None:
         looked_at(kernels.ptx(generator.generate(seed).program, arch), arch)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(PROGRAMS, PROGRAMS + SLOW, 50))
 def test_ptxas_takes_many_random_programs(ptxas: Any, generator: ModuleType, first: int) -> None:
     for seed in range(first, first + 50):
@@ -372,7 +369,7 @@ def test_the_interpreter_for_some_opcodes(
     check_interpreter(FORMATS[0], "sm_90", ptxas, without_device)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("w", FORMATS[:3], ids=str)
 def test_the_interpreter_for_all_opcodes(
@@ -381,7 +378,6 @@ def test_the_interpreter_for_all_opcodes(
     check_interpreter(w, arch, ptxas, without_device)
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_kernels_of_a_single_run(ptxas: Any, arch: str) -> None:
     """The kernels of cells take few registers, so that a multiprocessor holds all its threads."""

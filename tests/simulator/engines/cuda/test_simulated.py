@@ -51,14 +51,14 @@ def test_under_the_simulator(file: str) -> None:
     check_under_the_simulator(file)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 @needs_numba_cuda
 @pytest.mark.parametrize("file", [file for file in FILES if file not in QUICK])
 def test_others_under_the_simulator(file: str) -> None:
     check_under_the_simulator(file)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_numba_cuda
 @pytest.mark.parametrize("file", FILES)
 def test_all_under_the_simulator(file: str) -> None:

@@ -113,7 +113,6 @@ OPERATIONS: list[tuple[Callable[[Value, Operand], Value], Callable[[int, int], i
 ]
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("number", range(len(OPERATIONS)))
 @pytest.mark.parametrize("constant", [False, True])
 def test_operations(number: int, constant: bool) -> None:

@@ -135,7 +135,6 @@ def damages() -> Iterator[tuple[str, Any]]:
     yield "text", lambda content: b"no object code"
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("damage", [d[1] for d in damages()], ids=[d[0] for d in damages()])
 def test_a_damaged_file_is_written_anew(folder: Path, damage: Any) -> None:
     file = only_file(folder)
@@ -432,7 +431,6 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     forget()
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("tier", ["threaded", "translated"])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "unwritable", "off"])
 def test_machines_with_a_damaged_cache(

@@ -1,6 +1,6 @@
 """The fold of trees to LLVM IR, compiled and run: every node is the word that `evaluate` says.
 
-Exhaustively at 4 bits, and at 8 in the slow tier; at corners and at random for larger words.
+Exhaustively at 4 bits, and at 8 in the full tier; at corners and at random for larger words.
 """
 
 from __future__ import annotations
@@ -318,14 +318,12 @@ def test_every_operation_has_trees() -> None:
 # ---------------------------------------------------------------- against the definition
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("level", [0, 2])
 def test_trees(w: Format, level: int) -> None:
     check(all_trees(w), w, rows_of(w), level=level)
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_truths(w: Format) -> None:
     """Asked whether it is zero, before its word is known."""
@@ -338,7 +336,6 @@ def test_three_words() -> None:
     check([[tree] for tree in trees], w, exhaustive(w, 3))
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_quotients(w: Format, division: str) -> None:
@@ -361,7 +358,6 @@ def close_rows(w: Format, s: int, rng: random.Random) -> list[Row]:
     return out
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("w", [Format(64, 32), Format(64, 50), Format(32, 16)], ids=str)
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_quotients_close_to_integers(w: Format, division: str) -> None:
@@ -380,7 +376,6 @@ def lane_trees() -> list[Group]:
     ]
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("lanes", [2, 8])
 @pytest.mark.parametrize("asked", ["value", "truth"])
 def test_trees_side_by_side(lanes: int, asked: Asked) -> None:
@@ -388,7 +383,6 @@ def test_trees_side_by_side(lanes: int, asked: Asked) -> None:
     assert doubted < 0.5
 
 
-@pytest.mark.share(6)
 @pytest.mark.parametrize("places", [1, 32, 33, 63, 64])
 @pytest.mark.parametrize("fault", [False, True])
 def test_products_side_by_side(places: int, fault: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -475,7 +469,7 @@ def test_the_double_of_a_word_is_shared() -> None:
     assert not code.doubles
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_instructions_side_by_side() -> None:
     """The long functions too: the tree of every function of the table."""
     w = Format()
@@ -488,7 +482,6 @@ def test_instructions_side_by_side() -> None:
     check_lanes(groups, rows + small, 8)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("w", [Format(4, 2), Format(64, 32)], ids=str)
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_quotients_of_the_same_operands(w: Format, division: str) -> None:
@@ -504,7 +497,7 @@ def test_quotients_of_the_same_operands(w: Format, division: str) -> None:
     check(groups, w, rows_of(w, 200), division)
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_words_of_one_product() -> None:
     for w in (Format(4, 2), Format(64, 32)):
         to_nearest = [tree for tree in rounded(w) if tree.op == "mulround"]
@@ -512,7 +505,6 @@ def test_words_of_one_product() -> None:
         check(groups, w, rows_of(w, 100))
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("w", [w for w in FORMATS if w.width > 4], ids=str)
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_roots_of_squares_and_their_neighbours(w: Format, division: str) -> None:
@@ -528,7 +520,7 @@ def test_roots_of_squares_and_their_neighbours(w: Format, division: str) -> None
     check([[tree] for tree in roots(w).values()], w, rows, division)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(8))
 def test_exhaustively_at_8_bits(part: int) -> None:
     w = Format(8, 4)
@@ -536,7 +528,7 @@ def test_exhaustively_at_8_bits(part: int) -> None:
     check(groups[part::8], w, exhaustive(w))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("division", DIVISIONS)
 def test_many_quotients_and_roots(division: str, seed: int) -> None:
@@ -588,7 +580,7 @@ def test_random_trees(case: tuple[Format, list[Expr]], seed: int, level: int, as
     check_random_trees(case, seed, level, asked)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_many_random_trees(part: int) -> None:
     @given(random_trees(), SEEDS, st.sampled_from((0, 2)), ASKED)
@@ -761,7 +753,6 @@ def test_a_sum_undone_is_no_instruction() -> None:
             assert llvm_ir._cancelled(second, values["z"], y) is None
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("fault", list(faults()), ids=lambda f: f[0])
 def test_a_wrong_fold_is_found(fault: tuple[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     w = Format(4, 2)

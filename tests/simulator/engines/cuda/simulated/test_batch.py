@@ -26,7 +26,7 @@ from retrograd.simulator.engines.cuda.batch import Setting, Timed
 
 import retrograd as rg
 
-#: random programs in the default tier, and in the slow one in pieces that can run side by side
+#: random programs in the default tier, and in the full one in pieces that can run side by side
 PROGRAMS, SLOW, SLOW_CHUNK = 8, 1600, 100
 #: the same, for the interpreter in the simulator
 INTERPRETED, SLOW_INTERPRETED = 3, 100
@@ -160,7 +160,7 @@ def measurements(count: int) -> tuple[Any, ...]:
 # ---------------------------------------------------------------------- the same words
 
 
-@pytest.mark.parametrize("share", [10, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [10, pytest.param(1, marks=pytest.mark.long)])
 def test_examples(bare: Any, share: int) -> None:
     """`share`: one element in `share` is run."""
     these = (bessel.bessel, bessels(150 // share)), (bundle_adjustment.project, measurements(20 // share))
@@ -352,7 +352,7 @@ def test_random_programs_are_interpreted(generator: ModuleType) -> None:
     assert 0 < sum(f for _, f in total) < sum(n for n, _ in total)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(INTERPRETED, INTERPRETED + SLOW_INTERPRETED, 10))
 def test_many_random_programs_are_interpreted(generator: ModuleType, first: int) -> None:
     for seed in range(first, first + 10):
@@ -363,7 +363,7 @@ def test_many_random_programs_are_interpreted(generator: ModuleType, first: int)
             raise
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(PROGRAMS, PROGRAMS + SLOW, SLOW_CHUNK))
 def test_many_random_programs(bare: Any, generator: ModuleType, first: int) -> None:
     for seed in range(first, first + SLOW_CHUNK):
@@ -586,8 +586,8 @@ MIXED = """
 OWN = BatchLayout(given=((2, 1), (0, 1)), kept=((3, 1),), summed=((1, 1), (3, 2)))
 
 
-@pytest.mark.parametrize("block", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 32, 96)), 33])
-@pytest.mark.parametrize("piece", [1 << 18, 7, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("block", [*(pytest.param(n, marks=pytest.mark.long) for n in (1, 32, 96)), 33])
+@pytest.mark.parametrize("piece", [1 << 18, 7, pytest.param(40, marks=pytest.mark.long)])
 def test_sums_are_those_of_the_cores(tier: str, block: int, piece: int) -> None:
     """Sums depend neither on blocks nor on pieces nor on devices; an instance that traps adds nothing."""
     rng = np.random.default_rng(block * piece)

@@ -74,7 +74,7 @@ MODES = [{"cycles": True}, {"overflow": False}, {"checks": False}, {"backward": 
 def formats_and_modes() -> Iterator[Any]:
     """Every pair. Each format and each mode is in one pair of the default tier, and the others are slow."""
     for (i, w), (k, modes) in product(enumerate(FORMATS), enumerate(MODES)):
-        marks = () if i % len(MODES) == k else pytest.mark.slow
+        marks = () if i % len(MODES) == k else pytest.mark.long
         yield pytest.param(w, modes, marks=marks, id=f"{modes}-{w}")
 
 

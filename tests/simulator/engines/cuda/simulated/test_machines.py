@@ -15,7 +15,7 @@ from retrograd.simulator.engines.cuda.interpreter import machine_source
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-#: programs in the default tier; in the slow tier, in pieces that can run side by side
+#: programs in the default tier; in the full tier, in pieces that can run side by side
 PROGRAMS, SLOW, SLOW_CHUNK = 6, 200, 50
 
 KERNEL = """
@@ -27,7 +27,7 @@ def machines(code, registers, memory, cotangents, memory_cotangents, control, ex
 
 @pytest.fixture(autouse=True)
 def transformations() -> None:
-    """Nothing is skipped here: each test runs once in the slow tier, too."""
+    """Nothing is skipped here: each test runs once in the full tier, too."""
 
 
 def kernel(w: Format, differentiating: bool, change: Callable[[str], str] = lambda text: text) -> Callable[..., None]:
@@ -65,14 +65,14 @@ def test_programs(lockstep: Any, engines: ModuleType, generator: ModuleType, mac
     assert play(range(PROGRAMS), lockstep, engines, generator, partial(machine, resumes=cache(kernel)))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
 def test_many(first: int, lockstep: Any, engines: ModuleType, generator: ModuleType, machine: Any) -> None:
     make = partial(machine, resumes=cache(kernel))
     play(range(30_000 + first, 30_000 + first + SLOW_CHUNK), lockstep, engines, generator, make)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["LOOP", "FIBONACCI", "CALLS"])
 def test_limits(name: str, lockstep: Any, engines: ModuleType, machine: Any) -> None:
     text = getattr(engines, name)

@@ -30,7 +30,7 @@ def table() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def transformations() -> None:
-    """Nothing is skipped here: each test runs once in the slow tier, too."""
+    """Nothing is skipped here: each test runs once in the full tier, too."""
 
 
 @reversible
@@ -67,7 +67,7 @@ def curve(key: str) -> Any:
     return f
 
 
-FORMATS = [rg.Format(64, 32), *(pytest.param(rg.Format(w, w // 2), marks=pytest.mark.slow) for w in (32, 16))]
+FORMATS = [rg.Format(64, 32), *(pytest.param(rg.Format(w, w // 2), marks=pytest.mark.long) for w in (32, 16))]
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=str)

@@ -75,7 +75,7 @@ def test_random_nests(make: Any, host: Any) -> None:
     assert len(host.rounds) > SOME // 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
 def test_many_random_nests(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
     """Some of them in launches of few steps."""
