@@ -347,13 +347,13 @@ def test_assembly_text_assembles_to_the_program(cli: Cli) -> None:
 
 def test_the_intermediate_code_after_each_pass(cli: Cli) -> None:
     _, whole, _ = cli("compile", "norm.py:divide", "--dump-ir", "all")
-    names = [line.removeprefix("; after ") for line in whole.splitlines() if line.startswith("; after ")]
+    names = [line.removeprefix("# after ") for line in whole.splitlines() if line.startswith("# after ")]
     assert names[0] == "lower"
     assert "inline_calls" in names
     for name in dict.fromkeys(names):
         code, one, _ = cli("compile", "norm.py:divide", "--dump-ir", name)
         assert code == OK
-        assert one.startswith(f"; after {name}\n")
+        assert one.startswith(f"# after {name}\n")
 
 
 def test_summary_and_erasing(cli: Cli) -> None:

@@ -194,7 +194,7 @@ def _types(function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
 def _dump_ir(function: Any, args: list[Any], keywords: dict[str, Any], wanted: str) -> int:
     """Print the IR after one pass, or after each."""
     from retrograd.compiler.compiled import compile_function
-    from retrograd.compiler.ir.printer import as_text
+    from retrograd.compiler.ir.text import as_text
 
     types = _types(function, args, keywords)
     seen: list[tuple[str, Any]] = []
@@ -205,7 +205,7 @@ def _dump_ir(function: Any, args: list[Any], keywords: dict[str, Any], wanted: s
         raise fail("RG0511", f"--dump-ir {wanted}: there is no such pass", near)
     for name, module in seen:
         if wanted in ("all", name):
-            print(f"; after {name}\n{as_text(module)}")
+            print(f"# after {name}\n{as_text(module)}")
     return OK
 
 
