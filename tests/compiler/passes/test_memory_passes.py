@@ -19,7 +19,6 @@ from retrograd.compiler.ir.instruction_selection import facts
 from retrograd.compiler.ir.ranges import MIRRORED, AffineValue, Symbols
 from retrograd.compiler.ir.statements import (
     Block,
-    Call,
     Check,
     Const,
     Delocal,
@@ -35,7 +34,6 @@ from retrograd.compiler.ir.statements import (
     Procedure,
     Region,
     Var,
-    While,
     Within,
     invert,
 )
@@ -44,14 +42,10 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.compiler.ir.traversal import bodies, map_blocks, map_bodies, walk
 from retrograd.compiler.ir.value_numbering import StructuralKeys
-from retrograd.compiler.passes.check_elimination import eliminate_checks
 from retrograd.compiler.passes.dead_code import erase_routines
-from retrograd.compiler.passes.forward_substitution import substitute_erased
 from retrograd.compiler.passes.induction_variables import reduce_induction_variables
 from retrograd.compiler.passes.inlining import rename_locals
-from retrograd.compiler.passes.live_range_extension import extend_live_ranges
 from retrograd.compiler.passes.scalar_replacement import replace_arrays_by_scalars
-from retrograd.compiler.passes.strength_reduction import reduce_strength
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.semantics import Fault
@@ -199,195 +193,7 @@ def truth(cc: str, a: int, b: int, w: Format) -> bool:
 # ---------------------------------------------------------------- drop checks
 
 
-def test_an_index_between_constants_is_not_checked() -> None:
-    loop = For(i, Const(0), Const(9), 1, (below(i, 9), op("mov.add", n, i)))
-    assert after(eliminate_checks, loop) == (loop._replace(body=loop.body[1:], some=True),)
-    short = For(i, Const(0), Const(9), 1, (below(i, 8), op("mov.add", n, i)), some=True)
-    assert after(eliminate_checks, short) == (short,)
-
-
-def test_an_index_that_is_computed_from_others_is_not_checked() -> None:
-    compute = (
-        Local(k), op("mov.add", k, i), op("mul.add", k, j, Const(3)), op("imm.sub", k, imm=1), below(k, 7),
-        Local(n), op("and.add", n, x, Const(7)), below(n, 8), Local(m), op("min.add", m, i, Const(5)), below(m, 6),
-    )  # fmt: skip
-    kept = tuple(node for node in compute if not isinstance(node, Check))
-    use = (op("mov.add", y, k), op("mov.add", y, n), op("mov.add", y, m))
-    inner = For(i, Const(1), Const(4), 1, (Within(compute, use),))
-    loop = For(j, Const(0), Const(2), 1, (inner,), some=True)
-    expected = loop._replace(body=(inner._replace(body=(Within(kept, use),), some=True),))
-    assert after(eliminate_checks, loop) == (expected,)
-
-
-def test_an_index_between_numbers_that_were_compared_is_not_checked() -> None:
-    """0 ≤ j ≤ k ≤ 8, so the index of a loop from j to k is below 8."""
-    compares = [Check(When("ge", *pair), "RG0804", "") for pair in ((j, Const(0)), (Const(8), k), (k, j))]
-    loop = For(i, j, k, 1, (below(i, 8), op("mov.add", n, i)))
-    within = Within(tuple(compares), (loop,))
-    assert after(eliminate_checks, within) == (within._replace(body=(loop._replace(body=loop.body[1:]),)),)
-    for left_out in range(3):
-        weaker = Within(tuple(compares[:left_out] + compares[left_out + 1 :]), (loop,))
-        assert after(eliminate_checks, weaker) == (weaker,)
-
-
-def test_two_indices_of_which_one_begins_behind_the_other_differ() -> None:
-    """u[i] −= u[k] for i from k + 1 on: 5 i − 5 k ≠ 0, whatever k is."""
-    differ = (Local(n), op("mul.add", n, i, Const(5)), op("mul.add", n, k, word(-5)))
-    check = Check(When("ne", n, Const(0)), "RG0805", "")
-    loop = For(i, j, Const(5), 1, (Within((*differ, check), (op("mov.add", y, n),)),))
-    first = (Local(j), op("mov.add", j, k), op("imm.add", j, imm=1))
-    outer = For(k, Const(0), Const(5), 1, (Within(first, (loop,)),), some=True)
-    expected = loop._replace(body=(Within(differ, (op("mov.add", y, n),)),))
-    assert after(eliminate_checks, outer) == (outer._replace(body=(Within(first, (expected,)),)),)
-
-
-def test_words_of_constant_arrays_are_between_the_least_and_the_greatest() -> None:
-    index = (Local(k), op("ld.add", k, i, imm=56, region=TABLED))
-    loop = For(i, Const(0), Const(4), 1, (Within((*index, below(k, 10)), (op("mov.add", y, k),)),), some=True)
-    without = loop._replace(body=(Within(index, (op("mov.add", y, k),)),))
-    assert after(eliminate_checks, loop) == (without,)
-    written = op("st.add", None, i, Const(1), region=TABLED)
-    assert after(eliminate_checks, loop, written) == (loop, written)
-
-
-def test_a_check_is_not_repeated_within_what_tests_it() -> None:
-    inner = Within((below(n, 8), Local(k), op("mov.add", k, n)), (op("mov.add", y, k),))
-    outer = Within((below(n, 8), Local(m), op("mov.add", m, n)), (inner, op("mov.add", z, m)))
-    expected = outer._replace(body=(inner._replace(compute=inner.compute[1:]), outer.body[1]))
-    assert after(eliminate_checks, outer) == (expected,)
-    # Backward, the second comes first; and n + 1 is another word.
-    for kept in ((inner, inner), (below(n, 8), below(n, 8))):
-        assert after(eliminate_checks, *kept) == kept
-    changed = outer._replace(body=(op("imm.add", n, imm=1), inner, op("imm.sub", n, imm=1)))
-    assert after(eliminate_checks, changed) == (changed,)
-
-
-def test_what_a_branch_tests_at_both_ends_is_known_in_it() -> None:
-    test = When("ltu", n, Const(8))
-    check = Within((below(n, 8),), (op("mov.add", y, n),))
-    got = after(eliminate_checks, If(test, (check,), (check,), test))
-    assert got == (If(test, (Within((), check.body),), (check,), test),)
-    open_end = If(test, (check,), (), When("eq", y, Const(0)))
-    assert after(eliminate_checks, open_end) == (open_end,)
-
-
-def test_a_branch_that_is_known_gives_way() -> None:
-    test = When("lt", i, Const(4))
-    loop = For(i, Const(0), Const(4), 1, (If(test, (op("neg", x),), (op("neg", y),), test),), some=True)
-    assert after(eliminate_checks, loop) == (loop._replace(body=(op("neg", x),)),)
-
-
-def test_what_the_body_changes_is_not_known_of_what_was_computed() -> None:
-    """compute⁻¹ meets the changed word: there the check may fail."""
-    compute = (Local(k), op("mov.add", k, Const(3)), below(k, 8))
-    within = Within(compute, (op("mov.add", k, n), op("mov.sub", k, m)))
-    assert after(eliminate_checks, within) == (within,)
-    by_way_of_another = (*compute[:2], Local(j), op("mov.add", j, k), op("mov.sub", j, k), below(j, 8))
-    within = Within(by_way_of_another, (op("mov.add", k, n), op("mov.sub", k, m)))
-    assert after(eliminate_checks, within) == (within,)
-
-
-def test_a_loop_that_changes_its_operand_says_nothing_of_it() -> None:
-    loop = While(When("ne", n, m), (below(n, 8), op("imm.add", n, imm=1)), When("ne", n, Const(0)))
-    assert after(eliminate_checks, loop) == (loop,)
-
-
 # ---------------------------------------------------------------- promote arrays
-
-
-def test_words_at_constant_places_become_variables() -> None:
-    routine = Within(
-        (Within((Local(q), exchange(q, 0)), (op("fexp.add", q, x),)), op("st.add", None, Const(8), y, imm=3, region=A)),
-        (Within((Local(t), load(t, 0), Local(s), load(s, 3)), (op("fmul.add", z, t, s),)),),
-        "r",
-    )
-    expected = Within(
-        (Local(v), op("fexp.add", v, x), Local(u), op("mov.add", u, y)),
-        (Within((Local(t), op("mov.add", t, v), Local(s), op("mov.add", s, u)), (op("fmul.add", z, t, s),)),),
-        "r",
-    )
-    got = after(replace_arrays_by_scalars, routine)
-    expected = expected._replace(compute=(Local(v), Local(u), *(c for c in expected.compute if isinstance(c, Op))))
-    assert same(got, expected)
-    # The array belongs to a host of whom nothing is known, or to the arguments; or someone looks.
-    assert after(replace_arrays_by_scalars, routine, arguments=None) == (routine,)
-    assert after(replace_arrays_by_scalars, routine, External(0)) == (routine, External(0))
-
-
-def test_a_word_that_is_accessed_while_it_is_exchanged_out_is_swapped() -> None:
-    odd = Within((Local(q), exchange(q, 0)), (op("mov.add", q, x), load(z, 0)))
-    got = after(replace_arrays_by_scalars, odd)
-    swapped = Within((Local(v), Local(q), op("swap", q, v)), (op("mov.add", q, x), op("mov.add", z, v)))
-    assert same(got, swapped) or same(got, swapped._replace(compute=(Local(q), Local(v), op("swap", q, v))))
-
-
-def test_a_local_that_the_compute_block_frees_is_not_the_word() -> None:
-    """Its register would be freed in place of its own: the word lives on."""
-    freed = Within((Local(q), exchange(q, 0), op("mov.add", z, q), op("mov.sub", q, x), Delocal(q)), (op("neg", y),))
-    first = op("st.add", None, Const(8), x, region=A)
-    got = after(replace_arrays_by_scalars, first, freed, op("neg", u))
-    compute = (Local(q), op("swap", q, v), op("mov.add", z, q), op("mov.sub", q, x), Delocal(q))
-    assert same(got, Local(v), op("mov.add", v, x), freed._replace(compute=compute), Delocal(v), op("neg", u))
-
-
-def test_an_array_with_an_index_that_is_not_known_stays() -> None:
-    accesses = (op("st.add", None, Const(8), y, region=A), op("ld.add", z, i, imm=8, region=A))
-    assert after(replace_arrays_by_scalars, *accesses) == accesses
-    p = Procedure("f", (Var("p"),), (Region("p", 8),), ())
-    called = (op("st.add", None, Const(8), y, region=A), Call("f", (Const(8),), (A,)))
-    assert after(replace_arrays_by_scalars, *called, procedures=(p,)) == called
-    beyond = (op("st.add", None, Const(16), y, region=A),)
-    assert after(replace_arrays_by_scalars, *beyond) == beyond
-
-
-def test_a_variable_lives_outside_of_the_loops_that_its_array_lives_through() -> None:
-    total = For(i, Const(0), Const(9), 1, (op("st.add", None, Const(8), x, region=A), load(z, 0)))
-    got = after(replace_arrays_by_scalars, total)
-    expected = total._replace(body=(op("mov.add", v, x), op("mov.add", z, v)))
-    assert same(got, Local(v), expected, Delocal(v))
-
-
-def test_a_variable_lives_within_what_leaves_its_array_zero_in_each_pass() -> None:
-    routine = Within((op("st.add", None, Const(8), x, region=A),), (load(z, 0),))
-    loop = For(i, Const(0), Const(9), 1, (routine,))
-    got = after(replace_arrays_by_scalars, loop)
-    assert same(got, loop._replace(body=(Within((Local(v), op("mov.add", v, x)), (op("mov.add", z, v),)),)))
-    # Here x is not what it was when compute is undone.
-    leaky = loop._replace(body=(routine._replace(body=(load(z, 0), op("neg", x))),))
-    got = after(replace_arrays_by_scalars, leaky)
-    assert isinstance(got[0], Local)
-    assert isinstance(got[-1], Delocal)
-    # What is computed by another Within runs twice, too.
-    nested = Within((routine._replace(body=()), op("mov.add", y, z)), (op("neg", u),))
-    assert same(
-        after(replace_arrays_by_scalars, nested),
-        nested._replace(compute=(Within((Local(v), op("mov.add", v, x)), ()), op("mov.add", y, z))),
-    )
-
-
-def test_words_of_constant_arrays_are_constants() -> None:
-    index = op("ld.sub", n, Const(1), imm=56, region=TABLED)
-    assert after(replace_arrays_by_scalars, index, arguments=None) == (op("mov.sub", n, Const(9)),)
-    assert after(replace_arrays_by_scalars, index._replace(a=i)) == (index._replace(a=i),)
-    written = op("exch", n, Const(56), region=TABLED)
-    assert after(replace_arrays_by_scalars, index, written) == (index, written)
-
-
-def test_small_arguments_are_exchanged_in_and_out_if_they_are_used_often() -> None:
-    use = Within((Local(t), load(t, 2, GIVEN)), (op("fmul.add", y, t, t),))
-    assert after(replace_arrays_by_scalars, use) == (use,)
-    both = (use, Within((Local(q), exchange(q, 2, GIVEN)), (op("fmov.add", q, x),)))
-    copied = Within((Local(t), op("mov.add", t, v)), (op("fmul.add", y, t, t),))
-    ends = Local(v), exchange(v, 2, GIVEN)
-    assert same(after(replace_arrays_by_scalars, *both), Within(ends, (copied, op("fmov.add", v, x))))
-
-
-def test_no_more_variables_than_there_is_room_for() -> None:
-    uses = [op("st.add", None, Const(at), x, imm=r.address, region=r) for r, c in ((A, 5), (B, 7)) for at in range(c)]
-    uses += uses[:5]
-    got = replace_arrays_by_scalars(module(*uses), max_live=6).entry
-    assert sum(isinstance(node, Local) for node in got) == 5
-    assert {node.region for node in walk(got) if isinstance(node, Op) and node.region} == {B}
 
 
 # ---------------------------------------------------------------- keep temporaries
@@ -400,47 +206,6 @@ def outer(*compute: Node, body: Block | None = None) -> Within:
 def squared(of: Var = x) -> Within:
     """u += (of²)²"""
     return Within((Local(t), op("fmul.add", t, of, of)), (op("fmul.add", u, t, t),))
-
-
-def test_what_is_computed_on_the_way_is_kept() -> None:
-    got = after(extend_live_ranges, outer(Local(u), squared()))
-    flat = (Local(u), Local(t), op("fmul.add", t, x, x), op("fmul.add", u, t, t))
-    assert got == (outer(*flat),)
-    deep = Within((Local(v), op("fexp.add", v, z)), (squared(v),))
-    kept = (Local(u), Local(v), Local(t), op("fexp.add", v, z), op("fmul.add", t, v, v), op("fmul.add", u, t, t))
-    assert same(after(extend_live_ranges, outer(Local(u), deep)), outer(*kept))
-    # Only what is done twice is kept.
-    assert after(extend_live_ranges, squared(), outer(body=(squared(),))) == (squared(), outer(body=(squared(),)))
-
-
-def test_what_a_branch_computes_is_kept_beyond_it() -> None:
-    test = When("lt", x, z)
-    got = after(extend_live_ranges, outer(Local(u), If(test, (squared(),), (op("fmov.add", u, z),), test)))
-    then = (op("fmul.add", t, x, x), op("fmul.add", u, t, t))
-    assert got == (outer(Local(u), Local(t), If(test, then, (op("fmov.add", u, z),), test)),)
-
-
-def test_what_the_body_would_change_is_computed_again() -> None:
-    for body in ((op("fmov.add", x, u),), (op("neg", x), op("fmov.add", y, u))):
-        changed = outer(Local(u), squared(), body=body)
-        assert after(extend_live_ranges, changed) == (changed,)
-    # z is changed, and by way of z, undone, x.
-    through = outer(op("fmov.add", x, z), Local(u), squared(), body=(op("neg", z),))
-    assert after(extend_live_ranges, through) == (through,)
-
-
-def test_what_changes_more_than_its_own_locals_is_undone_at_once() -> None:
-    swapped = Within((Local(t), op("fexp.add", t, x), Local(q), exchange(q, 1)), (op("fmov.add", q, t),))
-    got = after(extend_live_ranges, outer(Local(u), swapped))
-    rest = Within((Local(q), exchange(q, 1)), swapped.body)
-    assert got == (outer(Local(u), Local(t), op("fexp.add", t, x), rest),)
-
-
-def test_no_more_is_kept_than_there_is_room_for() -> None:
-    compute = (Local(u), squared(), Within((Local(v), op("fexp.add", v, z)), (op("fmov.add", u, v),)))
-    got = extend_live_ranges(module(outer(*compute)), max_live=1).entry
-    assert isinstance(got[0], Within)
-    assert sum(isinstance(node, Within) for node in got[0].compute) == 1
 
 
 # ---------------------------------------------------------------- step addresses
@@ -457,84 +222,12 @@ def direct(at: Var, imm: int = 16, d: Var = y) -> Within:
     return Within((Local(t), op("ld.add", t, at, imm=imm, region=B)), (op("mov.add", d, t),))
 
 
-def test_an_address_is_stepped_through_a_loop() -> None:
-    loop = For(i, Const(2), Const(8), 2, (read(a, op("mul.add", a, i, Const(3)), op("mov.add", a, n)),), some=True)
-    body = (direct(s, 22), op("mov.add", s, Const(6)))
-    expected = Within((Local(s), op("mov.add", s, n)), (loop._replace(body=body), op("mov.sub", s, Const(18))))
-    (got,) = after(reduce_induction_variables, loop)
-    assert same((as_ints(got),), as_ints(expected))
-    backward = after(reduce_induction_variables, loop._replace(backward=True))
-    body = (op("mov.sub", s, Const(6)), direct(s, 40))
-    expected = Within(
-        (Local(s), op("mov.add", s, n)),
-        (loop._replace(body=body, backward=True), op("mov.sub", s, word(-18))),
-    )
-    assert same((as_ints(backward[0]),), as_ints(expected))
-
-
 def as_ints(node: Node) -> Node:
     """The statement with all its locals integers, so that Numbering compares no kinds."""
     for inner in walk((node,)):
         if isinstance(inner, Local):
             inner.var.kind = Kind.INT
     return node
-
-
-def test_addresses_that_differ_by_constants_are_stepped_together() -> None:
-    reads = (
-        read(a, op("mov.add", a, i), op("mov.add", a, n)),
-        read(b, op("mov.add", b, n), op("imm.sub", b, imm=1), op("mov.add", b, i), d=z),
-    )
-    got = after(reduce_induction_variables, For(i, j, k, 1, reads, some=True))
-    (within,) = got
-    assert isinstance(within, Within)
-    assert sum(isinstance(node, Local) for node in walk(got)) == 3
-    assert [node.imm for node in walk(got) if isinstance(node, Op) and node.opcode.entry.name == "ld"] == [16, 15]
-    # From the last word back to the first.
-    assert [node.opcode.name for node in within.body[1:] if isinstance(node, Op)] == ["mov.sub", "mov.add"]
-
-
-def test_rows_that_lie_one_behind_the_other_are_one_walk() -> None:
-    row = For(j, Const(0), Const(8), 1, (read(a, op("mul.add", a, i, Const(8)), op("mov.add", a, j)),), some=True)
-    got = after(reduce_induction_variables, For(i, Const(0), Const(5), 1, (row,), some=True))
-    (within,) = reduce_strength(module(*got)).entry
-    assert isinstance(within, Within)
-    assert len(within.compute) == 1
-    outer_loop, back = within.body
-    assert isinstance(outer_loop, For)
-    assert len(outer_loop.body) == 1
-    assert isinstance(back, Op)
-    assert back.a == Const(40)
-    assert sum(isinstance(node, Op) for node in walk(outer_loop.body)) == 3
-
-
-def test_what_changes_in_the_loop_is_no_part_of_a_stepped_address() -> None:
-    for sums in (
-        (op("mov.add", a, i), op("mov.add", a, x)),
-        (op("mov.add", a, i), op("and.add", a, n, Const(3))),
-        (op("mov.add", a, i), op("mov.xor", a, n)),
-    ):
-        loop = For(i, Const(0), Const(9), 1, (read(a, *sums), op("imm.add", x, imm=1)), some=True)
-        assert after(reduce_induction_variables, loop) == (loop,)
-    shown = Within((Local(a), op("mov.add", a, i), op("mov.add", a, n)), (op("mov.add", y, a), op("neg", x)))
-    loop = For(i, Const(0), Const(9), 1, (shown,), some=True)
-    assert after(reduce_induction_variables, loop) == (loop,)
-
-
-def test_what_is_not_computed_in_every_pass_is_not_stepped() -> None:
-    test = When("eq", n, i)
-    rare = If(test, (read(a, op("mov.add", a, i), op("mov.add", a, n)),), (), test)
-    loop = For(i, Const(0), Const(9), 1, (rare,), some=True)
-    assert after(reduce_induction_variables, loop) == (loop,)
-
-
-def test_no_more_addresses_are_stepped_than_there_is_room_for() -> None:
-    reads = [
-        read(at, op("mov.add", at, i), op("mov.add", at, base)) for at, base in zip((a, b, c), (n, m, k), strict=True)
-    ]
-    loop = For(i, Const(0), Const(9), 1, tuple(reads), some=True)
-    (got,) = reduce_induction_variables(module(loop), max_live=2).entry
-    assert sum(isinstance(node, Op) and node.opcode.name == "mov.add" and node.d is not y for node in walk((got,))) == 6
 
 
 class Nests:
@@ -660,22 +353,6 @@ def test_arrays_of_a_routine_are_erased_word_by_word() -> None:
     assert sum(isinstance(node, Op) and node.opcode.name == "erase" for node in small) == 8
 
 
-def test_arrays_are_spared_that_are_used_elsewhere_or_given() -> None:
-    routine = Within((filling(A),), (load(z, 1),), "r")
-    for kept in ((routine, load(y, 0)), (Within((filling(GIVEN),), (load(z, 1, GIVEN),), "r"),)):
-        assert any(isinstance(node, Within) and node.name == "r" for node in after(erase_routines, *kept))
-    changed = routine._replace(body=(op("st.add", None, Const(8), y, region=A), load(z, 1)))
-    assert any(isinstance(node, Within) and node.name == "r" for node in after(erase_routines, changed))
-    assert any(isinstance(node, Within) and node.name == "r" for node in after(erase_routines, routine, arguments=None))
-
-
-def test_what_is_only_born_in_a_routine_is_freed_and_not_erased() -> None:
-    routine = Within((Local(t), Local(s), op("fexp.add", s, x)), (op("mov.add", t, s), op("mov.sub", t, s)))
-    got = after(erase_routines, routine)
-    assert [node.var for node in got if isinstance(node, Delocal)] == [s, t]
-    assert [node.d for node in got if isinstance(node, Op) and node.opcode.name == "erase"] == [s]
-
-
 # ---------------------------------------------------------------- random programs
 
 RESULTS, PORTS = "results", Region("ports", 1, 0)
@@ -792,77 +469,6 @@ def accessed(name: str, d: Operand | None = None, b: Operand | None = None) -> O
     return op(name, d, AT, b, imm=3, region=WORDS)
 
 
-def test_an_update_takes_the_word_from_memory() -> None:
-    x, y = (Var(name, Kind.FIXED) for name in "xy")
-    for name in ("ld.add", "exch"):
-        assert with_operands(fetched(name, op("fmov.sub", y, T))) == (accessed("fld.sub", y),)
-        assert with_operands(fetched(name, op("fmul.add", y, T, x))) == (accessed("fmulld.add", y, x),)
-        assert with_operands(fetched(name, op("fmul.add", y, x, T))) == (accessed("fmulld.add", y, x),)
-        assert with_operands(fetched(name, op("mov.xor", y, T))) == (accessed("ld.xor", y),)
-
-
-def test_an_update_of_the_word_is_made_in_memory() -> None:
-    x, y = (Var(name, Kind.FIXED) for name in "xy")
-    block = with_operands(fetched("exch", op("fmov.sub", T, y), op("fmul.add", T, x, y)))
-    assert block == (accessed("fst.sub", b=y), accessed("fmulst.add", x, y))
-
-
-@pytest.mark.parametrize(
-    "node",
-    {
-        "squared": fetched("ld.add", op("fmul.add", U, T, T)),
-        "its square is added": fetched("exch", op("fmul.add", T, U, U)),
-        "another function": fetched("ld.add", op("fmov.add", U, T), op("fsqrt.add", U, T)),
-        "read and updated": fetched("exch", op("fmov.add", T, U), op("fmov.add", Var("y"), T)),
-        "the word is written": fetched("ld.add", op("st.add", None, AT, U, region=WORDS), op("fmov.add", U, T)),
-        "the address is written": fetched("ld.add", op("imm.add", AT, imm=1), op("fmov.add", U, T)),
-        "the array is read, and the word is in a register": fetched(
-            "exch", op("ld.add", Var("y"), AT, imm=2, region=WORDS), op("fmov.add", T, U)
-        ),
-        "the host looks": fetched("exch", External(0), op("fmov.add", T, U)),
-        "many uses": fetched("ld.add", *[op("fmov.add", U, T)] * 8),
-        "a use in each pass": fetched("ld.add", For(Var("i"), Const(0), Const(8), 1, (op("fmov.add", U, T),))),
-        "checked": Within((Local(T, True), accessed("ld.add", T)), (op("fmov.add", U, T),)),
-    }.values(),
-)
-def test_a_word_stays_in_its_register(node: Within) -> None:
-    assert with_operands(node) == (node,)
-
-
-def test_other_words_do_not_matter() -> None:
-    at = Const(40)
-    elsewhere = op("st.add", None, at, U, imm=4, region=WORDS)
-    for between in (elsewhere, op("exch", Var("y"), AT, region=OTHERS)):
-        block = with_operands(fetched("exch", between, op("fmov.add", T, U), a=at))
-        assert block == (between, op("fst.add", None, at, U, imm=3, region=WORDS))
-
-
-def test_a_use_among_the_temporaries() -> None:
-    """The body may write the word where only the compute block reads it."""
-    y = Var("y", Kind.FIXED)
-    more: Block = (Local(U), op("fmul.add", U, T, y))
-    write = op("st.add", None, AT, U, region=WORDS)
-    assert with_operands(fetched("ld.add", write, more=more)) == (
-        Within((Local(U), accessed("fmulld.add", U, y)), (write,)),
-    )
-
-
-def test_an_exchanged_word_whose_variable_is_erased() -> None:
-    """As in gradient programs: behind the second exchange the variable is zero, and its erasure goes with it."""
-    y = Var("y", Kind.FIXED)
-    exchange, erase = accessed("exch", T), op("erase", T)
-    for use, made in ((op("fmov.add", y, T), accessed("fld.add", y)), (op("fmov.add", T, y), accessed("fst.add", b=y))):
-        for end in ((exchange, Delocal(T)), (exchange, erase, Delocal(T))):
-            assert with_operands(Local(T), exchange, use, *end, erased=True) == (made,)
-    # An erasure in place of the exchange loses the word.
-    lost = (Local(T), exchange, op("fmov.add", y, T), erase, Delocal(T))
-    assert with_operands(*lost, erased=True) == lost
-    copy = (Local(T), accessed("ld.add", T), op("fmov.add", y, T), erase, Delocal(T))
-    assert with_operands(*copy, erased=True) == (accessed("fld.add", y),)
-    # An erasure of the user's stays.
-    assert with_operands(*copy) == copy
-
-
 # ---------------------------------------------------------------- words that stay in registers
 
 
@@ -883,90 +489,6 @@ def square(d: Var, a: Var) -> Op:
     return op("fmul.add", d, a, a)
 
 
-def test_a_word_stays_in_a_register_from_statement_to_statement() -> None:
-    y = Var("y", Kind.FIXED)
-    neighbour = op("st.add", None, AT, U, imm=4, region=WORDS)
-    elsewhere = op("st.add", None, Var("by", Kind.ADDRESS), U, imm=3, region=OTHERS)
-    read = fetched("exch", square(y, T))
-    both = fetched("exch", square(y, T), op("fmov.sub", T, U))
-    assert same(
-        promoted(read, neighbour, elsewhere, both),
-        *kept(square(y, R), neighbour, elsewhere, square(y, R), op("fmov.sub", R, U)),
-    )
-    # An update in memory is an update of the register.
-    inside = (read, accessed("fst.add", b=U), accessed("fmulst.sub", U, y), read)
-    assert same(promoted(*inside), *kept(square(y, R), op("fmov.add", R, U), op("fmul.sub", R, U, y), square(y, R)))
-    # A word that is only read is loaded.
-    assert same(
-        promoted(*[fetched("ld.add", square(y, T))] * 2),
-        *kept(square(y, R), square(y, R), name="ld.add", back="ld.sub"),
-    )
-    # As in gradient programs, where no Within is left.
-    flat = (Local(T), accessed("exch", T), square(y, T), accessed("exch", T), Delocal(T))
-    assert same(promoted(*flat, *flat), *kept(square(y, R), square(y, R)))
-
-
-def test_a_word_stays_in_a_register_through_a_loop() -> None:
-    y = Var("y", Kind.FIXED)
-    body = fetched("exch", square(y, T), op("fmov.add", T, U))
-    for loop in (For(i, Const(0), Const(4), 1, (body,)), For(i, Const(0), n, 1, (body,), some=True)):
-        inner = loop._replace(body=(square(y, R), op("fmov.add", R, U)))
-        assert same(promoted(loop), *kept(inner))
-    # It may make no pass, and then its address is any number.
-    loop = For(i, Const(0), n, 1, (body,))
-    assert promoted(loop) == (loop,)
-
-
-@pytest.mark.parametrize(
-    "between",
-    {
-        "the address is written": op("imm.add", AT, imm=1),
-        "the word may be the same": op("st.add", None, Var("by", Kind.ADDRESS), U, imm=3, region=WORDS),
-        "any word": op("st.add", None, Var("by", Kind.ADDRESS), U),
-        "the host looks": External(0),
-        "the address is another variable of that name": Within((Local(AT),), (op("imm.add", U, imm=1),)),
-    }.values(),
-)
-def test_a_word_returns_to_memory(between: Node) -> None:
-    y = Var("y", Kind.FIXED)
-    one = fetched("exch", square(y, T))
-    assert promoted(one, between, one) == (one, between, one)
-
-
-def test_a_word_returns_to_memory_where_a_register_saves_nothing() -> None:
-    y = Var("y", Kind.FIXED)
-    one = fetched("exch", square(y, T))
-    assert promoted(one) == (one,)
-    # Updates that are made in memory take no more instructions there.
-    in_memory = [fetched("exch", op("fmov.sub", T, y))] * 3
-    assert promoted(*in_memory) == tuple(in_memory)
-    # A test in front of the access may be that of its index.
-    tested = fetched("exch", square(y, T))._replace(compute=(below(i, 4), Local(T), accessed("exch", T)))
-    assert promoted(tested, tested) == (tested, tested)
-    assert promoted(one, one, most=0) == (one, one)
-
-
-def test_the_register_discards_the_cotangent_that_its_variables_discarded() -> None:
-    y = Var("y", Kind.FIXED)
-    one = fetched("ld.add", square(y, T))
-    for discarded in (frozenset({T}), frozenset({y})):
-        made = promote_to_registers(module(one, one, regions=(WORDS, OTHERS), discarded=discarded))
-        local = made.entry[0]
-        assert isinstance(local, Local)
-        assert (local.var in made.discarded) == (T in discarded)
-        assert discarded <= made.discarded
-
-
-def test_a_variable_that_lives_on_keeps_its_word() -> None:
-    """Its last use lies behind the stretch, which ends where the address changes."""
-    y = Var("y", Kind.FIXED)
-    read = Within((Local(v), accessed("ld.add", v)), (square(y, v),))
-    end = (op("imm.add", AT, imm=1), op("fmov.add", y, T), op("erase", T), Delocal(T))
-    found = promoted(Local(T), accessed("ld.add", T), read, read, *end, erased=True)
-    inside = kept(op("mov.add", T, R), square(y, R), square(y, R), name="ld.add", back="ld.sub")
-    assert same(found, Local(T), *inside, *end)
-
-
 def test_a_word_that_is_accessed_in_memory_is_promoted_where_that_saves_instructions() -> None:
     """An instruction has one operand in memory. With the two words that are used again and again in registers, that is the factor."""
     y, seed = Var("y", Kind.FIXED), op("ld.add", U, AT, region=OTHERS)
@@ -985,43 +507,9 @@ def test_a_word_that_is_accessed_in_memory_is_promoted_where_that_saves_instruct
     assert select_operands(module(*plain, regions=regions)).entry == (accessed("fmulst.add", y, z),) * 6
 
 
-def test_a_word_whose_variable_is_not_the_word_all_the_time_is_exchanged_between_registers() -> None:
-    """The variable of a compute block lives on; a read of the word in memory meanwhile finds the word that the exchange left there."""
-    y = Var("y", Kind.FIXED)
-    one = fetched("exch", square(y, T))
-    inner = fetched("exch", accessed("ld.add", U), square(y, T))
-    found = promoted(one, inner, one)
-    assert same(
-        found,
-        *kept(square(y, R), Within((Local(T), op("swap", T, R)), (op("mov.add", U, R), square(y, T))), square(y, R)),
-    )
-
-
 # ---------------------------------------------------------------- temporaries that are erased
 
 
 def erasing(*between: Node, summand: str = "fmul.sub", move: str = "fmov.add") -> Block:
     x, y = (Var(name, Kind.FIXED) for name in "xy")
     return (Local(T), op(summand, T, x, y), *between, op(move, U, T), op("erase", T), Delocal(T))
-
-
-def test_an_erased_temporary_of_one_term_is_not_made() -> None:
-    for summand, move, made in (
-        ("fmul.sub", "fmov.add", "fmul.sub"),
-        ("fmul.sub", "fmov.sub", "fmul.add"),
-        ("fmul.add", "fmov.sub", "fmul.sub"),
-    ):
-        block = erasing(summand=summand, move=move)
-        (found,) = after(substitute_erased, *block)
-        assert isinstance(found, Op)
-        assert found == block[1]._replace(opcode=TABLE[made], d=U)  # type: ignore[call-arg]
-
-
-def test_an_erased_temporary_stays_where_its_term_changes_or_it_is_read_again() -> None:
-    block = erasing()
-    x = block[1].a  # type: ignore[union-attr]
-    for between in (op("imm.add", x, imm=1), op("fmov.add", Var("z"), T), op("fmul.add", T, x, x)):
-        kept = (*block[:2], between, *block[2:])
-        assert after(substitute_erased, *kept) == kept
-    unchecked = erasing(summand="mul.add")
-    assert after(substitute_erased, *unchecked) == unchecked

@@ -1,0 +1,141 @@
+"""Passes as text: each example is a module before and after a pass, in a file `NAME.ir` of the pass NAME beside this one.
+
+    region a[8] at 0                the declarations that all examples of the file share
+    free y: fixed, i: int
+
+    == replaces a copy              an example: its title, and the text before
+    within
+      local t: fixed; mov.add t, x
+    do
+      fmul.add y, t, t
+    ->                              the text behind the pass, or `-> unchanged`
+    fmul.add y, x, x
+
+A line `==` alone begins a further example of the title. `-> NAME max_live=1` names another pass than that of the file, and gives it
+arguments; several such lines each run a pass on the text before.
+
+    python tests/compiler/passes/test_passes_as_text.py --update
+
+writes the texts anew, those before in the form of the printer. Read each difference before you keep it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from retrograd.compiler.backend.memory_operands import promote_to_registers, select_operands, use_memory_operands
+from retrograd.compiler.ir.statements import Module
+from retrograd.compiler.ir.text import as_text, parse
+from retrograd.compiler.passes.check_elimination import eliminate_checks
+from retrograd.compiler.passes.common_subexpressions import eliminate_common_subexpressions
+from retrograd.compiler.passes.constant_folding import fold_constants
+from retrograd.compiler.passes.dead_code import eliminate_dead_code, erase_routines
+from retrograd.compiler.passes.forward_substitution import forward_substitute, substitute_erased
+from retrograd.compiler.passes.induction_variables import reduce_induction_variables
+from retrograd.compiler.passes.inlining import inline_calls, rename_locals
+from retrograd.compiler.passes.inverse_pairs import cancel_inverse_pairs
+from retrograd.compiler.passes.live_range_extension import extend_live_ranges
+from retrograd.compiler.passes.loop_unrolling import unroll_loops
+from retrograd.compiler.passes.scalar_replacement import replace_arrays_by_scalars
+from retrograd.compiler.passes.strength_reduction import reduce_strength
+
+HERE = Path(__file__).parent
+WIDTH = 110
+PASSES: dict[str, Callable[..., Module]] = {
+    run.__name__: run
+    for run in (
+        cancel_inverse_pairs, eliminate_checks, eliminate_common_subexpressions, eliminate_dead_code, erase_routines,
+        extend_live_ranges, fold_constants, forward_substitute, inline_calls, promote_to_registers,
+        reduce_induction_variables, reduce_strength, rename_locals, replace_arrays_by_scalars, select_operands,
+        substitute_erased, unroll_loops, use_memory_operands,
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text before, and what passes make of it: (the line that calls the pass, the text behind)."""
+
+    file: Path
+    #: its line `==`, comments, and another line of arguments than the file's
+    head: str
+    name: str
+    declarations: str
+    before: str
+    after: list[tuple[str, str]]
+
+    @property
+    def module(self) -> Module:
+        return parse(self.declarations + "".join(self.head.splitlines(True)[1:]) + self.before)
+
+    def run(self, call: str) -> str:
+        """The text that the passes of a line `-> NAME … KEY=VALUE … unchanged` make, the last with these arguments."""
+        words = [word for word in call.split()[1:] if word != "unchanged"]
+        *others, last = [word for word in words if "=" not in word] or [self.file.stem]
+        module = self.module
+        for name in others:
+            module = PASSES[name](module)
+        options = {
+            key: ast.literal_eval(value) for key, equals, value in (word.partition("=") for word in words) if equals
+        }
+        return as_text(PASSES[last](module, **options), header=False, width=WIDTH)
+
+    def __str__(self) -> str:
+        """The example as the file should have it."""
+        before = as_text(self.module, header=False, width=WIDTH)
+        parts = [self.head, before]
+        for call, _ in self.after:
+            got, plain = self.run(call), call.removesuffix(" unchanged")
+            parts.append(f"{plain} unchanged\n" if got == before else f"{plain}\n{got}")
+        return "".join(parts)
+
+
+def read(file: Path) -> tuple[str, list[Example]]:
+    """The declarations of a file, and its examples."""
+    declarations, *texts = ("\n" + file.read_text(encoding="utf-8")).split("\n==")
+    examples, title, number = [], "", 1
+    for text in texts:
+        first, *lines = text.splitlines()
+        title, number = (first.strip(), 1) if first else (title, number + 1)
+        above = [line for line in lines if line.startswith(("#", "arguments "))]
+        body = [line for line in lines if line and line not in above]
+        starts = [at for at, line in enumerate(body) if line.startswith("->")]
+        ends = [*starts[1:], len(body)]
+        after = [(body[a], "".join(f"{line}\n" for line in body[a + 1 : b])) for a, b in zip(starts, ends, strict=True)]
+        before = "".join(f"{line}\n" for line in body[: starts[0]])
+        head = "".join(f"{line}\n" for line in (f"=={first}", *above))
+        examples.append(Example(file, head, f"{file.stem}: {title} {number}", declarations + "\n", before, after))
+    return declarations.removeprefix("\n"), examples
+
+
+def examples() -> Iterator[Example]:
+    for file in sorted(HERE.glob("*.ir")):
+        yield from read(file)[1]
+
+
+@pytest.mark.parametrize("example", [*examples()], ids=lambda example: example.name)
+def test_a_pass_makes_the_text_behind(example: Example) -> None:
+    before = as_text(example.module, header=False, width=WIDTH)
+    for call, expected in example.after:
+        assert example.run(call) == (before if call.endswith(" unchanged") else expected), call
+
+
+def test_the_examples_are_written_as_the_printer_writes() -> None:
+    for example in examples():
+        assert as_text(example.module, header=False, width=WIDTH) == example.before, example.name
+
+
+def update() -> None:
+    """Write all files anew."""
+    for file in sorted(HERE.glob("*.ir")):
+        declarations, found = read(file)
+        file.write_text("\n".join([declarations, *map(str, found)]), encoding="utf-8")
+
+
+if __name__ == "__main__" and "--update" in sys.argv:
+    update()
