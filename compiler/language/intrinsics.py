@@ -163,12 +163,8 @@ def arity_of(operation: str) -> int:
     return 1 if f is None else f.arity
 
 
-def _number(name: str, doc: str, host: Host, arity: int = 1, **computed: Any) -> Intrinsic:
-    return entered(Intrinsic(name, EXPRESSION, doc, host, arity, **computed))
-
-
 def _of_math(name: str, doc: str, arity: int = 1, **computed: Any) -> Intrinsic:
-    return _number(name, doc, host_of(name), arity, foreign=(getattr(math, name),), **computed)
+    return entered(Intrinsic(name, EXPRESSION, doc, host_of(name), arity, foreign=(getattr(math, name),), **computed))
 
 
 def _reduction(doc: str, host: Host | None, *foreign: Callable[..., Any]) -> Intrinsic:
@@ -177,10 +173,6 @@ def _reduction(doc: str, host: Host | None, *foreign: Callable[..., Any]) -> Int
 
 def _other(name: str, role: str, doc: str, arity: int = 1) -> Intrinsic:
     return entered(Intrinsic(name, role, doc, None, arity))
-
-
-def _statement(name: str, doc: str, arity: int) -> Intrinsic:
-    return _other(name, STATEMENT, doc, arity)
 
 
 sqrt = _of_math("sqrt", "√x, to nearest; x ≥ 0.", instruction="fsqrt", lognums=True)
@@ -194,23 +186,16 @@ tan = _of_math(
 atan2 = _of_math("atan2", "The angle of the vector (x, y): atan2(y, x).", 2, instruction="fatan2")
 atan = _of_math("atan", "atan2(x, 1).", value=lambda a, x: a.function("atan2", [x, Constant(1.0)]))
 floor = _of_math("floor", "⌊x⌋ of a fixed, as an int.", value=lambda a, x: a.floor(x))
-select = _number(
-    "select",
-    "select(c, x, y): x if c else y; only the one chosen is computed.",
-    lambda c, x, y: x if c else y,
-    3,
-    value=lambda a, c, x, y: a.select(c, x, y),
-    lognums=True,
-)
+select = entered(Intrinsic(
+    "select", EXPRESSION, "select(c, x, y): x if c else y; only the one chosen is computed.",
+    lambda c, x, y: x if c else y, 3,
+    value=lambda a, c, x, y: a.select(c, x, y), lognums=True,
+))  # fmt: skip
 top = _other("top", EXPRESSION, "top(stack): the last word of a stack, which stays there.")
 sum = _reduction("Σ of an array's elements; axis=k sums along one axis.", _sum, builtins.sum, np.sum)
 mean = _reduction("Σ of an array's elements over their number; axis=k along one axis.", _mean, np.mean)
-min = _reduction(
-    "The smallest element of an array; axis=k along one axis.", lambda values, axes: np.min(values, axis=axes), np.min
-)
-max = _reduction(
-    "The largest element of an array; axis=k along one axis.", lambda values, axes: np.max(values, axis=axes), np.max
-)
+min = _reduction("The smallest element of an array; axis=k along one axis.", np.min, np.min)
+max = _reduction("The largest element of an array; axis=k along one axis.", np.max, np.max)
 # Functions of numbers that Python has in the same words; they are no names of `retrograd`.
 for _f, _count, _value in (
     (builtins.abs, 1, lambda a, x: a.size(x)),
@@ -220,20 +205,23 @@ for _f, _count, _value in (
 ):
     FUNCTIONS[_f.__name__] = Intrinsic(_f.__name__, EXPRESSION, "", _f, _count, value=_value)
 
-rot = _statement("rot", "rot(x, y, t): (x, y) turned by the angle t, exactly undone by irot.", 3)
-irot = _statement("irot", "irot(x, y, t): (x, y) turned by −t; the inverse of rot, bit for bit.", 3)
-neg = _statement("neg", "neg(x): x := −x. Its own inverse.", 1)
-flip = _statement("flip", "flip(x): x := not x, of a bool or of each bit of an int. Its own inverse.", 1)
-swap = _statement("swap", "swap(x, y): exchange two variables, elements, or whole arrays. Its own inverse.", 2)
-cswap = _statement("cswap", "cswap(c, x, y): exchange x and y if c (the Fredkin gate). Its own inverse.", 3)
-rol = _statement("rol", "rol(x, k): rotate the bits of an int to the left by k. Inverse: ror.", 2)
-ror = _statement("ror", "ror(x, k): rotate the bits of an int to the right by k. Inverse: rol.", 2)
-push = _statement("push", "push(stack, x): x goes on the stack and becomes zero. Inverse: pop.", 2)
-pop = _statement(
-    "pop", "pop(stack, x): x, which must be zero, takes the top of the stack; x = pop(stack) makes x. Inverse: push.", 2
+rot = _other("rot", STATEMENT, "rot(x, y, t): (x, y) turned by the angle t, exactly undone by irot.", 3)
+irot = _other("irot", STATEMENT, "irot(x, y, t): (x, y) turned by −t; the inverse of rot, bit for bit.", 3)
+neg = _other("neg", STATEMENT, "neg(x): x := −x. Its own inverse.", 1)
+flip = _other("flip", STATEMENT, "flip(x): x := not x, of a bool or of each bit of an int. Its own inverse.", 1)
+swap = _other("swap", STATEMENT, "swap(x, y): exchange two variables, elements, or whole arrays. Its own inverse.", 2)
+cswap = _other("cswap", STATEMENT, "cswap(c, x, y): exchange x and y if c (the Fredkin gate). Its own inverse.", 3)
+rol = _other("rol", STATEMENT, "rol(x, k): rotate the bits of an int to the left by k. Inverse: ror.", 2)
+ror = _other("ror", STATEMENT, "ror(x, k): rotate the bits of an int to the right by k. Inverse: rol.", 2)
+push = _other("push", STATEMENT, "push(stack, x): x goes on the stack and becomes zero. Inverse: pop.", 2)
+pop = _other(
+    "pop",
+    STATEMENT,
+    "pop(stack, x): x, which must be zero, takes the top of the stack; x = pop(stack) makes x. Inverse: push.",
+    2,
 )
-free = _statement("free", "free(x, e): free x, which must hold the value of e. Inverse: x = e.", 2)
-erase = _statement("erase", "erase(x): x := 0, at the price of a word of bits. It has no inverse.", 1)
+free = _other("free", STATEMENT, "free(x, e): free x, which must hold the value of e. Inverse: x = e.", 2)
+erase = _other("erase", STATEMENT, "erase(x): x := 0, at the price of a word of bits. It has no inverse.", 1)
 for _f, _g in ((rot, irot), (rol, ror), (push, pop)):
     _f.inverse, _g.inverse = _g, _f
 free.inverse = erase.inverse = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, log2, prod
@@ -16,9 +16,6 @@ from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.isa.diagnostics import CompileError, Diagnostic, statement_of
 from retrograd.isa.program import ArrayLayout
 from retrograd.isa.words import Format, brief
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 #: a length: an integer, or a length that is known only when the program runs
 L = TypeVar("L")

@@ -1,14 +1,19 @@
-"""Functions that are nested deeper than Python's limit of frames."""
+"""Functions that are nested deeper than Python's limit of frames, and functions that the compiler fails on."""
 
 from __future__ import annotations
 
+import pickle
 import sys
 from typing import Any
 
 import pytest
 from retrograd.compiler.deep_recursion import with_deep_stack
+from retrograd.compiler.frontends.python import allocation
+from retrograd.isa.diagnostics import CompilerFault
 
 import retrograd as rg
+from retrograd.cli.main import main
+from retrograd.derivatives import _programs
 from retrograd.testing import check_inverse
 
 HEAD = "from retrograd import fixed, reversible\n\n@reversible\ndef f(y: fixed, x: fixed, k: int):\n"
@@ -57,3 +62,43 @@ def test_errors_and_limits_are_those_of_the_caller() -> None:
     with pytest.raises(RecursionError):
         with_deep_stack(lambda: deep(10**6))
     assert sys.getrecursionlimit() == limit
+
+
+# ---------------------------------------------------------------------- faults of the compiler, which its verification finds: RG0732
+
+SQUARE = "    t = x * x\n    y += t\n"
+
+
+def test_a_fault_has_its_place_and_its_cause(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    f = function(SQUARE)
+    monkeypatch.setattr(allocation, "release", lambda *_: ())
+    with pytest.raises(CompilerFault, match=r"RG0732(.|\n)*the compiler fails on `f`: AssertionError: ") as found:
+        f(0.0, 1.0, 0)
+    assert not isinstance(found.value, rg.RetrogradError)
+    assert isinstance(found.value.__cause__, AssertionError)
+    assert found.value.diagnostics[0].span is not None
+    assert str(pickle.loads(pickle.dumps(found.value))) == str(found.value)
+
+
+def test_a_fault_in_a_gradient_program(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("x")
+
+    f = function(SQUARE)
+    f(0.0, 1.0, 0)
+    monkeypatch.setattr(_programs, "emit_optimised", broken)
+    with pytest.raises(CompilerFault, match="RG0732"):
+        rg.grad(f)(0.0, 1.0, 0)
+
+
+@pytest.mark.parametrize("more", ["", "f(0.0, 1.0, 0)\n"])
+def test_a_fault_on_the_command_line(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: str
+) -> None:
+    """The file is executed before its function is run, and is not at fault."""
+    (tmp_path / "square.py").write_text(HEAD + SQUARE + more)
+    monkeypatch.setattr(allocation, "release", lambda *_: ())
+    assert main(["run", f"{tmp_path / 'square.py'}:f", "0.0", "1.0", "0"]) == 2
+    printed = capsys.readouterr().err
+    assert "RG0732" in printed
+    assert "RG0508" not in printed
