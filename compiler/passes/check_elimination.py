@@ -23,8 +23,8 @@ from collections.abc import Iterable
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.effects import AccessAnalysis, AccessSets, clobbered_between, constant_regions, union
 from retrograd.compiler.ir.instruction_selection import facts
-from retrograd.compiler.ir.text import relation_text
 from retrograd.compiler.ir.ranges import MIRRORED, AffineValue, Symbols
+from retrograd.compiler.ir.text import relation_text
 from retrograd.compiler.ir.traversal import map_bodies, rebuilt
 from retrograd.isa.diagnostics import Span
 

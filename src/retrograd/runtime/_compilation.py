@@ -29,8 +29,8 @@ from retrograd.compiler.compiled import (
 )
 from retrograd.compiler.frontends.python.captures import static_key
 from retrograd.compiler.frontends.python.source import SourceFunction
-from retrograd.compiler.ir.text import as_text
 from retrograd.compiler.ir.statements import Remark
+from retrograd.compiler.ir.text import as_text
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.types import StaticType, Type
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError, Span, api_boundary, markup
