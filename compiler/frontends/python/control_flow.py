@@ -89,7 +89,7 @@ from retrograd.isa.words import Format
 #                            →   b ^= q;  while p, b: (b ^= ¬q; A);  b ^= q        q is kept in b
 #     repeat(p, until=q): A  →   b, c := 0, 1;  while c, b: (b ^= p;  b must be 1;  A;  c must be 1;  c ^= q);  b ^= 1
 
-BOOL = Kind.BOOL
+INT, UINT, BOOL = Kind.INT, Kind.UINT, Kind.BOOL
 
 
 def _pair(cx: Context, node: ast.If | ast.While) -> tuple[ast.expr, ast.expr | None]:
@@ -350,8 +350,6 @@ def where_changed(cx: Context, body: Sequence[ast.stmt], name: str) -> str:
 #     for x, y in zip(xs, reversed(ys))          for i in range(n): x, y stand for xs[i], ys[n − 1 − i]
 #
 # An item is a view of an element, the value of an expression of the index, or a constant.
-
-INT, UINT = Kind.INT, Kind.UINT
 
 #: items of a loop whose body is lowered once for each of them
 MOST_COPIES = 10_000

@@ -418,9 +418,6 @@ def contained(cx: Context, x: Value, items: Value, op: ast.In | ast.NotIn, node:
     return truth if isinstance(op, ast.In) else cx.guarded(node, arithmetic.unary, "not", truth)
 
 
-# ------------------------------------------------------------------ comprehensions
-
-
 @evaluates(ast.ListComp, ast.GeneratorExp)
 def comprehension(cx: Context, node: ast.ListComp | ast.GeneratorExp) -> Value:
     """The items of a comprehension, as a tuple."""

@@ -69,7 +69,7 @@ from retrograd.compiler.language.values import (
 from retrograd.isa.diagnostics import nearest
 from retrograd.isa.table import TABLE
 
-INT, UINT = Kind.INT, Kind.UINT
+INT, UINT, FIXED, BOOL, LOGNUM = Kind.INT, Kind.UINT, Kind.FIXED, Kind.BOOL, Kind.LOGNUM
 
 
 class Sliced(NamedTuple):
@@ -433,7 +433,6 @@ def _constant_item(cx: Context, array: Any, keys: Sequence[ast.expr], node: ast.
 # Trap: of the views that are tested, 2 · x, int(x) and fixed(n) have an inverse for each value that fits; lognum(x) for values whose
 # logarithm is not rounded to that of another number.
 
-FIXED, BOOL, LOGNUM = Kind.FIXED, Kind.BOOL, Kind.LOGNUM
 MADE_BY = {FIXED: "add", INT: "add", UINT: "add", BOOL: "xor", LOGNUM: "mul"}
 #: kinds between which there is a view, and back
 _CONVERTED = (
@@ -552,9 +551,6 @@ def _extended(cx: Context, inner: View, node: ast.expr, made: Callable[[Kind], S
     return View(inner.place, (*inner.steps, step))
 
 
-# ------------------------------------------------------------------ steps
-
-
 def _turned(cx: Context, op: ast.unaryop, kind: Kind, node: ast.expr) -> Step | None:
     """−x, ~n, not b: their own inverses."""
     text, span = shortened(node), cx.span(node)
@@ -614,9 +610,6 @@ def _conversion(cx: Context, kind: Kind, wanted: Kind) -> Callable[[E], E]:
     if (kind, wanted) == (FIXED, INT):
         return lambda e: _scalar(arithmetic.function("floor", [Scalar(e)]))
     return lambda e: _scalar(arithmetic.conversion(wanted, Scalar(e)))
-
-
-# ------------------------------------------------------------------ statements
 
 
 def lend(cx: Context, view: View, node: ast.expr, name: str = "") -> tuple[Block, Value]:

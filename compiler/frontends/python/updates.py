@@ -68,7 +68,7 @@ from retrograd.compiler.language.values import (
 )
 from retrograd.isa.table import TABLE
 
-INT = Kind.INT
+INT, UINT, FIXED, BOOL = Kind.INT, Kind.UINT, Kind.FIXED, Kind.BOOL
 
 
 def location(cx: Context, node: ast.expr) -> Value:
@@ -274,8 +274,6 @@ def sides(difference: E) -> tuple[E, E]:
 # Updates `x op= e` of one word, of each element of an array, or of each field of a struct.
 #
 # x ⊕= e, where e does not read x        inverse: the opposite operator, with the same e
-
-UINT, FIXED, BOOL = Kind.UINT, Kind.FIXED, Kind.BOOL
 
 _UPDATES: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.BitXor: "xor", ast.Mult: "mul", ast.Div: "div",
