@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Intrinsic:
-    """A name that means something in reversible functions only, with all that the language has of it: adding one is adding an entry.
+    """A name that means something in reversible functions only, with all that the language has of it.
 
     `arity`: the arguments of a call. `host`: see the module. `foreign`: functions of Python and NumPy that mean the same.
     `inverse`: of a statement, None where it has none.

@@ -78,7 +78,7 @@ BINARY = {op: f"{{0}} {op} {{1}}" for op in arithmetic._PYTHON} | {"@": "{0} @ {
 #: expression -> the number of its arguments, or the arguments in full
 ARGUMENTS: dict[str, Any] = {
     # None for a function that Python has not.
-    **{name: f.arity if f.host else None for name, f in intrinsics.FUNCTIONS.items() if intrinsics.INTRINSICS.get(name) is f},
+    **{n: f.arity if f.host else None for n, f in intrinsics.FUNCTIONS.items() if n in intrinsics.INTRINSICS},
     "select": "{0} > {1}, {0} * {1}, {1}", "top": None,
     **dict.fromkeys(("sum", "mean", "min", "max"), 1),
 }  # fmt: skip

@@ -1,6 +1,7 @@
-"""Locals: their allocation by `t = e` and `t = rg.zeros(n)`, other names for a value, and their end by `del t` and `rg.free(t, e)`.
+"""Locals: allocation by `t = e` and `t = rg.zeros(n)`, other names for a value, freeing by `del t` and `rg.free(t, e)`.
 
-t = e      local t = 0; t += e        freed by the inverse: t −= e; delocal t = 0"""
+t = e      local t = 0; t += e        freed by the inverse: t −= e; delocal t = 0
+"""
 
 from __future__ import annotations
 

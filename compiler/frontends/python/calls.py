@@ -1,8 +1,10 @@
 """Calls in expressions, and the arguments of all calls.
 
-First the arguments: the parameter of each, their conversion to its type, and the parts that a procedure takes. A procedure has one
-parameter for each scalar, array and stack among the arguments: the *leaves* of structs are passed one by one. Then the values of
-calls: of reversible functions, of functions of the language and of Python. Calls that stand alone are in `statements.py`."""
+First the arguments: the parameter of each, their conversion to its type, and the parts that a procedure takes. A
+procedure has one parameter for each scalar, array and stack among the arguments: the *leaves* of structs are passed
+one by one. Then the values of calls: of reversible functions, of functions of the language and of Python. Calls that
+stand alone are in `statements.py`.
+"""
 
 from __future__ import annotations
 

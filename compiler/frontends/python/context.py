@@ -8,9 +8,10 @@ A part of the front end is functions over the context, one for each kind of synt
     @evaluates(ast.BinOp)
     def binary(cx: Context, node: ast.BinOp) -> Value: …               an expression: its value
 
-`cx.lower` and `cx.value` dispatch by these tables, so that a part that lowers blocks or operands imports no other part for it.
-The context holds the state: the statements emitted so far, names, locals and their owners, captured values, places for messages.
-Its methods are the steps that all parts take: the value of an expression as a number, a condition or a constant, and blocks.
+`cx.lower` and `cx.value` dispatch by these tables, so that a part that lowers blocks or operands imports no other
+part for it. The context holds the state: the statements emitted so far, names, locals and their owners, captured
+values, places for messages. Its methods are the steps that all parts take: the value of an expression as a number, a
+condition or a constant, and blocks.
 """
 
 from __future__ import annotations

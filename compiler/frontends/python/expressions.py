@@ -1,6 +1,8 @@
 """Values of names, operators, and functions of Python that the language has under another name; comprehensions.
 
-`value` of the context dispatches here by syntax. Values in which a call or an index occurs are in `calls.py` and `indexing.py`."""
+`value` of the context dispatches here by syntax. Values in which a call or an index occurs are in `calls.py` and
+`indexing.py`.
+"""
 
 from __future__ import annotations
 

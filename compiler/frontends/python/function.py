@@ -1,9 +1,10 @@
-"""Functions and structs: each function is lowered to reversible IR once for each combination of shapes of its arguments.
+"""Functions and structs: each function is lowered to reversible IR once for each shape of its arguments.
 
-Each statement becomes IR whose inverse is known. A statement that cannot be undone is refused, with its place in the source. A
-condition that the compiler cannot decide, such as whether two indices are equal, becomes a test in the program. `context.py` has
-the state of one function that is lowered, and the tables of lowerings by kind of syntax; here are inner functions, `@struct`,
-and the specialisations of a program."""
+Each statement becomes IR whose inverse is known. A statement that cannot be undone is refused, with its place in the
+source. A condition that the compiler cannot decide, such as whether two indices are equal, becomes a test in the
+program. `context.py` has the state of one function that is lowered, and the tables of lowerings by kind of syntax;
+here are inner functions, `@struct`, and the specialisations of a program.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Functions as source: text and syntax tree, the values of their names, their parameters, and messages at a place.
 
-First pieces of syntax as text, then `SourceFunction` and `InnerFunction`, then `Errors`."""
+First pieces of syntax as text, then `SourceFunction` and `InnerFunction`, then `Errors`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that are calls or blocks: `f(x)`, `~f(x)`, `rg.rot(x, y, t)`, and `with` of routines, views and the host."""
+"""Statements that are calls or blocks: `f(x)`, `~f(x)`, `rg.rot(x, y, t)`; `with` of routines, views, the host."""
 
 from __future__ import annotations
 

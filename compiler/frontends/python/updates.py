@@ -1,7 +1,8 @@
 """Statements that change a location in place: updates `x op= e`, and bijections such as `rg.swap(x, y)`.
 
-First the alias analysis. A program is reversible because an update reads nothing that it writes. An overlap that the compiler can see
-is refused; where an index decides, the program tests it."""
+First the alias analysis. A program is reversible because an update reads nothing that it writes. An overlap that the
+compiler can see is refused; where an index decides, the program tests it.
+"""
 
 from __future__ import annotations
 
@@ -568,7 +569,7 @@ def _in_registers(
 ) -> None:
     """Emit `made(temporaries, *variables, *operands)`, statements that change places and read expressions.
 
-    A word in memory is exchanged into a variable meanwhile. The expressions read none of the places, which are words of their own.
+    A word in memory is exchanged into a variable meanwhile. The expressions read none of the places.
     """
     t = cx.builder.temporaries()
     found = [(x.place, target) for x, target in places if x.place is not None]
