@@ -1,12 +1,9 @@
-"""Fixtures for every folder of tests. Test files cannot import each other, so what they share comes from here."""
+"""Fixtures for every folder of tests, and the hooks of the tiers. Modules that test files share are in `support`."""
 
 from __future__ import annotations
 
 import gc
-import importlib
-import importlib.util
 import os
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from support.files import module_at, module_written
 from support.tiers import (  # noqa: F401 - hooks of pytest
     pytest_addoption,
     pytest_collection_modifyitems,
@@ -29,36 +27,6 @@ settings.register_profile("random", settings.default, max_examples=25, deadline=
 settings.register_profile("retrograd", settings.get_profile("random"), derandomize=True, database=None)
 settings.load_profile("retrograd")
 
-_HERE = Path(__file__).parent
-
-
-def module_at(path: str) -> ModuleType:
-    """The module in a file, by its path from the root of the project; executed once in a process.
-
-    Modules beside tests cannot be imported by name (pytest's import mode `importlib`).
-    """
-    file = _HERE.parent / path
-    name = "retrograd_" + path.removesuffix(".py").removesuffix("/__init__").replace("/", "_")
-    return sys.modules[name] if name in sys.modules else _executed(name, file)
-
-
-def _executed(name: str, file: Path) -> ModuleType:
-    inside = [str(file.parent)] if file.stem == "__init__" else None
-    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by name while it is being executed.
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def module_written(file: Path, text: str) -> ModuleType:
-    """The module of a text: a reversible function needs its source in a file."""
-    file.write_text(text)
-    return _executed(file.stem, file)
-
 
 @pytest.fixture(scope="session")
 def module() -> Callable[[str], ModuleType]:
@@ -73,12 +41,6 @@ def written() -> Callable[[Path, str], ModuleType]:
 
 
 @pytest.fixture(scope="session")
-def generator() -> ModuleType:
-    """tests/programs/generator.py: `generator.generate(seed)` is a random program that terminates."""
-    return module_at("tests/programs/generator.py")
-
-
-@pytest.fixture(scope="session")
 def interpreter() -> ModuleType:
     """tests/compiler/interpreter.py: `interpret(module, memory)` runs the IR itself."""
     return module_at("tests/compiler/interpreter.py")
@@ -88,29 +50,6 @@ def interpreter() -> ModuleType:
 def routes() -> ModuleType:
     """tests/compiler/routes.py: `compare` computes cotangents by both routes from one state."""
     return module_at("tests/compiler/routes.py")
-
-
-@pytest.fixture(scope="session")
-def generate() -> ModuleType:
-    """tests/language/random_programs/generate.py: `generate(seed)` is a random program of the language."""
-    return _random_programs("generate")
-
-
-@pytest.fixture(scope="session")
-def checks() -> ModuleType:
-    """tests/language/random_programs/checks.py: what must hold for a program, by the model, the IR and the machine."""
-    return _random_programs("checks")
-
-
-@pytest.fixture(scope="session")
-def edges() -> ModuleType:
-    """tests/language/random_programs/edges.py: `near_the_edges(seed)` is a random program whose sums nearly overflow."""
-    return _random_programs("edges")
-
-
-def _random_programs(stem: str) -> ModuleType:
-    package = module_at("tests/language/random_programs/__init__.py")
-    return importlib.import_module(f"{package.__name__}.{stem}")
 
 
 @pytest.fixture(scope="session")

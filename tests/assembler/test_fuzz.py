@@ -12,11 +12,11 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
 
 import pytest
 from retrograd.assembler import directives, image
 from retrograd.assembler.verify import findings
+from support import generator
 
 import retrograd as rg
 
@@ -204,7 +204,7 @@ TEXTS = {"mutated": mutated, "soup": soup, "noise": noise}
 
 
 @pytest.fixture(scope="module")
-def generated(generator: ModuleType) -> Callable[[int], str]:
+def generated() -> Callable[[int], str]:
     """Random programs as texts, each made once."""
     known: dict[int, str] = {}
 
@@ -287,7 +287,7 @@ def test_texts_made_to_be_hard(name: str) -> None:
 # ------------------------------------------------------------ images
 
 
-def image_of(rng: random.Random, generator: ModuleType) -> bytes:
+def image_of(rng: random.Random) -> bytes:
     """An image with labels and sources, or one of a random program, which has none."""
     if rng.random() < 0.5:
         return rg.to_image(rg.assemble(rng.choice(SEEDS[:-1])))
@@ -298,9 +298,9 @@ def signed(body: bytes) -> bytes:
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def damaged(rng: random.Random, generator: ModuleType) -> bytes:
+def damaged(rng: random.Random) -> bytes:
     """Bytes changed, cut or added; the checksum is that of what they have become."""
-    body = bytearray(image_of(rng, generator)[:-4])
+    body = bytearray(image_of(rng)[:-4])
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(body))
         match rng.randrange(5):
@@ -321,9 +321,9 @@ def damaged(rng: random.Random, generator: ModuleType) -> bytes:
     return signed(bytes(body))
 
 
-def recoded(rng: random.Random, generator: ModuleType) -> bytes:
+def recoded(rng: random.Random) -> bytes:
     """Every section well formed; some instructions replaced by others, legal or not."""
-    data = image_of(rng, generator)
+    data = image_of(rng)
     (length,) = struct.unpack_from("<Q", data, 28)
     body = bytearray(data[:-4])
     opcodes = list(rg.TABLE)
@@ -346,7 +346,7 @@ def recoded(rng: random.Random, generator: ModuleType) -> bytes:
     return signed(bytes(body))
 
 
-def random_bytes(rng: random.Random, generator: ModuleType) -> bytes:
+def random_bytes(rng: random.Random) -> bytes:
     """A right beginning, and anything after it."""
     start = b"\x89RGX\r\n\x1a\n" + struct.pack("<HBBQI", 1, 64, 32, 0, 5)
     return signed(start[: rng.choice((0, 8, 10, 24))] + rng.randbytes(rng.randint(0, 100)))
@@ -355,23 +355,23 @@ def random_bytes(rng: random.Random, generator: ModuleType) -> bytes:
 IMAGES = {"damaged": damaged, "recoded": recoded, "random": random_bytes}
 
 
-def fuzz_images(kind: str, first: int, count: int, generator: ModuleType) -> list[object]:
-    return [try_image(IMAGES[kind](random.Random(seed), generator)) for seed in range(first, first + count)]
+def fuzz_images(kind: str, first: int, count: int) -> list[object]:
+    return [try_image(IMAGES[kind](random.Random(seed))) for seed in range(first, first + count)]
 
 
 def outcomes(results: list[object]) -> set[str]:
     return {result.code if isinstance(result, rg.RetrogradError) else "program" for result in results}
 
 
-def test_images_reach_every_error(generator: ModuleType) -> None:
-    results = fuzz_images("damaged", 0, QUICK, generator) + fuzz_images("random", 0, QUICK, generator)
+def test_images_reach_every_error() -> None:
+    results = fuzz_images("damaged", 0, QUICK) + fuzz_images("random", 0, QUICK)
     # All but the checksum, which is right here.
     assert outcomes(results) >= {"program", "RG0301", "RG0302", "RG0303", "RG0305", "RG0306", "RG0307"}
     assert "RG0304" not in outcomes(results)
 
 
-def test_images_with_other_instructions(generator: ModuleType) -> None:
-    results = fuzz_images("recoded", 0, QUICK, generator)
+def test_images_with_other_instructions() -> None:
+    results = fuzz_images("recoded", 0, QUICK)
     assert outcomes(results) == {"program", "RG0306"}
     assert sum(isinstance(result, rg.Program) for result in results) > QUICK // 3
 
@@ -379,8 +379,8 @@ def test_images_with_other_instructions(generator: ModuleType) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, PIECE))
 @pytest.mark.parametrize("kind", ["damaged", "recoded"])
-def test_many_images(kind: str, first: int, generator: ModuleType) -> None:
-    fuzz_images(kind, QUICK + first, PIECE // 2, generator)
+def test_many_images(kind: str, first: int) -> None:
+    fuzz_images(kind, QUICK + first, PIECE // 2)
 
 
 # ------------------------------------------------------------ the fuzzers can fail
@@ -409,10 +409,10 @@ def test_a_planted_hang_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         checked(lambda: re.match("(a|a)*b", "a" * 40), "x")
 
 
-def test_a_planted_fault_of_the_images_is_found(monkeypatch: pytest.MonkeyPatch, generator: ModuleType) -> None:
+def test_a_planted_fault_of_the_images_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(body: memoryview, at: int, length: int, tag: bytes) -> tuple[str, int]:
         return bytes(body[at : at + length]).decode(), at + length
 
     monkeypatch.setattr(image, "_read_text", careless)
     with pytest.raises((UnicodeDecodeError, struct.error)):
-        fuzz_images("damaged", 0, 10 * QUICK, generator)
+        fuzz_images("damaged", 0, 10 * QUICK)

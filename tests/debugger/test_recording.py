@@ -6,10 +6,10 @@ import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.isa.program import Program
 from retrograd.simulator.machine import Machine
+from support.generator import generate
 
 from retrograd.observe._timeline import Bank, Recorder, Recording, record
 from tests.debugger.test_session import SUM
-from tests.programs.generator import generate
 
 
 def words_of(machine: Machine) -> dict[tuple[Bank, int], int]:

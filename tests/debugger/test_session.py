@@ -15,6 +15,7 @@ from retrograd.isa.diagnostics import InputError
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Machine, MachineState, Trap
+from support.generator import Case, generate
 
 from retrograd.derivatives import grad
 from retrograd.observe import Place, Session
@@ -22,7 +23,6 @@ from retrograd.observe._timeline import load_state, save_state
 from retrograd.observe._variables import variables, written_registers
 from retrograd.runtime._binding import bind
 from retrograd.runtime._execution import load
-from tests.programs.generator import Case, generate
 
 #: r2 = Σ i² for i ≤ r1; M[0] counts the passes, M[1] stays
 SUM = """\

@@ -1,7 +1,7 @@
 """Variables in the debugger against an interpreter of the source, on random programs of the language, forward and back.
 
 At each line of the function the debugger shows variables. Their values are those of the model of the language
-(tests/language/random_programs/model.py) at a moment of its run:
+(tests/support/random_programs/model.py) at a moment of its run:
 
     level 0: all variables of a line together, without variables lent to views, and the moments of later lines do not come earlier
     level 1: the same for each variable and element by itself, since the optimiser moves statements. A variable that it removed is not shown,
@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
+from support.random_programs import checks, generate
 
 import retrograd as rg
 from retrograd.observe._session import Session
@@ -149,7 +150,7 @@ class Moments:
                     assert self.next((v.name, k), [v]), (v.name, k, v.value)
 
 
-def check(seed: int, generate: ModuleType, checks: ModuleType, went: Counter[str]) -> None:
+def check(seed: int, went: Counter[str]) -> None:
     case = generate.generate(seed)
     model = sys.modules[checks.Model.__module__]
     values = sys.modules[model.Cell.__module__]
@@ -184,10 +185,10 @@ def check(seed: int, generate: ModuleType, checks: ModuleType, went: Counter[str
     case.release()
 
 
-def test_variables_are_those_of_the_source(generate: ModuleType, checks: ModuleType) -> None:
+def test_variables_are_those_of_the_source() -> None:
     went: Counter[str] = Counter()
     for seed in range(QUICK):
-        check(seed, generate, checks, went)
+        check(seed, went)
     assert went["level 0"] > 10 * QUICK
     assert went["level 1"] > 5 * QUICK
     assert went["unsettled 0"] < went["level 0"] / 20
@@ -196,12 +197,14 @@ def test_variables_are_those_of_the_source(generate: ModuleType, checks: ModuleT
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", SLOW)
-def test_variables_of_more_programs(first: int, generate: ModuleType, checks: ModuleType) -> None:
+def test_variables_of_more_programs(
+    first: int,
+) -> None:
     went: Counter[str] = Counter()
     failures: list[Exception] = []
     for seed in range(first, first + CHUNK):
         try:
-            check(seed, generate, checks, went)
+            check(seed, went)
         except Exception as error:
             failures.append(error)
     if failures:

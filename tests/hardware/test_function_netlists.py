@@ -6,13 +6,13 @@ import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pytest
 from retrograd.hdl.reversible.lowering import Strategy
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.words import Format
+from support.random_programs import checks, generate
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
@@ -327,7 +327,9 @@ def test_bounds_that_depend_on_data_are_refused() -> None:
         rg.netlist(cube, strategy="pebbles")  # type: ignore[arg-type]
 
 
-def examine(seed: int, generate: ModuleType, checks: ModuleType) -> int:
+def examine(
+    seed: int,
+) -> int:
     """A random program in a strategy and a direction of its seed: the number of rows that were compared; 0 if it has no netlist."""
     case, rng = generate.generate(seed), random.Random(seed)
     try:
@@ -348,6 +350,14 @@ def examine(seed: int, generate: ModuleType, checks: ModuleType) -> int:
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 400, 20))
-def test_random_programs(first: int, generate: ModuleType, checks: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_programs(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrograd.hardware.netlists._program_lowering.MOST_GATES", 200_000)
-    assert sum(examine(seed, generate, checks) for seed in range(first, first + 20)) >= 6
+    assert (
+        sum(
+            examine(
+                seed,
+            )
+            for seed in range(first, first + 20)
+        )
+        >= 6
+    )

@@ -1,4 +1,4 @@
-"""What the tests of the hardware share: the module lockstep.py, and simulators."""
+"""Fixtures for tests of the hardware: simulators, and planted faults."""
 
 from __future__ import annotations
 
@@ -24,18 +24,6 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.transactions import Order, OrderReport
 from retrograd.isa.words import Format
-
-
-@pytest.fixture(scope="session")
-def lockstep(module: Callable[[str], ModuleType]) -> ModuleType:
-    """The module tests/hdl/lockstep.py."""
-    return module("tests/hdl/lockstep.py")
-
-
-@pytest.fixture(scope="session")
-def bus_model(module: Callable[[str], ModuleType]) -> ModuleType:
-    """The module tests/hdl/bus_model.py."""
-    return module("tests/hdl/bus_model.py")
 
 
 @cache

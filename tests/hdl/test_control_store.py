@@ -17,6 +17,7 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.isa.microarchitecture.micro_operations import Unit
 from retrograd.isa.words import Format
+from support import lockstep
 
 Q8, Q16, Q32, Q64 = Format(8, 4), Format(16, 8), Format(32, 16), Format(64, 32)
 NO_DIVIDER = frozenset(Unit) - {Unit.DIVIDER}
@@ -167,7 +168,7 @@ def test_a_row_too_late_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Reader(code).faults(30)
 
 
-def test_a_reference_off_by_one_is_found_in_lockstep(lockstep: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_off_by_one_is_found_in_lockstep(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference of each row to the first cluster is one less."""
     p = Parameters(Q8, code_words=64, data_words=16)
     store = control_store(microcode_for(p))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 from retrograd.hdl.core.core import Core
@@ -15,6 +14,7 @@ from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.transactions import Order, OrderReport
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+from support import generator, lockstep
 
 import retrograd as rg
 
@@ -32,7 +32,7 @@ FORMATS = [Format(8, 4), Q32, Format(64, 32)]
      for w in FORMATS for lifted in (False, True)],
     ids=str,
 )  # fmt: skip
-def test_random_sequences(lockstep: Any, simulate: Simulate, w: Format, lifted: bool) -> None:
+def test_random_sequences(simulate: Simulate, w: Format, lifted: bool) -> None:
     executed, traps = lockstep.sequences(simulate(w), w, lifted, w.width + lifted, states=12, programs=2)
     assert executed.total() > 50
     assert traps.total() > 2
@@ -41,7 +41,7 @@ def test_random_sequences(lockstep: Any, simulate: Simulate, w: Format, lifted: 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("lifted", [False, True])
-def test_every_opcode_and_every_trap(lockstep: Any, simulate: Simulate, lifted: bool, seed: int) -> None:
+def test_every_opcode_and_every_trap(simulate: Simulate, lifted: bool, seed: int) -> None:
     executed, traps = lockstep.sequences(simulate(Q32), Q32, lifted, 100 + seed, states=26, programs=26)
     assert set(executed) >= {o.name for o in TABLE} - {"unerase", "finish"}
     assert set(traps) >= lockstep.TRAPS - {"RG0408", "RG0407"}
@@ -55,14 +55,14 @@ def test_every_opcode_and_every_trap(lockstep: Any, simulate: Simulate, lifted: 
     *(pytest.param(w, True, seed, marks=pytest.mark.long)
       for w, first in ((Q32, 2), (Format(64, 32), 3)) for seed in range(first, first + 300, 100)),
 ])  # fmt: skip
-def test_random_programs(lockstep: Any, simulate: Simulate, generator: Any, w: Format, lifted: bool, seed: int) -> None:
+def test_random_programs(simulate: Simulate, w: Format, lifted: bool, seed: int) -> None:
     case = generator.generate(seed, formats=((w, 1),), sizes=(10, 30), steps=(40, 100))
     both = lockstep.Lockstep(case.program, overflow=True)
     lockstep.there_and_back(both, case, lifted)
     both.check(simulate(w))
 
 
-def test_a_gradient(lockstep: Any, simulate: Simulate) -> None:
+def test_a_gradient(simulate: Simulate) -> None:
     # L = e^(x·y) + sin x at x = 0.5, y = 1.25: forward with D = 0, back with D = 1, as the manual says.
     p = rg.assemble(
         """
@@ -121,9 +121,7 @@ def plant(code: Microcode, old: Operation, new: Operation) -> int:
     ("name", "old", "new"),
     [pytest.param(*case, marks=pytest.mark.long if k > 0 else []) for k, case in enumerate(PLANTED)],
 )
-def test_a_planted_micro_operation_is_found(
-    lockstep: Any, microcode: Plant, name: str, old: Operation, new: Operation
-) -> None:
+def test_a_planted_micro_operation_is_found(microcode: Plant, name: str, old: Operation, new: Operation) -> None:
     p = Parameters(Q32, code_words=64, data_words=16)
     code = microcode(p)
     assert plant(code, old, new)
@@ -133,7 +131,7 @@ def test_a_planted_micro_operation_is_found(
 
 
 @pytest.mark.long
-def test_a_product_that_is_floored_is_found(lockstep: Any, microcode: Plant) -> None:
+def test_a_product_that_is_floored_is_found(microcode: Plant) -> None:
     p = Parameters(Q32, code_words=64, data_words=16)
     code = microcode(p)
     assert code.halves == [0, 1 << 15]
@@ -153,7 +151,7 @@ def cycle_longer(code: Microcode) -> None:
 
 
 @pytest.mark.long
-def test_a_cycle_too_many_is_found(lockstep: Any, microcode: Plant) -> None:
+def test_a_cycle_too_many_is_found(microcode: Plant) -> None:
     p = Parameters(Q32, code_words=64, data_words=16)
     code = microcode(p)
     cycle_longer(code)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
 from math import isqrt
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -41,6 +40,7 @@ from retrograd.isa.expr import (
     substitute,
 )
 from retrograd.isa.words import WIDTHS, Format
+from support import real_values
 
 PLACES = ("a", "b", "d", "imm")
 COMPUTING = [op for op in OPERATIONS if op not in ("const", "input")]
@@ -676,11 +676,11 @@ def test_an_unknown_operation_is_refused_by_every_fold(name: str, unheard_of: Ex
         FOLDS[name](unheard_of)
 
 
-def test_an_unknown_operation_has_no_derivative(unheard_of: Expr, module: Callable[[str], ModuleType]) -> None:
+def test_an_unknown_operation_has_no_derivative(unheard_of: Expr) -> None:
     with pytest.raises(derivatives.NoDerivative, match="unheard_of"):
         derivatives.vector_jacobian(unheard_of, place("c"))
     with pytest.raises(derivatives.NoDerivative, match="unheard_of"):
-        module("tests/isa/derivatives/real_values.py").real_value(unheard_of, Format(), {"a": 1.0})
+        real_values.real_value(unheard_of, Format(), {"a": 1.0})
 
 
 def test_an_unknown_operation_cannot_be_built() -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from types import ModuleType
 
 import pytest
+from support.random_programs import checks, edges
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
 
 
-def compare_levels(seed: int, edges: ModuleType, checks: ModuleType) -> Counter[tuple[bool, bool]]:
+def compare_levels(
+    seed: int,
+) -> Counter[tuple[bool, bool]]:
     """Runs of one program at both levels, forward and backward: how often (level 0, level 1) trapped."""
     case = edges.near_the_edges(seed)
     rng = random.Random(seed)
@@ -50,23 +52,33 @@ def compare_levels(seed: int, edges: ModuleType, checks: ModuleType) -> Counter[
     return went
 
 
-def examine(seeds: Sequence[int], edges: ModuleType, checks: ModuleType) -> None:
+def examine(
+    seeds: Sequence[int],
+) -> None:
     went: Counter[tuple[bool, bool]] = Counter()
     for seed in seeds:
-        went += compare_levels(seed, edges, checks)
+        went += compare_levels(
+            seed,
+        )
     # Some of each kind: the programs end, trap at both levels, and trap at level 0 alone.
     assert min(went[False, False], went[True, True], went[True, False]) >= len(seeds) // 10, went
 
 
-def test_optimisation_adds_no_trap(edges: ModuleType, checks: ModuleType) -> None:
+def test_optimisation_adds_no_trap() -> None:
     # 70 shows the partial sums that `cancel_inverse_pairs` formed, the last two what `extend_live_ranges` left in registers.
-    examine((*range(20), 70, 452, 652), edges, checks)
+    examine(
+        (*range(20), 70, 452, 652),
+    )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(20, 3020, 250))
-def test_optimisation_adds_no_trap_to_many_programs(first: int, edges: ModuleType, checks: ModuleType) -> None:
-    examine(range(first, first + 250), edges, checks)
+def test_optimisation_adds_no_trap_to_many_programs(
+    first: int,
+) -> None:
+    examine(
+        range(first, first + 250),
+    )
 
 
 HALF = 2.0**30

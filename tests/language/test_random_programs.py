@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 from retrograd.simulator.semantics import Fault
+from support.random_programs import checks, generate
 
 #: formats are narrow here, and numbers lose their bits on purpose
 pytestmark = pytest.mark.filterwarnings("ignore::retrograd.PrecisionWarning")
@@ -23,7 +24,7 @@ QUICK = 160
 SLOW, SHARD = 10_000, 100
 
 
-def examine(seed: int, generate: ModuleType, checks: ModuleType, interpreter: ModuleType) -> list[str]:
+def examine(seed: int, interpreter: ModuleType) -> list[str]:
     """All properties of one program, on random arguments each way: how the runs went."""
     case = generate.generate(seed)
     rng = random.Random(case.seed)
@@ -39,24 +40,20 @@ def examine(seed: int, generate: ModuleType, checks: ModuleType, interpreter: Mo
 
 
 @pytest.mark.parametrize("seed", range(QUICK), ids=lambda seed: f"seed{seed}")
-def test_programs_do_as_the_model_says(
-    seed: int, generate: ModuleType, checks: ModuleType, interpreter: ModuleType
-) -> None:
-    examine(seed, generate, checks, interpreter)
+def test_programs_do_as_the_model_says(seed: int, interpreter: ModuleType) -> None:
+    examine(seed, interpreter)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     "first", range(QUICK, QUICK + SLOW, SHARD), ids=lambda first: f"seeds{first}to{first + SHARD - 1}"
 )
-def test_more_programs_do_as_the_model_says(
-    first: int, generate: ModuleType, checks: ModuleType, interpreter: ModuleType
-) -> None:
+def test_more_programs_do_as_the_model_says(first: int, interpreter: ModuleType) -> None:
     went: Counter[str] = Counter()
     failures: list[Exception] = []
     for seed in range(first, first + SHARD):
         try:
-            went.update(examine(seed, generate, checks, interpreter))
+            went.update(examine(seed, interpreter))
         except Exception as error:
             failures.append(error)
     if failures:
@@ -81,7 +78,7 @@ CONSTRUCTS = (
 STATEMENTS = ("AugAssign", "AnnAssign", "Assert", "Assign", "Delete", "For", "If", "IfExp", "While", "With")
 
 
-def test_the_programs_are_varied(generate: ModuleType) -> None:
+def test_the_programs_are_varied() -> None:
     """Every construct stands in some program of the default tier or the first of the full one, and so does every kind of statement."""
     sources = [generate.generate(seed).source for seed in range(2 * QUICK)]
     kinds = {type(node).__name__ for source in sources for node in ast.walk(ast.parse(source))}
@@ -90,5 +87,5 @@ def test_the_programs_are_varied(generate: ModuleType) -> None:
     assert set(STATEMENTS) - kinds == set()
 
 
-def test_a_seed_gives_one_program(generate: ModuleType) -> None:
+def test_a_seed_gives_one_program() -> None:
     assert generate.generate(7).source == generate.generate(7).source

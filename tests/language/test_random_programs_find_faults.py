@@ -20,6 +20,7 @@ from retrograd.compiler.ir.traversal import map_children
 from retrograd.compiler.language.complex_numbers import ComplexArithmetic
 from retrograd.compiler.language.values import ArrayView, Scalar, StructValue
 from retrograd.simulator.semantics import Fault
+from support.random_programs import checks, generate
 
 import retrograd as rg
 from retrograd import fixed
@@ -170,7 +171,7 @@ FAULTS: dict[Callable[[Patch], None], str] = {
 }
 
 
-def first_failure(fails: Callable[[int], None], generate: ModuleType, text: str) -> int:
+def first_failure(fails: Callable[[int], None], text: str) -> int:
     """The number of programs with this text that pass before one fails."""
     passed = 0
     for seed in SEEDS:
@@ -189,8 +190,6 @@ def first_failure(fails: Callable[[int], None], generate: ModuleType, text: str)
 @pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_found(
     plant: Callable[[Patch], None],
-    generate: ModuleType,
-    checks: ModuleType,
     interpreter: ModuleType,
     monkeypatch: Patch,
 ) -> None:
@@ -204,13 +203,11 @@ def test_a_planted_fault_is_found(
         finally:
             case.release()
 
-    first_failure(fails, generate, FAULTS[plant])
+    first_failure(fails, FAULTS[plant])
 
 
-def test_an_adjoint_that_is_left_out_is_found(
-    generate: ModuleType, checks: ModuleType, routes: ModuleType, module: Any, monkeypatch: Patch
-) -> None:
+def test_an_adjoint_that_is_left_out_is_found(routes: ModuleType, module: Any, monkeypatch: Patch) -> None:
     monkeypatch.setattr(generate, "_SCALARS", {"int": 1, "fixed": 8, "bool": 0.5, "lognum": 1})
     adjoint_left_out(monkeypatch)
     examine = module("tests/language/test_routes.py").examine
-    first_failure(lambda seed: examine(seed, generate, checks, routes), generate, ".adjoint")
+    first_failure(lambda seed: examine(seed, generate, checks, routes), ".adjoint")

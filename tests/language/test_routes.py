@@ -13,6 +13,7 @@ from retrograd.compiler.derivatives.accumulators import LinearUpdate, Shadows, c
 from retrograd.isa.entries import Opcode
 from retrograd.isa.expr import Expr, const
 from retrograd.isa.words import Format
+from support.random_programs import checks, generate
 
 #: programs in the default tier
 QUICK = 20
@@ -23,12 +24,12 @@ KEPT = 20_000
 
 
 @pytest.fixture(autouse=True)
-def numbers(generate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random programs in which most variables are numbers with a derivative."""
     monkeypatch.setattr(generate, "_SCALARS", {"int": 1, "fixed": 8, "bool": 0.5, "lognum": 1})
 
 
-def examine(seed: int, generate: ModuleType, checks: ModuleType, routes: ModuleType) -> str:
+def examine(seed: int, routes: ModuleType) -> str:
     """Both routes on random arguments: how it went. Every second program keeps cotangents that are freed, and is run back."""
     case = generate.generate(seed)
     rng = random.Random(case.seed)
@@ -46,12 +47,12 @@ def examine(seed: int, generate: ModuleType, checks: ModuleType, routes: ModuleT
     return went
 
 
-def examine_all(seeds: range, generate: ModuleType, checks: ModuleType, routes: ModuleType) -> Counter[str]:
+def examine_all(seeds: range, routes: ModuleType) -> Counter[str]:
     went: Counter[str] = Counter()
     failures: list[Exception] = []
     for seed in seeds:
         try:
-            went[examine(seed, generate, checks, routes)] += 1
+            went[examine(seed, routes)] += 1
         except Exception as error:
             failures.append(error)
     if failures:
@@ -60,10 +61,8 @@ def examine_all(seeds: range, generate: ModuleType, checks: ModuleType, routes: 
 
 
 @pytest.mark.parametrize("first", range(0, QUICK, 10), ids=lambda first: f"seeds{first}to{first + 9}")
-def test_both_routes_give_the_same_cotangents(
-    first: int, generate: ModuleType, checks: ModuleType, routes: ModuleType
-) -> None:
-    went = examine_all(range(first, first + 10), generate, checks, routes)
+def test_both_routes_give_the_same_cotangents(first: int, routes: ModuleType) -> None:
+    went = examine_all(range(first, first + 10), routes)
     # Runs that say little are few.
     assert went["ended"] >= 4, went
 
@@ -72,10 +71,8 @@ def test_both_routes_give_the_same_cotangents(
 @pytest.mark.parametrize(
     "first", range(QUICK, QUICK + SLOW, SHARD), ids=lambda first: f"seeds{first}to{first + SHARD - 1}"
 )
-def test_both_routes_give_the_same_cotangents_of_more(
-    first: int, generate: ModuleType, checks: ModuleType, routes: ModuleType
-) -> None:
-    went = examine_all(range(first, first + SHARD), generate, checks, routes)
+def test_both_routes_give_the_same_cotangents_of_more(first: int, routes: ModuleType) -> None:
+    went = examine_all(range(first, first + SHARD), routes)
     assert went["ended"] >= SHARD * 0.6, went
 
 
@@ -97,14 +94,12 @@ def one_ulp_off(opcode: Opcode, w: Format) -> Shadows:
     return Shadows(steps, found.after)
 
 
-def test_a_last_place_too_many_is_found(
-    generate: ModuleType, checks: ModuleType, routes: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_last_place_too_many_is_found(routes: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifting, "cotangents", one_ulp_off)
     failures: list[BaseException] = []
     for seed in range(QUICK):
         try:
-            examine(seed, generate, checks, routes)
+            examine(seed, routes)
         except AssertionError as error:
             failures.append(error)
         if len(failures) == 2:

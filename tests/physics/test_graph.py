@@ -9,12 +9,12 @@ import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.examples import bessel
 from retrograd.isa.program import Program
+from support.generator import generate
 
 import retrograd as rg
 from retrograd.cli.main import main
 from retrograd.physics._graph import _rows, graph, jumps, mirrors
 from tests.debugger.test_session import SUM
-from tests.programs.generator import generate
 
 SVG = "{http://www.w3.org/2000/svg}"
 

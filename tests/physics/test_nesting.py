@@ -7,10 +7,10 @@ from retrograd.assembler.assemble import assemble
 from retrograd.examples.bessel import bessel
 from retrograd.isa.encoding import encode, inverse
 from retrograd.isa.program import Program
+from support.generator import generate
 
 import retrograd as rg
 from retrograd.physics._graph import Mirror, jumps, lanes, mirrors, undone
-from tests.programs.generator import generate
 
 
 def program_of(body: str) -> Program:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.semantics import Handler
 from retrograd.simulator.semantics import handler as machine_handler
+from support import generator
 
 import retrograd as rg
 
@@ -276,7 +276,7 @@ CHECKS: dict[str, Check] = {
 @pytest.mark.parametrize(("machine", "first"), PIECES, indirect=["machine"])
 @pytest.mark.parametrize("overflow", [False, True], ids=["wrapping", "checked"])
 @pytest.mark.parametrize("check", CHECKS)
-def test_random_programs(machine: Candidate, check: str, overflow: bool, first: int, generator: ModuleType) -> None:
+def test_random_programs(machine: Candidate, check: str, overflow: bool, first: int) -> None:
     for seed in range(first, first + machine.chunk):
         with told(seed, overflow):
             CHECKS[check](machine.make, generator.generate(seed, **machine.drawn), overflow)
@@ -286,7 +286,7 @@ SINGLE_STEPS = [("reference", first, 30) for first in (0,)] + [("threaded", 0, 6
 
 
 @pytest.mark.parametrize(("machine", "first", "count"), SINGLE_STEPS, indirect=["machine"])
-def test_every_single_step(machine: Candidate, first: int, count: int, generator: ModuleType) -> None:
+def test_every_single_step(machine: Candidate, first: int, count: int) -> None:
     for seed in range(first, first + count):
         with told(seed, True):
             check_every_step_back(machine.make, generator.generate(seed), True)
@@ -294,7 +294,7 @@ def test_every_single_step(machine: Candidate, first: int, count: int, generator
 
 @pytest.mark.long
 @pytest.mark.parametrize(("machine", "first"), SLOW_PIECES, indirect=["machine"])
-def test_many_random_programs(machine: Candidate, first: int, generator: ModuleType) -> None:
+def test_many_random_programs(machine: Candidate, first: int) -> None:
     for seed in range(first, first + machine.slow_chunk):
         overflow = seed % 2 == 0
         # The seeds of the default tier are left to it.
@@ -315,7 +315,7 @@ FIRST = range(0, MACHINES["reference"].quick, CHUNK)
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_the_verifier_passes(first: int, generator: ModuleType) -> None:
+def test_the_verifier_passes(first: int) -> None:
     for seed in range(first, first + CHUNK):
         program = generator.generate(seed).program
         with told(seed):
@@ -324,7 +324,7 @@ def test_the_verifier_passes(first: int, generator: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_the_inverse_program_verifies(first: int, generator: ModuleType) -> None:
+def test_the_inverse_program_verifies(first: int) -> None:
     for seed in range(first, first + CHUNK):
         program = generator.generate(seed).program
         with told(seed):
@@ -332,7 +332,7 @@ def test_the_inverse_program_verifies(first: int, generator: ModuleType) -> None
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_text_round_trip(first: int, generator: ModuleType) -> None:
+def test_text_round_trip(first: int) -> None:
     for seed in range(first, first + CHUNK):
         program = generator.generate(seed).program
         with told(seed):
@@ -347,7 +347,7 @@ def test_text_round_trip(first: int, generator: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_image_round_trip(first: int, generator: ModuleType) -> None:
+def test_image_round_trip(first: int) -> None:
     for seed in range(first, first + CHUNK):
         program = generator.generate(seed).program
         with told(seed):
@@ -355,7 +355,7 @@ def test_image_round_trip(first: int, generator: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_inverse_of_the_inverse(first: int, generator: ModuleType) -> None:
+def test_inverse_of_the_inverse(first: int) -> None:
     for seed in range(first, first + CHUNK):
         program = generator.generate(seed).program
         with told(seed):
@@ -367,11 +367,11 @@ def test_inverse_of_the_inverse(first: int, generator: ModuleType) -> None:
 
 
 @pytest.fixture(scope="module")
-def sample(generator: ModuleType) -> list[Any]:
+def sample() -> list[Any]:
     return [generator.generate(seed) for seed in range(400)]
 
 
-def test_a_seed_is_a_program(generator: ModuleType, sample: list[Any]) -> None:
+def test_a_seed_is_a_program(sample: list[Any]) -> None:
     assert [generator.generate(seed) for seed in range(50)] == sample[:50]
     assert len({case.program.code for case in sample}) == len(sample)
 
@@ -402,14 +402,14 @@ def test_programs_use_every_instruction_both_ways(sample: list[Any]) -> None:
     assert {case.program.format.width for case in sample} == {8, 16, 32, 64}
 
 
-def test_a_new_entry_is_drawn(generator: ModuleType) -> None:
+def test_a_new_entry_is_drawn() -> None:
     entry = Function("nand", rg.TABLE.free_code(), "integer", lambda w: ~(a & b), "Not and.", differentiable=False)
     table = rg.TABLE.extended(entry)
     names = {i.opcode.name for seed in range(40) for i in generator.generate(seed, table=table).program.instructions}
     assert {"nand.add", "nand.sub", "nand.xor"} <= names
 
 
-def test_instructions_can_be_left_out(generator: ModuleType) -> None:
+def test_instructions_can_be_left_out() -> None:
     def cheap(opcode: Any) -> bool:
         return not opcode.multiplies
 
@@ -513,7 +513,7 @@ class LosesBranchRegister(Wrong):
         (LosesBranchRegister, "random stop"),
     ],
 )
-def test_a_planted_fault_is_found(fault: type[Wrong], check: str, generator: ModuleType) -> None:
+def test_a_planted_fault_is_found(fault: type[Wrong], check: str) -> None:
     for seed in range(300):
         try:
             CHECKS[check](fault, generator.generate(seed), True)

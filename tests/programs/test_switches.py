@@ -15,15 +15,10 @@ from retrograd.compiler.ir.traversal import map_blocks, map_bodies
 from retrograd.isa.table import TABLE
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.machine import Trap
+from support import switches
 
 #: programs in the default tier, and in the full one by shares
 QUICK, SLOW, CHUNK = 60, 100_000, 1000
-
-
-@pytest.fixture(scope="session")
-def switches(module: Any) -> ModuleType:
-    found: ModuleType = module("tests/programs/switches.py")
-    return found
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +26,7 @@ def given(module: Any, interpreter: ModuleType) -> tuple[ModuleType, ...]:
     return module("tests/compiler/random_ir.py"), module("tests/compiler/random_sums.py"), interpreter
 
 
-def run(switches: ModuleType, given: tuple[ModuleType, ...], seeds: range) -> Counter[str]:
+def run(given: tuple[ModuleType, ...], seeds: range) -> Counter[str]:
     went: Counter[str] = Counter()
     for seed in seeds:
         try:
@@ -43,15 +38,15 @@ def run(switches: ModuleType, given: tuple[ModuleType, ...], seeds: range) -> Co
 
 
 @pytest.mark.long
-def test_every_transformation_on_and_off(switches: ModuleType, given: tuple[ModuleType, ...]) -> None:
-    went = run(switches, given, range(QUICK))
+def test_every_transformation_on_and_off(given: tuple[ModuleType, ...]) -> None:
+    went = run(given, range(QUICK))
     assert went["ended"] > QUICK // 2
     names = (*switches.COMPILER, *switches.DERIVED)
     assert [sign + name for name in names for sign in "+-" if not went[sign + name]] == []
 
 
 @pytest.mark.long
-def test_every_transformation_of_engines(switches: ModuleType, given: tuple[ModuleType, ...]) -> None:
+def test_every_transformation_of_engines(given: tuple[ModuleType, ...]) -> None:
     case = given[0].generate(7)
     for off in ({"optimised_code"}, {*switches.ENGINES}):
         went = switches.check_module(case.module, case.memory, off, given[2], engines=True)
@@ -60,13 +55,13 @@ def test_every_transformation_of_engines(switches: ModuleType, given: tuple[Modu
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, CHUNK))
-def test_every_transformation_at_length(switches: ModuleType, given: tuple[ModuleType, ...], first: int) -> None:
-    went = run(switches, given, range(first, first + CHUNK))
+def test_every_transformation_at_length(given: tuple[ModuleType, ...], first: int) -> None:
+    went = run(given, range(first, first + CHUNK))
     names = (*switches.COMPILER, *switches.DERIVED)
     assert all(went[sign + name] > CHUNK // 20 for name in names for sign in "+-")
 
 
-def test_every_pass_has_a_switch(switches: ModuleType) -> None:
+def test_every_pass_has_a_switch() -> None:
     assert {name for name, _ in pipeline.PASSES} < {*switches.SWITCHES}
     assert len({*switches.SWITCHES}) == len(switches.SWITCHES)
     # The kinds of translated code that are no transformations are the caller's choice.
@@ -85,7 +80,7 @@ def test_every_pass_has_a_switch(switches: ModuleType) -> None:
     assert {f.name for f in fields(Variant)} - chosen == {"vector_loops", "ghosts"}
 
 
-def test_a_wrong_pass_is_found(switches: ModuleType, given: tuple[ModuleType, ...]) -> None:
+def test_a_wrong_pass_is_found(given: tuple[ModuleType, ...]) -> None:
     """A pass that adds where the program subtracts fails on the programs that run it, and on no others."""
 
     def wrong(module: Module) -> Module:
@@ -99,5 +94,5 @@ def test_a_wrong_pass_is_found(switches: ModuleType, given: tuple[ModuleType, ..
 
     passes = [(name, wrong if name == "eliminate_dead_code" else run) for name, run in pipeline.PASSES]
     with patch.object(pipeline, "PASSES", passes), pytest.raises((AssertionError, Trap)) as failure:
-        run(switches, given, range(QUICK))
+        run(given, range(QUICK))
     assert "switches.check(" in failure.value.__notes__[0]

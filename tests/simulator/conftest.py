@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 from retrograd.simulator.engines import tiered_machine
-from retrograd.simulator.engines.tiered_machine import TieredMachine
+from support.machines import MAKERS
 
 import retrograd as rg
 
 #: name -> a machine with the interface of the reference machine
-MACHINES: dict[str, Callable[..., rg.Machine]] = {
-    "reference": rg.Machine,
-    "threaded": partial(TieredMachine, engine="threaded"),
-    "translated": partial(TieredMachine, engine="translated", level=0),
-}
+MACHINES = {"reference": rg.Machine} | MAKERS
 
 
 @pytest.fixture(params=list(MACHINES))

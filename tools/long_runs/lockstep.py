@@ -4,7 +4,7 @@
     python tools/long_runs/lockstep.py --set fast-Q32.32 --seed 17                        one share again, such as a share that failed
 
 The sets are the cores small, fast and lanes with words of 8 to 64 bits, each with all function units and with the logic unit alone. A share
-is a seed: random sequences and, for words of 32 bits or more and all units, whole programs, by tests/hdl/lockstep.py. Sequences run in both
+is a seed: random sequences and, for words of 32 bits or more and all units, whole programs, by tests/support/lockstep.py. Sequences run in both
 directions. Odd seeds run with D = 1; the core lanes has D = 0 and 1 in each share. Every retirement and every trap is compared: words,
 cotangents, PC, BR, direction and cycles.
 
@@ -134,7 +134,7 @@ def made(name: str) -> tuple[SingleCore | LanesCore, str]:
 
 def share(name: str, seed: int, folder: Path) -> Counter[str]:
     """One share of a set: the retired instructions by D and direction, and the traps. Raises AssertionError, TimeoutError at a difference."""
-    each, random = SETS[name], tests_module("hdl/lockstep")
+    each, random = SETS[name], tests_module("support/lockstep")
     hardware = Hardware(*made(name), folder)
     w, lifted, entries = each.format, bool(seed % 2), each.entries()
     if each.core == LANES:
@@ -147,7 +147,7 @@ def share(name: str, seed: int, folder: Path) -> Counter[str]:
             hardware.run, w, lifted, seed, states=STATES, programs=PROGRAMS, entries=entries
         )
         for number in range(WHOLE * (w.width >= 32 and each.all_units)):
-            case = tests_module("programs/generator").generate(
+            case = tests_module("support/generator").generate(
                 WHOLE * seed + number, formats=((w, 1),), steps=(100, 600)
             )
             both = random.Lockstep(case.program)

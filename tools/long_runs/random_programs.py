@@ -3,7 +3,7 @@
     python tools/long_runs/random_programs.py --count 100000 --store build/random-programs.txt
 
 A share is 500 seeds. When it has ended, its line is added to the store, with a digest of the sources; a later run of the same sources leaves
-such shares out. A seed that fails is printed with its error, and the command ends with 1. See tests/programs/switches.py.
+such shares out. A seed that fails is printed with its error, and the command ends with 1. See tests/support/switches.py.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from shares import Store, digest, tests_module
 
 SHARE = 500
 #: folders whose files decide the outcome
-SOURCES = ("isa", "compiler", "simulator", "tests/programs", "tests/compiler")
+SOURCES = ("isa", "compiler", "simulator", "tests/support", "tests/compiler")
 
 
 def modules() -> tuple[Any, ...]:
     """The module of the checks, and the modules that it is given."""
-    names = ("programs/switches", "compiler/random_ir", "compiler/random_sums", "compiler/interpreter")
+    names = ("support/switches", "compiler/random_ir", "compiler/random_sums", "compiler/interpreter")
     return tuple(map(tests_module, names))
 
 

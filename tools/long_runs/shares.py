@@ -8,13 +8,12 @@ for nothing. Several processes may add lines to one file. See also `tests_module
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,13 +53,7 @@ class Store:
                 file.write(" ".join([mark, str(number), *(f"{name}={n}" for name, n in counts.items()), "."]) + "\n")
 
 
-@cache
 def tests_module(path: str) -> Any:
-    """The module of a file in tests/, such as "hdl/lockstep": by `module_at` of the tests' fixtures."""
-    spec = importlib.util.spec_from_file_location("conftest_of_long_runs", ROOT / "tests" / "conftest.py")
-    assert spec is not None
-    assert spec.loader is not None
-    conftest: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(conftest)
-    module: ModuleType = conftest.module_at(f"tests/{path}.py")
-    return module
+    """The module of a file in tests/, such as "support/lockstep": by `module_at` of the tests."""
+    sys.path.append(str(ROOT / "tests"))
+    return import_module("support.files").module_at(f"tests/{path}.py")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from retrograd.isa.entries import Opcode
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+from support import generator
 
 import retrograd as rg
 from retrograd import Array, reversible
@@ -169,7 +169,7 @@ def test_subroutines_and_branches(one: str, other: str, words: tuple[int, int]) 
 # ------------------------------------------------------------ programs
 
 
-def check_random(generator: ModuleType, seed: int) -> bool:
+def check_random(seed: int) -> bool:
     """Whether the program of the seed, of integers only, could be compared."""
     case = generator.generate(seed, formats=[(WORDS, 1)], sizes=(10, 60), steps=(50, 400), allow=_reversible)
     used = {
@@ -184,14 +184,14 @@ def _reversible(opcode: Opcode) -> bool:
     return has_counterpart(opcode) and not opcode.erased_words
 
 
-def test_random_programs(generator: ModuleType) -> None:
-    assert sum(check_random(generator, seed) for seed in range(12)) >= 8
+def test_random_programs() -> None:
+    assert sum(check_random(seed) for seed in range(12)) >= 8
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(12, 2012, 100))
-def test_many_random_programs(generator: ModuleType, first: int) -> None:
-    assert sum(check_random(generator, seed) for seed in range(first, first + 100)) >= 80
+def test_many_random_programs(first: int) -> None:
+    assert sum(check_random(seed) for seed in range(first, first + 100)) >= 80
 
 
 @reversible

@@ -30,8 +30,7 @@ from retrograd.isa.entries import BAR, Bijection, Function, Opcode, bar
 from retrograd.isa.expr import ZERO, Expr, div_shift, evaluate, inputs, mul_round, mul_shift, place, select
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-
-from tests.isa.derivatives.real_values import real_value
+from support.real_values import real_value
 
 Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import random
 from collections import Counter
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from support.random_programs import checks, generate
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
@@ -230,7 +230,9 @@ class _Unchecked(ast.NodeTransformer):
         return node
 
 
-def examine(seed: int, generate: ModuleType, checks: ModuleType) -> str:
+def examine(
+    seed: int,
+) -> str:
     """Run a random program with and without tests: how the run with them went."""
     case = generate.generate(seed)
     source = ast.unparse(ast.fix_missing_locations(_Unchecked().visit(ast.parse(case.source))))
@@ -260,18 +262,27 @@ def examine(seed: int, generate: ModuleType, checks: ModuleType) -> str:
     return went
 
 
-def test_random_programs(generate: ModuleType, checks: ModuleType) -> None:
-    went = Counter(examine(seed, generate, checks) for seed in range(PROGRAMS))
+def test_random_programs() -> None:
+    went = Counter(
+        examine(
+            seed,
+        )
+        for seed in range(PROGRAMS)
+    )
     assert went["ended"] > PROGRAMS // 2, went
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(PROGRAMS, PROGRAMS + SLOW, SHARD))
-def test_more_random_programs(first: int, generate: ModuleType, checks: ModuleType) -> None:
+def test_more_random_programs(
+    first: int,
+) -> None:
     failures: list[Exception] = []
     for seed in range(first, first + SHARD):
         try:
-            examine(seed, generate, checks)
+            examine(
+                seed,
+            )
         except Exception as error:
             failures.append(error)
     if failures:

@@ -10,6 +10,7 @@ import pytest
 from retrograd.hdl.bus.register_map import Area, HostRegister
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
+from support import bench
 
 Q32, Q64 = Format(32, 16), Format(64, 32)
 CONTROL = HostRegister.CONTROL
@@ -62,7 +63,7 @@ LONG = pytest.mark.long
         *(pytest.param(w, seed, marks=LONG) for w, seed in ((Q32, None), (Q64, None), (Q64, 1), (Format(8, 4), 1))),
     ],
 )
-def test_words_come_and_go(bench: Any, w: Format, seed: int | None) -> None:
+def test_words_come_and_go(w: Format, seed: int | None) -> None:
     """Of each area, from any place; the words around them stay, in both memories."""
     memory = bench.Memory(words(96), FIRST, seed=seed)
 
@@ -95,7 +96,7 @@ def test_words_come_and_go(bench: Any, w: Format, seed: int | None) -> None:
 
 
 @pytest.mark.parametrize("command", COPIES, ids=["in", "out"])
-def test_a_word_of_the_memory_takes_a_clock(bench: Any, command: int) -> None:
+def test_a_word_of_the_memory_takes_a_clock(command: int) -> None:
     """With one clock more for each 16 words, and three for the whole copy. The last word of a burst is announced as the last."""
     memory = bench.Memory(words(64), FIRST)
 
@@ -132,7 +133,7 @@ def test_a_word_of_the_memory_takes_a_clock(bench: Any, command: int) -> None:
     bench.on_bus(bench.parameters(Q32, dma=True), script, memory=memory)
 
 
-def test_copies_that_are_refused(bench: Any) -> None:
+def test_copies_that_are_refused() -> None:
     """Before they begin, with nothing changed: a place or an end outside of an area, an address between words, two commands at once."""
     memory = bench.Memory(words(64), FIRST)
 
@@ -171,7 +172,7 @@ def test_copies_that_are_refused(bench: Any) -> None:
     bench.on_bus(bench.parameters(Q32, dma=True), script, memory=memory)
 
 
-def test_a_copy_of_no_words(bench: Any) -> None:
+def test_a_copy_of_no_words() -> None:
     """Also where the area ends: it is done at once, and reaches no memory."""
     memory = bench.Memory([], FIRST)
 
@@ -187,7 +188,7 @@ def test_a_copy_of_no_words(bench: Any) -> None:
     bench.on_bus(bench.parameters(Q32, dma=True), script, memory=memory)
 
 
-def test_a_running_core_keeps_copies_out(bench: Any) -> None:
+def test_a_running_core_keeps_copies_out() -> None:
     """And a copy keeps out the host: it reads slots, and stops the copy."""
     memory = bench.Memory(words(64), FIRST, seed=3)
 
@@ -228,7 +229,7 @@ def test_a_running_core_keeps_copies_out(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("w", "command"), [(Q32, COPY_IN), (Q32, COPY_OUT), pytest.param(Q64, COPY_IN, marks=pytest.mark.long)]
 )
-def test_a_word_that_the_memory_refuses(bench: Any, w: Format, command: int) -> None:
+def test_a_word_that_the_memory_refuses(w: Format, command: int) -> None:
     """Each of the words in turn, of instructions and of data: the words before it are copied, and the slots have its place."""
 
     async def script(bus: Any) -> None:
@@ -267,7 +268,7 @@ def test_a_word_that_the_memory_refuses(bench: Any, w: Format, command: int) -> 
 @pytest.mark.long
 @pytest.mark.parametrize("command", COPIES, ids=["in", "out"])
 @pytest.mark.parametrize("delays", [(2, 5, 11), pytest.param((*range(1, 24), 35, 60), marks=pytest.mark.long)], ids=len)
-def test_a_copy_that_is_stopped(bench: Any, command: int, delays: Sequence[int]) -> None:
+def test_a_copy_that_is_stopped(command: int, delays: Sequence[int]) -> None:
     """After any time: whole words have been copied, the slots have where it goes on, and it goes on from there."""
 
     async def script(bus: Any) -> None:
@@ -306,7 +307,7 @@ def test_a_copy_that_is_stopped(bench: Any, command: int, delays: Sequence[int])
 @pytest.mark.long
 @pytest.mark.parametrize("command", COPIES, ids=["in", "out"])
 @pytest.mark.parametrize("delays", [(1, 2, 7, 18), pytest.param(range(1, 60), marks=pytest.mark.long)], ids=len)
-def test_a_reset_in_any_cycle_of_a_copy(bench: Any, command: int, delays: Sequence[int]) -> None:
+def test_a_reset_in_any_cycle_of_a_copy(command: int, delays: Sequence[int]) -> None:
     """It lets the bus go at once. The words before it have been copied, and the next copy is as ever."""
 
     async def script(bus: Any) -> None:
@@ -336,7 +337,7 @@ def test_a_reset_in_any_cycle_of_a_copy(bench: Any, command: int, delays: Sequen
     bench.on_bus(bench.parameters(Q32, dma=True), script, memory=memory)
 
 
-def test_a_core_without_it_has_none_of_it(bench: Any) -> None:
+def test_a_core_without_it_has_none_of_it() -> None:
     """Slots, commands and events are refused or zero, and there is no bus to a memory."""
 
     async def script(bus: Any) -> None:
@@ -357,7 +358,7 @@ def test_a_core_without_it_has_none_of_it(bench: Any) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("core", "lanes"), [("fast", 1), ("lanes", 2)])
-def test_other_cores(bench: Any, core: str, lanes: int) -> None:
+def test_other_cores(core: str, lanes: int) -> None:
     """Words reach both lanes, or the lane that is selected."""
     memory, n = bench.Memory(words(64), FIRST, seed=11), 12
 

@@ -9,6 +9,7 @@ import pytest
 from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Area, HostRegister
 from retrograd.hdl.microword import TrapCause
 from retrograd.isa.words import Format
+from support import bench
 
 import retrograd as rg
 
@@ -20,7 +21,7 @@ RUN, STEP, STOP, TURN, FORGET, CLEAR, ZERO_WORDS, ZERO_COTANGENTS = (
 
 @pytest.mark.long
 @pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.long)], ids=str)
-def test_a_program_there_and_back(bench: Any, w: Format) -> None:
+def test_a_program_there_and_back(w: Format) -> None:
     p, m = bench.program(w), rg.Machine(bench.program(w), memory=bench.DATA_WORDS)
 
     async def script(bus: Any) -> None:
@@ -50,7 +51,7 @@ def test_a_program_there_and_back(bench: Any, w: Format) -> None:
     bench.on_bus(w, script)
 
 
-def test_steps(bench: Any) -> None:
+def test_steps() -> None:
     p, m = bench.program(Q32), rg.Machine(bench.program(Q32), memory=bench.DATA_WORDS)
 
     async def script(bus: Any) -> None:
@@ -69,7 +70,7 @@ def test_steps(bench: Any) -> None:
     bench.on_bus(Q32, script)
 
 
-def test_cotangents_and_modes(bench: Any) -> None:
+def test_cotangents_and_modes() -> None:
     p = rg.assemble(".format 32, 16\nstart\nfmov.add r1, r2\nfinish")
 
     async def script(bus: Any) -> None:
@@ -92,7 +93,7 @@ def test_cotangents_and_modes(bench: Any) -> None:
     bench.on_bus(Q32, script)
 
 
-def test_an_illegal_instruction_traps(bench: Any) -> None:
+def test_an_illegal_instruction_traps() -> None:
     add = rg.TABLE["mov.add"].code << 56
     wrong = [
         0xFF << 56, 0, add | 1 << 48 | 1 << 40, add | 2 << 48 | 1, add | 2 << 48 | 1 << 32,
@@ -115,7 +116,7 @@ def test_an_illegal_instruction_traps(bench: Any) -> None:
 # ---------------------------------------------------------------- halves and limits
 
 
-def test_a_half_belongs_to_its_slot(bench: Any) -> None:
+def test_a_half_belongs_to_its_slot() -> None:
     word = 0x1234_5678_9ABC_DEF0
 
     async def script(bus: Any) -> None:
@@ -147,7 +148,7 @@ def test_a_half_belongs_to_its_slot(bench: Any) -> None:
     bench.on_bus(Q32, script)
 
 
-def test_steps_have_64_bits(bench: Any) -> None:
+def test_steps_have_64_bits() -> None:
     p = bench.program(Q32)
 
     async def script(bus: Any) -> None:
@@ -172,7 +173,7 @@ def test_steps_have_64_bits(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("registers", [0, 3, 256])
-def test_words_are_set_to_zero_up_to_the_sizes(bench: Any, registers: int) -> None:
+def test_words_are_set_to_zero_up_to_the_sizes(registers: int) -> None:
     areas = (Area.REGISTERS, Area.DATA, Area.REGISTER_COTANGENTS, Area.DATA_COTANGENTS)
 
     async def script(bus: Any) -> None:
@@ -201,7 +202,7 @@ def test_words_are_set_to_zero_up_to_the_sizes(bench: Any, registers: int) -> No
     bench.on_bus(Q32, script)
 
 
-def test_a_stream_of_words(bench: Any) -> None:
+def test_a_stream_of_words() -> None:
     words = [0x1234_5678_9ABC_DEF0, 7, 0xFFFF_FFFF_0000_0001]
 
     async def script(bus: Any) -> None:
@@ -223,7 +224,7 @@ def test_a_stream_of_words(bench: Any) -> None:
     bench.on_bus(Q32, script)
 
 
-def test_a_block_of_transfers(bench: Any) -> None:
+def test_a_block_of_transfers() -> None:
     """`cyc` and `stb` stay high: a write takes two cycles and a read of a memory three, through STREAM and to addresses."""
     words = [random.Random(1).getrandbits(32) for _ in range(6)]
 
@@ -267,7 +268,7 @@ def test_a_block_of_transfers(bench: Any) -> None:
     bench.on_bus(Q32, script)
 
 
-def test_the_interrupt(bench: Any) -> None:
+def test_the_interrupt() -> None:
     halted, trapped, stopped, zeroed = (field.mask for field in HostRegister.INTERRUPT_PENDING.fields[:4])
 
     async def script(bus: Any) -> None:

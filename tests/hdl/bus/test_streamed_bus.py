@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from retrograd.hdl.bus.device import CoprocessorDriver
 from retrograd.hdl.bus.links import Bus, BusError, SimulatedBus, StreamedBus
 from retrograd.hdl.bus.register_map import HostRegister
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.words import Format
-
-import retrograd as rg
+from support.bench import square_program
 
 
 class Slots(Bus):
@@ -34,7 +31,7 @@ class Slots(Bus):
 
 
 @pytest.mark.parametrize("w", [Format(8, 4), Format(64, 32)], ids=str)
-def test_a_gradient_through_the_slots(square_program: Callable[[Format], rg.Program], w: Format) -> None:
+def test_a_gradient_through_the_slots(w: Format) -> None:
     program = square_program(w)
     parameters = Parameters(w, code_words=16, data_words=16)
     with SimulatedBus(parameters) as whole, SimulatedBus(parameters) as narrow:

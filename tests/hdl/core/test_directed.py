@@ -17,6 +17,7 @@ from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Opcode
 from retrograd.isa.expr import evaluate
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+from support import lockstep
 
 import retrograd as rg
 
@@ -35,7 +36,7 @@ def raw(w: Format, *body: Instruction) -> rg.Program:
 # ---------------------------------------------------------------- where control may stand
 
 
-def ends_of_the_code(lockstep: Any, execute: Execute, w: Format) -> dict[str, int]:
+def ends_of_the_code(execute: Execute, w: Format) -> dict[str, int]:
     """PC just outside the code, where older words lie in the code memory: it traps, whichever way it came."""
     add = Instruction(TABLE["imm.add"], rd=1, imm=1)
     p = raw(w, add, add)
@@ -55,7 +56,7 @@ def ends_of_the_code(lockstep: Any, execute: Execute, w: Format) -> dict[str, in
     return dict(traps)
 
 
-def least_branch_register(lockstep: Any, execute: Execute, w: Format) -> dict[str, int]:
+def least_branch_register(execute: Execute, w: Format) -> dict[str, int]:
     """BR = −2^(W−1), of which all bits but one are zero, is a jump under way; and so is BR = 2^(W−2)."""
     p = raw(
         w, Instruction(TABLE["imm.add"], rd=2, imm=1), Instruction(TABLE["swapbr"], rd=1),
@@ -82,7 +83,7 @@ def least_branch_register(lockstep: Any, execute: Execute, w: Format) -> dict[st
 # ---------------------------------------------------------------- turning round
 
 
-def turned_and_back(lockstep: Any, execute: Execute, w: Format) -> dict[str, int]:
+def turned_and_back(execute: Execute, w: Format) -> dict[str, int]:
     """A cotangent that was dropped does not come back, however often the machine was turned round before, and after."""
     freed = Instruction(TABLE["assertz"], rd=1)
     found: dict[str, int] = {}
@@ -130,7 +131,7 @@ def two_failures(w: Format) -> Iterator[tuple[Opcode, dict[str, int], str, str]]
                     yield opcode, words, failed[0], other
 
 
-def first_of_two_guards(lockstep: Any, execute: Execute, w: Format) -> dict[str, int]:
+def first_of_two_guards(execute: Execute, w: Format) -> dict[str, int]:
     """Where two guards fail the trap is that of the first, with cotangents and without."""
     cases = list(two_failures(w))
     numbers = {"d": 1, "a": 2, "b": 3}
@@ -157,8 +158,8 @@ CHECKS: list[Check] = [ends_of_the_code, least_branch_register, turned_and_back,
 
 @pytest.mark.parametrize("w", WIDTHS, ids=str)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_it_is_the_reference_machines(lockstep: Any, simulate: Simulate, check: Check, w: Format) -> None:
-    assert check(lockstep, simulate(w), w)
+def test_it_is_the_reference_machines(simulate: Simulate, check: Check, w: Format) -> None:
+    assert check(simulate(w), w)
 
 
 # ---------------------------------------------------------------- the checks can fail
@@ -190,9 +191,9 @@ FAULTS = [
     [pytest.param(*fault, marks=pytest.mark.long if k else []) for k, fault in enumerate(FAULTS)],
 )
 def test_a_planted_fault_is_found(
-    lockstep: Any, planted: Callable[[str, str, str], None], check: Check, unit: str, old: str, new: str
+    planted: Callable[[str, str, str], None], check: Check, unit: str, old: str, new: str
 ) -> None:
     made = planted(unit, old, new)
     execute = Simulation((made if unit == "core" else Core)(Parameters(Q32, code_words=256, data_words=16))).run
     with pytest.raises(AssertionError, match="order"):
-        check(lockstep, execute, Q32)
+        check(execute, Q32)

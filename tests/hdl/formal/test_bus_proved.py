@@ -1,4 +1,4 @@
-"""The host interface, without and with direct memory access: bounded proofs from any of its states, and faults that must be refuted."""
+"""The host interface, without and with direct memory access, and that access as a master of its bus: proofs from any state, and faults that must be refuted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from retrograd.hdl.bus import host_interface
-from retrograd.hdl.formal.bus_proofs import BusProver, CopyingBusProver
+from retrograd.hdl.formal.bus_proofs import BusProver, CopyingBusProver, CopyProver
 from retrograd.hdl.formal.lanes import LanesBusProver
 from retrograd.isa.words import Format
 
@@ -146,3 +146,35 @@ def _is_refuted(prover: BusProver, claim: str, fact: str) -> None:
     found = prover.prove(f"{prover.part}: {claim}")
     assert not found.holds
     assert found.counterexample.startswith(fact)
+
+
+# Direct memory access: a step from any state.
+
+
+@pytest.mark.parametrize("width", [8, 64])
+def test_every_claim_of_direct_memory_access(width: int) -> None:
+    prover = CopyProver(Format(width, width // 2))
+    assert len(prover.claims()) > 4
+    for name in prover.claims():
+        found = prover.prove(name)
+        assert (found.holds, found.witnessed) == (True, True), (name, found.counterexample)
+
+
+#: (its source, the planted source, the claim that refutes it)
+COPYING_FAULTS = [
+    ("(length == 1) | ending", "(length == 1) | stops", "held"),
+    ("with m.Elif(memory.ack):", "with m.Else():", "held"),
+    ("address.eq(address + 1)", "address.eq(address + 2)", "announced"),
+    ("memory.cyc.eq(~last)", "memory.cyc.eq(0)", "announced"),
+    ("memory.cyc.eq(~last)", "memory.cyc.eq(1)", "ended"),
+    ("[memory.cyc.eq(0), self.busy.eq(0), self.failed.eq(1)]", "[self.busy.eq(0), self.failed.eq(1)]", "refused"),
+    ("with m.Elif(self.busy):", "with m.Elif(1):", "free"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "claim"), COPYING_FAULTS)
+def test_planted_faults_of_direct_memory_access_are_refuted(planted: Plant, old: str, new: str, claim: str) -> None:
+    prover = CopyProver(Format(8, 4), unit=planted("bus.host_interface.DirectMemoryAccess", old, new))
+    found = prover.prove(f"direct memory access: {claim}")
+    assert not found.holds
+    assert found.counterexample

@@ -21,6 +21,7 @@ from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.microarchitecture.lanes import Issue, LaneStep, Position, depth_after, issues_of
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+from support import lockstep
 
 import retrograd as rg
 from retrograd.runtime._reversible import request_of
@@ -113,7 +114,7 @@ def _check_clock(report: BatchReport, model: Sequence[Any]) -> None:
 
 
 def sequences(
-    lockstep: Any, execute: ExecuteBatch, w: Format, lanes: int, seed: int, states: int, programs: int = 1,
+    execute: ExecuteBatch, w: Format, lanes: int, seed: int, states: int, programs: int = 1,
     entries: Sequence[str] = (), strict: bool | None = None,
 ) -> tuple[Counter[str], Counter[str], list[int]]:  # fmt: skip
     """Lanes from one place or from several, in directions of their own, for numbers of steps of their own; some turn round; D on and off."""
@@ -153,8 +154,8 @@ def sequences(
      for w in (Q8, Q16, Q32) for lanes in (1, 2, 3, 5)],
     ids=str,
 )  # fmt: skip
-def test_random_sequences(lockstep: Any, w: Format, lanes: int) -> None:
-    executed, traps, masks = sequences(lockstep, simulation(w, lanes), w, lanes, w.width + lanes, states=9)
+def test_random_sequences(w: Format, lanes: int) -> None:
+    executed, traps, masks = sequences(simulation(w, lanes), w, lanes, w.width + lanes, states=9)
     assert executed.total() > 10 * lanes
     assert traps.total() > lanes
     assert len(set(masks)) > lanes - (lanes == 1)
@@ -164,9 +165,9 @@ def test_random_sequences(lockstep: Any, w: Format, lanes: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("lanes", [1, 2, 3, 5])
 @pytest.mark.parametrize("w", [Q8, Q16, Q32], ids=str)
-def test_many_random_sequences(lockstep: Any, pytestconfig: Any, w: Format, lanes: int) -> None:
+def test_many_random_sequences(pytestconfig: Any, w: Format, lanes: int) -> None:
     hardware = Verilated(new(w, lanes), Path(pytestconfig.cache.mkdir("verilated")))
-    executed, traps, masks = sequences(lockstep, hardware.run_batch, w, lanes, 7 + lanes, states=60, programs=40)
+    executed, traps, masks = sequences(hardware.run_batch, w, lanes, 7 + lanes, states=60, programs=40)
     assert executed.total() > 4_000 * lanes
     assert len({o.name for o in TABLE} - {"unerase", "finish"} - set(executed)) < 8
     assert len(lockstep.TRAPS - {"RG0408"} - set(traps)) < 4
@@ -198,7 +199,7 @@ def looped(y: float, n: int, x: float) -> None:
 ROWS = [(0.0, 3, 0.5), (0.0, 1, 2.0), (0.5, 2, 1.5), (1.0, 0, -1.0), (0.0, 3, 4.0)]
 
 
-def compiled(lockstep: Any, rows: Sequence[Sequence[float]], level: int = 0, w: Format = Q32) -> list[Any]:
+def compiled(rows: Sequence[Sequence[float]], level: int = 0, w: Format = Q32) -> list[Any]:
     """A lockstep for each row of arguments. At level 0 calls are not inlined."""
     made = request_of(looped, format=w, options=rg.Options(level=level)).compiled(list(rows[0]))
     machines = []
@@ -220,9 +221,9 @@ def least_issues(machines: Sequence[Any], number: int) -> int:
     ("lanes", "level"),
     [(2, 0), *(pytest.param(n, k, marks=pytest.mark.long) for n, k in ((2, 1), (3, 0), (5, 0), (5, 1)))],
 )
-def test_lanes_meet_again_behind_loops_conditionals_and_calls(lockstep: Any, lanes: int, level: int) -> None:
+def test_lanes_meet_again_behind_loops_conditionals_and_calls(lanes: int, level: int) -> None:
     """Forward, back with cotangents, and back forward: with the fewest instructions that can be issued."""
-    machines = compiled(lockstep, ROWS[:lanes], level)
+    machines = compiled(ROWS[:lanes], level)
     for both in machines:
         for lifted in (False, True, False):
             both.differentiate(lifted)
@@ -236,8 +237,8 @@ def test_lanes_meet_again_behind_loops_conditionals_and_calls(lockstep: Any, lan
 
 
 @pytest.mark.long
-def test_gradients_of_a_batch(lockstep: Any) -> None:
-    machines = compiled(lockstep, ROWS)
+def test_gradients_of_a_batch() -> None:
+    machines = compiled(ROWS)
     for both in machines:
         both.run(500)
         both.differentiate(True)
@@ -249,7 +250,7 @@ def test_gradients_of_a_batch(lockstep: Any) -> None:
         assert both.machine.memory_cotangents[2] / 65536 == pytest.approx(rg.grad(looped, "x")(*row), abs=1e-3)
 
 
-def test_a_lane_that_never_ends_does_not_stop_the_others_for_ever(lockstep: Any) -> None:
+def test_a_lane_that_never_ends_does_not_stop_the_others_for_ever() -> None:
     """A lane in a loop without end uses its steps, and a lane behind it then goes on."""
     program = rg.assemble(
         ".format 32, 16\nstart\nl: from.eq r3, r4, e\nadd r1, 1\ne: goto.ne r1, r2, l\nadd r5, 1\nfinish"
@@ -262,7 +263,7 @@ def test_a_lane_that_never_ends_does_not_stop_the_others_for_ever(lockstep: Any)
     assert not any(both.expected[0].halted for both in machines)
 
 
-def dropped_cotangents(lockstep: Any, execute: ExecuteBatch, w: Format) -> Counter[str]:
+def dropped_cotangents(execute: ExecuteBatch, w: Format) -> Counter[str]:
     """Lane 1 drops a cotangent, and then waits while lane 0 drops one; it may not go back across its own."""
     program = rg.assemble(
         f".format {w.width}, {w.frac}\nstart\nassertz r4\na: goto.eq r1, r2, e\nassertz r3\ne: from.eq r1, r2, a\nfinish"
@@ -281,8 +282,8 @@ def dropped_cotangents(lockstep: Any, execute: ExecuteBatch, w: Format) -> Count
     return traps
 
 
-def test_a_lane_that_waits_drops_no_cotangent(lockstep: Any) -> None:
-    assert dropped_cotangents(lockstep, simulation(Q32, 2), Q32) == {"RG0409": 1}
+def test_a_lane_that_waits_drops_no_cotangent() -> None:
+    assert dropped_cotangents(simulation(Q32, 2), Q32) == {"RG0409": 1}
 
 
 # ---------------------------------------------------------------- the checks can fail
@@ -310,21 +311,21 @@ FAULTS = [
 @pytest.mark.long
 @pytest.mark.parametrize(("unit", "old", "planted_text"), FAULTS)
 def test_a_planted_fault_is_found(
-    lockstep: Any, planted: Callable[[str, str, str], type], unit: str, old: str, planted_text: str
+    planted: Callable[[str, str, str], type], unit: str, old: str, planted_text: str
 ) -> None:
     planted(unit, old, planted_text)
     hardware = Simulation(new(Q16, 2)).run_batch
 
     def all_checked() -> None:
-        dropped_cotangents(lockstep, hardware, Q16)
-        machines = compiled(lockstep, ROWS[:2], w=Q16)
+        dropped_cotangents(hardware, Q16)
+        machines = compiled(ROWS[:2], w=Q16)
         for both in machines:
             for _ in range(2):
                 both.run(500)
                 both.turn()
         check(hardware, machines)
-        sequences(lockstep, hardware, Q16, 2, 3, states=30, programs=3, entries=("assertz", "swap"), strict=False)
-        sequences(lockstep, hardware, Q16, 2, 4, states=20, programs=6)
+        sequences(hardware, Q16, 2, 3, states=30, programs=3, entries=("assertz", "swap"), strict=False)
+        sequences(hardware, Q16, 2, 4, states=20, programs=6)
 
     with pytest.raises((AssertionError, TimeoutError)):
         all_checked()

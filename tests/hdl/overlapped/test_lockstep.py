@@ -21,6 +21,7 @@ from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+from support import generator, lockstep
 
 import retrograd as rg
 
@@ -60,7 +61,7 @@ def directed(module: Callable[[str], ModuleType]) -> ModuleType:
      for w in FORMATS for lifted in (False, True)],
     ids=str,
 )  # fmt: skip
-def test_random_sequences(lockstep: Any, w: Format, lifted: bool) -> None:
+def test_random_sequences(w: Format, lifted: bool) -> None:
     executed, traps = lockstep.sequences(simulation(w).run, w, lifted, w.width + lifted, states=12, programs=2)
     assert executed.total() > 50
     assert traps.total() > 2
@@ -72,7 +73,7 @@ def test_random_sequences(lockstep: Any, w: Format, lifted: bool) -> None:
     [(Q32, True, 5), *(pytest.param(w, bool(seed % 2), seed, marks=pytest.mark.long) for w in FORMATS[2:] for seed in range(6))],
     ids=str,
 )  # fmt: skip
-def test_random_programs(lockstep: Any, generator: Any, w: Format, lifted: bool, seed: int) -> None:
+def test_random_programs(w: Format, lifted: bool, seed: int) -> None:
     case = generator.generate(seed, formats=((w, 1),), sizes=(10, 30), steps=(40, 100))
     both = lockstep.Lockstep(case.program, overflow=True)
     lockstep.there_and_back(both, case, lifted)
@@ -85,7 +86,7 @@ def test_random_programs(lockstep: Any, generator: Any, w: Format, lifted: bool,
 @pytest.mark.long
 @pytest.mark.parametrize("lifted", [False, True])
 @pytest.mark.parametrize("w", FORMATS, ids=str)
-def test_many_random_sequences(lockstep: Any, generator: Any, pytestconfig: Any, w: Format, lifted: bool) -> None:
+def test_many_random_sequences(pytestconfig: Any, w: Format, lifted: bool) -> None:
     hardware = Verilated(new(w), Path(pytestconfig.cache.mkdir("verilated")))
     executed, traps = lockstep.sequences(hardware.run, w, lifted, 7 + lifted, states=60, programs=80)
     assert executed.total() > 15_000
@@ -108,8 +109,8 @@ def test_many_random_sequences(lockstep: Any, generator: Any, pytestconfig: Any,
      ("ends_of_the_code", "least_branch_register", "turned_and_back", "first_of_two_guards")],
     ids=str,
 )  # fmt: skip
-def test_directed_states(lockstep: Any, directed: Any, w: Format, name: str) -> None:
-    assert getattr(directed, name)(lockstep, simulation(w).run, w)
+def test_directed_states(directed: Any, w: Format, name: str) -> None:
+    assert getattr(directed, name)(simulation(w).run, w)
 
 
 def code(w: Format, *body: Instruction) -> rg.Program:
@@ -139,7 +140,7 @@ def chains() -> Iterator[tuple[str, list[Instruction]]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("lifted", [False, True])
-def test_each_instruction_gets_what_the_last_one_wrote(lockstep: Any, lifted: bool) -> None:
+def test_each_instruction_gets_what_the_last_one_wrote(lifted: bool) -> None:
     """In both directions, turned after every number of steps, and one step at a time."""
     for _, body in chains():
         both = lockstep.Lockstep(code(Q32, *body), range(8))
@@ -243,7 +244,7 @@ def branching() -> Iterator[list[Instruction]]:
     yield [of("from.ne", ra=3, rb=4, imm=-1), add, of("goto.lt", ra=4, rb=3, imm=0), other]
 
 
-def behind_the_end(lockstep: Any, execute: Execute) -> None:
+def behind_the_end(execute: Execute) -> None:
     """A program without an end, behind which the end of an earlier program stands."""
     *words, end = code(Q32, of("mov.add", rd=1, ra=2)).code
     both = lockstep.Lockstep(rg.Program(words, [], 8, Q32), range(8))
@@ -252,7 +253,7 @@ def behind_the_end(lockstep: Any, execute: Execute) -> None:
     both.check(execute)
 
 
-def run_through(lockstep: Any, execute: Execute, bodies: Iterator[list[Instruction]], lifted: bool) -> None:
+def run_through(execute: Execute, bodies: Iterator[list[Instruction]], lifted: bool) -> None:
     """There and back, at once and in steps; and from each place with a jump under way."""
     for body in bodies:
         for steps, runs in ((99, 1), (1, 4)):
@@ -281,10 +282,10 @@ def run_through(lockstep: Any, execute: Execute, bodies: Iterator[list[Instructi
 @pytest.mark.parametrize("lifted", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.parametrize("bodies", [on_memory, branching])
 def test_each_instruction_gets_the_words_of_memory_and_br(
-    lockstep: Any, bodies: Callable[[], Iterator[list[Instruction]]], lifted: bool
+    bodies: Callable[[], Iterator[list[Instruction]]], lifted: bool
 ) -> None:
     """The word that is stored, the address that is written, and BR behind a jump, in the instructions behind."""
-    run_through(lockstep, simulation(Q32).run, bodies(), lifted)
+    run_through(simulation(Q32).run, bodies(), lifted)
 
 
 def dropped() -> Iterator[list[Instruction]]:
@@ -300,7 +301,7 @@ def dropped() -> Iterator[list[Instruction]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("lifted", [False, True])
-def test_what_was_fetched_ahead_is_dropped(lockstep: Any, lifted: bool) -> None:
+def test_what_was_fetched_ahead_is_dropped(lifted: bool) -> None:
     traps = 0
     for body in dropped():
         both = lockstep.Lockstep(code(Q32, *body), range(8))
@@ -328,7 +329,7 @@ ENDS = [
 ]
 
 
-def ends(lockstep: Any, execute: Execute, lifted: bool) -> None:
+def ends(execute: Execute, lifted: bool) -> None:
     """Flags of products, quotients and sums at the ends of a word, where one of three products is beyond them, with D = 1 in a cotangent."""
     for name in ("fmul.add", "fdiv.sub", "fdiv.xor"):
         both = lockstep.Lockstep(code(Q32, of(name, rd=1, ra=2, rb=3)), range(8))
@@ -345,12 +346,12 @@ def ends(lockstep: Any, execute: Execute, lifted: bool) -> None:
 
 
 @pytest.mark.parametrize("lifted", [False, True])
-def test_flags_at_the_ends_of_a_word(lockstep: Any, lifted: bool) -> None:
-    ends(lockstep, simulation(Q32).run, lifted)
+def test_flags_at_the_ends_of_a_word(lifted: bool) -> None:
+    ends(simulation(Q32).run, lifted)
 
 
-def test_the_end_of_an_earlier_program_is_outside_of_the_code(lockstep: Any) -> None:
-    behind_the_end(lockstep, simulation(Q32).run)
+def test_the_end_of_an_earlier_program_is_outside_of_the_code() -> None:
+    behind_the_end(simulation(Q32).run)
 
 
 # ---------------------------------------------------------------- the checks can fail
@@ -436,7 +437,7 @@ FAULTS = [
     ],
 )
 def test_a_fault_of_what_is_early_is_found(
-    lockstep: Any, planted: Callable[[str, str, str], type], unit: str, old: str, new_text: str
+    planted: Callable[[str, str, str], type], unit: str, old: str, new_text: str
 ) -> None:
     planted(unit, old, new_text)
     execute = Simulation(new_planted()).run
@@ -446,7 +447,7 @@ def test_a_fault_of_what_is_early_is_found(
             for bodies in (
                 (branching, on_memory) if "chosen" in old or "land" in old or "step" in old else (on_memory, branching)
             ):
-                run_through(lockstep, execute, bodies(), lifted)
+                run_through(execute, bodies(), lifted)
 
     with pytest.raises(AssertionError):
         both_checked()
@@ -456,9 +457,7 @@ def test_a_fault_of_what_is_early_is_found(
 @pytest.mark.parametrize(
     ("unit", "old", "new_text"), [pytest.param(*fault, marks=pytest.mark.long if k else []) for k, fault in enumerate(FAULTS)]
 )  # fmt: skip
-def test_a_planted_fault_is_found(
-    lockstep: Any, planted: Callable[[str, str, str], type], unit: str, old: str, new_text: str
-) -> None:
+def test_a_planted_fault_is_found(planted: Callable[[str, str, str], type], unit: str, old: str, new_text: str) -> None:
     planted(unit, old, new_text)
     hardware = Simulation(new_planted()).run
 
@@ -475,8 +474,8 @@ def test_a_planted_fault_is_found(
         both.check(hardware)
 
     def all_checked() -> None:
-        ends(lockstep, hardware, True)
-        behind_the_end(lockstep, hardware)
+        ends(hardware, True)
+        behind_the_end(hardware)
         for body in [*dropped(), *(body for _, body in chains())]:
             checked(body, True)
         lockstep.sequences(hardware, Q32, True, 4, states=40, programs=2, entries=("assertz",))

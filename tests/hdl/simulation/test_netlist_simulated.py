@@ -6,7 +6,6 @@ import random
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from retrograd.hdl.core.cores import core_of
@@ -14,6 +13,7 @@ from retrograd.hdl.flow.gates import netlist
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.verilated import Probe, Verilated
 from retrograd.isa.words import Format
+from support import lockstep
 
 pytestmark = pytest.mark.long
 Q8 = Format(8, 4)
@@ -25,7 +25,7 @@ def text() -> str:
     return netlist(Probe(core_of(Parameters(Q8, 64, 16))), "probe")
 
 
-def _in_lockstep(lockstep: Any, text: str, folder: Path) -> tuple[Counter[str], Counter[str]]:
+def _in_lockstep(text: str, folder: Path) -> tuple[Counter[str], Counter[str]]:
     """Instructions and traps of random programs, on the gates as on the machine. Raises AssertionError, TimeoutError."""
     gates = Verilated(core_of(Parameters(Q8, 64, 16)), folder, text)
     executed, traps = Counter[str](), Counter[str]()
@@ -35,18 +35,18 @@ def _in_lockstep(lockstep: Any, text: str, folder: Path) -> tuple[Counter[str], 
     return executed, traps
 
 
-def test_the_gates_are_the_machine(lockstep: Any, tmp_path: Path, text: str) -> None:
+def test_the_gates_are_the_machine(tmp_path: Path, text: str) -> None:
     """All opcodes but a few that chance leaves out, from random states, in both directions, without cotangents and with them."""
     # All logic is gates: no operator on words is left.
     assert not re.search(r"\s(\+|-|\*|<<|>>|<|>)\s", text)
-    executed, traps = _in_lockstep(lockstep, text, tmp_path)
+    executed, traps = _in_lockstep(text, tmp_path)
     assert executed.total() > 1400
     assert len(executed) > 80
     assert len(traps) > 5
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_wrong_gate_is_found(lockstep: Any, tmp_path: Path, text: str, seed: int) -> None:
+def test_a_wrong_gate_is_found(tmp_path: Path, text: str, seed: int) -> None:
     """One AND of the netlist is an OR."""
     lines = text.splitlines()
     gates = [k for k, line in enumerate(lines) if re.fullmatch(r"\s*assign \S+ = ~?\S+ & ~?\S+;.*", line)]
@@ -54,4 +54,4 @@ def test_a_wrong_gate_is_found(lockstep: Any, tmp_path: Path, text: str, seed: i
     chosen = random.Random(seed).choice(gates)
     lines[chosen] = lines[chosen].replace(" & ", " | ")
     with pytest.raises((AssertionError, TimeoutError)):
-        _in_lockstep(lockstep, "\n".join(lines), tmp_path)
+        _in_lockstep("\n".join(lines), tmp_path)

@@ -18,6 +18,7 @@ from retrograd.hdl.simulation.runs import run
 from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+from support import generator, lockstep
 
 import retrograd as rg
 
@@ -129,7 +130,7 @@ def test_a_library_is_loaded_from_a_private_copy(tmp_path: Path) -> None:
         for piece in range(pieces)
     ],
 )
-def test_random_sequences(lockstep: Any, hardware: Any, w: Format, lifted: bool, piece: int) -> None:
+def test_random_sequences(hardware: Any, w: Format, lifted: bool, piece: int) -> None:
     seed = 1000 * w.width + 100 * lifted + piece
     executed, traps = lockstep.sequences(hardware(w), w, lifted, seed, states=STATES, programs=PROGRAMS)
     assert executed.total() > 30_000
@@ -141,7 +142,7 @@ def test_random_sequences(lockstep: Any, hardware: Any, w: Format, lifted: bool,
 @needs_verilator
 @pytest.mark.long
 @pytest.mark.parametrize("w", [Q32, Q64], ids=str)
-def test_random_programs(lockstep: Any, hardware: Any, generator: Any, w: Format) -> None:
+def test_random_programs(hardware: Any, w: Format) -> None:
     for seed in range(60):
         case = generator.generate(seed, formats=((w, 1),), steps=(100, 600))
         both = lockstep.Lockstep(case.program)

@@ -17,8 +17,7 @@ from retrograd.isa.entries import Bijection, Function, Opcode, bar, opcodes_of
 from retrograd.isa.expr import Expr, div_shift, evaluate, mul_round, mul_shift, place, select, sqrt_round
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-
-from tests.isa.derivatives.real_values import real_value
+from support.real_values import real_value
 
 Every = Callable[[Callable[[Any], None], Iterable[Any]], None]
 

@@ -352,7 +352,7 @@ def test_every_argument_of_q16(name: str) -> None:
     sign, mask = Q16.sign, Q16.mask
 
     @njit(parallel=True)  # type: ignore[untyped-decorator]
-    def search(edges: Any, errors: Any, places: Any) -> None:
+    def search(errors: Any, places: Any) -> None:
         for chunk in prange(len(edges) - 1):
             for x in range(edges[chunk], edges[chunk + 1]):
                 e = abs(((run(x & mask) ^ sign) - sign) - true(float(x)))
@@ -362,6 +362,6 @@ def test_every_argument_of_q16(name: str) -> None:
     edges = np.linspace(first, last, 64 * get_num_threads() + 1).astype(np.int64)
     assert (edges[0], edges[-1]) == (first, last)
     errors, places = np.full(len(edges) - 1, -1.0), np.zeros(len(edges) - 1, np.int64)
-    search(edges, errors, places)
+    search(errors, places)
     assert errors.max() <= 1, int(places[errors.argmax()])
     assert errors.min() > 0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import pytest
 from retrograd.simulator.energy.counts import Ledger, Sample, by_line, counts_of
 from retrograd.simulator.engines.tiered_machine import TieredMachine
+from support import generator
 
 import retrograd as rg
 from retrograd import library
@@ -103,7 +102,7 @@ def hamming(before: list[list[int]], after: list[list[int]]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_against_looking_at_all_words(generator: ModuleType, seed: int) -> None:
+def test_against_looking_at_all_words(seed: int) -> None:
     """Random programs: what a step toggles is the distance of the whole states around it, forward and back with D = 1."""
     case = generator.generate(seed)
     machine = rg.Machine(case.program)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -660,3 +662,16 @@ evidence = "assumed"
     found: Price = price(erasing(3), from_text(text, "toll.toml"))
     assert found.program == approx(Range(4e-12, 8e-12, 16e-12))
     assert found.technology.version == "3"
+
+
+def test_thirteen_cases_with_their_tests() -> None:
+    """The cases of docs/energy.md that validate counts and prices name tests that exist."""
+    root = Path(__file__).resolve().parents[3]
+    text = (root / "docs" / "energy.md").read_text(encoding="utf-8").split("## Validation")[1]
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", text, re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, 14))
+    for _, row in rows:
+        named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", row)
+        assert named, row
+        for file, test in named:
+            assert f"def {test}(" in (root / "tests" / file).read_text(encoding="utf-8"), (file, test)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -26,6 +25,8 @@ from retrograd.simulator.engines.native import NativeEngine
 from retrograd.simulator.engines.state import ACCOUNT
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import translate
+from support import generator
+from support.machines import Lockstep
 
 import retrograd as rg
 
@@ -116,11 +117,11 @@ def word(rng: random.Random, w: rg.Format) -> int:
     )
 
 
-def play(lockstep: Any, make: Make, case: Any, lifted: Collection[rg.Format] | None = None, **options: Any) -> Any:
+def play(make: Make, case: Any, lifted: Collection[rg.Format] | None = None, **options: Any) -> Any:
     """Run, stop, turn round, differentiate and take back, at random; in the end, go back."""
     rng, w = random.Random(case.seed), case.program.format
     modes = {"overflow": rng.random() < 0.7, "strict": rng.random() < 0.15, "keep_dropped": rng.random() < 0.15}
-    both = lockstep(make, case.program, **modes, **options)
+    both = Lockstep(make, case.program, **modes, **options)
     both.set(lambda m: case.load(m.registers, m.memory))
     # Translated code takes over where it cannot run out of steps soon.
     enough = max(case.bound, 5 * len(case.program.code))
@@ -199,21 +200,21 @@ def told(seed: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("w", THREADED, ids=str)
-def test_threaded(lockstep: Any, threaded: Make, w: rg.Format, generator: ModuleType) -> None:
+def test_threaded(threaded: Make, w: rg.Format) -> None:
     for seed in range(THREADED[w]):
         with told(seed):
-            play(lockstep, threaded, generator.generate(seed, formats=((w, 1),)), LIFTED)
+            play(threaded, generator.generate(seed, formats=((w, 1),)), LIFTED)
 
 
 @pytest.mark.long
-def test_translated(lockstep: Any, translated: Make, generator: ModuleType, undone: list[int]) -> None:
+def test_translated(translated: Make, undone: list[int]) -> None:
     engines: Counter[str] = Counter()
     traps: Counter[str] = Counter()
     for seed in range(1000, 1000 + 5 * TRANSLATED):
         if seed >= 1000 + TRANSLATED and {"RG0404", "RG0406"} <= set(traps):
             break
         with told(seed):
-            both = play(lockstep, translated, generator.generate(seed, allow=quick, sizes=(10, 60)), LIFTED)
+            both = play(translated, generator.generate(seed, allow=quick, sizes=(10, 60)), LIFTED)
         engines[both.tested.engine] += 1
         traps.update(both.traps)
     assert engines["translated"] > engines.total() // 2
@@ -222,22 +223,22 @@ def test_translated(lockstep: Any, translated: Make, generator: ModuleType, undo
 
 
 @pytest.mark.parametrize("level", [0, None])
-def test_translated_with_long_functions(lockstep: Any, level: int | None, generator: ModuleType) -> None:
+def test_translated_with_long_functions(level: int | None) -> None:
     make = partial(TieredMachine, engine="translated", level=level)
     for seed in range(2000, 2000 + WHOLE):
         with told(seed):
-            play(lockstep, make, generator.generate(seed, sizes=(10, 40)), LIFTED)
+            play(make, generator.generate(seed, sizes=(10, 40)), LIFTED)
 
 
 @pytest.mark.usefixtures("soon")
-def test_auto(lockstep: Any, generator: ModuleType) -> None:
+def test_auto() -> None:
     engines = set()
     for seed in range(3000, 3000 + 5 * HANDED_OVER):
         if seed >= 3000 + HANDED_OVER and len(engines) == 3:
             break
         case = generator.generate(seed, allow=quick, sizes=(10, 50))
         with told(seed):
-            both = play(lockstep, partial(TieredMachine, level=0), case, LIFTED)
+            both = play(partial(TieredMachine, level=0), case, LIFTED)
         engines.add(both.tested.engine)
     assert engines == {"reference", "threaded", "translated"}
 
@@ -261,22 +262,22 @@ def unkept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
-def test_many(lockstep: Any, threaded: Make, first: int, generator: ModuleType) -> None:
+def test_many(threaded: Make, first: int) -> None:
     for seed in range(first + 10_000, first + 10_000 + SLOW_CHUNK):
         with told(seed):
-            play(lockstep, threaded, generator.generate(seed))
+            play(threaded, generator.generate(seed))
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("unkept")
 @pytest.mark.parametrize("first", range(0, SLOW_TRANSLATED, SLOW_CHUNK // 8))
 @pytest.mark.parametrize("tier", ["translated", "auto"])
-def test_many_translated(lockstep: Any, tier: str, first: int, generator: ModuleType, soon: None) -> None:
+def test_many_translated(tier: str, first: int, soon: None) -> None:
     make = partial(TieredMachine, engine=tier, level=0)
     for seed in range(first + 50_000, first + 50_000 + SLOW_CHUNK // 8):
         case = generator.generate(seed, allow=quick if seed % 8 else None, sizes=(10, 60))
         with told(seed):
-            play(lockstep, make, case)
+            play(make, case)
 
 
 # ---------------------------------------------------------------- limits
@@ -284,22 +285,22 @@ def test_many_translated(lockstep: Any, tier: str, first: int, generator: Module
 
 @pytest.mark.parametrize("text", [LOOP.format(60), FIBONACCI, CALLS], ids=["loop", "recursion", "calls"])
 @pytest.mark.parametrize("lifted", [False, True])
-def test_limits(lockstep: Any, make: Make, text: str, lifted: bool) -> None:
-    check_limits(lockstep, make, text, lifted, range(1, 201, 19 if lifted else 5))
+def test_limits(make: Make, text: str, lifted: bool) -> None:
+    check_limits(make, text, lifted, range(1, 201, 19 if lifted else 5))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("text", [LOOP.format(60), FIBONACCI, CALLS], ids=["loop", "recursion", "calls"])
 @pytest.mark.parametrize("lifted", [False, True])
-def test_really_every_limit(lockstep: Any, make: Make, text: str, lifted: bool) -> None:
-    check_limits(lockstep, make, text, lifted, range(1, 201))
+def test_really_every_limit(make: Make, text: str, lifted: bool) -> None:
+    check_limits(make, text, lifted, range(1, 201))
 
 
-def check_limits(lockstep: Any, make: Make, text: str, lifted: bool, limits: Iterable[int]) -> None:
+def check_limits(make: Make, text: str, lifted: bool, limits: Iterable[int]) -> None:
     """Stopped after any number of steps; gone on from there, taken back, and turned round."""
     program = rg.assemble(text)
     for steps in limits:
-        both = lockstep(make, program, keep_dropped=lifted and steps % 2 == 0)
+        both = Lockstep(make, program, keep_dropped=lifted and steps % 2 == 0)
         both.differentiate(lifted)
         if lifted:
             both.set(lambda m: m.cotangents.__setitem__(slice(2, 7), [1 << 32] * 5))
@@ -315,12 +316,12 @@ def check_limits(lockstep: Any, make: Make, text: str, lifted: bool, limits: Ite
 
 
 @pytest.mark.parametrize("text", [LOOP.format(60), FIBONACCI, CALLS], ids=["loop", "recursion", "calls"])
-def test_limits_near_the_end(lockstep: Any, make: Make, text: str) -> None:
+def test_limits_near_the_end(make: Make, text: str) -> None:
     """The limit that is just enough, one less, one more, both ways."""
     program = rg.assemble(text)
     whole = rg.Machine(program).run().steps
     for steps in range(whole - 4, whole + 4):
-        both = lockstep(make, program)
+        both = Lockstep(make, program)
         expected = rg.Outcome(rg.Stop.LIMIT, steps) if steps < whole else rg.Outcome(rg.Stop.HALTED, whole)
         assert both.run(steps) == expected
         both.run_back(steps)
@@ -331,14 +332,14 @@ def test_limits_near_the_end(lockstep: Any, make: Make, text: str) -> None:
         both.run()
 
 
-def test_a_run_that_turns_out_to_be_long(monkeypatch: pytest.MonkeyPatch, lockstep: Any, translated: Make) -> None:
+def test_a_run_that_turns_out_to_be_long(monkeypatch: pytest.MonkeyPatch, translated: Make) -> None:
     """What was begun without a thread begins anew in one; with cotangents, and those that were dropped, as they were."""
     monkeypatch.setattr(native, "BRIEF", 700)
     threads: list[int] = []
     begin = native._interruptible
     monkeypatch.setattr(native, "_interruptible", lambda *a: threads.append(1) or begin(*a))
     for lifted in (False, True):
-        both = lockstep(translated, rg.assemble(LOOP.format(1000)))
+        both = Lockstep(translated, rg.assemble(LOOP.format(1000)))
         both.differentiate(lifted)
         both.do(lambda m: m.run())
         both.do(lambda m: m.run_back())
@@ -346,11 +347,11 @@ def test_a_run_that_turns_out_to_be_long(monkeypatch: pytest.MonkeyPatch, lockst
     assert len(threads) == 4
 
 
-def test_a_long_run(lockstep: Any, make: Make) -> None:
+def test_a_long_run(make: Make) -> None:
     """As many steps as make `auto` hand over by itself, and both ways."""
     program = rg.assemble(LOOP.format(12_000))
     others = [TieredMachine(program), TieredMachine(program, engine="native")]
-    both = lockstep(make, program)
+    both = Lockstep(make, program)
     for act in (lambda m: m.run(), lambda m: m.run_back(), lambda m: m.run(30_001), lambda m: (m.turn(), m.run())[1]):
         outcome = both.do(act)
         for other in others:
@@ -395,14 +396,12 @@ FUNCTIONS = """
 @pytest.mark.parametrize("lifted", [False, True])
 @pytest.mark.parametrize("modes", [{}, {"keep_dropped": True}, {"strict": True}], ids=["plain", "keep", "strict"])
 @pytest.mark.parametrize("name", LATE)
-def test_guards_noticed_late(
-    lockstep: Any, make: Make, name: str, modes: dict[str, bool], lifted: bool, undone: list[int]
-) -> None:
+def test_guards_noticed_late(make: Make, name: str, modes: dict[str, bool], lifted: bool, undone: list[int]) -> None:
     lines, code = LATE[name]
     behind = ["add r9, 1", "mul.xor r10, r9, r1", "exch r9, [r11 + 2]", "neg r10", "fsub r12, r10"]
     body = ["add r30, 5", *lines, *behind, *behind]
     program = rg.assemble("\n".join([".memory 4", "start", *body, "finish", FUNCTIONS]))
-    both = lockstep(make, program, **modes)
+    both = Lockstep(make, program, **modes)
     both.differentiate(lifted)
     if lifted:
         both.set(lambda m: m.cotangents.__setitem__(slice(1, 13), range(1, 13)))
@@ -418,12 +417,12 @@ def test_guards_noticed_late(
     both.run()
 
 
-def check_loop(lockstep: Any, make: Make) -> Any:
+def check_loop(make: Make) -> Any:
     """Growing until a sum overflows, or an address leaves the memory; cotangents dropped each time round."""
     for line, code in (("fadd r3, r4\nfadd r4, r3", "RG0404"), ("exch r3, [r1 + 2]\nadd r3, 5", "RG0401")):
         for lifted in (False, True):
             text = LOOP.format(500).replace("add r3, r1", f"{line}\nfmul.add r5, r6, r6\nassertz r5")
-            both = lockstep(make, rg.assemble(".memory 100\n" + text))
+            both = Lockstep(make, rg.assemble(".memory 100\n" + text))
             both.set(lambda m: m.registers.__setitem__(slice(3, 5), [1, 2]))
             both.differentiate(lifted)
             if lifted:
@@ -437,15 +436,13 @@ def check_loop(lockstep: Any, make: Make) -> Any:
     return both
 
 
-def test_a_guard_that_fails_as_a_loop_goes_on(lockstep: Any, make: Make, undone: list[int]) -> None:
-    both = check_loop(lockstep, make)
+def test_a_guard_that_fails_as_a_loop_goes_on(make: Make, undone: list[int]) -> None:
+    both = check_loop(make)
     assert bool(undone) == (both.tested.named == "translated")
 
 
 @pytest.mark.parametrize("lifted", [False, True])
-def test_the_log_holds_all_that_is_lost(
-    lockstep: Any, translated: Make, lifted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_holds_all_that_is_lost(translated: Make, lifted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two looks: a word of each instruction, and its cotangent. Beyond its end, nothing is written."""
     arrays: list[Any] = []
 
@@ -456,7 +453,7 @@ def test_the_log_holds_all_that_is_lost(
         return array[:count]
 
     lines = [f"erase r{r}" for r in range(1, 201)]
-    both = lockstep(translated, rg.assemble("\n".join(["start", *lines, "div.add r1, r2, r3", "add r9, 1", "finish"])))
+    both = Lockstep(translated, rg.assemble("\n".join(["start", *lines, "div.add r1, r2, r3", "add r9, 1", "finish"])))
     both.differentiate(lifted)
     for machine in both.machines:
         machine.registers[1:] = range(1, 256)
@@ -469,10 +466,10 @@ def test_the_log_holds_all_that_is_lost(
     assert all((array == 0xAB).all() for array in arrays)
 
 
-def test_what_the_guards_refuse_backward(lockstep: Any, make: Make) -> None:
+def test_what_the_guards_refuse_backward(make: Make) -> None:
     """Met backward, an erasure traps, and so does a word that is not what the forward run leaves."""
     for line, code in (("erase r5", "RG0409"), ("assertz r5", "RG0407"), ("fdiv.add r1, r2, r3", "RG0402")):
-        both = lockstep(
+        both = Lockstep(
             make, rg.assemble(f"start\nadd r6, 1\nadd r7, 2\n{line}\nadd r8, 1\nadd r9, 1\nfinish"), backward=True
         )
         both.set(lambda m: m.registers.__setitem__(5, 4))
@@ -496,9 +493,7 @@ CUBE = Function(
 
 @pytest.mark.parametrize("seeds", [(2,), pytest.param((0, 1, 3, 4), marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize("entry", [NAND, OTHER_NAND, CUBE], ids=lambda entry: entry.doc)
-def test_added_entries(
-    lockstep: Any, make: Make, entry: Function, seeds: tuple[int, ...], generator: ModuleType
-) -> None:
+def test_added_entries(make: Make, entry: Function, seeds: tuple[int, ...]) -> None:
     table = rg.TABLE.extended(entry)
     used = 0
     # Programs are drawn from the instructions of the table, so another seed may be needed once it has more of them.
@@ -508,7 +503,7 @@ def test_added_entries(
         case = generator.generate(seed, table=table, formats=((W, 1),), sizes=(30, 40), allow=quick)
         used += sum(i.opcode.entry is entry for i in case.program.instructions)
         with told(seed):
-            play(lockstep, make, case)
+            play(make, case)
     assert used
 
 
@@ -590,10 +585,10 @@ def stand_at(machine: rg.Machine, before: Any) -> None:
     machine.pc, machine.br, machine.direction = before[:3]
 
 
-def every_limit(lockstep: Any, make: Make) -> None:
+def every_limit(make: Make) -> None:
     for text in (LOOP.format(60), CALLS):
         for lifted in (False, True):
-            check_limits(lockstep, make, text, lifted, range(150, 200))
+            check_limits(make, text, lifted, range(150, 200))
 
 
 @pytest.mark.usefixtures("soon")
@@ -613,7 +608,7 @@ def every_limit(lockstep: Any, make: Make) -> None:
     ],
 )
 def test_a_planted_fault_is_found(
-    lockstep: Any, fault: Any, engine: str, check: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    fault: Any, engine: str, check: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if fault == "careless":  # translated code that leaves its guards out
         variant_of = native.variant_of
@@ -623,4 +618,4 @@ def test_a_planted_fault_is_found(
     else:
         monkeypatch.setattr(native, "NativeEngine", fault)
     with pytest.raises(AssertionError):
-        check(lockstep, partial(TieredMachine, engine=engine, level=0))
+        check(partial(TieredMachine, engine=engine, level=0))

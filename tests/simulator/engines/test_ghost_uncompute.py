@@ -24,6 +24,7 @@ from retrograd.simulator.engines.translator import ghost_uncompute
 from retrograd.simulator.engines.translator.flow import Flow
 from retrograd.simulator.engines.translator.ghost_uncompute import boundaries_of
 from retrograd.simulator.engines.translator.mirror_search import Mirror, _Search, can_be_undone, mirrors_of
+from support.machines import Lockstep
 
 import retrograd as rg
 
@@ -210,9 +211,9 @@ def ghosts(program: rg.Program) -> list[Mirror]:
     return Flow(program, program.start, boundaries_of(program)).ghosts
 
 
-def check(lockstep: Any, make: Make, program: rg.Program, rng: random.Random) -> Any:
+def check(make: Make, program: rg.Program, rng: random.Random) -> Any:
     """Forward and backward, with a limit and without, with overflow checked and not."""
-    both = lockstep(make, program, overflow=rng.random() < 0.5)
+    both = Lockstep(make, program, overflow=rng.random() < 0.5)
     registers = {r: rng.getrandbits(rng.choice((4, 33))) for r in rng.sample(DATA, 3)}
     if rng.random() < 0.2:
         registers[rng.choice(POINTERS)] = rng.randrange(8)
@@ -246,7 +247,7 @@ def check_batch(program: rg.Program, rng: random.Random) -> None:
             assert not ended or machine.retired > 5000 - 2 * len(program.code)
 
 
-def run_random(lockstep: Any, make: Make, first: int, count: int, hostile: float) -> Counter[str]:
+def run_random(make: Make, first: int, count: int, hostile: float) -> Counter[str]:
     """Counts of programs with ghosts, and of each way in which something was wrong."""
     met: Counter[str] = Counter()
     for seed in range(first, first + count):
@@ -256,7 +257,7 @@ def run_random(lockstep: Any, make: Make, first: int, count: int, hostile: float
         if not ghosts(program) and rng.random() < 0.8:
             continue
         met["ghosts"] += bool(ghosts(program))
-        met["traps"] += bool(check(lockstep, make, program, rng).traps)
+        met["traps"] += bool(check(make, program, rng).traps)
         check_batch(program, rng)
         met += generator.wrong
     return met
@@ -264,8 +265,8 @@ def run_random(lockstep: Any, make: Make, first: int, count: int, hostile: float
 
 @pytest.mark.long
 @pytest.mark.parametrize("hostile", [0.0, 0.1], ids=["sound", "hostile"])
-def test_random_programs(lockstep: Any, translated: Make, hostile: float) -> None:
-    met = run_random(lockstep, translated, 0, FEW, hostile)
+def test_random_programs(translated: Make, hostile: float) -> None:
+    met = run_random(translated, 0, FEW, hostile)
     assert met["ghosts"] >= FEW // 4
     if hostile:
         assert met["traps"]
@@ -296,23 +297,23 @@ def careless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("careless")
-def test_proposals_are_not_believed(lockstep: Any, translated: Make, not_given_up: set[Any]) -> None:
+def test_proposals_are_not_believed(translated: Make, not_given_up: set[Any]) -> None:
     """Each condition is needed: without it, one of these programs has other words."""
-    assert run_random(lockstep, translated, 0, FEW, 0.1)["ghosts"] >= FEW // 4
+    assert run_random(translated, 0, FEW, 0.1)["ghosts"] >= FEW // 4
     assert not_given_up
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("careless")
 @pytest.mark.parametrize("first", range(FEW, FEW + SLOW, SLOW_CHUNK))
-def test_many_proposals_are_not_believed(lockstep: Any, translated: Make, first: int) -> None:
-    run_random(lockstep, translated, first, SLOW_CHUNK, 0.1)
+def test_many_proposals_are_not_believed(translated: Make, first: int) -> None:
+    run_random(translated, first, SLOW_CHUNK, 0.1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(FEW, FEW + SLOW, SLOW_CHUNK))
-def test_many_random_programs(lockstep: Any, translated: Make, first: int) -> None:
-    run_random(lockstep, translated, first, SLOW_CHUNK, 0.1 * (first // SLOW_CHUNK % 2))
+def test_many_random_programs(translated: Make, first: int) -> None:
+    run_random(translated, first, SLOW_CHUNK, 0.1 * (first // SLOW_CHUNK % 2))
 
 
 @pytest.mark.parametrize(
@@ -326,18 +327,18 @@ def test_many_random_programs(lockstep: Any, translated: Make, first: int) -> No
     ids=["kept", "stray store", "register", "other register"],
 )
 def test_conditions_are_checked_at_run_time(
-    lockstep: Any, translated: Make, body: str, given_up: bool, not_given_up: set[Any]
+    translated: Make, body: str, given_up: bool, not_given_up: set[Any]
 ) -> None:
     """The search takes registers to begin as zeros. Here they do not."""
     program = rg.assemble(USED.format(before="", inside="", body=body))
     assert ghosts(program)
     for again in range(2):
-        both = lockstep(translated, program)
+        both = Lockstep(translated, program)
         both.set(lambda m: [m.registers.__setitem__(r, x) for r, x in ((8, 3), (9, -6 % 2**64))])
         both.run()
         both.run_back()
         assert bool(not_given_up) == given_up, again
-        both = lockstep(translated, program)
+        both = Lockstep(translated, program)
         both.run()
 
 
@@ -356,34 +357,32 @@ COMPUTE = "a{k}: goto.ne r8, r0, b{k}\n st.add [r0 + 3], r1\n sub r2, r1\nb{k}: 
 UNCOMPUTE = "a{k}: goto.ne r8, r0, b{k}\n add r2, r1\n st.sub [r0 + 3], r1\nb{k}: from.ne r8, r0, a{k}\n"
 
 
-def test_uncompute_blocks_that_are_compute_blocks(lockstep: Any, translated: Make) -> None:
+def test_uncompute_blocks_that_are_compute_blocks(translated: Make) -> None:
     """Steps and counts of a chain of pairs, in both directions: a skipped block counts the steps of the first block."""
     blocks = "".join(block.format(k=k) + f"add r{k + 4}, 1\n" for k, block in enumerate([COMPUTE, UNCOMPUTE] * 2))
     program = rg.assemble(CHAIN.format(blocks=blocks))
     pairs = ghosts(program)
     assert sum(x.undo == y.start for x in pairs for y in pairs) == 2
-    both = lockstep(translated, program)
+    both = Lockstep(translated, program)
     both.run()
     both.run_back()
 
 
 @pytest.mark.usefixtures("careless")
-def test_words_that_the_body_changes_are_noticed(lockstep: Any, translated: Make, not_given_up: set[Any]) -> None:
+def test_words_that_the_body_changes_are_noticed(translated: Make, not_given_up: set[Any]) -> None:
     program = rg.assemble(USED.format(before="", inside="", body="st.add [r0 + 1], r4"))
     assert ghosts(program)
-    lockstep(translated, program).run()
+    Lockstep(translated, program).run()
     assert not_given_up
 
 
 @pytest.mark.usefixtures("careless")
 @pytest.mark.parametrize("jumps", [0, 1])
-def test_a_jump_over_the_compute_block_is_noticed(
-    lockstep: Any, translated: Make, jumps: int, not_given_up: set[Any]
-) -> None:
+def test_a_jump_over_the_compute_block_is_noticed(translated: Make, jumps: int, not_given_up: set[Any]) -> None:
     way = {"before": "leave:  goto.ne r8, r0, inside", "inside": "inside: from.ne r8, r0, leave"}
     program = rg.assemble(USED.format(body="", **way))
     assert ghosts(program)
-    both = lockstep(translated, program)
+    both = Lockstep(translated, program)
     both.set(lambda m: m.registers.__setitem__(8, jumps))
     both.run()
     assert not_given_up or not jumps
@@ -405,7 +404,7 @@ CALLS = "add r14, 2\n call f\n sub r14, 2\n add r14, 4\n uncall f\n sub r14, 4"
 
 
 @pytest.mark.parametrize(("counter", "given_up"), [(0, False), (1, False), (-6, True)])
-def test_a_body_may_call(lockstep: Any, translated: Make, counter: int, given_up: bool, not_given_up: set[Any]) -> None:
+def test_a_body_may_call(translated: Make, counter: int, given_up: bool, not_given_up: set[Any]) -> None:
     """The search takes constants of the callers for the registers of a procedure, where all of them agree."""
     program = rg.assemble(USED.format(before="", inside="", body=CALLS) + PROCEDURE)
     assert max(ghost.end - ghost.start for ghost in ghosts(program)) >= 8
@@ -414,7 +413,7 @@ def test_a_body_may_call(lockstep: Any, translated: Make, counter: int, given_up
     assert regions[at[op("st.add", ra=13, imm=5, rb=15)]] == (6, 2)
     assert at[op("ld.add", rd=15, ra=14)] not in regions
     for _ in range(2):
-        both = lockstep(translated, program)
+        both = Lockstep(translated, program)
         both.set(lambda m: m.registers.__setitem__(13, counter % 2**64))
         both.run()
         both.run_back()
@@ -472,7 +471,7 @@ bottom: goto.ne r9, r20, top
 
 @pytest.mark.long
 @pytest.mark.parametrize("body", ["st.add [r0 + 1], r3", "fmul.add r11, r2, r9"], ids=["", "overflow"])
-def test_limits(lockstep: Any, translated: Make, body: str) -> None:
+def test_limits(translated: Make, body: str) -> None:
     """A limit within a skipped block, and a check that fails before it."""
     program = rg.assemble(LOOP.format(body))
     assert len(ghosts(program)) == 1
@@ -480,7 +479,7 @@ def test_limits(lockstep: Any, translated: Make, body: str) -> None:
     with contextlib.suppress(rg.Trap):
         steps.run()
     for limit in range(max(steps.retired - 160, 4 * len(program.code) + 1), steps.retired + 2):
-        both = lockstep(translated, program)
+        both = Lockstep(translated, program)
         both.run(limit)
         both.run_back(limit)
     assert not ghost_uncompute._given_up

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from retrograd.simulator.engines import native
 from retrograd.simulator.engines.tiered_machine import TieredMachine
+from support.machines import Lockstep
 
 import retrograd as rg
 
@@ -109,9 +110,7 @@ def test_a_run_interrupted_from_its_start(
 
 @pytest.mark.parametrize("steps", [7, 50, 1000])
 @pytest.mark.parametrize("which", ["limit", "trap", "end", *ASTRAY])
-def test_interrupted_as_compiled_code_returns(
-    lockstep: Any, which: str, steps: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_as_compiled_code_returns(which: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The moment at which Python raises it: whatever the code returned for, the machine stands where it stopped."""
     text = {
         "limit": ENDLESS,
@@ -120,7 +119,7 @@ def test_interrupted_as_compiled_code_returns(
         **ASTRAY,
     }[which]
     program = rg.assemble(text, check=False)
-    both = lockstep(partial(TieredMachine, engine="threaded"), program)
+    both = Lockstep(partial(TieredMachine, engine="threaded"), program)
     both.set(lambda m: m.registers.__setitem__(9, 1000 * (which == "far outside")))
     run, sentinel = native.entry()
 

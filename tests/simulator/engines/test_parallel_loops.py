@@ -21,6 +21,7 @@ from retrograd.simulator.engines.translator import row_sharing, translate
 from retrograd.simulator.engines.translator.flow import Variant, flow_of
 from retrograd.simulator.engines.translator.loops import find_vector_loops
 from retrograd.simulator.engines.translator.vector_loops import find_parallel_loops
+from support.machines import Lockstep
 
 import retrograd as rg
 from tests.simulator.engines.conftest import WITH_VECTOR_LOOPS, set_transformations
@@ -138,8 +139,8 @@ def fill(machine: rg.Machine, words: list[int]) -> None:
         machine.memory[at] = word % (1 << 64)
 
 
-def run(lockstep: Any, make: Make, program: rg.Program, words: list[int], base: int, limits: list[int | None]) -> Any:
-    both = lockstep(make, program)
+def run(make: Make, program: rg.Program, words: list[int], base: int, limits: list[int | None]) -> Any:
+    both = Lockstep(make, program)
     both.set(lambda m: fill(m, words))
     both.set(lambda m: m.registers.__setitem__(5, base % (1 << 64)))
     for limit in limits:
@@ -149,18 +150,18 @@ def run(lockstep: Any, make: Make, program: rg.Program, words: list[int], base: 
     return both
 
 
-def test_rows_are_shared(lockstep: Any, translated: Make, teams: list[NDArray[np.int64]]) -> None:
+def test_rows_are_shared(translated: Make, teams: list[NDArray[np.int64]]) -> None:
     """All rows but the last, and both ways."""
-    run(lockstep, translated, nest(neighbours(20), rows=15), list(range(MEMORY)), 0, [None])
+    run(translated, nest(neighbours(20), rows=15), list(range(MEMORY)), 0, [None])
     assert [(int(w[TeamSlot.LAST]), int(w[TeamSlot.RESULT])) for w in teams] == [(14, 14)] * 2
 
 
 @pytest.mark.parametrize("at", [402, 425, 470, 530, 545, 562, 585, 602, 650, 690])
-def test_rows_that_fail(lockstep: Any, translated: Make, teams: list[NDArray[np.int64]], at: int) -> None:
+def test_rows_that_fail(translated: Make, teams: list[NDArray[np.int64]], at: int) -> None:
     """A word that is too large, in rows of this thread, of the gap and of the other."""
     words = [1 << 40] * MEMORY
     words[at] = (1 << 63) - 3
-    both = run(lockstep, translated, nest(UPDATE), words, 0, [None])
+    both = run(translated, nest(UPDATE), words, 0, [None])
     assert teams
     assert len(both.traps) == 1
 
@@ -182,7 +183,6 @@ def unchecked(sharing: Any, holds: Value) -> None:
     ("name", "fault", "body"), [("_parts", overlapping, UPDATE), ("_unless", unchecked, LATER)], ids=["twice", "read"]
 )
 def test_faults_in_the_sharing_are_found(
-    lockstep: Any,
     translated: Make,
     teams: list[NDArray[np.int64]],
     monkeypatch: pytest.MonkeyPatch,
@@ -191,12 +191,12 @@ def test_faults_in_the_sharing_are_found(
     body: tuple[str, ...],
 ) -> None:
     words = list(range(1, MEMORY + 1))
-    run(lockstep, translated, nest(body), words, 0, [None])
+    run(translated, nest(body), words, 0, [None])
     monkeypatch.setattr(row_sharing._SharingEmitter, name, fault)
     jit_compiler()._linked.clear()
     translate._translation_of.cache_clear()
     with pytest.raises(AssertionError):
-        run(lockstep, translated, nest(body), words, 0, [None])
+        run(translated, nest(body), words, 0, [None])
 
 
 def generate(rng: random.Random) -> tuple[rg.Program, list[int], int, list[int | None]]:
@@ -225,16 +225,16 @@ def generate(rng: random.Random) -> tuple[rg.Program, list[int], int, list[int |
 
 
 @pytest.mark.long
-def test_random_nests(lockstep: Any, translated: Make, teams: list[NDArray[np.int64]]) -> None:
+def test_random_nests(translated: Make, teams: list[NDArray[np.int64]]) -> None:
     for seed in range(SOME):
         print(f"seed {seed}")
-        run(lockstep, translated, *generate(random.Random(seed)))
+        run(translated, *generate(random.Random(seed)))
     assert sum(bool(words[TeamSlot.LAST]) for words in teams) > SOME // 4
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
-def test_many_random_nests(lockstep: Any, translated: Make, teams: list[NDArray[np.int64]], first: int) -> None:
+def test_many_random_nests(translated: Make, teams: list[NDArray[np.int64]], first: int) -> None:
     for seed in range(first + 1000, first + 1000 + SLOW_CHUNK):
         print(f"seed {seed}")
-        run(lockstep, translated, *generate(random.Random(seed)))
+        run(translated, *generate(random.Random(seed)))

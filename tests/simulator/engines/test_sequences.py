@@ -17,6 +17,7 @@ from retrograd.isa.encoding import Instruction, encode, illegality, inverse
 from retrograd.isa.entries import Bijection, Entry, Function, Opcode, no_guards
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
+from support.machines import Lockstep
 
 import retrograd as rg
 
@@ -168,7 +169,6 @@ def through(both: Any, rng: random.Random, words: Words) -> int:
 
 
 def sequences(
-    lockstep: Any,
     make: Make,
     w: Format,
     lifted: bool,
@@ -188,7 +188,7 @@ def sequences(
     while count > 0:
         p = program(rng, w, opcodes, size, undoing=undoing)
         modes = {"overflow": rng.random() < 0.6, "strict": rng.random() < 0.1, "keep_dropped": rng.random() < 0.1}
-        both = lockstep(make, p, spoiled=spoil and spoil(p), **modes)
+        both = Lockstep(make, p, spoiled=spoil and spoil(p), **modes)
         both.differentiate(lifted)
         words = words_of(rng, w)
         for _ in range(states):
@@ -204,8 +204,8 @@ TRAPS = {"RG0401", "RG0402", "RG0403", "RG0404", "RG0405", "RG0406", "RG0407", "
 
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
-def test_sequences_anywhere(lockstep: Any, threaded: Make, w: Format) -> None:
-    executed, traps = sequences(lockstep, threaded, w, False, w.width, count=1900 if w == W else 300)
+def test_sequences_anywhere(threaded: Make, w: Format) -> None:
+    executed, traps = sequences(threaded, w, False, w.width, count=1900 if w == W else 300)
     if w == W:
         # All opcodes that can be executed, and all traps, are met.
         assert set(executed) == {o.name for o in rg.TABLE} - {"unerase"}
@@ -213,8 +213,8 @@ def test_sequences_anywhere(lockstep: Any, threaded: Make, w: Format) -> None:
 
 
 @pytest.mark.parametrize("w", LIFTED, ids=str)
-def test_lifted_sequences_anywhere(lockstep: Any, threaded: Make, w: Format) -> None:
-    _, traps = sequences(lockstep, threaded, w, True, w.width + 1, count=450)
+def test_lifted_sequences_anywhere(threaded: Make, w: Format) -> None:
+    _, traps = sequences(threaded, w, True, w.width + 1, count=450)
     assert {"RG0404", "RG0409"} <= traps.keys()
 
 
@@ -222,28 +222,26 @@ FORMATS_AND_MODES = [(w, False) for w in FORMATS] + [(w, True) for w in (*LIFTED
 
 
 @pytest.mark.parametrize(("w", "lifted"), FORMATS_AND_MODES, ids=str)
-def test_sequences_from_end_to_end(lockstep: Any, make: Make, w: Format, lifted: bool) -> None:
-    sequences(lockstep, make, w, lifted, w.frac + 2, count=60, states=100, way=through, size=12)
+def test_sequences_from_end_to_end(make: Make, w: Format, lifted: bool) -> None:
+    sequences(make, w, lifted, w.frac + 2, count=60, states=100, way=through, size=12)
 
 
 @pytest.mark.parametrize("lifted", [False, True])
 @pytest.mark.parametrize("w", LIFTED, ids=str)
-def test_sequences_that_undo(lockstep: Any, make: Make, w: Format, lifted: bool) -> None:
+def test_sequences_that_undo(make: Make, w: Format, lifted: bool) -> None:
     """Values added and taken away again, of which translated code makes less: traps where sums do not fit included."""
     some = ("mov", "fmov", "ld", "st", "exch", "fmul", "neg", "fabs")
-    _, traps = sequences(
-        lockstep, make, w, lifted, 9, count=400, states=100, way=through, size=16, entries=some, undoing=0.5
-    )
+    _, traps = sequences(make, w, lifted, 9, count=400, states=100, way=through, size=16, entries=some, undoing=0.5)
     assert {"RG0404", "RG0405"} & traps.keys()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
-def test_a_million_sequences(lockstep: Any, threaded: Make, first: int) -> None:
+def test_a_million_sequences(threaded: Make, first: int) -> None:
     piece = first // SLOW_CHUNK
     w, lifted = FORMATS[piece % len(FORMATS)], piece // len(FORMATS) % 2 == 1
     way = through if piece % 5 == 0 else anywhere
-    sequences(lockstep, threaded, w, lifted, first + 100, count=SLOW_CHUNK, states=400, way=way)
+    sequences(threaded, w, lifted, first + 100, count=SLOW_CHUNK, states=400, way=way)
 
 
 # ---------------------------------------------------------------- the checks can fail
@@ -286,28 +284,23 @@ ALTERED = [
 
 
 @pytest.mark.parametrize(("name", "how", "lifted"), ALTERED)
-def test_an_altered_entry_is_found(lockstep: Any, make: Make, name: str, how: str, lifted: bool) -> None:
+def test_an_altered_entry_is_found(make: Make, name: str, how: str, lifted: bool) -> None:
     spoil = spoiled_by(altered(name, how))
     with pytest.raises(AssertionError):
-        sequences(
-            lockstep, make, W, lifted, 5, count=500, way=through, size=8, spoil=spoil, entries=(name, "swap", "imm")
-        )
+        sequences(make, W, lifted, 5, count=500, way=through, size=8, spoil=spoil, entries=(name, "swap", "imm"))
 
 
 @pytest.mark.parametrize(("name", "how"), [("goto.lt", "goto.ltu"), ("goto.eq", "goto.ne"), ("goto", "goto.ge")])
-def test_an_altered_branch_is_found(lockstep: Any, threaded: Make, name: str, how: str) -> None:
+def test_an_altered_branch_is_found(threaded: Make, name: str, how: str) -> None:
     with pytest.raises(AssertionError):
-        sequences(
-            lockstep, threaded, W, False, 6, count=1000, spoil=spoiled_by(altered(name, how)), entries=(name, "imm")
-        )
+        sequences(threaded, W, False, 6, count=1000, spoil=spoiled_by(altered(name, how)), entries=(name, "imm"))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [e.name for e in rg.TABLE.entries if isinstance(e, Function)])
-def test_every_altered_function_is_found(lockstep: Any, make: Make, name: str) -> None:
+def test_every_altered_function_is_found(make: Make, name: str) -> None:
     with pytest.raises(AssertionError):
         sequences(
-            lockstep,
             make,
             W,
             False,

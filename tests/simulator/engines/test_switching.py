@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from retrograd.simulator.engines.machines import WholeRuns
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.tiering import Costs, Policy, Reason
 from retrograd.simulator.engines.translator import translate
+from support import generator
 
 import retrograd as rg
 
@@ -105,7 +105,7 @@ def ran(machine: rg.Machine, limit: int) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(6000, 6006))
-def test_runs_before_and_after_the_switch(seed: int, at_once: AtOnce, generator: ModuleType) -> None:
+def test_runs_before_and_after_the_switch(seed: int, at_once: AtOnce) -> None:
     case = generator.generate(seed, sizes=(10, 25))
     for _ in range(3):
         machines = [rg.Machine(case.program), TieredMachine(case.program, engine="translated")]

@@ -20,6 +20,7 @@ from retrograd.simulator.engines.translator import flow, loops, translate
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.loops import vector_loops
 from retrograd.simulator.engines.translator.vector_loops import VectorLoopEmitter
+from support.machines import Lockstep
 
 import retrograd as rg
 from tests.simulator.engines.conftest import WITH_VECTOR_LOOPS, set_transformations
@@ -190,12 +191,12 @@ def generate(seed: int) -> Case:
     return Case(program, memory, registers, rng.random() < 0.8)
 
 
-def play(lockstep: Any, make: Make, seed: int) -> Any:
+def play(make: Make, seed: int) -> Any:
     """Run to the end or to a limit inside, and back."""
     print(f"seed {seed}")
     case = generate(seed)
     rng = random.Random(~seed)
-    both = lockstep(make, case.program, overflow=case.overflow)
+    both = Lockstep(make, case.program, overflow=case.overflow)
     both.set(case.load)
     # A translation is taken only where steps are left for the whole program several times.
     least, most = 5 * len(case.program.code), 1200
@@ -228,14 +229,12 @@ UNITS = [None, VectorUnit(4, True), VectorUnit(4, False), VectorUnit(2, False)]
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_random_loops(
-    lockstep: Any, translated: Make, unit: VectorUnit | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_loops(translated: Make, unit: VectorUnit | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if unit is not None:
         monkeypatch.setattr(jit_compiler(), "vector_unit", unit)
     found = 0
     for seed in range(SOME):
-        both = play(lockstep, translated, seed)
+        both = play(translated, seed)
         assert both.tested.engine == "translated"
         found += vector_loops(both.reference.program, Variant())[0].loop is not None
     assert found > SOME // 4
@@ -244,17 +243,17 @@ def test_random_loops(
 @pytest.mark.long
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
-def test_many_random_loops(lockstep: Any, translated: Make, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_random_loops(translated: Make, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     unit = UNITS[first // SLOW_CHUNK % len(UNITS)]
     if unit is not None:
         monkeypatch.setattr(jit_compiler(), "vector_unit", unit)
     for seed in range(first + 10_000, first + 10_000 + SLOW_CHUNK):
-        play(lockstep, translated, seed)
+        play(translated, seed)
 
 
 @pytest.mark.parametrize("passes", range(1, 22))
-def test_every_number_of_passes(lockstep: Any, translated: Make, passes: int) -> None:
-    both = lockstep(translated, loop_of(*BODIES["words to which passes add"][0], passes=passes))
+def test_every_number_of_passes(translated: Make, passes: int) -> None:
+    both = Lockstep(translated, loop_of(*BODIES["words to which passes add"][0], passes=passes))
     both.set(lambda m: [m.memory.__setitem__(at, at + 1) for at in range(MEMORY)])
     both.run(2000)
     both.turn()
@@ -262,34 +261,34 @@ def test_every_number_of_passes(lockstep: Any, translated: Make, passes: int) ->
 
 
 @pytest.mark.parametrize("at", range(0, 40, 3))
-def test_overflow_at_every_pass(lockstep: Any, translated: Make, at: int) -> None:
+def test_overflow_at_every_pass(translated: Make, at: int) -> None:
     """A sum that leaves its word traps at its own pass, and all passes before it have been made."""
-    both = lockstep(translated, loop_of(*BODIES["update"][0], passes=39))
+    both = Lockstep(translated, loop_of(*BODIES["update"][0], passes=39))
     both.set(lambda m: [m.memory.__setitem__(k, 1 << 40) for k in range(MEMORY)])
     both.set(lambda m: m.memory.__setitem__(at + 41, (1 << 63) - 5))
     both.run(2000)
     assert (at < 39) == bool(both.traps)
 
 
-def test_partial_sums_overflow_in_the_order_of_passes(lockstep: Any, translated: Make) -> None:
+def test_partial_sums_overflow_in_the_order_of_passes(translated: Make) -> None:
     """All words together fit, and a partial sum does not."""
-    both = lockstep(translated, loop_of(*BODIES["sum"][0], passes=30, stride=1), overflow=True)
+    both = Lockstep(translated, loop_of(*BODIES["sum"][0], passes=30, stride=1), overflow=True)
     both.set(lambda m: [m.memory.__setitem__(k, 46340 << 32) for k in range(MEMORY)])
     both.run(2000)
     assert both.traps == {"RG0404": 1}
 
 
 @pytest.mark.parametrize("start", [-2, 0, 15, 16, 17, 18, 25, 40])
-def test_addresses_beyond_memory(lockstep: Any, translated: Make, start: int) -> None:
-    both = lockstep(translated, loop_of(*BODIES["update"][0], passes=39))
+def test_addresses_beyond_memory(translated: Make, start: int) -> None:
+    both = Lockstep(translated, loop_of(*BODIES["update"][0], passes=39))
     both.set(lambda m: m.registers.__setitem__(5, start % (1 << 64)))
     both.run(2000)
     assert bool(both.traps) == (start not in range(18))
 
 
 @pytest.mark.parametrize("limit", range(100, 420, 23))
-def test_limits_inside_a_chunk(lockstep: Any, translated: Make, limit: int) -> None:
-    both = lockstep(translated, loop_of(*BODIES["update"][0]))
+def test_limits_inside_a_chunk(translated: Make, limit: int) -> None:
+    both = Lockstep(translated, loop_of(*BODIES["update"][0]))
     both.set(lambda m: [m.memory.__setitem__(at, at + 1) for at in range(MEMORY)])
     assert both.run(limit) == rg.Outcome(rg.Stop.LIMIT, limit)
     both.run_back(limit // 2)
@@ -297,13 +296,13 @@ def test_limits_inside_a_chunk(lockstep: Any, translated: Make, limit: int) -> N
 
 
 @pytest.mark.usefixtures("fresh")
-def test_chunks_are_executed(lockstep: Any, translated: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_are_executed(translated: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault in the code of chunks is found, and only where there are vector loops."""
     store = VectorLoopEmitter._store
     monkeypatch.setattr(VectorLoopEmitter, "_store", lambda self, word, value: store(self, word, value + 1))
 
     def run() -> None:
-        both = lockstep(translated, loop_of(*BODIES["update"][0]))
+        both = Lockstep(translated, loop_of(*BODIES["update"][0]))
         both.run(2000)
 
     with pytest.raises(AssertionError, match="memory"):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from retrograd.simulator.engines import machines, native, tiering
 from retrograd.simulator.engines.machines import FinishedRun, WholeRuns
+from support.machines import PARTS, TOLD
 
 import retrograd as rg
 from retrograd import Array, Stack, fixed, reversible
 from retrograd.runtime._execution import ProgramTrap
-from tests.simulator.engines.conftest import PARTS, TOLD
 
 #: formats are narrow here, and numbers lose their bits on purpose
 pytestmark = pytest.mark.filterwarnings("ignore::retrograd.PrecisionWarning")

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from retrograd.simulator.engines.llvm.instructions import step
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.translator.flow import flow_of
 from retrograd.simulator.semantics import _compiled, handler_source
+from support import generator
 
 import retrograd as rg
 
@@ -320,7 +320,7 @@ def test_addresses_from_a_table_are_scalars(lanes: int) -> None:
         assert ["gather" in text for text in converged] == [False, True]
 
 
-def test_random_programs(generator: ModuleType, lanes: int) -> None:
+def test_random_programs(lanes: int) -> None:
     """What a program of the suite makes of its data, once for each of some rows."""
     given_up = 0
     for seed in range(4000, 4004):
@@ -343,7 +343,7 @@ def test_random_programs(generator: ModuleType, lanes: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(5000, 5600, 50))
-def test_many_random_programs_side_by_side(generator: ModuleType, lanes: int, first: int) -> None:
+def test_many_random_programs_side_by_side(lanes: int, first: int) -> None:
     """With every opcode, forward and back."""
     given_up = 0
     for seed in range(first, first + 50):
@@ -434,7 +434,7 @@ def test_a_loop_ends_at_an_address_out_of_range() -> None:
 
 
 @pytest.mark.long
-def test_hostile_addresses(generator: ModuleType) -> None:
+def test_hostile_addresses() -> None:
     """An element of a batch gives what it gives alone, whatever addresses its neighbours use."""
     failed = 0
     for seed in range(4):
@@ -445,7 +445,7 @@ def test_hostile_addresses(generator: ModuleType) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 200, 20))
-def test_many_hostile_addresses(generator: ModuleType, first: int) -> None:
+def test_many_hostile_addresses(first: int) -> None:
     """In words of some widths, and backward; where elements trap that fail another check, as well."""
     for seed in range(first, first + 20):
         w = (rg.Format(64, 32), rg.Format(8, 4), rg.Format(32, 16))[seed % 3]

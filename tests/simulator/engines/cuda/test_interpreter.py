@@ -30,6 +30,7 @@ from retrograd.simulator.engines.cuda.interpreter import (
     machine_source,
     row_of,
 )
+from support import generator, interpreted_machine
 
 import retrograd as rg
 
@@ -45,50 +46,45 @@ def transformations() -> None:
 
 
 @pytest.fixture(scope="session")
-def machines(module: Callable[[str], ModuleType]) -> ModuleType:
-    return module("tests/simulator/engines/cuda/interpreted_machine.py")
-
-
-@pytest.fixture(scope="session")
 def engines(module: Callable[[str], ModuleType]) -> ModuleType:
     return module("tests/simulator/engines/test_engines.py")
 
 
 @pytest.fixture(scope="session")
-def make(machines: ModuleType) -> Callable[..., rg.Machine]:
-    return partial(machines.InterpretedMachine, resumes=cache(machines.plain))
+def make() -> Callable[..., rg.Machine]:
+    return partial(interpreted_machine.InterpretedMachine, resumes=cache(interpreted_machine.plain))
 
 
-def play(seeds: Iterable[int], lockstep: Any, engines: ModuleType, generator: ModuleType, make: Any) -> Counter[str]:
+def play(seeds: Iterable[int], engines: ModuleType, make: Any) -> Counter[str]:
     traps: Counter[str] = Counter()
     for seed in seeds:
         with engines.told(seed):
-            traps.update(engines.play(lockstep, make, generator.generate(seed)).traps)
+            traps.update(engines.play(make, generator.generate(seed)).traps)
     return traps
 
 
 @pytest.mark.long
-def test_programs(lockstep: Any, engines: ModuleType, generator: ModuleType, make: Any) -> None:
-    traps = play(range(PROGRAMS), lockstep, engines, generator, make)
+def test_programs(engines: ModuleType, make: Any) -> None:
+    traps = play(range(PROGRAMS), engines, make)
     assert {"RG0401", "RG0402", "RG0404"} <= set(traps)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
-def test_many(first: int, lockstep: Any, engines: ModuleType, generator: ModuleType, make: Any) -> None:
-    play(range(10_000 + first, 10_000 + first + SLOW_CHUNK), lockstep, engines, generator, make)
+def test_many(first: int, engines: ModuleType, make: Any) -> None:
+    play(range(10_000 + first, 10_000 + first + SLOW_CHUNK), engines, make)
 
 
 @pytest.mark.parametrize("name", ["LOOP", "FIBONACCI", "CALLS"])
-def test_limits(name: str, lockstep: Any, engines: ModuleType, make: Any) -> None:
+def test_limits(name: str, engines: ModuleType, make: Any) -> None:
     text = getattr(engines, name)
     text = text.format(60) if name == "LOOP" else text
     for lifted in (False, True):
-        engines.check_limits(lockstep, make, text, lifted, range(1, 201, 29))
-    engines.test_limits_near_the_end(lockstep, make, text)
+        engines.check_limits(make, text, lifted, range(1, 201, 29))
+    engines.test_limits_near_the_end(make, text)
 
 
-def test_most_steps_are_interpreted(generator: ModuleType, make: Any) -> None:
+def test_most_steps_are_interpreted(make: Any) -> None:
     """All steps of programs that end, and all steps before a trap."""
     ended = 0
     for seed in range(8):
@@ -116,18 +112,18 @@ def test_most_steps_are_interpreted(generator: ModuleType, make: Any) -> None:
         ("if left <= 0", "if left < 0"),
     ],
 )  # fmt: skip
-def test_a_planted_fault_is_found(
-    right: str, wrong: str, lockstep: Any, engines: ModuleType, generator: ModuleType, machines: ModuleType
-) -> None:
+def test_a_planted_fault_is_found(right: str, wrong: str, engines: ModuleType) -> None:
     def change(text: str) -> str:
         return text.replace(right, wrong)
 
-    spoiled = partial(machines.InterpretedMachine, resumes=cache(partial(machines.plain, change=change)))
+    spoiled = partial(
+        interpreted_machine.InterpretedMachine, resumes=cache(partial(interpreted_machine.plain, change=change))
+    )
     assert right in machine_source(Format(), True)
 
     def run() -> None:
-        engines.check_limits(lockstep, spoiled, engines.CALLS, True, range(100, 201, 29))
-        play(range(3 * PROGRAMS), lockstep, engines, generator, spoiled)
+        engines.check_limits(spoiled, engines.CALLS, True, range(100, 201, 29))
+        play(range(3 * PROGRAMS), engines, spoiled)
 
     with pytest.raises((AssertionError, IndexError)):
         run()
@@ -176,7 +172,7 @@ def instance(
     return [word & w.mask for word in memory[:n, 1].tolist()], tuple(map(int, result))  # type: ignore[return-value]
 
 
-def check_instances(seeds: Iterable[int], generator: ModuleType) -> Counter[int]:
+def check_instances(seeds: Iterable[int]) -> Counter[int]:
     """Instances against the reference machine: memory, steps, words lost, cycles, with and without overflow checks, at limits."""
     ends: Counter[int] = Counter()
     for seed in seeds:
@@ -207,15 +203,15 @@ def check_instances(seeds: Iterable[int], generator: ModuleType) -> Counter[int]
     return ends
 
 
-def test_instances(generator: ModuleType) -> None:
-    ends = check_instances(range(16), generator)
+def test_instances() -> None:
+    ends = check_instances(range(16))
     assert {0, 1} <= set(ends)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 800, 100))
-def test_many_instances(first: int, generator: ModuleType) -> None:
-    check_instances(range(20_000 + first, 20_100 + first), generator)
+def test_many_instances(first: int) -> None:
+    check_instances(range(20_000 + first, 20_100 + first))
 
 
 def test_limits_of_instances(engines: ModuleType) -> None:

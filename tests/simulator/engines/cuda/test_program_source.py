@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from retrograd.examples import bessel, bundle_adjustment, hypot
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.batch import cpu
 from retrograd.simulator.engines.cuda.interpreter import interpreter_source
+from support import generator, program_source
 
 import retrograd as rg
 from retrograd.runtime._batch_arguments import Batch
@@ -31,11 +31,6 @@ def transformations() -> None:
     """Nothing is skipped here: each test runs once in the full tier, too."""
 
 
-@pytest.fixture(scope="session")
-def sources(module: Callable[[str], ModuleType]) -> ModuleType:
-    return module("tests/simulator/engines/cuda/program_source.py")
-
-
 def program_of(function: Any, *args: Any) -> tuple[Program, NDArray[np.uint64]]:
     """The program of a function, and a batch as words."""
     batch = Batch(Request(function), args, {}, 0)
@@ -43,10 +38,10 @@ def program_of(function: Any, *args: Any) -> tuple[Program, NDArray[np.uint64]]:
     return compiled.program, np.asarray(batch.words(compiled).matrix)
 
 
-def check(sources: ModuleType, program: Program, words: NDArray[np.uint64], **options: Any) -> int:
+def check(program: Program, words: NDArray[np.uint64], **options: Any) -> int:
     """The number of rows that end, all of them equal to those of the CPU's batch."""
     device = options.pop("device", None)
-    found, report = sources.run(program, words, device=device, **options)
+    found, report = program_source.run(program, words, device=device, **options)
     expected = cpu.run_batch(program, words, **options)
     ended = np.setdiff1d(np.arange(len(words)), expected.failed)
     assert np.flatnonzero(report[:, 0]).tolist() == expected.failed.tolist()
@@ -62,21 +57,21 @@ def numbers(low: float, high: float, count: int = ROWS) -> NDArray[np.float64]:
 
 
 @pytest.mark.long
-def test_hypot(sources: ModuleType) -> None:
+def test_hypot() -> None:
     program, words = program_of(hypot.hypot, np.zeros(ROWS), numbers(-50_000, 50_000), numbers(0, 9))
-    assert check(sources, program, words) > ROWS // 2
+    assert check(program, words) > ROWS // 2
 
 
 @pytest.mark.long
-def test_hypot_backward_and_unchecked(sources: ModuleType) -> None:
+def test_hypot_backward_and_unchecked() -> None:
     program, words = program_of(hypot.hypot, np.zeros(ROWS), numbers(-50_000, 50_000), numbers(0, 9))
-    check(sources, program, cpu.run_batch(program, words).rows, backward=True)
-    assert check(sources, program, words, overflow=False) >= check(sources, program, words)
+    check(program, cpu.run_batch(program, words).rows, backward=True)
+    assert check(program, words, overflow=False) >= check(program, words)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["bessel", "project"])
-def test_examples(name: str, sources: ModuleType) -> None:
+def test_examples(name: str) -> None:
     if name == "bessel":
         program, words = program_of(bessel.bessel, np.zeros(ROWS), numbers(0.1, 3))
     else:
@@ -86,7 +81,7 @@ def test_examples(name: str, sources: ModuleType) -> None:
             numbers(1, 3, 3 * ROWS).reshape(ROWS, 3),
         )
         program, words = program_of(bundle_adjustment.project, *args)
-    assert check(sources, program, words) > ROWS // 2
+    assert check(program, words) > ROWS // 2
 
 
 def rows_of(case: Any, count: int) -> NDArray[np.uint64]:
@@ -100,20 +95,20 @@ def rows_of(case: Any, count: int) -> NDArray[np.uint64]:
 
 
 @pytest.mark.long
-def test_random_programs_in_python(sources: ModuleType, generator: ModuleType) -> None:
+def test_random_programs_in_python() -> None:
     ended = 0
     for seed in range(PROGRAMS):
         case = generator.generate(seed, sizes=(10, 40))
         for backward in (False, True):
-            ended += check(sources, case.program, rows_of(case, 6), backward=backward, device=lambda f: f)
+            ended += check(case.program, rows_of(case, 6), backward=backward, device=lambda f: f)
     assert ended > PROGRAMS
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(SLOW))
-def test_random_programs(seed: int, sources: ModuleType, generator: ModuleType) -> None:
+def test_random_programs(seed: int) -> None:
     case = generator.generate(1000 + seed, sizes=(10, 40))
-    check(sources, case.program, rows_of(case, ROWS))
+    check(case.program, rows_of(case, ROWS))
 
 
 # ---------------------------------------------------------------- the interpreter itself, in machine code
@@ -131,7 +126,7 @@ def rows(code, words, out, memory, n, limit, modes, report):
 """
 
 
-def interpreted(sources: ModuleType, program: Program, words: NDArray[np.uint64]) -> None:
+def interpreted(program: Program, words: NDArray[np.uint64]) -> None:
     """The interpreter's source, compiled with the handlers of a program, beside the CPU's batch: cycles, too."""
     import numba
     from retrograd.simulator.engines.cuda.interpreter import Modes, decoded
@@ -142,7 +137,7 @@ def interpreted(sources: ModuleType, program: Program, words: NDArray[np.uint64]
     text = interpreter_source(program.format, only=names).replace("cuda.local.array", "np.empty") + LOOP
     scope: dict[str, Any] = {"device": numba.njit(error_model="numpy")}
     exec(text, scope)
-    given, report = sources.signed(words, program.format), np.zeros((len(words), 4), np.int64)
+    given, report = program_source.signed(words, program.format), np.zeros((len(words), 4), np.int64)
     out, memory = np.zeros_like(given), np.zeros(program.memory + 1, np.int64)
     modes = Modes.CHECKS | Modes.OVERFLOW | Modes.CYCLES
     scope["rows"](decoded(program, cycles=True), given, out, memory, program.memory, 1 << 40, int(modes), report)
@@ -157,11 +152,11 @@ def interpreted(sources: ModuleType, program: Program, words: NDArray[np.uint64]
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["hypot", "bessel"])
-def test_the_interpreter_compiled(name: str, sources: ModuleType) -> None:
+def test_the_interpreter_compiled(name: str) -> None:
     if name == "hypot":
-        interpreted(sources, *program_of(hypot.hypot, np.zeros(ROWS), numbers(-50_000, 50_000), numbers(0, 9)))
+        interpreted(*program_of(hypot.hypot, np.zeros(ROWS), numbers(-50_000, 50_000), numbers(0, 9)))
     else:
-        interpreted(sources, *program_of(bessel.bessel, np.zeros(ROWS), numbers(0.1, 3)))
+        interpreted(*program_of(bessel.bessel, np.zeros(ROWS), numbers(0.1, 3)))
 
 
 #: a product, a quotient, a selection, and guards that hold in the first row alone
@@ -180,7 +175,7 @@ PRODUCT = """
 
 
 @pytest.mark.parametrize("planted", ["high_word", "long_quotient", "choose", "guard"])
-def test_a_planted_fault_is_found(planted: str, sources: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_fault_is_found(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def device(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrong(*args: Any) -> Any:
             found = function(*args)
@@ -190,11 +185,11 @@ def test_a_planted_fault_is_found(planted: str, sources: ModuleType, monkeypatch
 
     words = np.array([[3 << 32, (5 << 32) + 1, 0, 0], [7 << 61, 2 << 62, 0, 0], [9 << 35, 0, 0, 0]], np.uint64)
     program = rg.assemble(PRODUCT)
-    assert check(sources, program, words, device=lambda f: f) == 1
+    assert check(program, words, device=lambda f: f) == 1
     if planted == "guard":
-        text = sources.ProgramSource.text
+        text = program_source.ProgramSource.text
         monkeypatch.setattr(
-            sources.ProgramSource, "text", lambda self: text(self).replace("(checks & (not", "(False & (not")
+            program_source.ProgramSource, "text", lambda self: text(self).replace("(checks & (not", "(False & (not")
         )
     with pytest.raises(AssertionError):
-        check(sources, program, words, device=device)
+        check(program, words, device=device)

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from retrograd.simulator.engines.cuda.interpreter import all_opcodes
 from retrograd.simulator.engines.cuda.kernel_report import assembled, toolkit_program
 from retrograd.simulator.engines.cuda.kernels import KERNEL, emit_kernel_loop, registers_and_instructions
 from retrograd.simulator.engines.translator.flow import Variant
+from support import generator, kernel_on_host
 
 import retrograd as rg
 from retrograd.derivatives._programs import gradient_program
@@ -200,7 +201,7 @@ def test_counts() -> None:
 # ---------------------------------------------------------------------- it fits the launch
 
 
-def test_parameters_are_those_of_the_loop(on_host: ModuleType) -> None:
+def test_parameters_are_those_of_the_loop() -> None:
     """The PTX's parameters are as many and as wide as the documented ones; a launch passes integers of 64 bits."""
     text = kernels.ptx(example("bessel"), "sm_80")
     inside = re.search(r"\.entry \w+\(([^)]*)\)", text, re.DOTALL)
@@ -215,10 +216,10 @@ def test_parameters_are_those_of_the_loop(on_host: ModuleType) -> None:
         rf"define ptx_kernel void @{KERNEL}\((.*?)\) {{", kernels.kernel_ir(straight({"mov.add"})), re.DOTALL
     )
     assert found is not None
-    assert tuple("ptr" in part for part in found[1].split(",")) == on_host.PARAMETERS
+    assert tuple("ptr" in part for part in found[1].split(",")) == kernel_on_host.PARAMETERS
     with_pointer = [bool(pointer) for _, pointer, _ in declared]
     if any(with_pointer):  # newer code generators say which parameters are pointers
-        assert tuple(with_pointer) == on_host.PARAMETERS
+        assert tuple(with_pointer) == kernel_on_host.PARAMETERS
 
 
 # ---------------------------------------------------------------------- it is assembled
@@ -282,13 +283,13 @@ def test_ptxas_takes_every_format(ptxas: Any, w: Format) -> None:
     ptxas(kernels.ptx(program, "sm_80"), "sm_80")
 
 
-def test_ptxas_takes_random_programs(ptxas: Any, generator: ModuleType) -> None:
+def test_ptxas_takes_random_programs(ptxas: Any) -> None:
     for seed in range(PROGRAMS):
         arch = ARCHITECTURES[seed % 2]
         ptxas(kernels.ptx(generator.generate(seed).program, arch), arch)
 
 
-def test_random_programs(generator: ModuleType) -> None:
+def test_random_programs() -> None:
     for seed in range(PROGRAMS):
         arch = ARCHITECTURES[seed % 2]
         looked_at(kernels.ptx(generator.generate(seed).program, arch), arch)
@@ -296,7 +297,7 @@ def test_random_programs(generator: ModuleType) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(PROGRAMS, PROGRAMS + SLOW, 50))
-def test_ptxas_takes_many_random_programs(ptxas: Any, generator: ModuleType, first: int) -> None:
+def test_ptxas_takes_many_random_programs(ptxas: Any, first: int) -> None:
     for seed in range(first, first + 50):
         arch = ARCHITECTURES[seed % 2]
         ptxas(kernels.ptx(generator.generate(seed).program, arch, backward=seed % 3 == 0), arch)

@@ -21,26 +21,14 @@ needs_numba_cuda = pytest.mark.skipif(
 )
 
 
-def run(file: str, tier: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        tier,
-        str(FOLDER / file),
-    ]
-    there = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"} | (environment or {})
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=there)
+def run(file: str, tier: str, marks: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", tier, "-m", marks]
+    there = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}
+    return subprocess.run([*command, str(FOLDER / file)], capture_output=True, text=True, check=False, env=there)
 
 
 def check_under_the_simulator(file: str) -> None:
-    done = run(file, "not slow")
+    done = run(file, "--everything", "not long")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
 
@@ -61,9 +49,10 @@ def test_others_under_the_simulator(file: str) -> None:
 @pytest.mark.long
 @needs_numba_cuda
 @pytest.mark.parametrize("file", FILES)
-def test_all_under_the_simulator(file: str) -> None:
-    done = run(file, "slow")
-    assert done.returncode in (0, 5), done.stdout[-6000:] + done.stderr[-2000:]  # 5: no test of the file is slow
+def test_long_tests_under_the_simulator(file: str) -> None:
+    """Those that the full tier draws: 5 is the status of a run without tests."""
+    done = run(file, "--full", "long")
+    assert done.returncode in (0, 5), done.stdout[-6000:] + done.stderr[-2000:]
 
 
 def test_files_are_found() -> None:

@@ -22,6 +22,7 @@ from retrograd.simulator.engines.llvm import jit as code_cache
 from retrograd.simulator.engines.llvm.jit import JitCompiler, cache_folder, package_digest, source_digest
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.translator import translate
+from support.machines import Lockstep
 
 import retrograd as rg
 
@@ -434,12 +435,12 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.mark.parametrize("tier", ["threaded", "translated"])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "unwritable", "off"])
 def test_machines_with_a_damaged_cache(
-    lockstep: Any, tier: str, damage: str, forget: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tier: str, damage: str, forget: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make = partial(TieredMachine, engine=tier, level=0)
     monkeypatch.setenv("RETROGRAD_CACHE", str(tmp_path / "cache"))
     forget()
-    both = lockstep(make, rg.assemble(PROGRAM))
+    both = Lockstep(make, rg.assemble(PROGRAM))
     both.run()
     both.turn()
     both.run()
@@ -458,7 +459,7 @@ def test_machines_with_a_damaged_cache(
     if damage == "off":
         monkeypatch.setenv("RETROGRAD_CACHE", "")
     forget()
-    both = lockstep(make, rg.assemble(PROGRAM))
+    both = Lockstep(make, rg.assemble(PROGRAM))
     both.run()
     both.turn()
     both.run()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import pytest
 from retrograd.simulator.engines.cuda import batch
 from retrograd.simulator.engines.cuda.runtime import Device, device, numba_cuda
 from retrograd.simulator.engines.tiering import Decision, Policy, Reason
+from support import kernel_on_host
 
 
 @pytest.fixture(autouse=True)
@@ -26,9 +26,9 @@ def gpu() -> Device:
 
 
 @pytest.fixture
-def translated(on_host: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def translated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Batches run the translated kernel, by the host; `launches` has (blocks, threads in a block, instances) of each launch."""
-    found = on_host.HostKernel
+    found = kernel_on_host.HostKernel
     monkeypatch.setattr(batch, "TranslatedKernel", found)
     chosen = Decision("translated", Reason.LOADED)
     monkeypatch.setattr(Policy, "decide_device", lambda *_: chosen)

@@ -9,7 +9,6 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from retrograd.simulator.engines.batch.layout import BatchLayout
 from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda import runtime
 from retrograd.simulator.engines.cuda.batch import Setting, Timed
+from support import generator, kernel_on_host
 
 import retrograd as rg
 
@@ -267,7 +267,7 @@ def test_without_checks_words_wrap(tier: str) -> None:
     assert not len(expected.failed)
 
 
-def test_hostile_addresses_without_checks(bare: Any, generator: ModuleType) -> None:
+def test_hostile_addresses_without_checks(bare: Any) -> None:
     """A thread that leaves its memory fails; the next element that it runs finds none of its words there."""
     failed = total = 0
     for seed in range(4, 8):
@@ -311,7 +311,7 @@ def replace_imm(i: Instruction, imm: int) -> Instruction:
     return i._replace(imm=imm)
 
 
-def check_random(seed: int, generator: ModuleType, widths: set[int]) -> tuple[int, int]:
+def check_random(seed: int, widths: set[int]) -> tuple[int, int]:
     """(instances, of which failed) of a random program: as it is meant, and with registers that it does not expect."""
     case = generator.generate(seed)
     try:
@@ -337,9 +337,9 @@ def check_random(seed: int, generator: ModuleType, widths: set[int]) -> tuple[in
     return len(rows), len(found.failed)
 
 
-def test_random_programs(bare: Any, generator: ModuleType) -> None:
+def test_random_programs(bare: Any) -> None:
     widths: set[int] = set()
-    total = [check_random(seed, generator, widths) for seed in range(PROGRAMS)]
+    total = [check_random(seed, widths) for seed in range(PROGRAMS)]
     assert widths == {8, 16, 32, 64}
     failed = sum(f for _, f in total)
     assert 0.1 < failed / sum(n for n, _ in total) < 0.9
@@ -347,17 +347,17 @@ def test_random_programs(bare: Any, generator: ModuleType) -> None:
     assert any(0 < f < n for n, f in total)
 
 
-def test_random_programs_are_interpreted(generator: ModuleType) -> None:
-    total = [check_random(seed, generator, set()) for seed in range(INTERPRETED)]
+def test_random_programs_are_interpreted() -> None:
+    total = [check_random(seed, set()) for seed in range(INTERPRETED)]
     assert 0 < sum(f for _, f in total) < sum(n for n, _ in total)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(INTERPRETED, INTERPRETED + SLOW_INTERPRETED, 10))
-def test_many_random_programs_are_interpreted(generator: ModuleType, first: int) -> None:
+def test_many_random_programs_are_interpreted(first: int) -> None:
     for seed in range(first, first + 10):
         try:
-            check_random(seed, generator, set())
+            check_random(seed, set())
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
@@ -365,10 +365,10 @@ def test_many_random_programs_are_interpreted(generator: ModuleType, first: int)
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(PROGRAMS, PROGRAMS + SLOW, SLOW_CHUNK))
-def test_many_random_programs(bare: Any, generator: ModuleType, first: int) -> None:
+def test_many_random_programs(bare: Any, first: int) -> None:
     for seed in range(first, first + SLOW_CHUNK):
         try:
-            check_random(seed, generator, set())
+            check_random(seed, set())
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
@@ -606,14 +606,14 @@ def test_sums_are_those_of_the_cores(tier: str, block: int, piece: int) -> None:
         assert found.sums == expected.sums
 
 
-def test_a_warp_adds_up(on_host: ModuleType) -> None:
+def test_a_warp_adds_up() -> None:
     """Its threads run at once, here, and exchange words by the kernel's own code: two warps of which the second is not full."""
     rng = np.random.default_rng(7)
     rows = rng.integers(0, 1 << 64, (32 + 13, 2), dtype=np.uint64)
     rows[::5, 1] = 0
     program, modes = rg.assemble(MIXED), {"columns": OWN, "shared": np.zeros(5, np.uint64), "overflow": False}
     expected = on_cores.run_batch(program, rows, **modes)
-    sums, exchanges = on_host.in_warps(program, rows, OWN, warps=2, overflow=False)
+    sums, exchanges = kernel_on_host.in_warps(program, rows, OWN, warps=2, overflow=False)
     assert sums == expected.sums
     # Each of three words is two numbers, each of them exchanged five times, in halves: by all threads of both warps.
     assert exchanges == 3 * 2 * 5 * 2 * 64

@@ -12,6 +12,9 @@ import pytest
 from numba import cuda
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.cuda.interpreter import machine_source
+from support import generator
+from support.interpreted_machine import InterpretedMachine
+from support.machines import Lockstep
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
@@ -48,37 +51,34 @@ def engines(module: Callable[[str], ModuleType]) -> ModuleType:
     return module("tests/simulator/engines/test_engines.py")
 
 
-@pytest.fixture(scope="session")
-def machine(module: Callable[[str], ModuleType]) -> Any:
-    return module("tests/simulator/engines/cuda/interpreted_machine.py").InterpretedMachine
-
-
-def play(seeds: Iterable[int], lockstep: Any, engines: ModuleType, generator: ModuleType, make: Any) -> Counter[str]:
+def play(seeds: Iterable[int], engines: ModuleType, make: Any) -> Counter[str]:
     traps: Counter[str] = Counter()
     for seed in seeds:
         with engines.told(seed):
-            traps.update(engines.play(lockstep, make, generator.generate(seed)).traps)
+            traps.update(engines.play(make, generator.generate(seed)).traps)
     return traps
 
 
-def test_programs(lockstep: Any, engines: ModuleType, generator: ModuleType, machine: Any) -> None:
-    assert play(range(PROGRAMS), lockstep, engines, generator, partial(machine, resumes=cache(kernel)))
+def test_programs(engines: ModuleType) -> None:
+    assert play(range(PROGRAMS), engines, partial(InterpretedMachine, resumes=cache(kernel)))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
-def test_many(first: int, lockstep: Any, engines: ModuleType, generator: ModuleType, machine: Any) -> None:
-    make = partial(machine, resumes=cache(kernel))
-    play(range(30_000 + first, 30_000 + first + SLOW_CHUNK), lockstep, engines, generator, make)
+def test_many(first: int, engines: ModuleType) -> None:
+    make = partial(InterpretedMachine, resumes=cache(kernel))
+    play(range(30_000 + first, 30_000 + first + SLOW_CHUNK), engines, make)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["LOOP", "FIBONACCI", "CALLS"])
-def test_limits(name: str, lockstep: Any, engines: ModuleType, machine: Any) -> None:
+def test_limits(name: str, engines: ModuleType) -> None:
     text = getattr(engines, name)
     text = text.format(60) if name == "LOOP" else text
     for lifted in (False, True):
-        engines.check_limits(lockstep, partial(machine, resumes=cache(kernel)), text, lifted, range(1, 201, 29))
+        engines.check_limits(
+            Lockstep, partial(InterpretedMachine, resumes=cache(kernel)), text, lifted, range(1, 201, 29)
+        )
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,11 @@ def test_limits(name: str, lockstep: Any, engines: ModuleType, machine: Any) -> 
     ],
     ids=["product", "guard"],
 )
-def test_a_planted_fault_is_found(
-    right: str, wrong: str, lockstep: Any, engines: ModuleType, generator: ModuleType, machine: Any
-) -> None:
+def test_a_planted_fault_is_found(right: str, wrong: str, engines: ModuleType) -> None:
     def change(text: str) -> str:
         assert right in text
         return text.replace(right, wrong)
 
-    spoiled = partial(machine, resumes=cache(partial(kernel, change=change)))
+    spoiled = partial(InterpretedMachine, resumes=cache(partial(kernel, change=change)))
     with pytest.raises((AssertionError, IndexError)):
-        play(range(30), lockstep, engines, generator, spoiled)
+        play(range(30), engines, spoiled)

@@ -15,6 +15,7 @@ from retrograd.simulator.engines.cuda import batch as on_gpus
 from retrograd.simulator.engines.cuda import stepped_machine
 from retrograd.simulator.engines.cuda.batch import Setting
 from retrograd.simulator.engines.cuda.interpreter import _key, all_opcodes, opcodes_for
+from support import kernel_on_host
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
@@ -127,7 +128,7 @@ def test_programs_of_other_tables(tier: str) -> None:
         assert np.array_equal(found.rows, on_cores.run_batch(program, rows).rows)
 
 
-def test_a_parallel_loop_of_a_single_run(on_host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parallel_loop_of_a_single_run(monkeypatch: pytest.MonkeyPatch) -> None:
     cube = rg.instruction("cube", lambda x, w: product(x, product(x, x, w), w))
 
     @reversible
@@ -135,10 +136,10 @@ def test_a_parallel_loop_of_a_single_run(on_host: Any, monkeypatch: pytest.Monke
         for i in range(len(xs)):
             ys[i] += cube(xs[i])
 
-    monkeypatch.setattr(stepped_machine, "SteppedKernels", on_host.HostSteppedKernels)
-    on_host.HostSteppedKernels.rounds.clear()
+    monkeypatch.setattr(stepped_machine, "SteppedKernels", kernel_on_host.HostSteppedKernels)
+    kernel_on_host.HostSteppedKernels.rounds.clear()
     xs = np.linspace(-3, 3, 200)
     found, expected = (rg.run(f, np.zeros(200), xs, engine=engine) for engine in ("cuda", "native"))
     assert (found.values.ys == expected.values.ys).all()
     assert found.steps == expected.steps
-    assert on_host.HostSteppedKernels.rounds
+    assert kernel_on_host.HostSteppedKernels.rounds

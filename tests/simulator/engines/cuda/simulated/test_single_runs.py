@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,10 @@ from retrograd.simulator.engines.cuda.runtime import Device
 from retrograd.simulator.engines.cuda.stepped_machine import DeviceMachine
 from retrograd.simulator.engines.llvm.builder import Pointer
 from retrograd.simulator.engines.translator import row_sharing
+from support import kernel_on_host
+from support.machines import Lockstep
 
 import retrograd as rg
-from tests.simulator.engines.conftest import Lockstep
 from tests.simulator.engines.test_parallel_loops import MEMORY, UPDATE, fill, generate, neighbours, nest, run
 
 SOME, SLOW, SLOW_CHUNK = 12, 300, 100
@@ -34,9 +34,9 @@ def transformations() -> None:
 
 
 @pytest.fixture
-def host(on_host: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The kernels, run by the host."""
-    found = on_host.HostSteppedKernels
+    found = kernel_on_host.HostSteppedKernels
     monkeypatch.setattr(stepped_machine, "SteppedKernels", found)
     monkeypatch.setattr(stepped_machine, "FEW_PASSES", 4)
     stepped_machine._kernels.cache_clear()
@@ -53,7 +53,7 @@ def make(host: Any, gpu: Device) -> Callable[..., rg.Machine]:
 
 def test_rows_and_the_last_row(make: Any, host: Any) -> None:
     """All rows but the last, and then the passes of the last; both ways."""
-    both = run(Lockstep, make, nest(neighbours(20)), list(range(MEMORY)), 0, [None])
+    both = run(make, nest(neighbours(20)), list(range(MEMORY)), 0, [None])
     assert host.rounds == [(0, 14, 13), (1, 1, 13)] * 2
     assert both.tested.engine == "cuda"
 
@@ -63,7 +63,7 @@ def test_rows_that_fail(make: Any, host: Any, at: int) -> None:
     """A word that is too large: no cell is stored, and scalar code raises the trap."""
     words = [1 << 40] * MEMORY
     words[at] = (1 << 63) - 3
-    both = run(Lockstep, make, nest(UPDATE), words, 0, [None])
+    both = run(make, nest(UPDATE), words, 0, [None])
     assert host.refused
     assert len(both.traps) == 1
 
@@ -71,7 +71,7 @@ def test_rows_that_fail(make: Any, host: Any, at: int) -> None:
 def test_random_nests(make: Any, host: Any) -> None:
     for seed in range(SOME):
         print(f"seed {seed}")
-        run(Lockstep, make, *generate(random.Random(seed)))
+        run(make, *generate(random.Random(seed)))
     assert len(host.rounds) > SOME // 2
 
 
@@ -82,14 +82,14 @@ def test_many_random_nests(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch
     for seed in range(first + 5000, first + 5000 + SLOW_CHUNK):
         print(f"seed {seed}")
         monkeypatch.setattr(stepped_machine, "SLICE", 40 if seed % 4 == 0 else 1 << 18)
-        run(Lockstep, make, *generate(random.Random(seed)))
+        run(make, *generate(random.Random(seed)))
 
 
 def test_short_launches(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every launch ends at a safepoint after a few steps, and the next one goes on there."""
     monkeypatch.setattr(stepped_machine, "SLICE", 25)
     monkeypatch.setattr(stepped_machine, "FEW_ROWS", 1 << 20)
-    both = run(Lockstep, make, nest(UPDATE), list(range(MEMORY)), 0, [None])
+    both = run(make, nest(UPDATE), list(range(MEMORY)), 0, [None])
     assert {found[1] for found in host.rounds} == {1}
     assert both.tested.retired > 1000
 
@@ -171,11 +171,11 @@ def test_planted_faults_are_found(
     words = list(range(1, MEMORY + 1))
     if large is not None:
         words[large] = (1 << 63) - 3
-    run(Lockstep, make, nest(body), words, 0, [None])
+    run(make, nest(body), words, 0, [None])
     monkeypatch.setattr(owner, name, fault)
     stepped_machine._kernels.cache_clear()
     with pytest.raises(AssertionError):
-        run(Lockstep, make, nest(body), words, 0, [None])
+        run(make, nest(body), words, 0, [None])
 
 
 def test_a_program_without_parallel_loops_is_refused() -> None:

@@ -243,3 +243,21 @@ def on_bus(
 def status(word: int) -> dict[str, int]:
     """The fields of the slot STATUS."""
     return {field.name: field.of(word) for field in HostRegister.STATUS.fields}
+
+
+SQUARE = """
+        .data
+x:      .word 1.5q
+y:      .word 0
+        .text
+        start
+        ld.add  r1, [r0 + x]
+        fmul.add r2, r1, r1
+        st.add  [r0 + y], r2
+        finish
+"""
+
+
+def square_program(w: Format) -> rg.Program:
+    """The program M[1] += M[0]² for words of a format, with 1.5 in M[0]: the smallest program with a gradient."""
+    return rg.assemble(f".format {w.width}, {w.frac}\n{SQUARE}")
