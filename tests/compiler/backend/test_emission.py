@@ -42,7 +42,7 @@ from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap
 from retrograd.simulator.semantics import Fault
 
-#: random modules in the default tier, and in the slow one
+#: random modules in the default tier, and in the full one
 QUICK, CHUNK = 60, 20
 SLOW, SLOW_CHUNK = 10_000, 250
 REGISTERS = (256, 24, 14)
@@ -119,19 +119,17 @@ def random_modules(interpreter: ModuleType, random_ir: ModuleType, seeds: Sequen
             agree(interpreter, case.module, case.memory, registers)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("first", range(0, QUICK, CHUNK))
 def test_machine_and_interpreter_agree(interpreter: ModuleType, random_ir: ModuleType, first: int) -> None:
     random_modules(interpreter, random_ir, range(first, first + CHUNK))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, SLOW_CHUNK))
 def test_machine_and_interpreter_agree_at_length(interpreter: ModuleType, random_ir: ModuleType, first: int) -> None:
     random_modules(interpreter, random_ir, range(first, first + SLOW_CHUNK))
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("seed", range(5))
 def test_the_registers_do_not_change_what_is_computed(
     interpreter: ModuleType, random_ir: ModuleType, seed: int
@@ -300,7 +298,6 @@ def test_a_variable_in_memory_is_brought_in_once_for_neighbours() -> None:
     assert inner_names(emitted, 0) == ["exch", "muli.add", "muli.sub", "exch"]
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("registers", [256, 14])
 def test_more_parameters_than_registers(interpreter: ModuleType, registers: int) -> None:
     count = 270
@@ -330,7 +327,6 @@ def test_copies_and_constants_for_parameters_in_memory(interpreter: ModuleType, 
     agree(interpreter, module, [1, 10, 100], registers)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("registers", [256, 24, 14])
 def test_a_deep_chain_of_calls_runs_out_of_registers(interpreter: ModuleType, registers: int) -> None:
     """Each level holds locals around its call; below, links and parameters must go to memory."""
@@ -409,7 +405,6 @@ def test_constants_that_are_used_often_get_a_register() -> None:
     assert listed[-2] == "imm.sub"
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("w", [Format(64, 32), Format(32, 16), Format(16, 8)], ids=str)
 def test_constants_of_every_size(interpreter: ModuleType, w: Format) -> None:
     words = {c & w.mask for k in range(w.width) for c in (1 << k, (1 << k) - 1, -(1 << k), -(1 << k) - 1)}

@@ -16,7 +16,7 @@ from retrograd.simulator.semantics import Fault
 
 from retrograd.observe._variables import live, point_of
 
-#: random modules in the default tier, and in the slow one
+#: random modules in the default tier, and in the full one
 QUICK, SLOW, CHUNK = 60, 4_000, 200
 
 #: name of a variable -> its word
@@ -91,7 +91,7 @@ def test_variables_are_where_the_program_says(interpreter: ModuleType, random_ir
     assert sum(check(interpreter, random_ir, seed) for seed in range(first, first + 30)) > 100
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, CHUNK))
 def test_variables_are_where_the_program_says_at_length(
     interpreter: ModuleType, random_ir: ModuleType, first: int

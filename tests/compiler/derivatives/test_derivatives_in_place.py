@@ -65,7 +65,6 @@ def list_slope(x: fixed, n: int):
     return rg.grad(lambda v: squares(halves(v, n)))(x)
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize(
     ("value", "slope", "n"),
     [(chain_value, chain_slope, 100), (tree_value, tree_slope, 6), (list_value, list_slope, 100)],

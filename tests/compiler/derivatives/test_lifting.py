@@ -46,7 +46,7 @@ from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap
 
-#: random modules in the default tier, and in the slow one
+#: random modules in the default tier, and in the full one
 QUICK, CHUNK = 20, 10
 SLOW, SLOW_CHUNK = 1000, 100
 STEPS = 2_000_000
@@ -194,14 +194,13 @@ def examine_all(seeds: range, random_ir: ModuleType, routes: ModuleType) -> list
     return went
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("first", range(0, QUICK, CHUNK))
 def test_random_modules(first: int, random_ir: ModuleType, routes: ModuleType) -> None:
     went = examine_all(range(first, first + CHUNK), random_ir, routes)
     assert went.count("ended") >= CHUNK // 2, went
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, SLOW_CHUNK))
 def test_random_modules_at_length(first: int, random_ir: ModuleType, routes: ModuleType) -> None:
     went = examine_all(range(first, first + SLOW_CHUNK), random_ir, routes)
@@ -358,7 +357,7 @@ def moved_by(made: Differentiated, case: Numbers, shadows: Mapping[int, int]) ->
     return {address: ran.real(address + made.offset) for address in range(len(case.memory))}
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(8, 40, 8))])
+@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(8, 40, 8))])
 def test_the_dual_is_the_transpose_of_the_gradient(first: int, routes: ModuleType) -> None:
     """⟨ȳ, J ẋ⟩ = ⟨Jᵀ ȳ, ẋ⟩ but for roundings; and the machine gives the same cotangents, bit for bit."""
     for seed in range(first, first + 8):
@@ -374,8 +373,8 @@ def test_the_dual_is_the_transpose_of_the_gradient(first: int, routes: ModuleTyp
         assert routes.compare(case.module, case.regions, case.memory, seed=seed) == "ended"
 
 
-@pytest.mark.share(0)
-@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(10, 300, 10))])
+@pytest.mark.long
+@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(10, 300, 10))])
 def test_shadows_in_several_copies_are_those_of_several_runs(first: int) -> None:
     """Copy k of the shadows ends as in a run of its own, for tangents, cotangents, and tangents of the gradient program."""
     for seed in range(first, first + 10):
@@ -411,7 +410,7 @@ def test_copies_are_not_kept() -> None:
             gradient(case.module, case.regions, case.regions, copies=2, **settings)
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("first", [0, pytest.param(10, marks=pytest.mark.long)])
 def test_tangents_are_differences(first: int) -> None:
     """J ẋ = (P(x + hẋ) − P(x − hẋ)) / 2h, P run on the machine."""
     step = 2.0**-9
@@ -428,7 +427,6 @@ def test_tangents_are_differences(first: int) -> None:
             assert difference == pytest.approx(slope, rel=2e-3, abs=2e-3), (seed, i)
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_leaving_inputs_and_outputs_out_changes_nothing_else(seed: int) -> None:
     """Of some inputs, the gradient is that part of the whole one, bit for bit; shadows that are not active stay."""
@@ -537,7 +535,6 @@ CALLS: dict[str, tuple[tuple[Node, ...], Callable[[float, float, float, float, f
 }  # fmt: skip
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("keep", [0, KEPT])
 @pytest.mark.parametrize("name", CALLS)
 def test_gradients_through_calls(name: str, keep: int, routes: ModuleType) -> None:
@@ -751,7 +748,6 @@ def second(module: Module, first: str, then: str, keep: int, x: float) -> tuple[
     return plain.real(slope.address), derivative
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("keep", [KEPT, 0])
 @pytest.mark.parametrize(
     ("first", "then"), [("gradient", "dual"), ("dual", "gradient"), ("dual", "dual"), ("gradient", "gradient")]

@@ -149,7 +149,6 @@ def check_cotangents(opcode: Opcode, w: Format, state: Mapping[str, int]) -> Non
     assert apply(cotangents(opcode, w), opcode, w, state) == expected
 
 
-@pytest.mark.share(5)
 @pytest.mark.parametrize("opcode", MOVING, ids=lambda o: o.name)
 def test_steps_are_the_lift_at_eight_bits(opcode: Opcode) -> None:
     rng = random.Random(opcode.code)
@@ -204,7 +203,6 @@ def test_pairing_is_kept_by_rotations_but_for_the_last_places(name: str) -> None
         assert abs(after - before) < Fraction(1 << 8, 1 << w.frac)
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("opcode", MOVING, ids=lambda o: o.name)
 def test_tangents_of_the_inverse_undo_the_tangents(opcode: Opcode) -> None:
     """Bit for bit, at any width: so a program with tangents is reversible."""

@@ -116,14 +116,13 @@ def compare_all(seeds: range, random_sums: ModuleType) -> Counter[str]:
     return went
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("first", range(0, QUICK, CHUNK))
 def test_random_sums(first: int, random_sums: ModuleType) -> None:
     went = compare_all(range(first, first + CHUNK), random_sums)
     assert went["ended"] >= CHUNK // 4, went
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(QUICK, QUICK + SLOW, SLOW_CHUNK))
 def test_random_sums_at_length(first: int, random_sums: ModuleType) -> None:
     went = compare_all(range(first, first + SLOW_CHUNK), random_sums)

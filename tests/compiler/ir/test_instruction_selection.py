@@ -120,14 +120,13 @@ def gains(opcode: Opcode, w: Format) -> list[LinearUpdate]:
     return [s for table in (cotangents, tangents) for s in table(opcode, w).steps if isinstance(s, LinearUpdate)]
 
 
-@pytest.mark.share(16)
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("opcode", MOVING, ids=lambda o: o.name)
 def test_every_gain_has_instructions(opcode: Opcode, w: Format, interpreter: ModuleType) -> None:
     check_gains(opcode, w, interpreter, 10)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 @pytest.mark.parametrize("opcode", MOVING, ids=lambda o: o.name)
 def test_every_gain_on_more_words(opcode: Opcode, w: Format, interpreter: ModuleType) -> None:

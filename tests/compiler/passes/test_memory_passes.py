@@ -326,7 +326,7 @@ def test_nests_keep_their_meaning(interpreter: ModuleType) -> None:
     assert sum(check_nest(seed, interpreter) for seed in range(12)) > 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 4000, 100))
 def test_many_nests_keep_their_meaning(first: int, interpreter: ModuleType) -> None:
     for seed in range(first, first + 100):
@@ -440,7 +440,7 @@ def test_random_programs_keep_their_meaning(first: int, interpreter: ModuleType,
         check(seed, interpreter, random_ir)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 3000, 50))
 def test_many_random_programs_keep_their_meaning(first: int, interpreter: ModuleType, random_ir: ModuleType) -> None:
     for seed in range(first, first + 50):

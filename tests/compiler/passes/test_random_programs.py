@@ -65,7 +65,6 @@ x, y, z, u, v = fixed("x", "y", "z", "u", "v")
 t, s, r = fixed("t", "s", "r")
 
 
-@pytest.mark.share(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_reduced_instructions_make_the_same_words(seed: int, interpreter: ModuleType) -> None:
     rng = random.Random(seed)
@@ -465,14 +464,14 @@ def test_random_modules_keep_their_meaning(seeds: range, interpreter: ModuleType
         check_random_ir(seed, interpreter, random_ir)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", chunks(8000, 200), ids=str)
 def test_many_random_statements(seeds: range, interpreter: ModuleType) -> None:
     for seed in seeds:
         check_statements(seed, interpreter)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", chunks(2000, 50), ids=str)
 def test_many_random_modules(seeds: range, interpreter: ModuleType, random_ir: ModuleType) -> None:
     for seed in seeds:
@@ -483,7 +482,7 @@ def test_words_in_registers_keep_their_meaning(interpreter: ModuleType) -> None:
     assert sum(check_words(seed, interpreter) for seed in range(60)) > 20
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", chunks(12_000, 3000), ids=str)
 def test_many_words_in_registers_keep_their_meaning(seeds: range, interpreter: ModuleType) -> None:
     for seed in seeds:

@@ -84,7 +84,6 @@ def words(f: Reversible, *args: Any) -> dict[str, list[int]]:
     return rg.run(f, *args).words
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize("f", [spread, pairs, pushed, far])
 @pytest.mark.parametrize("budget", [1, 6, 40, 10_000])
 def test_values_and_gradients_are_the_same_to_the_bit(f: Reversible, budget: int) -> None:
@@ -181,7 +180,7 @@ def _end(module: Module, memory: list[int], interpreter: ModuleType) -> list[int
     return list(run.memory[: len(memory)])
 
 
-@pytest.mark.share(0)
+@pytest.mark.long
 def test_random_programs_keep_their_meaning(interpreter: ModuleType) -> None:
     statements = _statements()
     stored = 0
