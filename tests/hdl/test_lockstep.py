@@ -70,7 +70,7 @@ def check_programs(machine: lockstep.Hardware, w: Format, seeds: Iterable[tuple[
 @pytest.mark.parametrize("lifted", [False, True])
 @pytest.mark.parametrize("w", FORMATS, ids=str)
 def test_random_sequences(machine: lockstep.Hardware, w: Format, lifted: bool, piece: int) -> None:
-    """A piece in Verilator has 10⁴ to 10⁵ instructions: it meets nearly all; others have those that it misses by chance."""
+    """A piece in Verilator has 10⁴ to 10⁵ instructions: it meets nearly all opcodes and traps, and other pieces meet the rest."""
     seed = 1000 * w.width + 100 * lifted + piece
     thorough = machine.simulator == "Verilator"
     states, programs = (300, 25) if thorough else (12, 2)
