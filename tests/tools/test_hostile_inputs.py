@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import os
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +44,42 @@ def test_inputs_are_read_or_refused(name: str, hostile: Any) -> None:
     assert not faults, faults[0]
     # Inputs that are refused at their first line say nothing.
     assert went["accepted"] + went["late"] > count / 4, went
+
+
+def test_seeds_are_valid(hostile: Any) -> None:
+    """Of the seeds that no command runs, most are accepted as they are: otherwise a change of a refused text counts as late."""
+    for name in ("assembly", "image", "PISA", "Janus of 1982", "technology", "debug adapter", "language server"):
+        reader, accepted = hostile.READERS[name], 0
+        with hostile.in_folder():
+            for seed in reader.seeds()[:4]:
+                with contextlib.suppress(rg.RetrogradError):
+                    reader.read(seed)
+                    accepted += 1
+        assert accepted >= len(reader.seeds()[:4]) - 1, name
+
+
+def test_a_reader_whose_seeds_are_refused_is_found(hostile: Any) -> None:
+    assert not hostile.tried_in_depth(Counter(accepted=3, late=6, early=91))
+    assert hostile.tried_in_depth(Counter(accepted=4, late=6, early=90))
+
+
+def _ends(text: str) -> None:
+    os._exit(3)
+
+
+def test_the_end_of_a_process_is_a_fault_of_its_share(hostile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = hostile.Reader(1, lambda: ["start\nfinish\n"], hostile.changed_text, _ends)
+    monkeypatch.setitem(hostile.READERS, "assembly", reader)
+    # Processes of the test are copies of it, so they have this reader.
+    monkeypatch.setattr(hostile, "CONTEXT", multiprocessing.get_context("fork"))
+    went, faults = hostile.in_process(("assembly", 0, 2))
+    assert went == {"fault": 1}
+    assert "ended" in faults[0]
+
+
+def test_a_reader_gets_all_inputs_of_its_run(hostile: Any) -> None:
+    assert hostile.shares(600, 7, "VLAD") == [("VLAD", 7, 500), ("VLAD", 507, 100)]
+    assert {name for name, _, _ in hostile.shares(600, 0)} == set(READERS)
 
 
 def test_an_input_is_late_if_half_of_its_seed_is_valid(hostile: Any) -> None:
