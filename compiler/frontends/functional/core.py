@@ -290,7 +290,8 @@ def children(e: Core) -> tuple[Core, ...]:
         case Match(subject, cases, orelse):
             return (subject, *(c.body for c in cases), *(() if orelse is None else (orelse,)))
     found: list[Core] = []
-    for name, several in _parts(type(e)):
+    cls: type[Any] = type(e)
+    for name, several in _parts(cls):
         found += getattr(e, name) if several else (getattr(e, name),)
     return tuple(found)
 
@@ -314,9 +315,9 @@ def rebuilt(e: Core, parts: Sequence[Core]) -> Core:
             subject = next(given)
             bodies = tuple(replace(c, body=next(given)) for c in cases)
             return replace(e, subject=subject, cases=bodies, orelse=None if orelse is None else next(given))
+    cls: type[Any] = type(e)
     held: dict[str, Any] = {
-        name: tuple(next(given) for _ in getattr(e, name)) if several else next(given)
-        for name, several in _parts(type(e))
+        name: tuple(next(given) for _ in getattr(e, name)) if several else next(given) for name, several in _parts(cls)
     }
     return replace(e, **held) if held else e
 

@@ -33,6 +33,7 @@ from retrograd.compiler.language.types import (
     check_operator,
     check_size,
     is_complex,
+    is_empty,
     is_known,
     merged,
     note_range,
@@ -50,7 +51,7 @@ from retrograd.compiler.language.values import (
     describe,
     tuple_value,
 )
-from retrograd.isa.diagnostics import advised, nearest
+from retrograd.isa.diagnostics import nearest
 
 INT, UINT, FIXED, BOOL, LOGNUM = Kind.INT, Kind.UINT, Kind.FIXED, Kind.BOOL, Kind.LOGNUM
 
@@ -592,27 +593,40 @@ def _matrix_product(cx: Context, x: Value, y: Value, node: ast.BinOp) -> Value:
     k = Var("k", Kind.INT, cx.span(node))
     note_range(cx.builder.ranges, k, length, cx.w)
     arithmetic = cx.arithmetic
+    shape = (*left.shape[:-1], *right.shape[1:])
+
+    def product(index: tuple[E, ...], at: E) -> Value:
+        i = len(left.shape) - 1
+        return arithmetic.binary("*", element(left, (*index[:i], at)), element(right, (at, *index[i:])))
+
+    if Kind.LOGNUM in (kind_of(left), kind_of(right)):
+        cx.together(factors, (node.left, node.right))
+        if is_empty((length,)):
+            message = f"`{shortened(node)}`: the sum of no numbers is 0, which no lognum can be"
+            cx.fail("RG0703", message, node, "Give the rows an element at least.")
+        terms = Lazy((*shape, length), lambda index: cx.guarded(node, product, index[:-1], index[-1]))
+        return cx.value(_sum_of_last_axis(terms, node))
 
     def one(index: tuple[E, ...]) -> Value:
-        i = len(left.shape) - 1
-        term = arithmetic.binary("*", element(left, (*index[:i], read(k))), element(right, (read(k), *index[i:])))
+        term = product(index, read(k))
         if isinstance(term, StructValue):
             return StructValue(term.type, {name: total(v) for name, v in term.fields.items()})
         return total(term)
 
     def total(term: Value) -> Value:
-        body = arithmetic.expression(term)
-        if body.kind is Kind.LOGNUM:
-            shown = " * ".join(shortened(x) for x in (node.left, node.right))
-            way = f"write `rg.sum({shown})`" if len(left.shape) == len(right.shape) == 1 else "write a loop over rows"
-            raise advised(TypeError("`@` adds fixed numbers and ints"), f"of lognums {way}")
-        return Scalar(sum_over(body, (k,), (length,)))
+        return Scalar(sum_over(arithmetic.expression(term), (k,), (length,)))
 
-    shape = (*left.shape[:-1], *right.shape[1:])
     if not shape:
         return cx.guarded(node, one, ())
     cx.guarded(node, one, tuple(const(0, Kind.INT) for _ in shape))
     return Lazy(shape, one)
+
+
+def _sum_of_last_axis(terms: Lazy, node: ast.BinOp) -> ast.Call:
+    """`rg.sum(terms, axis=−1)` in place of a product of matrices of lognums, whose sums have no 0 to begin with."""
+    axis = ast.keyword("axis", ast.copy_location(ast.Constant(len(terms.shape) - 1), node))
+    call = ast.Call(held(Constant(intrinsics.sum), node), [held(terms, node)], [axis])
+    return ast.copy_location(call, node)
 
 
 @evaluates(ast.UnaryOp)

@@ -236,6 +236,47 @@ def test_sums_along_an_axis_and_of_lengths_of_a_run(engine: str) -> None:
     assert "no elements" in caught.value.diagnostics[0].message
 
 
+@reversible
+def vectors(z: lognum, x: Array[lognum, "n"], y: Array[lognum, "n"]):
+    z *= x @ y
+
+
+@reversible
+def matrices(z: Array[lognum, "n", "m"], x: Array[lognum, "n", "k"], y: Array[lognum, "k", "m"]):
+    z *= x @ y
+
+
+@reversible
+def log_of_product(loss: fixed, x: Array[lognum, 2, 3], y: Array[lognum, 3, 2]):
+    z = x @ y
+    loss += rg.log(z[0, 1]) + rg.log(z[1, 0] * z[1, 0])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_products_of_matrices_of_lognums(engine: str) -> None:
+    """The sums of products, as `rg.sum` adds them, for all shapes; undone exactly; derivatives by each factor."""
+    x, y = np.array([[1.0, 2.0, 4.0], [-0.5, 0.25, 8.0]]), np.array([[3.0, 0.7], [5.0, 1.5], [0.1, -2.0]])
+    out = rg.run(matrices, np.ones((2, 2)), x, y, engine=engine).values
+    assert np.allclose(out.z, x @ y, rtol=1e-8)
+    assert np.array_equal(rg.run(~matrices, *out, engine=engine).values.z, np.ones((2, 2)))
+    assert np.isclose(rg.run(vectors, 1.0, x[1], y[:, 0], engine=engine).values.z, x[1] @ y[:, 0], rtol=1e-8)
+    x, y = abs(x), abs(y)
+    slopes = rg.grad(log_of_product, engine=engine)(0.0, x, y)
+    z = x @ y
+    assert np.allclose(slopes.x, [y[:, 1] / z[0, 1], 2 * y[:, 0] / z[1, 0]], rtol=1e-6)
+    assert np.allclose(slopes.y, np.stack([2 * x[1] / z[1, 0], x[0] / z[0, 1]], axis=1), rtol=1e-6)
+
+
+def test_a_product_of_a_matrix_of_lognums_and_one_of_fixed_numbers_names_the_operand() -> None:
+    @reversible
+    def mixed(z: lognum, x: Array[fixed, 2], y: Array[lognum, 2]):
+        z *= x @ y
+
+    with pytest.raises(rg.CompileError, match="lognum") as caught:
+        mixed(1.0, [1.0, 2.0], [3.0, 4.0])
+    assert "lognum(x)" in str(caught.value)
+
+
 def test_a_partial_sum_of_zero_traps() -> None:
     with pytest.raises(rg.ProgramTrap) as caught:
         three(1.0, [1.0, -1.0, 3.0])
