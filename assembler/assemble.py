@@ -11,12 +11,11 @@ a fault, is read again with the columns of its parts.
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from retrograd.assembler.directives import Directives, Layout, SymbolTable
+from retrograd.assembler.directives import REGISTERS, Directives, Layout, SymbolTable
 from retrograd.assembler.instructions import Instructions, Subroutines, WrittenInstruction
 from retrograd.assembler.lexer import MAX_BYTES, Sources, TextFault, decode_text, is_name, parts_of
 from retrograd.assembler.verify import verify
@@ -201,8 +200,6 @@ def assemble_file(path: str | os.PathLike[str], **options: object) -> Program:
 # -----------------------------------------------------------------------------
 # Program -> assembly text that assembles to the same program.
 
-#: a label as the assembler reads it: a name that is no register
-_LABEL = re.compile(r"(?!r(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])$)[A-Za-z_][\w.]*")
 _DATA_PER_LINE = 8
 
 
@@ -241,6 +238,11 @@ def disassemble(
     return "\n".join(out) + "\n"
 
 
+def _is_label(name: str) -> bool:
+    """Whether the assembler reads the name as that of a label."""
+    return is_name(name) and name not in REGISTERS
+
+
 def _quoted(name: str) -> str:
     """A name as a string of the assembler."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
@@ -252,9 +254,7 @@ def _code_names(program: Program) -> dict[str, int]:
     size = len(program.code)
     taken = set(program.data_labels)
     names = {
-        name: pc
-        for name, pc in program.labels.items()
-        if _LABEL.fullmatch(name) and 0 <= pc <= size and name not in taken
+        name: pc for name, pc in program.labels.items() if _is_label(name) and 0 <= pc <= size and name not in taken
     }
     labelled = set(names.values())
     targets = {
@@ -275,10 +275,10 @@ def _data_lines(program: Program) -> list[str]:
     at: dict[int, list[str]] = {}
     apart: list[str] = []
     for name, address in program.data_labels.items():
-        if _LABEL.fullmatch(name) and 0 <= address <= len(program.data):
+        if _is_label(name) and 0 <= address <= len(program.data):
             at.setdefault(address, []).append(name)
         elif name:
-            apart.append(f".label {name if _LABEL.fullmatch(name) else _quoted(name)}, {address}")
+            apart.append(f".label {name if _is_label(name) else _quoted(name)}, {address}")
     stops = sorted({0, len(program.data), *at})
     for begin, end in zip(stops, [*stops[1:], len(program.data)], strict=True):
         out += [f"{name}:" for name in at.get(begin, ())]

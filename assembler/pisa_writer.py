@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from retrograd.assembler.pisa_reader import CONDITIONAL, FORMAT, PLAIN, ZERO_REGISTER
-from retrograd.assembler.verify import verify
+from retrograd.assembler.verify import at_address, verify
 from retrograd.isa.diagnostics import AssemblyError, Diagnostic
 from retrograd.isa.encoding import Instruction, write
 from retrograd.isa.entries import Function
@@ -365,10 +365,8 @@ class _Writer:
         return self.targets[pc + i.opcode.distance(i.imm)]
 
     def _refusal(self, pc: int) -> Diagnostic:
-        span = self.program.source.span(pc)
-        where = "" if span is not None else f" (at address {pc})"
-        message = f"PISA has no `{write(self.program.instructions[pc])}`{where}"
-        return Diagnostic("RG0119", message, span, None, self.program.source.line(span))
+        message = f"PISA has no `{write(self.program.instructions[pc])}`"
+        return at_address(self.program, pc, "RG0119", message)
 
     # ------------------------------------------------------------ data
 

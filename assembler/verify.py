@@ -39,7 +39,7 @@ def findings(program: Program, *, strict: bool = False) -> list[Diagnostic]:
 def erasures(program: Program) -> list[Diagnostic]:
     """A diagnostic for each instruction that erases."""
     return [
-        _at(program, pc, "RG0211", f"`{write(i)}` erases {program.format.width} bits")
+        at_address(program, pc, "RG0211", f"`{write(i)}` erases {program.format.width} bits")
         for pc, i in enumerate(program.instructions)
         if i.opcode.erased_words
     ]
@@ -54,9 +54,10 @@ def verify(program: Program, *, strict: bool = False) -> list[Diagnostic]:
     return found
 
 
-def _at(
+def at_address(
     program: Program, pc: int, code: str, message: str, hint: str | None = None, severity: str = "error"
 ) -> Diagnostic:
+    """A finding at an instruction: at its place in the source, or with its address where there is no source."""
     span = program.source.span(pc)
     where = "" if span is not None else f" (at address {pc})"
     return Diagnostic(code, message + where, span, hint, program.source.line(span), severity)
@@ -92,7 +93,7 @@ def _ends(program: Program) -> Iterator[Diagnostic]:
             span = Span(program.source.files[0], 1) if program.source.files else None
             yield Diagnostic(code, f"the program has no `{name}`", span)
         for pc in places[1:]:
-            yield _at(program, pc, code, f"a second `{name}`; the first is at {_place(program, places[0])}")
+            yield at_address(program, pc, code, f"a second `{name}`; the first is at {_place(program, places[0])}")
 
 
 def _pairs(program: Program) -> Iterator[Diagnostic]:
@@ -101,24 +102,24 @@ def _pairs(program: Program) -> Iterator[Diagnostic]:
     for pc, target, i in _targets(program):
         if not 0 <= target < len(code):
             message = f"`{_write(program, pc)}` reaches address {target}, outside the code of {len(code)} instructions"
-            yield _at(program, pc, "RG0203", message)
+            yield at_address(program, pc, "RG0203", message)
             continue
         other = code[target]
         if not _is_jump(i):
             if other.opcode.name != "swapbr":
                 message = f"`{i.opcode.name}` reaches `{_write(program, target)}`, not a `swapbr`"
-                yield _at(program, pc, "RG0207", message)
+                yield at_address(program, pc, "RG0207", message)
             continue
         wanted = "from" if i.opcode.name.startswith("goto") else "goto"
         if not other.opcode.name.startswith(wanted) or not _is_jump(other):
             span = program.source.span(target)
             where = "" if span is None else f" ({span.file}:{span.line})"
-            yield _at(program, pc, "RG0201", f"the other end is `{write(other)}`, not a `{wanted}`{where}")
+            yield at_address(program, pc, "RG0201", f"the other end is `{write(other)}`, not a `{wanted}`{where}")
         elif target + other.imm != pc:
             message = (
                 f"the `{wanted}` at {_place(program, target)} names {_place(program, target + other.imm)}, not this"
             )
-            yield _at(program, pc, "RG0202", message)
+            yield at_address(program, pc, "RG0202", message)
 
 
 def _falls(program: Program) -> Iterator[Diagnostic]:
@@ -131,10 +132,10 @@ def _falls(program: Program) -> Iterator[Diagnostic]:
     for pc, (above, below) in enumerate(zip(leaves, enters, strict=True)):
         if above and not below:
             what = f"falls into `{_write(program, pc)}`" if pc < len(code) else "runs off the end of the code"
-            yield _at(program, pc - 1, "RG0206", f"after `{_write(program, pc - 1)}` control {what}")
+            yield at_address(program, pc - 1, "RG0206", f"after `{_write(program, pc - 1)}` control {what}")
         elif below and not above:
             what = f"backs into `{_write(program, pc - 1)}`" if pc else "backs off the beginning of the code"
-            yield _at(program, pc, "RG0206", f"running backward from `{_write(program, pc)}` control {what}")
+            yield at_address(program, pc, "RG0206", f"running backward from `{_write(program, pc)}` control {what}")
 
 
 def _regions(program: Program) -> list[tuple[int, int, int]]:
@@ -158,12 +159,12 @@ def _subroutines(program: Program, regions: list[tuple[int, int, int]]) -> Itera
     for first, entry, last in regions:
         link = code[entry].rd
         if first == last:
-            yield _at(program, entry, "RG0208", "no unconditional `from` and `goto` enclose this `swapbr`")
+            yield at_address(program, entry, "RG0208", "no unconditional `from` and `goto` enclose this `swapbr`")
             continue
         beside = [code[pc] for pc in (entry - 1, entry + 1)]
         if sum(i.opcode.name == "neg" and i.rd == link for i in beside) != 1:
             message = f"not one `neg r{link}` stands next to this `swapbr`: the return would go astray"
-            yield _at(program, entry, "RG0208", message)
+            yield at_address(program, entry, "RG0208", message)
 
 
 def _borders(program: Program, regions: list[tuple[int, int, int]]) -> Iterator[Diagnostic]:
@@ -173,15 +174,15 @@ def _borders(program: Program, regions: list[tuple[int, int, int]]) -> Iterator[
     for index, (first, entry, last) in enumerate(regions):
         for pc in range(first, last + 1):
             if owner[pc] is not None:
-                yield _at(program, entry, "RG0209", "this subroutine overlaps another")
+                yield at_address(program, entry, "RG0209", "this subroutine overlaps another")
                 return
             owner[pc] = index
     for pc, target, i in _targets(program):
         if _is_jump(i) and owner[pc] != owner[target]:
-            yield _at(program, pc, "RG0209", f"`{_write(program, pc)}` crosses the border of a subroutine")
+            yield at_address(program, pc, "RG0209", f"`{_write(program, pc)}` crosses the border of a subroutine")
     for pc in (program.start, program.finish):
         if owner[pc] is not None:
-            yield _at(program, pc, "RG0209", f"`{write(code[pc])}` stands inside a subroutine")
+            yield at_address(program, pc, "RG0209", f"`{write(code[pc])}` stands inside a subroutine")
 
 
 def _unreachable(program: Program) -> Iterator[Diagnostic]:
@@ -207,4 +208,4 @@ def _unreachable(program: Program) -> Iterator[Diagnostic]:
         if run not in reached and (run == 1 or run - 1 in reached):
             end = next((ends[r - 2] for r in range(run + 1, len(firsts) + 1) if r in reached), len(code))
             message = f"{end - first} instruction{'s' * (end - first > 1)} from here cannot be reached"
-            yield _at(program, first, "RG0210", message, severity="warning")
+            yield at_address(program, first, "RG0210", message, severity="warning")

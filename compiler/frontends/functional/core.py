@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property
-from typing import Any, NoReturn, Protocol
+from functools import cached_property
+from typing import Any, NoReturn, Protocol, get_args
 
 from retrograd.compiler.frontends.constants import Constants
 from retrograd.compiler.frontends.constants import Place as SourcePlace
@@ -275,11 +275,11 @@ Core = (
 )  # fmt: skip
 
 
-@cache
-def _parts(cls: type) -> tuple[tuple[str, bool], ...]:
-    """The fields of a class that hold expressions, each with whether it holds several, in the order of the text."""
-    held = {"Core": False, "tuple[Core, ...]": True}
-    return tuple((f.name, held[str(f.type)]) for f in fields(cls) if f.type in held)
+_HELD = {"Core": False, "tuple[Core, ...]": True}
+#: class → its fields that hold expressions, each with whether it holds several, in the order of the text
+_PARTS: dict[type, tuple[tuple[str, bool], ...]] = {
+    cls: tuple((f.name, _HELD[str(f.type)]) for f in fields(cls) if f.type in _HELD) for cls in get_args(Core)
+}
 
 
 def children(e: Core) -> tuple[Core, ...]:
@@ -290,8 +290,7 @@ def children(e: Core) -> tuple[Core, ...]:
         case Match(subject, cases, orelse):
             return (subject, *(c.body for c in cases), *(() if orelse is None else (orelse,)))
     found: list[Core] = []
-    cls: type[Any] = type(e)
-    for name, several in _parts(cls):
+    for name, several in _PARTS[type(e)]:
         found += getattr(e, name) if several else (getattr(e, name),)
     return tuple(found)
 
@@ -315,9 +314,9 @@ def rebuilt(e: Core, parts: Sequence[Core]) -> Core:
             subject = next(given)
             bodies = tuple(replace(c, body=next(given)) for c in cases)
             return replace(e, subject=subject, cases=bodies, orelse=None if orelse is None else next(given))
-    cls: type[Any] = type(e)
     held: dict[str, Any] = {
-        name: tuple(next(given) for _ in getattr(e, name)) if several else next(given) for name, several in _parts(cls)
+        name: tuple(next(given) for _ in getattr(e, name)) if several else next(given)
+        for name, several in _PARTS[type(e)]
     }
     return replace(e, **held) if held else e
 

@@ -321,22 +321,7 @@ class Marshalling:
 
         An item of the value is a number, or for each list or data class the list of its numbers, and the list of its integers.
         """
-        whole, params, bound = self._applied(code, args)
-        value = Binding("value", self.at)
-        items: list[Core] = []
-        lets: list[tuple[Binding, Core]] = []
-        for leaf, part in self._leaves(self._ref(value), result):
-            if is_structured(leaf):
-                pair = self._written(leaf, part)
-                held = Binding("written", self.at)
-                lets.append((held, pair))
-                items += (self._item(self._ref(held), 0), self._item(self._ref(held), 1))
-            else:
-                items.append(part)
-        last = self._lets(lets, core.Record(tuple(items), self.at))
-        return core.Lambda(
-            code.name, params, self._lets([*bound, (value, core.Cast(whole, result, self.at))], last), self.at
-        )
+        return self._composed(code, args, result, lambda part: [part], lambda part, t: part)
 
     def result(self, t: Type) -> Type:
         """The type of the entry's value."""
@@ -347,25 +332,22 @@ class Marshalling:
 
     def sizes(self, code: core.Lambda, args: Sequence[Type], result: Type) -> core.Lambda:
         """The function of the same arguments whose value is how many numbers and integers each list or data class of the result has."""
-        whole, params, bound = self._applied(code, args)
-        value = Binding("value", self.at)
-        items: list[Core] = []
-        lets: list[tuple[Binding, Core]] = []
-        for leaf, part in self._leaves(self._ref(value), result):
-            if is_structured(leaf):
-                held = Binding("written", self.at)
-                lets.append((held, self._written(leaf, part)))
-                for k, t in enumerate((NUMBERS, INTEGERS)):
-                    items.append(self._call(self._code("count", t), self._item(self._ref(held), k)))
-        last = self._lets(lets, core.Record(tuple(items), self.at))
-        return core.Lambda(
-            code.name, params, self._lets([*bound, (value, core.Cast(whole, result, self.at))], last), self.at
+        return self._composed(
+            code, args, result, lambda part: [], lambda part, t: self._call(self._code("count", t), part)
         )
 
-    def _applied(
-        self, code: core.Lambda, args: Sequence[Type]
-    ) -> tuple[Core, tuple[Binding, ...], list[tuple[Binding, Core]]]:
-        """(the body of a function, the parameters of its entry, the values that are read before)"""
+    def _composed(
+        self,
+        code: core.Lambda,
+        args: Sequence[Type],
+        result: Type,
+        number: Callable[[Core], list[Core]],
+        words: Callable[[Core, List], Core],
+    ) -> core.Lambda:
+        """The function of the entry's arguments whose value is made of its result, leaf by leaf.
+
+        `number`: of a number; `words`: of the list of the numbers, or of the integers, of a list or data class, and of its type.
+        """
         params: list[Binding] = []
         bound: list[tuple[Binding, Core]] = []
         for b, t in zip(code.params, args, strict=True):
@@ -377,7 +359,17 @@ class Marshalling:
             zero = core.Number(0, self.at)
             arrays = self._ref(numbers), self._ref(integers)
             bound.append((b, self._read_all((t,), arrays, zero, zero, [], lambda values, i, k: values[0])))
-        return code.body, tuple(params), bound
+        value = Binding("value", self.at)
+        bound.append((value, core.Cast(code.body, result, self.at)))
+        items: list[Core] = []
+        for leaf, part in self._leaves(self._ref(value), result):
+            if is_structured(leaf):
+                held = Binding("written", self.at)
+                bound.append((held, self._written(leaf, part)))
+                items += [words(self._item(self._ref(held), k), t) for k, t in enumerate((NUMBERS, INTEGERS))]
+            else:
+                items += number(part)
+        return core.Lambda(code.name, tuple(params), self._lets(bound, core.Record(tuple(items), self.at)), self.at)
 
     # ------------------------------------------------------------------ functions
 

@@ -271,7 +271,10 @@ class ExpressionParser:
 
 
 class StatementParser:
-    """Parses blocks, `if`, `from`, updates and exchanges. `statement`: parses another statement, whose keyword is passed already."""
+    """Parses blocks, `if`, `from`, updates and exchanges.
+
+    `statement`: parses another statement, whose keyword is passed already.
+    """
 
     def __init__(
         self,

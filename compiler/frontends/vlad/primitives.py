@@ -172,7 +172,7 @@ def called(
 
 
 class Structure:
-    """The functions at one place. Without a lowering, the words of values are placeholders, and only types are found."""
+    """The functions at one place. `lowering`: as of `OneRule`."""
 
     def __init__(self, inference: Inference, at: Place, level: int, lowering: Lowering | None = None) -> None:
         self._inference, self._at, self._level, self._lowering = inference, at, level, lowering
@@ -319,7 +319,10 @@ PAIR, NIL = "pair", "nil"
 
 
 class OneRule(ABC):
-    """A primitive with one rule, `made`, for its value and for the type of it: without a lowering, the words of values are placeholders."""
+    """A primitive with one rule, `made`, for its value and for the type of it.
+
+    Without a lowering, the words of values are placeholders, and only types are found.
+    """
 
     @abstractmethod
     def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:

@@ -42,7 +42,8 @@ from retrograd.isa.diagnostics import InputError, nearest
 from retrograd.isa.words import format_of
 
 TOKEN = re.compile(
-    r"""\s+|;[^\n]*|\#\|.*?\|\#|(?P<open>[(\[])|(?P<close>[)\]])|(?P<quote>')|(?P<comment>\#\|)|(?P<atom>[^\s()\[\]';]+)""",
+    r"""\s+|;[^\n]*|\#\|.*?\|\#|(?P<open>[(\[])|(?P<close>[)\]])|(?P<quote>')"""
+    r"""|(?P<comment>\#\|)|(?P<atom>[^\s()\[\]';]+)""",
     re.DOTALL,
 )
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
