@@ -235,7 +235,7 @@ _E = TypeVar("_E", bound=Exception)
 
 
 def advised(error: _E, hint: str | None) -> _E:
-    """The exception of an operation that knows no place, with a way out. The caller reads it by `hint_of`, and adds the place."""
+    """The exception of an operation without a place, with a way out. The caller reads the way out by `hint_of`, and adds the place."""
     error.hint = hint  # type: ignore[attr-defined]
     return error
 

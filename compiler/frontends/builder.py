@@ -1,7 +1,7 @@
 """Construction of a program in the IR, for the front ends of all languages.
 
 `ModuleBuilder`: the module with its procedures, static memory, source files, and blocks for the host. For one function: `WriteLog` and
-`IRBuilder`, its statements and the versions of its variables and arrays; `Scope`, its names; `OwnedLocals`, what it has to free.
+`IRBuilder`, its statements and the versions of its variables and arrays; `Scope`, its names; `OwnedLocals`, the locals that it has to free.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Token(NamedTuple):
 
 
 def tokens(pattern: re.Pattern[str], text: str) -> Iterator[Token]:
-    """The tokens of a text. What the pattern matches outside of its groups, or in `space`, is passed over.
+    """The tokens of a text. Matches of the pattern outside of its groups, or in `space`, are passed over.
 
     >>> [*tokens(re.compile(r"(?P<number>[0-9]+)|(?P<space> )"), "12 a")]
     [Token(kind='number', text='12', begin=0), Token(kind='', text='a', begin=3)]
