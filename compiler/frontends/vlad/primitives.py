@@ -37,7 +37,7 @@ from retrograd.compiler.frontends.functional.types import (
     kinds,
     named,
 )
-from retrograd.compiler.ir.expressions import E, choose, const, neg, read
+from retrograd.compiler.ir.expressions import E, choose, const, neg
 from retrograd.compiler.ir.statements import Check, Const, Kind, Test, Var
 from retrograd.compiler.language.values import Constant as Number
 from retrograd.compiler.language.values import Scalar
@@ -167,7 +167,7 @@ def called(
 ) -> Value:
     """`call`; without a lowering, a value of its type."""
     if lowering is None:
-        return _placeholder(type_of_call(inference, name, [v.type for v in values], level))
+        return Value(type_of_call(inference, name, [v.type for v in values], level))
     return call(lowering, name, values, at, level)
 
 
@@ -305,10 +305,6 @@ def _levels(code: core.Lambda) -> int:
     return level_of(code) + (_root(code) is _made_by("bundle-functions"))
 
 
-def _placeholder(t: Type) -> Value:
-    return Value(t, tuple(read(Var("x", kind)) for kind in kinds(t)))
-
-
 # -----------------------------------------------------------------------------
 # The primitives of VLAD: the type of each value, and the words of it, by the types of the arguments.
 #
@@ -321,7 +317,7 @@ PAIR, NIL = "pair", "nil"
 class OneRule(ABC):
     """A primitive with one rule, `made`, for its value and for the type of it.
 
-    Without a lowering, the words of values are placeholders, and only types are found.
+    Without a lowering, values have no words, and only types are found.
     """
 
     @abstractmethod
@@ -329,7 +325,7 @@ class OneRule(ABC):
         """The value. Raises CompileError."""
 
     def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
-        return self.made(inference, None, [_placeholder(t) for t in types], at).type
+        return self.made(inference, None, [Value(t) for t in types], at).type
 
     def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
         return self.made(lowering.inference, lowering, values, at)
