@@ -315,7 +315,7 @@ class Prover:
     ) -> ProofResult:
         """Prove that an instruction that must always trap does so by its own guards, and changes nothing. Raises as `prove`.
 
-        With PC outside the code, or during a jump, every instruction traps for that reason. These states are not part of the claim.
+        With PC outside the code, or during a jump, it traps for that reason, as any instruction does.
         """
         executed = TABLE.inverse(opcode) if backward else opcode
         begun = time.monotonic()

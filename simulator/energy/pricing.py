@@ -210,7 +210,7 @@ class Price:
 
     @property
     def scope(self) -> frozenset[str]:
-        """The parts of a system that have a figure, or that lack none."""
+        """The parts of a system that have a figure, or need none."""
         known = {item.part for item in self.items if isinstance(item.energy, Range)} | set(self.technology.covered)
         absent = {item.part for item in self.items} - {item.part for item in self.missing}
         return frozenset((known | absent) & set(PARTS))
@@ -391,7 +391,7 @@ class _Pricing:
         yield from hosts
 
     def uncharged(self, cause: str) -> Item:
-        """The item of a cause without a charge. It is in no sum; if the model covers the cause by other figures, it is zero."""
+        """The item of a cause without a charge. It is in no sum. If the model covers the cause by other figures, nothing is missing."""
         c, name = self.counts, self.technology.id
         if cause in self.technology.covered:
             return self.missing(cause, f"all {cause}", 0, "", f"{name} has no figure for it by itself")
