@@ -23,7 +23,8 @@ from retrograd.hdl.microcode import DISPATCH_BITS, Microcode
 
 #: numbers of rows in a block; the control store uses the number that gives the fewest bits
 BLOCKS = (2, 4, 8, 16, 32)
-#: Fields of a microword that may form a separate cluster. Each slot except the first may form a cluster, and so may the other fields of
+#: Fields of a microword that may form a separate cluster. Each slot except the first may form a cluster, and so may
+#: the other fields of
 #: the first slot.
 PARTS = (("x", "y", "z"), ("commit", "ending"))
 #: A dispatch memory has at least 2^9 words: a block RAM of an ECP5 is not wider with fewer (DP16KD, 512 × 36).

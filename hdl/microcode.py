@@ -102,7 +102,8 @@ FIRST = WIDE_PROMPT + WIDE_PROMPTS
 def wide_head(slots: int) -> data.StructLayout:
     """The head of an overlapped core: the selections of all slots, and the facts that the front end needs."""
     fields = {str(name): HEAD[name].shape for name, _ in HEAD if name not in ("x", "y", "z", "word")}
-    # the next instruction is known only after this one; BR is 0 after this instruction; the new BR is the constant, or a slot chooses it in
+    # the next instruction is known only after this one; BR is 0 after this instruction; the new BR is the constant,
+    # or a slot chooses it in
     # the last cycle of execution; cycles in addition to execution and writes
     fields |= {"redirects": 1, "lands": 1, "leaps": 1, "chooses": 1, "waiting": 3}
     fields |= {first_selection(port, k): FIRST for k in range(slots) for port in "xyz"}

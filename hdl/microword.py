@@ -186,7 +186,8 @@ SLOT: dict[str, Any] = {
 #: Changes of state of an overlapped core, which writes a cotangent to a register of its own: the field that names it.
 WIDE_COMMIT = data.StructLayout({**{str(name): COMMIT[name].shape for name, _ in COMMIT}, "shadow": Field})
 
-#: For the row before the last write: a mark of this row, the fields that name the registers of the last write, and whether that write stores.
+#: For the row before the last write: a mark of this row, the fields that name the registers of the last write, and
+#: whether that write stores.
 ENDING = data.StructLayout({"last": 1, "field": Field, "shadow": Field, "stores": 1})
 
 MICROWORD = data.StructLayout({**SLOT, "check": CHECK, "commit": COMMIT})

@@ -61,7 +61,8 @@ def _scaled(c: Expr, node: Expr, left: bool) -> Expr:
 
 
 def _quotient_partials(n: Expr, c: Expr) -> tuple[Expr, Expr]:
-    # ∂(a·2^s/b): 2^s/b and −(a·2^s/b)/b. The second reuses the quotient, and needs all its digits: with s < 0, which only guards use, the rounding has taken them.
+    # ∂(a·2^s/b): 2^s/b and −(a·2^s/b)/b. The second reuses the quotient, and needs all its digits: with s < 0, which
+    # only guards use, the rounding has taken them.
     s, divisor = _shift(n), n.args[1]
     if s < 0:
         raise NoDerivative("a quotient rounded below its last place has no derivative")
@@ -184,7 +185,8 @@ def lift(opcode: Opcode, w: Format) -> Effects:
 # -----------------------------------------------------------------------------
 # Derivatives of the functions whose trees go by tables: cotangent · ∂value/∂operand, one line each.
 #
-# The chain rule over such a tree would differentiate its table look-ups and roundings. Cotangents are fixed-point words; the cotangent of a lognum x is ∂L/∂ln|x|. Products and quotients are rounded as `fmul` and `fdiv` round.
+# The chain rule over such a tree would differentiate its table look-ups and roundings. Cotangents are fixed-point
+# words; the cotangent of a lognum x is ∂L/∂ln|x|. Products and quotients are rounded as `fmul` and `fdiv` round.
 
 Partials = dict[str, Expr]
 
@@ -313,7 +315,8 @@ def on_shadows(effects: Effects) -> Effects:
 #
 #     x̄ := J⁻ᵀ x̄ beside x := T(x),  J the Jacobian of T             (`adjoint.lift`)
 #
-# The lifted step is a bijection, as the step is, and is undone by the lifted inverse. There is one exception, the freeing
+# The lifted step is a bijection, as the step is, and is undone by the lifted inverse. There is one exception, the
+# freeing
 # of an ancilla: its word is zero and can be restored, but its cotangent need not be zero, and is dropped.
 
 

@@ -23,7 +23,8 @@ class UpdateOperator:
     symbol: str
     combine: Callable[[Format, Expr, Expr], Expr]
     undone_by: str
-    #: d(x ⊕ v)/dv where it is a constant: the sign with which cotangents are transported; None where it is not constant.
+    #: d(x ⊕ v)/dv where it is a constant: the sign with which cotangents are transported; None where it is not
+    #: constant.
     slope: int | None
     #: 1 where x ⊕ v is representable as a signed number; None where wrapping is the meaning.
     fits: Callable[[Format, Expr, Expr], Expr] | None = None

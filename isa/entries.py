@@ -103,7 +103,8 @@ class Function:
     guards: Callable[[Format], Guards] = no_guards
     #: False: integer or bitwise, carries no derivative
     differentiable: bool = True
-    #: place -> cotangent · ∂value/∂place, for a tree with tables and roundings, which the chain rule must not differentiate
+    #: place -> cotangent · ∂value/∂place, for a tree with tables and roundings, which the chain rule must not
+    #: differentiate
     partials: Callable[[Format, Expr], dict[str, Expr]] | None = None
     #: the words are fixed-point numbers: the checking machine traps where a sum overflows
     checked: bool = False

@@ -65,7 +65,8 @@ def inverse_counterexamples(
     erasure is the one exception: its inverse traps on every state.
     """
     places = places_of(opcode)
-    # If the instruction turns the machine round, the machine executes the inverse in the other direction: the instruction itself.
+    # If the instruction turns the machine round, the machine executes the inverse in the other direction: the
+    # instruction itself.
     undo = opcode if opcode.turns else table.inverse(opcode)
     forward, backward = compile_execute(opcode, w, places), compile_execute(undo, w, places)
     negated = places.index("imm") if opcode.negates_immediate and not opcode.turns else None

@@ -124,7 +124,8 @@ class Program:
     register_names: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}), compare=False, repr=False)
     #: the variables of a compiled source; for showing, never stored in images
     variables: Sequence[VariableLocation] = field(default=(), compare=False, repr=False)
-    #: variable or array -> the lines, (file, line), at which its place may not hold the value of the source: the optimiser has
+    #: variable or array -> the lines, (file, line), at which its place may not hold the value of the source: the
+    #: optimiser has
     #: joined, moved or cancelled updates there, or holds an element in a register, or a view has changed the word.
     #: For showing, never stored in images.
     unsettled: Mapping[str, frozenset[tuple[str, int]]] = field(
@@ -203,7 +204,8 @@ class Program:
         )
 
 
-#: Reads the program in a file. `retrograd.machines` sets it, since readers of text and images do not belong to the definition.
+#: Reads the program in a file. `retrograd.machines` sets it, since readers of text and images do not belong to the
+#: definition.
 reader: Callable[[str | os.PathLike[str]], Program] | None = None
 
 

@@ -175,7 +175,8 @@ def reversibility(opcode: Opcode, w: Format, table: Table = TABLE) -> str:
     inverse traps where the instruction did not. The inverse of an erasure may trap.
     """
     partner = table.inverse(opcode)
-    # After an instruction that turns the machine round, its inverse is executed in the other direction: as the instruction itself.
+    # After an instruction that turns the machine round, its inverse is executed in the other direction: as the
+    # instruction itself.
     undo = opcode if opcode.turns else partner
     negate = opcode.negates_immediate and not opcode.turns
     after = dict(opcode.transition(w))
@@ -187,7 +188,8 @@ def reversibility(opcode: Opcode, w: Format, table: Table = TABLE) -> str:
     restored = {name: then(tree) for name, tree in undo.transition(w).items()}
     effects = opcode.effects(w)
     if len(effects) > 1 and undo.effects(w) == inverse(effects):
-        # The inverse of a sequence is the reversed sequence of inverses, so it is enough that the inverse of each step undoes the step.
+        # The inverse of a sequence is the reversed sequence of inverses, so it is enough that the inverse of each
+        # step undoes the step.
         finals, originals = _stepwise(effects, w)
     else:
         names = sorted(set(after) | set(restored))

@@ -24,7 +24,8 @@ from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
 _LOW, _WORD = (1 << 32) - 1, (1 << 64) - 1
-#: the number of transfers that take as long as a copy of a block, including the transfers that begin the copy and wait for its end
+#: the number of transfers that take as long as a copy of a block, including the transfers that begin the copy and
+#: wait for its end
 _COPY = 8
 _STATUS = HostRegister.STATUS
 
@@ -128,7 +129,8 @@ class CoprocessorDriver:
         self._program: Program | None = None
         #: the lane that is read and written; None: lane 0 is read, and all are written
         self._lane: int | None = None
-        #: the registers that the program can change, from r0 on; and, for each lane, the words of other registers that the host has set
+        #: the registers that the program can change, from r0 on; and, for each lane, the words of other registers
+        #: that the host has set
         self._registers, self._others = REGISTERS, [dict[int, int]() for _ in range(self.lanes)]
         #: the STEPS that the hardware has, if this driver has set them
         self._steps: int | None = None
@@ -154,7 +156,8 @@ class CoprocessorDriver:
         self._registers = 1 + max((max(word.to_bytes(8)[1:4]) for word in program.code), default=0)
         self._others, self._steps, self._rows = [{} for _ in range(self.lanes)], None, 1
         self.select()
-        # With direct memory access, the end of a copy is an event. Without it, code is written first, in two halves a word.
+        # With direct memory access, the end of a copy is an event. Without it, code is written first, in two halves a
+        # word.
         if self._memory:
             self._enable_events()
         self._write_all(Area.CODE, 0, program.code)

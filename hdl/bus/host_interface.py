@@ -80,7 +80,8 @@ class DirectMemoryAccess(wiring.Component):
                 "fails": Out(1),
                 #: the memory has refused a word of the last copy
                 "failed": Out(1),
-                # the co-processor's memories: write this word, or read a word, which is valid from the next cycle to the next read
+                # the co-processor's memories: write this word, or read a word, which is valid from the next cycle to
+                # the next read
                 "write": Out(1),
                 "written": Out(64),
                 "read": Out(1),
@@ -399,7 +400,8 @@ class HostInterface(wiring.Component):
         # ------------------------------------------------ transfers
         window, asked, moves = self.window, Signal(), Signal()
         begins = bus.cyc & bus.stb & ~bus.ack & ~bus.err
-        # A write takes effect in the cycle of its answer, from registers. The address of a read is thus the only path from the bus to the core.
+        # A write takes effect in the cycle of its answer, from registers. The address of a read is thus the only path
+        # from the bus to the core.
         write, acting = self.accepted, Signal(HostRegister)
         written = Cat(write.low, write.high)
         acts, writes = write.valid & ~write.in_window, write.valid & write.in_window

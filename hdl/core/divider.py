@@ -104,7 +104,8 @@ class Divider(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         width = self.width
-        # Up to two bits for each digit are shifted in a cycle, so x is extended by one zero less than that at its front.
+        # Up to two bits for each digit are shifted in a cycle, so x is extended by one zero less than that at its
+        # front.
         most = 2 * self.digits - 1
         down = Signal(width + most)
         divisor = Signal(width)
@@ -470,7 +471,8 @@ class ScaledDivider(wiring.Component):
             m.d.sync += [digits.eq((digits << k) + digit), left.eq(left - 1)]
 
         # ------------------------------------------------ the correction, and the place of rounding
-        # The remainder is at least y' = 1 − e if its sum with e carries into the place of 1. The carry continues from there into the quotient.
+        # The remainder is at least y' = 1 − e if its sum with e carries into the place of 1. The carry continues from
+        # there into the quotient.
         rest = remains[k : k + point]
         carried = Cat(error, Const(0, point - len(error)), remains[k + point], digits[0] & rounded)
         total = Cat(rest, digits[0] ^ rounded, digits[1:]) + carried
@@ -506,7 +508,8 @@ class ScaledDivider(wiring.Component):
 
 def _normalised(m: Module, word: Any) -> tuple[Any, Any]:
     """(z, word·2^z), where its highest bit is set. The word has a power of two of bits."""
-    # Leading zeros are counted in blocks, whose size doubles in each round: (whether no bit is set, the count if a bit is set).
+    # Leading zeros are counted in blocks, whose size doubles in each round: (whether no bit is set, the count if a
+    # bit is set).
     blocks: list[tuple[Any, list[Any]]] = [(~bit, []) for bit in word]
     while len(blocks) > 1:
         blocks = [

@@ -167,7 +167,8 @@ class MemoryPort(wiring.Component):
             found = read.data
             m.d.comb += getattr(self, f"stored_{what}").eq(found)
             if self.ahead:
-                # Words written in the cycle of the read, and in the next cycle. They are compared one cycle later, outside the critical path of the address.
+                # Words written in the cycle of the read, and in the next cycle. They are compared one cycle later,
+                # outside the critical path of the address.
                 passing, passes = getattr(self, f"passing_{what}"), getattr(self, f"passes_{what}")
                 written, target, wrote = Signal.like(word, name=f"written_{what}"), Signal.like(write.addr), Signal()
                 m.d.sync += [written.eq(passing), target.eq(self.passing_target), wrote.eq(passes)]

@@ -54,7 +54,8 @@ from retrograd.hdl.parameters import INSTRUCTION, Parameters
 from retrograd.isa.microarchitecture.micro_operations import TEMPORARIES, Unit
 
 # -----------------------------------------------------------------------------
-# Dependences between instructions in flight: whether a register field of an earlier instruction names a register that a later one reads.
+# Dependences between instructions in flight: whether a register field of an earlier instruction names a register that
+# a later one reads.
 #
 # The fields are compared one cycle ahead, as the instructions move on, so the answers stand in registers.
 
@@ -77,7 +78,8 @@ class Dependences(wiring.Component):
                 "decoded": In(FIELDS),
                 "read": In(FIELDS),
                 "running": In(FIELDS),
-                #: the decoded instruction is read in the next cycle; the instruction that is read executes in the next cycle
+                #: the decoded instruction is read in the next cycle; the instruction that is read executes in the
+                #: next cycle
                 "advance": In(1),
                 "launch": In(1),
                 "of_running": pairs,
@@ -298,7 +300,8 @@ def _is(selection: Any, number: int, used: Collection[int]) -> Any:
 # The sequencer: three instructions are on their way to execution while one executes.
 #
 # The last write of an instruction falls into the first cycle of execution of the next. The memory word of an
-# instruction is read again in each cycle in which the instruction waits. The instruction waits longer if its address or its word is not known in the
+# instruction is read again in each cycle in which the instruction waits. The instruction waits longer if its address
+# or its word is not known in the
 # cycle before it would begin. Cycles are additive
 # (docs/reference/timing.md).
 
@@ -332,7 +335,8 @@ class OverlappedSequencer(wiring.Component):
                 #: address in the dispatch memory of the instruction that is decoded
                 "opcode": In(range(len(microcode.dispatch))),
                 "phase": Out(Phase),
-                #: the code memory is read: at PC if `restart`, at the next PC if also `leap`, else after the instruction that is decoded
+                #: the code memory is read: at PC if `restart`, at the next PC if also `leap`, else after the
+                #: instruction that is decoded
                 "fetch": Out(1),
                 "restart": Out(1),
                 "leap": Out(1),
@@ -346,7 +350,8 @@ class OverlappedSequencer(wiring.Component):
                 #: an instruction makes its last write in the next cycle; and the registers that it then writes
                 "ending": Out(1),
                 "closing": Out(ENDING),
-                #: the executing instruction has no more rows, so the operands of the next cycle belong to the next instruction
+                #: the executing instruction has no more rows, so the operands of the next cycle belong to the next
+                #: instruction
                 "fresh": Out(1),
                 #: the memory is read for the instruction that is read; and: a word that was read in the cycle before is right
                 "reads": Out(1),
@@ -356,7 +361,8 @@ class OverlappedSequencer(wiring.Component):
                 "row": Out(microword),
                 "next": Out(microword),
                 "now": Out(microword),
-                #: the changes of state that this cycle commits, and that the next commits; and the changes of this cycle, also if nothing executes
+                #: the changes of state that this cycle commits, and that the next commits; and the changes of this
+                #: cycle, also if nothing executes
                 "commit": Out(WIDE_COMMIT),
                 "written": Out(WIDE_COMMIT),
                 "commits": Out(WIDE_COMMIT),
@@ -411,7 +417,8 @@ class OverlappedSequencer(wiring.Component):
 
         # ------------------------------------------------ memory
         accessed = Signal()
-        # In the cycle before an instruction begins, the only possible write is the last write of the previous instruction.
+        # In the cycle before an instruction begins, the only possible write is the last write of the previous
+        # instruction.
         stores = self.closing.stores
         m.d.comb += [
             # for any instruction, since most instructions do not use the word
@@ -457,7 +464,8 @@ class OverlappedSequencer(wiring.Component):
 # -----------------------------------------------------------------------------
 # The core: its parts connected.
 #
-# Three sets of an instruction's facts follow each other: the facts of the instruction that is read, of the instruction that executes (`running`), and, one cycle
+# Three sets of an instruction's facts follow each other: the facts of the instruction that is read, of the
+# instruction that executes (`running`), and, one cycle
 # later, of the instruction that writes (`writing`).
 
 
@@ -480,7 +488,8 @@ _FACTS = data.StructLayout(
         "chooses": 1,
         "waiting": 3,
         "forbidden": FORBIDDEN,
-        # the reason why it has no effect: PC outside the code, an illegal encoding, BR ≠ 0, an address outside memory; or it halts
+        # the reason why it has no effect: PC outside the code, an illegal encoding, BR ≠ 0, an address outside
+        # memory; or it halts
         "outside": 1,
         "illegal": 1,
         "jumping": 1,
@@ -637,7 +646,8 @@ class OverlappedCore(Lane):
             pairs.advance.eq(sequencer.advance),
             pairs.launch.eq(sequencer.launch),
         ]
-        # The addresses of the next instruction, if the executing instruction jumps and if it does not. With the constant 0 it does not jump.
+        # The addresses of the next instruction, if the executing instruction jumps and if it does not. With the
+        # constant 0 it does not jump.
         read_at, target, beyond, jumps = Signal(p.pc_bits), Signal(p.pc_bits), Signal(p.pc_bits), Signal()
         step = Signal(signed(p.pc_bits))
         m.d.comb += step.eq(decoder.imm.as_signed())
@@ -785,7 +795,8 @@ class OverlappedCore(Lane):
                 getattr(operands, f"write{k}").eq(slot.write),
                 getattr(operands, f"temporary{k}").eq(slot.temporary),
             ]
-            # The logic unit needs no gate: its result is 0 where another unit writes. The result of the multiplier arrives last.
+            # The logic unit needs no gate: its result is 0 where another unit writes. The result of the multiplier
+            # arrives last.
             words, product = [logic.result], Const(0)
             sum_fits, unit_fits = logic.fits, Const(1)
             if k == 0:

@@ -54,7 +54,8 @@ class Decoder(wiring.Component):
         pairs = Cat(i.rd == i.ra, i.rd == i.rb, i.ra == i.rb)
         m.d.comb += self.opcode.eq(Cat(i.op, self.backward, self.lifted, pairs[2]))
 
-        # The entry of the opcode decides whether the constant is negated, and arrives one cycle later. Both constants are kept, at the cost of a multiplexer.
+        # The entry of the opcode decides whether the constant is negated, and arrives one cycle later. Both constants
+        # are kept, at the cost of a multiplexer.
         plain, opposite = Signal(self.width), Signal(self.width)
         fits, same, used, least = Signal(), Signal(3), Signal(4), Signal()
         low = min(self.width, 32) - 1
@@ -64,7 +65,8 @@ class Decoder(wiring.Component):
                 opposite.eq(-i.imm),
                 same.eq(pairs),
                 used.eq(Cat(i.rd.any(), i.ra.any(), i.rb.any(), i.imm.any())),
-                # The constant must fit a word of less than 32 bits. Where the inverse negates it, the least number is illegal, too.
+                # The constant must fit a word of less than 32 bits. Where the inverse negates it, the least number is
+                # illegal, too.
                 fits.eq((i.imm >> low == 0) | (i.imm >> low == -1)),
                 least.eq(i.imm == -(1 << low)),
             ]

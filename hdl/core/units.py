@@ -202,8 +202,10 @@ def _sum(terms: Sequence[Any]) -> Any:
 # -----------------------------------------------------------------------------
 # The tracker of discarded cotangents: the last point at which a freed ancilla lost a nonzero cotangent. A run that crosses it backward traps.
 #
-# A counter numbers the points of the run at which an ancilla is freed: +1 at each point, or −1 after the machine has been reversed. At a point
-# where the discarded cotangent was nonzero, the run has lost information. The last such point is stored, and crossing it from the other side traps.
+# A counter numbers the points of the run at which an ancilla is freed: +1 at each point, or −1 after the machine has
+# been reversed. At a point
+# where the discarded cotangent was nonzero, the run has lost information. The last such point is stored, and crossing
+# it from the other side traps.
 
 #: bits of the counter
 POINT = 48
@@ -246,7 +248,8 @@ class DiscardedCotangents(wiring.Component):
         m.d.comb += point.eq(Mux(self.turned, crossed - 1, crossed))
         meets: Value = known & (lost == point) & (lost_turned != self.turned)
         if self.chained:
-            # The number after a point that is crossed in this cycle. A point lost in this cycle is not crossed again in this direction.
+            # The number after a point that is crossed in this cycle. A point lost in this cycle is not crossed again
+            # in this direction.
             behind = Signal(POINT)
             m.d.comb += behind.eq(Mux(self.turned, crossed - 2, crossed + 1))
             later = known & ~self.loses & (lost == behind) & (lost_turned != self.turned)
@@ -589,7 +592,8 @@ class Multiplier(wiring.Component):
         width = self.width
         limb = min(LIMB, width)
 
-        # All limbs except the top one are unsigned. With one more bit, every partial product is a product of signed numbers.
+        # All limbs except the top one are unsigned. With one more bit, every partial product is a product of signed
+        # numbers.
         def limbs(word: Signal) -> list[Signal]:
             found = []
             for at in range(0, width, limb):

@@ -28,7 +28,8 @@ from retrograd.isa.files import write_file
 
 #: bits a second of the serial line
 BAUD = 115_200
-#: Picoseconds that a block RAM of an ECP5 takes longer than a register, and picoseconds of a wire. Yosys has no delay of a block RAM, and would
+#: Picoseconds that a block RAM of an ECP5 takes longer than a register, and picoseconds of a wire. Yosys has no delay
+#: of a block RAM, and would
 #: take the paths behind it for short. A box at each output of a block RAM stands for its time.
 _BLOCK_RAM, _WIRE = 5200, 760
 _DELAY = (
@@ -51,7 +52,8 @@ opt_expr
 clean
 synth_ecp5 -top top -run map_cells: -json top.json
 """
-#: The placer of nextpnr. It spreads cells so that their wires have room; after the other placer, `heap`, wires of a core are too dense.
+#: The placer of nextpnr. It spreads cells so that their wires have room; after the other placer, `heap`, wires of a
+#: core are too dense.
 _PLACER = "static"
 #: resource -> nextpnr's name
 _RESOURCES = {"luts": "TRELLIS_COMB", "registers": "TRELLIS_FF", "multipliers": "MULT18X18D", "memories": "DP16KD"}

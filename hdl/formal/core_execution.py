@@ -189,7 +189,8 @@ class ProofRun(Obligations):
     #: the traps of which one must occur; and whether the guards have reported one
     traps: tuple[int, ...] = ()
     trapped: bool = False
-    #: in a proof of the table's transition: a place where the step may trap -> the word there by the table; and the place where it traps
+    #: in a proof of the table's transition: a place where the step may trap -> the word there by the table; and the
+    #: place where it traps
     expected: dict[str, Word] = field(default_factory=dict)
     fails: str = ""
     #: the places that were reached; and the cause of the trap that the core reports

@@ -92,7 +92,8 @@ _KEYS = (
 _GATE = re.compile(r"(pi|[tfp])([0-9]{0,7})")
 #: letter -> the least and the greatest number of lines, and how many of them are targets
 _KINDS = {"t": (1, MOST_LINES, 1), "f": (2, MOST_LINES, 2), "p": (3, 3, 2), "pi": (3, 3, 2)}
-#: the largest number of gates that the uses of definitions in a text may expand to: nested definitions may double it at each level
+#: the largest number of gates that the uses of definitions in a text may expand to: nested definitions may double it
+#: at each level
 _MOST_EXPANDED = 1 << 20
 
 

@@ -18,7 +18,8 @@ from retrograd.hdl.reversible.circuit import Circuit
 # -----------------------------------------------------------------------------
 # The network.
 #
-# The gates of the circuit are applied to symbols. Equal gates are one gate. By the first two rules, gates that undo each
+# The gates of the circuit are applied to symbols. Equal gates are one gate. By the first two rules, gates that undo
+# each
 # other vanish, so the netlist has no uncomputation. Gates that no output needs are left out.
 
 #: a signal: twice the number of its node, and 1 more where it is inverted

@@ -60,7 +60,8 @@ def within_budget(make: Callable[[Strategy, int], Circuit], budget: int) -> Circ
 # -----------------------------------------------------------------------------
 # The reversible pebble game: values of trees under a limit of lines, some of them computed more than once.
 #
-# A pebble on a node means that lines hold its value. In the end all pebbles except the pebbles of the inputs are removed. A node is pebbled or
+# A pebble on a node means that lines hold its value. In the end all pebbles except the pebbles of the inputs are
+# removed. A node is pebbled or
 # cleared only while its operands are pebbled. A schedule for the values `roots` within S lines is one of
 #
 #     hold      compute all nodes that the roots need, use the roots, and undo all

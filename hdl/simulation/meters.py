@@ -31,9 +31,11 @@ from retrograd.isa.program import Program
 # -----------------------------------------------------------------------------
 # Overwritten bits.
 #
-# An overwritten bit takes a value that does not depend on its old value. A device that erases each register separately pays for all overwritten bits. A copy or an exchange
+# An overwritten bit takes a value that does not depend on its old value. A device that erases each register
+# separately pays for all overwritten bits. A copy or an exchange
 # overwrites bits that the next state still holds elsewhere; such bits are not lost. `lost` is exact for maps that
-# are linear near s, such as moves and sums: it is then H(s | f(s)) of independent uniform bits. J is computed for the states of the run.
+# are linear near s, such as moves and sums: it is then H(s | f(s)) of independent uniform bits. J is computed for the
+# states of the run.
 #
 # The state is the flip-flops, the words that read ports hold, and the memories: registers, data, temporaries.
 

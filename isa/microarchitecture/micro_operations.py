@@ -95,9 +95,11 @@ class Units:
     scaling: int = 4
     #: The slots of a microword, each with the units that it controls. A slot issues a micro-operation and writes a result in each cycle.
     slots: tuple[frozenset[Unit], ...] = (frozenset(Unit),)
-    #: for each slot, operations of its units that it does not have; slots behind the end of this list have all operations
+    #: for each slot, operations of its units that it does not have; slots behind the end of this list have all
+    #: operations
     lacks: tuple[frozenset[str], ...] = ()
-    #: A unit delivers to the guards, beside its word, whether the sum, product or quotient fits. All slots check guards in each cycle, and
+    #: A unit delivers to the guards, beside its word, whether the sum, product or quotient fits. All slots check
+    #: guards in each cycle, and
     #: of a predicate that is a conjunction each part on its own.
     flags: bool = False
     #: A product is added to a word, or subtracted from it, in the cycle in which the multiplier delivers it. The word is the third operand of

@@ -151,7 +151,8 @@ def _tasks(roots: Iterable[Expr], w: Format, units: Units) -> list[_Task]:
             key = operation, place, operands
         tasks.setdefault(key, _Task(name, operands, [])).nodes.append(node)
     for task in tasks.values():
-        # ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋: each word of a quotient is a shift of the word with most digits. In a rounded product or quotient, this holds for only words that were rounded in the same place.
+        # ⌊⌊z⌋ / 2^k⌋ = ⌊z / 2^k⌋: each word of a quotient is a shift of the word with most digits. In a rounded
+        # product or quotient, this holds for only words that were rounded in the same place.
         shifts = [node.param for node in task.nodes if isinstance(node.param, int)]
         task.latency = units.latency(task.operation, w, max(shifts, default=0))
     return [*tasks.values()]
@@ -205,7 +206,8 @@ def _rank(tasks: Sequence[_Task], users: Mapping[Expr, Sequence[_Task]]) -> None
         task.priority = max(task.latency + k + behind[node] for k, node in enumerate(task.nodes))
 
 
-#: If a slot holds this number of words or more, freeing words matters more than being quick. With a smaller number, some instructions take longer;
+#: If a slot holds this number of words or more, freeing words matters more than being quick. With a smaller number,
+#: some instructions take longer;
 #: with more none takes less, but temporaries double.
 _MANY = 13
 
@@ -420,7 +422,8 @@ def _registers(ready: Mapping[Expr, int], until: Mapping[Expr, int]) -> dict[Exp
 #
 #     fetch · decode · read [· address · access] · execute … · write …
 #
-# One instruction is in flight, so the cycles of a run are the sum over its instructions. Of an instruction and its inverse, the
+# One instruction is in flight, so the cycles of a run are the sum over its instructions. Of an instruction and its
+# inverse, the
 # one with the shorter microprogram is padded, so a run backward takes as many cycles as the run forward.
 
 #: The word of code, read at PC.
@@ -583,12 +586,14 @@ def redirects(opcode: Opcode) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Trees of branches for a core whose front end is ahead. The new BR is known early; for a `from`, it is known before execution.
+# Trees of branches for a core whose front end is ahead. The new BR is known early; for a `from`, it is known before
+# execution.
 #
 #     guard br = 0:   br′ := br + x = x
 #     guard br′ = 0:  br′ := 0,  br − (p ? x : 0) = 0  ⇔  p ? br = x : br = 0
 #
-# If a guard demands that BR be 0 after an instruction, the next instruction in the code follows it, as after instructions that do not set BR.
+# If a guard demands that BR be 0 after an instruction, the next instruction in the code follows it, as after
+# instructions that do not set BR.
 
 
 def shortened(trees: InstructionTrees, settled: bool) -> InstructionTrees:
@@ -707,7 +712,8 @@ class Execution(NamedTuple):
     same: bool
     #: +1 forward, −1 backward; backward, the opcode is the inverse of the one in the code
     direction: int
-    #: None if the next instruction in this direction addresses no memory. If it does, the field of this instruction that
+    #: None if the next instruction in this direction addresses no memory. If it does, the field of this instruction
+    #: that
     #: names a register that it writes, and that is the other's ra; "" if there is none.
     addressing: str | None = None
 
