@@ -490,7 +490,7 @@ def run_image(data: bytes) -> str:
 def run_pisa(text: str) -> str:
     """The reader has checked the branches: a jump to a computed target, which the verifier refuses, is usual in PISA."""
     program = read_pisa(text, name="x.pisa")
-    printed = "\n".join(str(d) for d in verify.findings(program)) + rg.disassemble(program)
+    printed: str = "\n".join(str(d) for d in verify.findings(program)) + rg.disassemble(program)
     # Each program in PISA has MEMORY words.
     _execute(program, MEMORY)
     return printed
@@ -897,7 +897,7 @@ def limited(data: object) -> Iterator[None]:
         signal.signal(which, stop)
         # Again: code that catches every exception goes on after the first.
         signal.setitimer(timer, seconds, 5.0)
-    faulthandler.dump_traceback_later(2 * LONGEST, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(2 * LONGEST, exit=True, file=sys.__stderr__ or 2)
     try:
         yield
     finally:

@@ -125,7 +125,6 @@ def test_random_modules_are_read_back(random_ir: Any, random_sums: Any) -> None:
         check(random_sums.generate(seed).module)
 
 
-@pytest.mark.share(32)
 @pytest.mark.parametrize("part", range(32))
 def test_modules_of_functions_are_read_back(part: int, module: Callable[[str], Any]) -> None:
     """Those of the library and of the examples, as the front end makes them and after all passes."""
