@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 import pytest
 from retrograd.compiler import pipeline
 from retrograd.compiler.backend.memory_operands import promote_to_registers, select_operands, use_memory_operands
+from retrograd.compiler.ir.instruction_selection import facts
 from retrograd.compiler.ir.statements import (
     Block,
     Call,
@@ -34,9 +35,12 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.ir.statements import (
     Test as When,
 )
-from retrograd.compiler.ir.traversal import map_blocks, map_bodies, walk
+from retrograd.compiler.ir.traversal import bodies, map_blocks, map_bodies, walk
 from retrograd.compiler.passes.dead_code import erase_routines
 from retrograd.compiler.passes.forward_substitution import substitute_erased
+from retrograd.compiler.passes.induction_variables import reduce_induction_variables
+from retrograd.compiler.passes.inlining import rename_locals
+from retrograd.compiler.passes.scalar_replacement import replace_arrays_by_scalars
 from retrograd.compiler.passes.strength_reduction import reduce_strength
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
@@ -266,11 +270,14 @@ def outcome(m: Module, memory: list[int], interpreter: ModuleType) -> tuple[obje
     return tuple(run.memory[: m.memory]), tuple(run.externals)
 
 
-def check_same(m: Module, passes: list[Pass], memory: list[int], interpreter: ModuleType) -> None:
-    """After each of the passes in turn the module does what it did, forward and backward. Where it trapped, nothing is said."""
+def check_same(m: Module, passes: list[Pass], memory: list[int], interpreter: ModuleType) -> Module:
+    """After each of the passes in turn the module does what it did, forward and backward. Where it trapped, nothing is said.
+
+    Returns the last module.
+    """
     expected = outcome(m, memory, interpreter)
     if len(expected) == 1:
-        return
+        return m
     end = [*expected[0]]  # type: ignore[misc]
     back = outcome(~m, end, interpreter)
     for run in passes:
@@ -278,6 +285,7 @@ def check_same(m: Module, passes: list[Pass], memory: list[int], interpreter: Mo
         name = getattr(run, "__name__", run)
         assert outcome(m, memory, interpreter) == expected, name
         assert outcome(~m, end, interpreter) == back, name
+    return m
 
 
 def without_externals(m: Module) -> Module:
@@ -487,3 +495,179 @@ def test_words_in_registers_keep_their_meaning(interpreter: ModuleType) -> None:
 def test_many_words_in_registers_keep_their_meaning(seeds: range, interpreter: ModuleType) -> None:
     for seed in seeds:
         check_words(seed, interpreter)
+
+
+# ---------------------------------------------------------------- nests of loops, arrays of a program's own
+
+GIVEN, RESULTS, PORTS = Region("given", 8, 0), "results", Region("ports", 1, 0)
+
+
+def word(number: int) -> Const:
+    return Const(number & Format().mask)
+
+
+class Nests:
+    """Random nests of loops over two arrays, at places that are sums of multiples of loop variables and others."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.read_only, self.changed = Region("read", 256, 264), Region("changed", 256, 8)
+        self.data = [Var("p"), Var("q")]
+        self.result = Var("result")
+
+    def program(self) -> tuple[Module, list[int]]:
+        ends: list[Node] = []
+        for at, var in enumerate((*self.data, self.result)):
+            ends += [Local(var), op("exch", var, Const(at), region=GIVEN)]
+        given = (GIVEN, self.changed, self.read_only)
+        entry = (*ends, *self.block([], 4), *invert(ends))
+        random_words = [self.rng.randint(0, 99) for _ in range(512)]
+        memory = [self.rng.randint(0, 3), self.rng.randint(0, 3), *[0] * 6, *random_words]
+        return Module(entry, {}, given, 520, arguments=given), memory
+
+    def block(self, loops: list[Var], depth: int) -> Block:
+        return tuple(node for _ in range(self.rng.randint(1, 2)) for node in self.statement(loops, depth))
+
+    def address(self, loops: list[Var]) -> tuple[Var, list[Node]]:
+        rng, at = self.rng, Var("at", Kind.ADDRESS)
+        nodes: list[Node] = [Local(at)]
+        for var in rng.sample(loops + self.data, rng.randint(1, min(3, len(loops) + 1))):
+            kind = rng.random()
+            if kind < 0.5:
+                nodes.append(op(rng.choice(("mov.add", "mov.add", "mov.add", "mov.sub")), at, var))
+            elif kind < 0.8:
+                nodes.append(op("mul.add", at, var, word(rng.choice((1, 2, 3, -1, 5)))))
+            else:
+                nodes.append(op("shl.add", at, var, Const(rng.randint(0, 2))))
+        if rng.random() < 0.4:
+            nodes.append(op("imm.add", at, imm=rng.randint(-5, 30)))
+        return at, nodes
+
+    def access(self, loops: list[Var]) -> Node:
+        (source, first), (target, second) = self.address(loops), self.address(loops)
+        value, element = Var("value"), Var("element")
+        load_ = (*first, Local(value), op("ld.add", value, source, imm=364, region=self.read_only))
+        if self.rng.random() < 0.4:
+            store = op("st.xor", None, target, value, imm=101, region=self.changed)
+            return Within((*load_, *second), (store,))
+        swap = (*second, Local(element), op("exch", element, target, imm=100, region=self.changed))
+        return Within(load_, (Within(swap, (op("mov.add", element, value),)),))
+
+    def statement(self, loops: list[Var], depth: int) -> list[Node]:
+        rng, kind = self.rng, self.rng.random()
+        if kind < 0.45 or depth == 0:
+            return [self.access(loops)]
+        if kind < 0.55:
+            test = When(rng.choice(("eq", "lt")), rng.choice(loops + self.data), Const(rng.randint(0, 3)))
+            return [If(test, self.block(loops, depth - 1), self.block(loops, depth - 1), test)]
+        if kind < 0.65:
+            return [Within(self.block(loops, depth - 1), (op("mov.add", self.result, self.data[0]),))]
+        var, step, count, backward = Var("i"), rng.choice((1, 1, 2, -1)), rng.randint(0, 3), rng.random() < 0.3
+        body = self.block([*loops, var], depth - 1)
+        if rng.random() < 0.6:
+            start = rng.randint(-1, 3)
+            return [For(var, word(start), word(start + count * step), step, body, backward, count > 0)]
+        ends = Var("start"), Var("stop")
+        source = rng.choice(loops + self.data)
+        compute = [node for end in ends for node in (Local(end), op("mov.add", end, source))]
+        compute.append(op("imm.add", ends[1], imm=count * step))
+        return [Within(tuple(compute), (For(var, *ends, step, body, backward, count > 0),))]
+
+
+def at_constants(m: Module, rng: random.Random) -> Module:
+    """The same program, but each access of an array is at some constant place near its beginning."""
+
+    def moved(node: Node) -> Node:
+        if not isinstance(node, Op) or not facts(node.opcode).memory:
+            return node
+        if node.region in m.regions and node.region.address is not None:
+            at = node.region.address + rng.randrange(3)
+            return node._replace(a=Const((at - node.imm) & m.format.mask))
+        return node._replace(region=PORTS) if node.region is None and isinstance(node.a, Const) else node
+
+    def rewrite(block: Block) -> Block:
+        return tuple(moved(node) for node in block if not isinstance(node, External))
+
+    return map_bodies(m, lambda body: map_blocks(body, rewrite))
+
+
+def with_arrays_of_its_own(case: object, rng: random.Random) -> tuple[Module, list[int]]:
+    """A random program within which all is undone, but for a few words of it that are copied out; and its memory."""
+    m: Module = case.module  # type: ignore[attr-defined]
+    # The regions that statements name; one that was given data since is another.
+    named = {node.region for body in bodies(m) for node in walk(body) if isinstance(node, Op) and node.region}
+    m = at_constants(replace(m, regions=tuple(sorted(named or m.regions, key=lambda r: r.address))), rng)
+    results = Region(RESULTS, 8, m.memory)
+    copies: list[Node] = []
+    for at in range(rng.choice((1, 4, 8))):
+        region, word_ = rng.choice(m.regions), Var("t")
+        name = rng.choice(("ld.add", "exch"))
+        fetch = op(name, word_, Const((region.address or 0) + at % 3), region=region)
+        store = op("st.xor", None, Const(m.memory + at), word_, region=results)
+        copies.append(Within((Local(word_), fetch), (store,)))
+    entry: Block = (Within(m.entry, tuple(copies), "r"),)
+    if rng.random() < 0.4:
+        entry = (For(Var("i"), Const(0), Const(rng.randint(0, 2)), 1, entry),)
+    elsewhere = {node.region for p in m.procedures.values() for node in walk(p.body) if isinstance(node, Op)}
+    given = tuple(r for r in m.regions if r in elsewhere or rng.random() < 0.3)
+    memory = [*case.memory, *[0] * 8]  # type: ignore[attr-defined]
+    for region in m.regions:
+        if region not in given and not region.data:
+            start = region.address or 0
+            memory[start : start + region.size] = [0] * region.size
+    arguments = (*given, results, PORTS)
+    return replace(m, entry=entry, memory=m.memory + 8, regions=(*m.regions, results), arguments=arguments), memory
+
+
+def check_sequences(m: Module, sequences: list[list[Pass]], memory: list[int], interpreter: ModuleType) -> bool:
+    """After each sequence of passes, and erased behind it, the program does what it did. Whether it ends without a trap."""
+    expected = outcome(m, memory, interpreter)
+    if len(expected) == 1:
+        return False
+    for sequence in sequences:
+        got = check_same(rename_locals(m), sequence, memory, interpreter)
+        assert outcome(erase_routines(got), memory, interpreter)[0] == expected[0]
+    return True
+
+
+def check_nest(seed: int, interpreter: ModuleType) -> bool:
+    """Whether an address of the nest was stepped."""
+    rng = random.Random(seed)
+    m, memory = Nests(rng).program()
+    passes, step = [run for _, run in pipeline.PASSES], reduce_induction_variables
+    sequences = [[step], passes, [rng.choice(passes), step, rng.choice(passes), step]]
+    ends = check_sequences(m, sequences, memory, interpreter)
+    return ends and step(rename_locals(m)).entry != rename_locals(m).entry
+
+
+def check_arrays(seed: int, interpreter: ModuleType, random_ir: ModuleType) -> None:
+    rng = random.Random(seed)
+    m, memory = with_arrays_of_its_own(random_ir.generate(seed), rng)
+    passes, promote = [run for _, run in pipeline.PASSES], replace_arrays_by_scalars
+    some = [rng.choice(passes) for _ in range(3)]
+    check_sequences(m, [[promote], [*some, rename_locals, promote, *some], passes], memory, interpreter)
+
+
+def test_nests_keep_their_meaning(interpreter: ModuleType) -> None:
+    assert sum(check_nest(seed, interpreter) for seed in range(12)) > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", chunks(4000, 100), ids=str)
+def test_many_nests_keep_their_meaning(seeds: range, interpreter: ModuleType) -> None:
+    for seed in seeds:
+        check_nest(seed, interpreter)
+
+
+def test_arrays_of_a_program_keep_their_meaning(interpreter: ModuleType, random_ir: ModuleType) -> None:
+    for seed in range(10):
+        check_arrays(seed, interpreter, random_ir)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", chunks(3000, 50), ids=str)
+def test_arrays_of_many_programs_keep_their_meaning(
+    seeds: range, interpreter: ModuleType, random_ir: ModuleType
+) -> None:
+    for seed in seeds:
+        check_arrays(seed, interpreter, random_ir)
