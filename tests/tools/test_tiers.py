@@ -140,7 +140,7 @@ def project(tmp_path: Path) -> Path:
 
 def run(project: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "RETROGRAD_SEED": "0"}
     return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False).stdout
 
 

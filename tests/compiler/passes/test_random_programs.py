@@ -652,7 +652,7 @@ def test_nests_keep_their_meaning(interpreter: ModuleType) -> None:
     assert sum(check_nest(seed, interpreter) for seed in range(12)) > 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", chunks(4000, 100), ids=str)
 def test_many_nests_keep_their_meaning(seeds: range, interpreter: ModuleType) -> None:
     for seed in seeds:
@@ -664,7 +664,7 @@ def test_arrays_of_a_program_keep_their_meaning(interpreter: ModuleType, random_
         check_arrays(seed, interpreter, random_ir)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", chunks(3000, 50), ids=str)
 def test_arrays_of_many_programs_keep_their_meaning(
     seeds: range, interpreter: ModuleType, random_ir: ModuleType
