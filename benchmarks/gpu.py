@@ -67,7 +67,7 @@ from retrograd.simulator.engines.tiering import Decision, Reason, optimised_at_o
 
 import retrograd as rg
 from retrograd.derivatives._arguments import automatic
-from retrograd.derivatives._programs import gradient_program, loss_gradient_program
+from retrograd.derivatives._requests import gradient_program, loss_gradient_program
 from retrograd.runtime._batch_arguments import Batch
 from retrograd.runtime._execution import Request
 from retrograd.runtime._reversible import Reversible

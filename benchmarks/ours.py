@@ -23,7 +23,7 @@ from retrograd.simulator.engines.batch.layout import Range
 
 import retrograd as rg
 from retrograd.derivatives._arguments import automatic
-from retrograd.derivatives._programs import (
+from retrograd.derivatives._requests import (
     DerivedProgram,
     gradient_program,
     loss_gradient_program,

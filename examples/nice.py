@@ -32,7 +32,7 @@ from retrograd.isa.files import replacing
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.library.learning import nice
+from retrograd.library.statistics import nice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,7 +22,7 @@ import numpy as np
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.library.sparse import sparse_dot
+from retrograd.library.linear_algebra import sparse_dot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -204,7 +204,7 @@ class Program:
         )
 
 
-#: Reads the program in a file. `retrograd.machines` sets it, since readers of text and images do not belong to the
+#: Reads the program in a file. `retrograd.program_files` sets it, since readers of text and images do not belong to the
 #: definition.
 reader: Callable[[str | os.PathLike[str]], Program] | None = None
 

@@ -23,8 +23,8 @@ FOLDERS = ("isa", *SIBLINGS, FACE, BENCHMARKS)
 #: systems that the benchmarks compare with, and what references need: most users have none of them
 #: systems that adapters make functions for, each in one file of the face, inside functions
 ADAPTED = {
-    "jax": "src/retrograd/derivatives/_jax.py",
-    "torch": "src/retrograd/derivatives/_torch.py",
+    "jax": "src/retrograd/derivatives/_adapters.py",
+    "torch": "src/retrograd/derivatives/_adapters.py",
 }
 PEERS = frozenset({"numba", "jax", "torch", "casadi", "autograd", "enzyme_ad", "warp", "scipy", "mpmath"})
 
@@ -250,8 +250,8 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "a package by its folder": ("simulator/x.py", "from isa.expr import Expr", "imported as retrograd"),
     "a peer at the top of a benchmark": ("benchmarks/peers/by_jax.py", "import jax", "inside functions only"),
     "a peer in the face": ("src/retrograd/cli/commands/bench.py", "def f():\n    import casadi", "no dependency of src/retrograd"),
-    "Torch outside its adapter": ("src/retrograd/cli/commands/bench.py", "def f():\n    import torch", "only src/retrograd/derivatives/_torch"),
-    "JAX at the top of its adapter": ("src/retrograd/derivatives/_jax.py", "import jax", "inside functions"),
+    "Torch outside its adapter": ("src/retrograd/cli/commands/bench.py", "def f():\n    import torch", "only src/retrograd/derivatives/_adapters"),
+    "JAX at the top of its adapter": ("src/retrograd/derivatives/_adapters.py", "import jax", "inside functions"),
     "the tests in a benchmark": ("benchmarks/run.py", "from tests.examples import x", "imported as retrograd"),
     "Python's syntax outside its front end": (
         "compiler/language/arithmetic.py", "import ast", "only the Python front end"),

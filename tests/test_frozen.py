@@ -83,7 +83,7 @@ LENGTHS: dict[str, dict[str, int]] = {
     "examples.nice.loss": {"layers": 2},
     "examples.graph_embedding.add_distances": {"m": len(EDGES)},
     "examples.tropical.highest_energy": {"m": LENGTH - 1},
-    "library.learning.nice": {"half": 2, "layers": 2},
+    "library.statistics.nice": {"half": 2, "layers": 2},
     "library.linear_algebra.rotate_planes": {"n": 3, "k": 3},
     "library.linear_algebra.qr": {"m": 3},
 }
@@ -97,11 +97,11 @@ GIVEN: dict[str, dict[str, Any]] = {
     "examples.graph_embedding.add_distances": {"pairs": EDGES},
     "examples.turing.apply": {"rule": [1, 2, 1, 2]},
     "examples.turing.run": {"q": 1, "symbol": 0, "left": [], "right": [2, 1, 2], "rules": INCREMENT},
-    "library.arrays.mapfold": {"function": relu, "fold": add},
-    "library.arrays.filter_into": {"predicate": positive},
+    "library.linear_algebra.mapfold": {"function": relu, "fold": add},
+    "library.linear_algebra.filter_into": {"predicate": positive},
     "library.linear_algebra.add_scaled": {"y": [0.25, 0.5], "x": [0.5, 0.75]},
     "library.linear_algebra.solve": {"x": np.zeros(LENGTH), "b": np.arange(1.0, LENGTH + 1)},
-    "library.sparse.sparse_dot_scattered": {"height": LENGTH},
+    "library.linear_algebra.sparse_dot_scattered": {"height": LENGTH},
     "library.time_space.bennett": {
         "step": logistic, "k": 2, "levels": 2, "states": [0.3] + [0.0] * (bennett_states(2, 2) - 1)
     },

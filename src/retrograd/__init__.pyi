@@ -66,10 +66,10 @@ from retrograd.derivatives import jvp as jvp
 from retrograd.derivatives import reversible_gradient as reversible_gradient
 from retrograd.derivatives import value_and_grad as value_and_grad
 from retrograd.derivatives import vjp as vjp
+from retrograd.derivatives._adapters import to_jax as to_jax
+from retrograd.derivatives._adapters import to_torch as to_torch
 from retrograd.derivatives._functional import Functional as Functional
 from retrograd.derivatives._functional import functional as functional
-from retrograd.derivatives._jax import to_jax as to_jax
-from retrograd.derivatives._torch import to_torch as to_torch
 from retrograd.isa.diagnostics import AssemblyError as AssemblyError
 from retrograd.isa.diagnostics import CompileError as CompileError
 from retrograd.isa.diagnostics import Diagnostic as Diagnostic
@@ -98,12 +98,12 @@ from retrograd.library.elementary import log2 as log2
 from retrograd.library.elementary import log10 as log10
 from retrograd.library.elementary import sinh as sinh
 from retrograd.library.elementary import tanh as tanh
-from retrograd.machines import Machine as Machine
 from retrograd.physics.advice import Advice as Advice
 from retrograd.physics.advice import advise as advise
 from retrograd.physics.energy import energy as energy
 from retrograd.physics.report import EnergyReport as EnergyReport
 from retrograd.physics.sweeps import energy_sweep as energy_sweep
+from retrograd.program_files import Machine as Machine
 from retrograd.runtime._batch_runs import ElementTrap as ElementTrap
 from retrograd.runtime._batches import BatchResult as BatchResult
 from retrograd.runtime._batches import ChunkedResult as ChunkedResult
@@ -130,8 +130,8 @@ from retrograd.simulator.machine import Trap as Trap
 from retrograd.version import __version__ as __version__
 
 __all__: list[str]
-from retrograd.hardware.netlists.function_netlists import FunctionNetlist as FunctionNetlist
-from retrograd.hardware.netlists.function_netlists import netlist as netlist
+from retrograd.hardware.function_netlists import FunctionNetlist as FunctionNetlist
+from retrograd.hardware.function_netlists import netlist as netlist
 from retrograd.observe._explorer import explore as explore
 from retrograd.observe._ranges import ErrorBound as ErrorBound
 from retrograd.observe._ranges import LineShare as LineShare

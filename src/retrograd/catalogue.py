@@ -25,8 +25,8 @@ from retrograd.isa.table import TABLE, Table
 
 #: the packages that register kinds of errors
 PARTS = (
-    "isa", "assembler", "compiler", "simulator", "simulator.engines", "hdl", "benchmarks",
-    "runtime", "testing", "physics", "observe", "cli",
+    "retrograd.isa", "retrograd.assembler", "retrograd.compiler", "retrograd.simulator", "retrograd.simulator.engines",
+    "retrograd.hdl", "retrograd.benchmarks", "retrograd",
 )  # fmt: skip
 
 #: hundreds of the codes -> (title, introduction)
@@ -66,7 +66,7 @@ HUNDREDS = {
 def catalogue() -> dict[str, ErrorKind]:
     """code -> kind of error, of all parts, in order of their codes."""
     for part in PARTS:
-        import_module(f"retrograd.{part}.errors")
+        import_module(f"{part}.errors")
     return {code: KINDS[code] for code in sorted(KINDS)}
 
 

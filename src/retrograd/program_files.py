@@ -1,4 +1,4 @@
-"""Programs in files: an image, PISA assembly, or assembly text, distinguished by content and suffix."""
+"""Programs in files: an image, PISA assembly, or assembly text, distinguished by content and suffix. `rg.Machine` reads them, too."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.image import MAGIC, from_image
 from retrograd.assembler.lexer import decode_text
+from retrograd.isa import program
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.files import read_file
 from retrograd.isa.program import Program
+from retrograd.simulator.machine import Machine
 
 
 def program_from(
@@ -55,3 +57,11 @@ def _folders(include: Sequence[str]) -> list[Path]:
 def load_program(path: str | os.PathLike[str]) -> Program:
     """The program in a file, verified. Raises InputError RG0501, RG0514, and as `program_from`."""
     return program_from(read_file(Path(path)), str(path), Path(path))
+
+
+# -----------------------------------------------------------------------------
+# `rg.Machine`: the reference machine; a program may also be given as the path of its file.
+
+__all__ = ["Machine"]
+
+program.reader = load_program

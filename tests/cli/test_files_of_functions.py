@@ -15,7 +15,7 @@ Cli = Callable[..., tuple[int, str, str]]
 
 SOURCE = """\
 from retrograd import fixed, reversible, struct
-from retrograd.library.vectors import *
+from retrograd.library.linear_algebra import *
 
 
 @reversible
@@ -65,7 +65,7 @@ def test_a_file_alone_lists_its_functions(cli: Cli, folder: Path, text: str) -> 
 
 
 def test_a_file_without_functions(cli: Cli, folder: Path) -> None:
-    (folder / "f.py").write_text("from retrograd.library.vectors import *\n")
+    (folder / "f.py").write_text("from retrograd.library.linear_algebra import *\n")
     assert "error[RG0509]: f.py defines no reversible function" in cli("run", "f.py")[2]
     assert "error[RG0501]: none.py: No such file or directory" in cli("run", "none.py")[2]
     (folder / "f.py").write_text("x = 1 / 0\n")

@@ -188,7 +188,7 @@ def test_a_command_is_two_functions_and_a_line(top: bool, listed: dict[str, str]
         if key.startswith(("arguments_of_", "execute_")) and value.__module__ == name
     ]
     wanted = [(MODULES.get(name, name), name) for name in SUMMARIES]
-    wanted += [("hdl_run" if name == "run" else "hdl", name) for name in hdl.COMMANDS]
+    wanted += [("hdl", name) for name in hdl.COMMANDS]
     assert sorted(made) == sorted(
         (m, f"{start}{name}") for m, name in wanted for start in ("arguments_of_", "execute_")
     )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrograd.cli.grammar import grammar
+from retrograd.cli.commands.shell import grammar
 from retrograd.cli.main import main, parser
 
 Cli = Callable[..., tuple[int, str, str]]

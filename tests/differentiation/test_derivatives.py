@@ -17,7 +17,7 @@ import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
 from retrograd.derivatives._jacobians import colour
 from retrograd.library import Complex, Vector3, matvec, rotate, softmax
-from retrograd.library.vectors import Quaternion
+from retrograd.library.linear_algebra import Quaternion
 from retrograd.testing import fixed_numbers
 
 X = np.array([0.5, -1.0, 2.0])

@@ -13,8 +13,7 @@ from retrograd.compiler.ir.statements import Check
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.derivatives._programs import DerivedProgram, second_order_program
-from retrograd.derivatives._requests import GradientRequest
+from retrograd.derivatives._requests import DerivedProgram, GradientRequest, second_order_program
 
 
 @reversible

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.derivatives import _programs
-from retrograd.derivatives._programs import DerivedProgram
-from retrograd.derivatives._requests import GradientRequest
+from retrograd.derivatives import _requests
+from retrograd.derivatives._requests import DerivedProgram, GradientRequest
 
 HALF = 2.0**30
 
@@ -159,7 +158,7 @@ def test_promises_trap_as_in_the_function() -> None:
 
 
 def test_a_program_that_takes_long_runs_with_a_forward_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_programs, "_LIMIT", 20)
+    monkeypatch.setattr(_requests, "_LIMIT", 20)
     f = fresh(products)
     assert (rg.grad(f, "x")(0.0, X, Y) == Y).all()
     assert program(f, "x", 0.0, X, Y).complete is None

@@ -15,7 +15,7 @@ from retrograd.simulator.engines.batch import loops
 
 import retrograd as rg
 from retrograd import Array, fixed, lognum, reversible
-from retrograd.derivatives import _programs, _tangents
+from retrograd.derivatives import _requests, _tangents
 from retrograd.library import Complex, Vector3, logsumexp
 
 
@@ -420,7 +420,7 @@ def test_however_the_columns_of_hessians_are_cut_up(monkeypatch: pytest.MonkeyPa
 
 
 def test_programs_with_several_tangents_are_short_enough_for_lanes() -> None:
-    assert _programs.LONGEST <= loops.LONGEST_FOR_LANES
+    assert _requests.LONGEST <= loops.LONGEST_FOR_LANES
 
 
 @pytest.mark.long

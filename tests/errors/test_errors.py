@@ -68,7 +68,7 @@ from retrograd.simulator.machine import Machine, Trap
 from retrograd.catalogue import catalogue
 from retrograd.cli.commands.debugging import launched
 from retrograd.cli.main import main, parser
-from retrograd.hardware.netlists.function_netlists import netlist
+from retrograd.hardware.function_netlists import netlist
 from retrograd.observe._server import Arguments
 from retrograd.observe._variables import word_of_text
 from retrograd.physics.sweeps import energy_sweep
@@ -375,7 +375,7 @@ def netlist_too_large() -> None:
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
         head = "from retrograd import reversible\n\n\n@reversible\ndef f(y: int, x: int):\n"
         Path("long.py").write_text(f"{head}    for i in range(100):\n        y += x * i\n")
-        with patch("retrograd.hardware.netlists._program_lowering.MOST_GATES", 10_000):
+        with patch("retrograd.hardware._program_lowering.MOST_GATES", 10_000):
             netlist(runpy.run_path("long.py")["f"])
 
 

@@ -26,7 +26,7 @@ from retrograd.examples import (
 )
 
 import retrograd as rg
-from retrograd.library.sparse import sparse_dot as sparse_dot_of_library
+from retrograd.library.linear_algebra import sparse_dot as sparse_dot_of_library
 from retrograd.runtime._binding import bind, types_of
 from retrograd.runtime._execution import ProgramTrap, execute, load, read
 

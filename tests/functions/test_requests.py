@@ -188,7 +188,7 @@ def test_a_warm_call_compiles_nothing_and_makes_no_message(monkeypatch: pytest.M
     slope(0.0, X)
     monkeypatch.setattr("retrograd.runtime._compilation.compile_function", lambda *given: report.append(given))
     monkeypatch.setattr("retrograd.derivatives._requests.loss_gradient_program", report.append)
-    monkeypatch.setattr("retrograd.derivatives._programs.emit_optimised", report.append)
+    monkeypatch.setattr("retrograd.derivatives._requests.emit_optimised", report.append)
     monkeypatch.setattr("retrograd.runtime._execution.explain", report.append)
     assert slope(0.0, X) == slope(0.0, X)
     assert report == []

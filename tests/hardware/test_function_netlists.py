@@ -16,7 +16,7 @@ from support.random_programs import checks, generate
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.hardware.netlists.function_netlists import FunctionNetlist
+from retrograd.hardware.function_netlists import FunctionNetlist
 
 STRATEGIES: tuple[Strategy, ...] = ("bennett", "eager", "garbage")
 
@@ -351,13 +351,5 @@ def examine(
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 400, 20))
 def test_random_programs(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrograd.hardware.netlists._program_lowering.MOST_GATES", 200_000)
-    assert (
-        sum(
-            examine(
-                seed,
-            )
-            for seed in range(first, first + 20)
-        )
-        >= 6
-    )
+    monkeypatch.setattr("retrograd.hardware._program_lowering.MOST_GATES", 200_000)
+    assert sum(examine(seed) for seed in range(first, first + 20)) >= 6

@@ -24,7 +24,7 @@ from support.random_programs import checks, generate
 
 import retrograd as rg
 from retrograd import fixed
-from retrograd.library import arrays, dictionaries
+from retrograd.library import dictionaries, linear_algebra
 
 pytestmark = pytest.mark.long
 
@@ -139,7 +139,7 @@ def called_in_place(patch: Patch) -> None:
 
 
 def other_function_of_the_library(patch: Patch) -> None:
-    patch.setattr(arrays, "cumulative_sum", ~arrays.cumulative_sum)
+    patch.setattr(linear_algebra, "cumulative_sum", ~linear_algebra.cumulative_sum)
 
 
 def adjoint_left_out(patch: Patch) -> None:

@@ -4,7 +4,4 @@ It imports all parts, each when a command needs it. Start with `main.py`, the li
 `commands/` has a module for each command.
 """
 
-from retrograd.cli import errors
-from retrograd.runtime import errors as errors_of_values
-
-__all__ = ["errors", "errors_of_values"]
+from retrograd import errors as errors

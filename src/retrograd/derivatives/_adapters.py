@@ -1,5 +1,7 @@
-"""The part of an adapter that is the same for every system: which results are returned, which arguments are static, and one batch
-for all elements of the other system's vmap.
+"""Reversible functions in other systems of differentiation: what all share, then JAX, then Torch.
+
+    g = to_jax(f);    jax.grad(g)(x) = rg.grad(f)(x)             rounded to the dtype of x
+    g = to_torch(f);  g(x).backward();  x.grad = rg.grad(f)(x)
 
 Adapted(f, outputs).results(values, rank)     the chosen results, as arrays
 Adapted(f, outputs).pulled(values, ȳ, rank)   cotangents of the chosen results → cotangents of the arguments, None where there are none
@@ -25,11 +27,15 @@ from retrograd.derivatives._gradients import batch_pullback
 from retrograd.derivatives._requests import pullback_alone
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
+from retrograd.runtime._arrays import of_own_type, tensor_array
 from retrograd.runtime._batch_arguments import Axis, in_given_form
 from retrograd.runtime._batches import run_batch
 from retrograd.runtime._binding import FurtherArguments, bind, is_tree
-from retrograd.runtime._reversible import Inverse, Reversible, request_of
+from retrograd.runtime._reversible import Inverse, NotDifferentiable, Reversible, request_of
 from retrograd.simulator.engines.tiering import engine_named
+
+# -----------------------------------------------------------------------------
+# What every system shares.
 
 
 class Adapted:
@@ -294,3 +300,287 @@ def refuse_missing(adapter: str, module: str) -> NoReturn:
     raise InputError(
         Diagnostic("RG0603", f"`rg.{adapter}` needs the package `{module}`, which is not installed", hint=hint)
     )
+
+
+# -----------------------------------------------------------------------------
+# JAX: a reversible function as a `jax.custom_vjp`.
+
+#: the callbacks that an adapter keeps
+_CALLBACKS = 64
+
+
+def to_jax(
+    f: Reversible | Inverse,
+    outputs: Which = 0,
+    *,
+    scale: Scale = "auto",
+    engine: str = "auto",
+    format: Format | str | None = None,
+    precision: Precision | None = None,
+) -> Callable[..., Any]:
+    """g(*args) = the values that the arguments `outputs` have after f(*args), a function of JAX with f's own derivative.
+
+    `outputs`: a position, a name or a part such as `"a.x"` gives one value, a sequence a tuple, None all arguments. jax.grad, vjp and jacrev run the gradient
+    program; jax.jit calls it as a host function, and jax.vmap runs all elements as one batch, each with the bits of its own call. Arguments are JAX arrays, numbers, or
+    pytrees of these for structs; each result has the shape and dtype of its argument. Static arguments and functions are passed as they are.
+    Raises InputError where JAX is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
+    Trap: JAX raises an error of a call, a ProgramTrap for example, as a JaxRuntimeError with the text of ours. JAX has float32 unless `jax_enable_x64` is set, and a result is rounded to it. Forward mode, jax.jvp, is refused by JAX.
+
+    >>> g = rg.to_jax(energy)           # doctest: +SKIP
+    >>> jax.grad(g, argnums=1)(0.0, x)  # doctest: +SKIP
+    """
+    try:
+        import jax
+    except ImportError:
+        refuse_missing("to_jax", "jax")
+    number = jax.numpy
+    adapted = Adapted(f, outputs, scale, engine, format, precision, Trees(jax.tree.flatten, _unflatten))
+
+    def is_inexact(leaf: Any) -> bool:
+        """Whether an array has a derivative: of floats or complex numbers, those of JAX's own types, too."""
+        return bool(number.issubdtype(leaf.dtype, number.inexact))
+
+    #: the callbacks that were made, the last ones: of an equal call JAX compiles nothing again where the callback is the same object
+    callbacks: dict[Any, Callable[..., Any]] = {}
+
+    def on_host(run: Callable[..., list[NDArray[Any]]], fixed_values: dict[int, Any], shapes: Any, *arrays: Any) -> Any:
+        """run(*arrays, rank) as arrays of these shapes and dtypes. JAX's vmap puts `rank` axes in front of all arrays.
+
+        `run` is determined by its code, the static values, and the shapes.
+        """
+        given_leaves, given_form = jax.tree.flatten(arrays)
+        wanted, form = jax.tree.flatten(shapes)
+        known = tuple((leaf.shape, leaf.dtype) for leaf in (*given_leaves, *wanted))
+        key = run.__code__, tuple((i, id(v)) for i, v in fixed_values.items()), given_form, form, known
+        own = max((leaf.ndim for leaf in given_leaves), default=0)
+
+        def called(*given: Any) -> Any:
+            values = jax.tree.map(lambda leaf: of_own_type(np.asarray(leaf)), list(given))
+            leaves = jax.tree.leaves(values)
+            rank = max((leaf.ndim for leaf in leaves), default=0) - own
+            lead = leading(leaves, rank)
+            found = run(*values, rank) if 0 not in lead else [np.zeros(())] * len(wanted)
+            made = [np.broadcast_to(v.astype(s.dtype), (*lead, *s.shape)) for v, s in zip(found, wanted, strict=True)]
+            return jax.tree.unflatten(form, made)
+
+        kept = callbacks.pop(key, called)
+        callbacks[key] = kept
+        if len(callbacks) > _CALLBACKS:
+            callbacks.pop(next(iter(callbacks)), None)
+        return jax.pure_callback(kept, shapes, *arrays, vmap_method="expand_dims")
+
+    def call(values: list[Any], fixed_values: dict[int, Any]) -> Any:
+        """The custom_vjp of the arguments that are arrays, at these static values."""
+
+        def whole(arrays: list[Any]) -> list[Any]:
+            found = iter(arrays)
+            return [fixed_values[i] if i in fixed_values else next(found) for i in range(len(adapted.static))]
+
+        def place(i: int) -> int:
+            return i - sum(j < i for j in fixed_values)
+
+        def primal(arrays: list[Any]) -> list[Any]:
+            chosen = [arrays[place(i)] for i in adapted.chosen]
+            shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), chosen)
+
+            def run(given: list[Any], rank: int) -> list[NDArray[Any]]:
+                return adapted.results(whole(given), rank)
+
+            results: list[Any] = on_host(run, fixed_values, shapes, arrays)
+            return results
+
+        def forward(arrays: list[Any]) -> tuple[list[Any], list[Any]]:
+            return primal(arrays), arrays
+
+        def back(arrays: list[Any], cotangents: list[Any]) -> tuple[list[Any]]:
+            # In a function that JAX has traced, an argument that is a number of the source comes back as a literal.
+            arrays = jax.tree.map(number.asarray, arrays)
+            real = [jax.tree.map(is_inexact, arrays[place(i)]) for i in adapted.chosen]
+            # JAX gives cotangents of integers the dtype float0, which no callback takes.
+            given = jax.tree.map(lambda c, r: c if r else number.zeros(c.shape), cotangents, real)
+            shapes = jax.tree.map(
+                lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype if is_inexact(a) else np.dtype(np.float32)), arrays
+            )
+
+            def run(given_arrays: list[Any], given_cotangents: list[Any], rank: int) -> list[NDArray[Any]]:
+                # In JAX the cotangent of a complex number is ∂L/∂re − i ∂L/∂im.
+                turned = jax.tree.map(np.conj, given_cotangents)
+                kept = [c if any(jax.tree.leaves(r)) else None for c, r in zip(turned, real, strict=True)]
+                pulled = adapted.pulled(whole(given_arrays), kept, rank)
+                out: list[NDArray[Any]] = []
+                for i, leaves in enumerate(pulled):
+                    if i not in fixed_values:
+                        zeros = [np.zeros(())] * len(jax.tree.leaves(given_arrays[place(i)]))
+                        out += zeros if leaves is None else [np.conj(leaf) for leaf in leaves]
+                return out
+
+            found = on_host(run, fixed_values, shapes, arrays, given)
+            zero = jax.dtypes.float0
+            return (jax.tree.map(lambda a, c: c if is_inexact(a) else np.zeros(a.shape, zero), arrays, found),)
+
+        differentiable = jax.custom_vjp(primal)
+        differentiable.defvjp(forward, back)
+        return differentiable(values)
+
+    def g(*args: Any, **keywords: Any) -> Any:
+        values = adapted.values(args, keywords)
+        fixed_values = {i: v for i, v in enumerate(values) if adapted.static[i] or is_function(v)}
+        # Copies: an array of NumPy may be changed before the way back.
+        arrays = [jax.tree.map(jax.numpy.array, v) for i, v in enumerate(values) if i not in fixed_values]
+        results = iter(call(arrays, fixed_values) if arrays else ())
+        return adapted.returned(list(results))
+
+    g.__name__ = f"to_jax({f.__name__})"
+    g.__doc__ = f"{f.__name__} as a function of JAX."
+    return g
+
+
+def _unflatten(leaves: list[Any], form: Any) -> Any:
+    return form.unflatten(leaves)
+
+
+# -----------------------------------------------------------------------------
+# Torch: a reversible function as a `torch.autograd.Function`.
+
+#: the place of a tensor that Torch has saved
+_SAVED = object()
+
+
+def to_torch(
+    f: Reversible | Inverse,
+    outputs: Which = 0,
+    *,
+    scale: Scale = "auto",
+    engine: str = "auto",
+    format: Format | str | None = None,
+    precision: Precision | None = None,
+) -> Callable[..., Any]:
+    """g(*args) = the values that the arguments `outputs` have after f(*args), tensors with f's own derivative.
+
+    `outputs`: a position, a name or a part such as `"a.x"` gives one value, a sequence a tuple, None all arguments. `backward()` runs the gradient program.
+    torch.func.grad, vjp and jacrev do so, too; torch.func.vmap runs f, and the gradient program, on all elements as one batch, each with the bits of its own call.
+    Tensors, and trees of tensors for structs, are differentiated where they require it; other arguments are passed as they are.
+    Results are tensors on the CPU, of the dtype of the argument, float64 for Python's floats. The gradient has no derivative in
+    Torch, and f no forward mode: second derivatives are those of rg.hessian, tangents those of rg.jvp.
+    Raises InputError where Torch is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
+    Trap: a tensor that is changed in place before `backward()` makes Torch raise a RuntimeError, as with operations of its own.
+    """
+    try:
+        import torch
+        from torch.utils import _pytree as pytree
+    except ImportError:
+        refuse_missing("to_torch", "torch")
+    adapted = Adapted(f, outputs, scale, engine, format, precision, Trees(pytree.tree_flatten, pytree.tree_unflatten))
+
+    def host(leaf: Any) -> Any:
+        return tensor_array(leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+    def tensor(value: NDArray[Any], like: Any) -> Any:
+        """A real result as a tensor of the dtype and device of `like`, an argument."""
+        dtype, device = (like.dtype, like.device) if isinstance(like, torch.Tensor) else (None, None)
+        return torch.tensor(value, dtype=dtype, device=device)
+
+    def along(dims: Sequence[int | None], leaves: Sequence[Any]) -> list[Any]:
+        """The leaves with one more axis in front: that of Torch's vmap, of length 1 where a tensor has none."""
+        return [
+            leaf[None] if isinstance(leaf, np.ndarray) else leaf if not isinstance(leaf, torch.Tensor)
+            else leaf.unsqueeze(0) if dim is None else leaf.movedim(dim, 0)
+            for leaf, dim in zip(leaves, dims, strict=True)
+        ]  # fmt: skip
+
+    def chosen_leaves(leaves: Sequence[Any], spec: Any) -> tuple[list[Any], Any]:
+        """The leaves of the chosen arguments, and their form."""
+        of = pytree.tree_unflatten([*leaves], spec)
+        found: tuple[list[Any], Any] = pytree.tree_flatten([of[i] for i in adapted.chosen])
+        return found
+
+    class Run(torch.autograd.Function):  # type: ignore[misc]
+        """The leaves of the arguments, with `rank` axes of Torch's vmap in front → the leaves of the chosen results."""
+
+        @staticmethod
+        def forward(spec: Any, rank: int, *leaves: Any) -> Any:
+            values = pytree.tree_unflatten([host(leaf) for leaf in leaves], spec)
+            given, _ = chosen_leaves(leaves, spec)
+            return tuple(tensor(v, like) for v, like in zip(adapted.results(values, rank), given, strict=True))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.spec, ctx.rank, *leaves = inputs
+            ctx.mark_non_differentiable(*[t for t in output if not _is_inexact(t)])
+            # Torch refuses the way back where a saved tensor has been changed in place since.
+            ctx.save_for_backward(*[leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
+            ctx.others = [_SAVED if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: Any) -> Any:
+            saved = iter(ctx.saved_tensors)
+            leaves = [next(saved) if leaf is _SAVED else leaf for leaf in ctx.others]
+            pulled = iter(Pull.apply(ctx.spec, ctx.rank, len(leaves), *leaves, *cotangents))
+            # An axis of length 1 is shared by all elements, whose cotangents are added up.
+            found = [next(pulled).sum_to_size(leaf.shape) if _is_differentiated(leaf) else None for leaf in leaves]
+            return None, None, *found
+
+        @staticmethod
+        def jvp(ctx: Any, *_: Any) -> Any:
+            message = f"`{f.__name__}` has no forward mode in Torch"
+            hint = "rg.jvp(f, args, tangents) is the forward mode, rg.hessian(f) has second derivatives; torch.func.grad and jacrev go backward."
+            raise NotDifferentiable(Diagnostic("RG0603", message, hint=hint))
+
+        @staticmethod
+        def vmap(info: Any, dims: Any, spec: Any, rank: int, *leaves: Any) -> Any:
+            found = Run.apply(spec, rank + 1, *along(dims[2:], leaves))
+            return found, (0,) * len(found)
+
+    class Pull(torch.autograd.Function):  # type: ignore[misc]
+        """(the leaves of the arguments, the cotangents of the chosen results) → cotangents of the leaves that have a derivative."""
+
+        @staticmethod
+        def forward(spec: Any, rank: int, count: int, *both: Any) -> Any:
+            leaves, cotangents = both[:count], both[count:]
+            _, form = chosen_leaves(leaves, spec)
+            whole = pytree.tree_unflatten([host(c) for c in cotangents], form)
+            real = pytree.tree_unflatten([_is_inexact(c) for c in cotangents], form)
+            kept = [c if any(pytree.tree_leaves(r)) else None for c, r in zip(whole, real, strict=True)]
+            pulled = adapted.pulled(pytree.tree_unflatten([host(x) for x in leaves], spec), kept, rank)
+            found: list[Any] = []
+            for parts, argument in zip(pulled, pytree.tree_unflatten([*leaves], spec), strict=True):
+                likes = pytree.tree_leaves(argument)
+                for k, like in enumerate(likes):
+                    if _is_differentiated(like):
+                        found.append(torch.zeros_like(like) if parts is None else tensor(parts[k], like))
+            return tuple(found)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, *_: Any) -> Any:
+            hint = "rg.hessian(f) has the second derivatives."
+            message = f"the gradient of `{f.__name__}` has no derivative in Torch"
+            raise NotDifferentiable(Diagnostic("RG0603", message, hint=hint))
+
+        @staticmethod
+        def vmap(info: Any, dims: Any, spec: Any, rank: int, count: int, *both: Any) -> Any:
+            found = Pull.apply(spec, rank + 1, count, *along(dims[3:], both))
+            return found, (0,) * len(found)
+
+    def g(*args: Any, **keywords: Any) -> Any:
+        leaves, spec = pytree.tree_flatten(adapted.values(args, keywords))
+        # Copies: an array of NumPy may be changed before the way back.
+        leaves = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
+        out = Run.apply(spec, 0, *leaves)
+        _, results = chosen_leaves(leaves, spec)
+        return adapted.returned(pytree.tree_unflatten([*out], results))
+
+    def _is_differentiated(leaf: Any) -> bool:
+        return isinstance(leaf, torch.Tensor) and _is_inexact(leaf)
+
+    g.__name__ = f"to_torch({f.__name__})"
+    g.__doc__ = f"{f.__name__} as a function of Torch."
+    return g
+
+
+def _is_inexact(t: Any) -> bool:
+    """Whether a tensor has a derivative: of floats or complex numbers."""
+    return bool(t.is_floating_point() or t.is_complex())

@@ -47,11 +47,12 @@ from retrograd.derivatives._arguments import (
     sizes,
     with_derivative,
 )
-from retrograd.derivatives._programs import COTANGENT_HINT, most_copies
 from retrograd.derivatives._requests import (
+    COTANGENT_HINT,
     GradientRequest,
     by_choice,
     choose,
+    most_copies,
     need_automatic,
     need_some,
     pullback_program,

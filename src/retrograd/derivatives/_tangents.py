@@ -40,16 +40,20 @@ from retrograd.derivatives._arguments import (
     sizes,
     to_words,
 )
-from retrograd.derivatives._programs import (
+from retrograd.derivatives._requests import (
     DerivedProgram,
+    GradientRequest,
+    by_argument,
+    by_choice,
+    choose,
     derivative_traps,
     execute_externals,
     kept,
     most_copies,
+    restored_by_name,
     second_order_program,
     tangent_program,
 )
-from retrograd.derivatives._requests import GradientRequest, by_argument, by_choice, choose, restored_by_name
 from retrograd.isa.diagnostics import InputError, api_boundary
 from retrograd.isa.words import Format
 from retrograd.runtime._batch_arguments import Loaded

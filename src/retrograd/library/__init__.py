@@ -3,18 +3,15 @@
 A function adds its result to its first arguments and does not change the others, unless it works in place; `~f`
 subtracts the result. No garbage is left.
 
-    complex          Complex, complex_abs, complex_arg
-    vectors          Vector3, Quaternion, scalar_product, vector_norm, rotate
     elementary       tanh, sinh, cosh, asin, acos, log2, log10, exp2, expm1, log1p, cbrt, hypot, erf
     arithmetic       imul, idiv, scale, factorial, log_factorial, power, iexp, fibonacci, first_fibonacci
-    arrays           total, dot, norm, norm2, axpy, affine, mapfold, filter_into, sort, cumulative_sum, reverse
+    complex          Complex, complex_abs, complex_arg
+    linear_algebra   matvec, matmul, eliminate, solve, inverse, determinant, qr, rotate_planes; of sparse matrices: sparse_dot,
+                     sparse_dot_scattered, sparse_matmul; Vector3, Quaternion, scalar_product, vector_norm, rotate; of arrays: total,
+                     dot, norm, norm2, axpy, affine, mapfold, filter_into, sort, cumulative_sum, reverse; fft
     statistics       mean, variance, covariance, largest, logsumexp, softmax, cross_entropy, relu, normal_logpdf,
-                     normal_loglikelihood, box_muller
-    linear_algebra   matvec, matmul, eliminate, solve, inverse, determinant, qr, rotate_planes
-    sparse           sparse_dot, sparse_dot_scattered, sparse_matmul
-    fourier          fft
+                     normal_loglikelihood, box_muller; perceptron, nice
     dynamics         leapfrog, kick, lax_wendroff, lax_wendroff_step
-    learning         perceptron, nice
     dictionaries     Dictionary, insert, remove, get, add; imported from the module
     time_space       bennett, bennett_steps, bennett_calls, bennett_states
 """
@@ -30,34 +27,38 @@ from retrograd.library.arithmetic import (
     power,
     scale,
 )
-from retrograd.library.arrays import (
+from retrograd.library.complex import Complex, complex_abs, complex_arg
+from retrograd.library.dynamics import kick, lax_wendroff, lax_wendroff_step, leapfrog
+from retrograd.library.linear_algebra import (
+    Quaternion,
+    Vector3,
     affine,
     axpy,
     cumulative_sum,
-    dot,
-    filter_into,
-    mapfold,
-    norm,
-    norm2,
-    reverse,
-    sort,
-    total,
-)
-from retrograd.library.complex import Complex, complex_abs, complex_arg
-from retrograd.library.dynamics import kick, lax_wendroff, lax_wendroff_step, leapfrog
-from retrograd.library.fourier import fft
-from retrograd.library.learning import nice, perceptron
-from retrograd.library.linear_algebra import (
     determinant,
+    dot,
     eliminate,
+    fft,
+    filter_into,
     inverse,
+    mapfold,
     matmul,
     matvec,
+    norm,
+    norm2,
     qr,
+    reverse,
+    rotate,
     rotate_planes,
+    scalar_product,
     solve,
+    sort,
+    sparse_dot,
+    sparse_dot_scattered,
+    sparse_matmul,
+    total,
+    vector_norm,
 )
-from retrograd.library.sparse import sparse_dot, sparse_dot_scattered, sparse_matmul
 from retrograd.library.statistics import (
     box_muller,
     covariance,
@@ -65,14 +66,15 @@ from retrograd.library.statistics import (
     largest,
     logsumexp,
     mean,
+    nice,
     normal_loglikelihood,
     normal_logpdf,
+    perceptron,
     relu,
     softmax,
     variance,
 )
 from retrograd.library.time_space import bennett, bennett_calls, bennett_states, bennett_steps
-from retrograd.library.vectors import Quaternion, Vector3, rotate, scalar_product, vector_norm
 
 __all__ = [
     "Complex", "Quaternion", "Vector3", "affine", "axpy", "bennett", "bennett_calls", "bennett_states",

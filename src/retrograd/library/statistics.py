@@ -1,4 +1,4 @@
-"""Moments, densities, and the last layers of learning machines."""
+"""Moments, densities, the last layers of learning machines, and layers with an exact inverse."""
 
 from __future__ import annotations
 
@@ -128,3 +128,53 @@ def box_muller(z1: fixed, z2: fixed, u1: fixed, u2: fixed) -> None:
     z1 += radius * rg.cos(angle)
     z2 += radius * rg.sin(angle)
     ~r
+
+
+# -----------------------------------------------------------------------------
+# Layers of neural networks with an exact inverse: a perceptron, and coupling layers (NICE).
+
+
+@reversible
+def perceptron(
+    y: Array[fixed, "n"],
+    x: Array[fixed, "m"],
+    w1: Array[fixed, "h", "m"],
+    b1: Array[fixed, "h"],
+    w2: Array[fixed, "n", "h"],
+    b2: Array[fixed, "n"],
+) -> None:
+    """y += W₂ relu(W₁ x + b₁) + b₂. Inverse: y −= the same; the hidden layer is uncomputed."""
+    with rg.routine() as r:
+        level = b1 + 0
+        for i in range(len(b1)):
+            level[i] += rg.sum(w1[i] * x)
+        hidden = rg.zeros_like(b1)
+        relu.each(hidden, level)
+    for i in range(len(b2)):
+        y[i] += b2[i]
+        y[i] += rg.sum(w2[i] * hidden)
+    ~r
+
+
+@reversible
+def nice(
+    x: Array[fixed, "n"],
+    w1: Array[fixed, "layers", "h", "half"],
+    b1: Array[fixed, "layers", "h"],
+    w2: Array[fixed, "layers", "half", "h"],
+    b2: Array[fixed, "layers", "half"],
+) -> None:
+    """(y, z) := (y, z + m₀(y)), (y + m₁(z), z), …: additive coupling layers, in place, mₗ perceptrons.
+
+    Inverse: the same with −, from the last layer to the first.
+
+    y is the first half of x, z the second; n is even. For any m, the inverse of the layer is exact, and the layer
+    preserves volume: the likelihood of data is that of their image. Source: Dinh, Krueger and Bengio, arXiv
+    1410.8516.
+    """
+    half = len(x) // 2
+    for i in range(len(w1)):
+        if i % 2 == 0:
+            perceptron(x[half:], x[:half], w1[i], b1[i], w2[i], b2[i])
+        else:
+            perceptron(x[:half], x[half:], w1[i], b1[i], w2[i], b2[i])

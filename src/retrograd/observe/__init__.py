@@ -5,7 +5,7 @@ It imports `isa`, `simulator`, `runtime` and `derivatives`. Start with `_session
 
 from __future__ import annotations
 
+from retrograd import errors as _errors  # noqa: F401 (registers its codes)
 from retrograd.lazy import attach as _attach
-from retrograd.observe import errors as errors
 
 __getattr__, __dir__ = _attach(__name__, __file__)

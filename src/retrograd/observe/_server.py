@@ -18,8 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
+from retrograd import errors as errors  # noqa: PLC0414 (registers RG1306)
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, printable
-from retrograd.observe import errors as errors  # noqa: PLC0414 (registers RG1306)
 from retrograd.observe._session import Session
 
 #: bytes of a message and of a line of its header

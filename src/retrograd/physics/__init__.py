@@ -4,4 +4,4 @@ It imports `functions`, `values`, `batch`, `differentiation`, `distribution`, `h
 `energy.py`, the function `rg.energy`; `report.py` has its result, `entropy.py` the function `rg.entropy`.
 """
 
-from retrograd.physics import errors as errors
+from retrograd import errors as errors

@@ -21,7 +21,7 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.derivatives._gradients import BatchGradient, LossFunction
 from retrograd.derivatives._jacobians import explained
 from retrograd.derivatives._requests import GradientRequest, choose
-from retrograd.hardware.netlists.function_netlists import FunctionNetlist
+from retrograd.hardware.function_netlists import FunctionNetlist
 from retrograd.hdl.reversible.circuit import Circuit
 from retrograd.hdl.reversible.irreversible import Network
 from retrograd.hdl.reversible.irreversible import levels_of as in_levels

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Op, Var
 from retrograd.compiler.language.types import Type, complete
-from retrograd.hardware.netlists.function_netlists import FunctionNetlist
+from retrograd.errors import refuse
+from retrograd.hardware.function_netlists import FunctionNetlist
 from retrograd.hdl.reversible.circuit import simulate, transposed
 from retrograd.isa.words import Format
-from retrograd.physics.errors import refuse
 from retrograd.runtime._binding import bind
 from retrograd.runtime._execution import ProgramTrap, Request, argument_words, execute
 from retrograd.runtime._marshal import Losses, from_words

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Options, Precision
-from retrograd.hardware.netlists.function_netlists import FunctionNetlist
+from retrograd.errors import refuse
+from retrograd.hardware.function_netlists import FunctionNetlist
 from retrograd.isa.words import Format
 from retrograd.physics._observations import (
     MOST_INPUTS,
@@ -36,7 +37,6 @@ from retrograd.physics._observations import (
     of_runs,
     word_rows,
 )
-from retrograd.physics.errors import refuse
 from retrograd.presentation import columns, shortened_text
 from retrograd.runtime._execution import Request
 from retrograd.runtime._marshal import from_words

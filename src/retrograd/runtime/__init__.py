@@ -10,4 +10,4 @@ It imports `isa`, `compiler`, `simulator` and `presentation`; `derivatives`, `ob
 Start with `_reversible.py`.
 """
 
-from retrograd.runtime import errors as errors
+from retrograd import errors as errors

@@ -9,7 +9,7 @@
 A law that does not hold raises LawBroken, an AssertionError. With pytest these are fixtures, too: see docs/testing.md.
 """
 
+from retrograd import errors as _errors  # noqa: F401 (registers its codes)
 from retrograd.lazy import attach as _attach
-from retrograd.testing import errors as errors
 
 __getattr__, __dir__ = _attach(__name__, __file__)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from retrograd.cli.grammar import Argument, Command, bash_script, fish_script, grammar, zsh_script
+from retrograd.cli.commands.shell import Argument, Command, bash_script, fish_script, grammar, zsh_script
 from retrograd.cli.main import parser
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from retrograd.cli.grammar import Argument, Command, grammar, man_page
+from retrograd.cli.commands.shell import Argument, Command, grammar, man_page
 from retrograd.cli.main import parser
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -190,7 +190,7 @@ def _strategy(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_function(options: argparse.Namespace) -> Circuit:
-    from retrograd.hardware.netlists.function_netlists import netlist
+    from retrograd.hardware.function_netlists import netlist
     from retrograd.runtime._reversible import oriented
 
     for option in _OF_OPCODES:

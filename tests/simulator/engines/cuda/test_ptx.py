@@ -34,7 +34,7 @@ from retrograd.simulator.engines.translator.flow import Variant
 from support import generator, kernel_on_host
 
 import retrograd as rg
-from retrograd.derivatives._programs import gradient_program
+from retrograd.derivatives._requests import gradient_program
 from retrograd.runtime._binding import bind, types_of
 
 ARCHITECTURES = ("sm_80", "sm_90")

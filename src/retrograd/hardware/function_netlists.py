@@ -14,7 +14,7 @@ from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.ir.statements import Kind, Module
 from retrograd.compiler.language.types import Type, layouts
-from retrograd.hardware.netlists._program_lowering import Cell, ProgramLowering, Word
+from retrograd.hardware._program_lowering import Cell, ProgramLowering, Word
 from retrograd.hdl.reversible.builder import FALSE
 from retrograd.hdl.reversible.circuit import Circuit, Counts, count, simulate, transposed
 from retrograd.hdl.reversible.irreversible import Network, network_of
