@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from retrograd.compiler.compiled import Compiled, Precision, emit_optimised, real_regions
+from retrograd.compiler.compiled import Compiled, Precision, emit_optimised, faults_reported, real_regions
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
