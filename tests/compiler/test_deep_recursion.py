@@ -13,7 +13,7 @@ from retrograd.isa.diagnostics import CompilerFault
 
 import retrograd as rg
 from retrograd.cli.main import main
-from retrograd.derivatives import _programs
+from retrograd.derivatives import _requests
 from retrograd.testing import check_inverse
 
 HEAD = "from retrograd import fixed, reversible\n\n@reversible\ndef f(y: fixed, x: fixed, k: int):\n"
@@ -86,7 +86,7 @@ def test_a_fault_in_a_gradient_program(function: Any, monkeypatch: pytest.Monkey
 
     f = function(SQUARE)
     f(0.0, 1.0, 0)
-    monkeypatch.setattr(_programs, "emit_optimised", broken)
+    monkeypatch.setattr(_requests, "emit_optimised", broken)
     with pytest.raises(CompilerFault, match="RG0732"):
         rg.grad(f)(0.0, 1.0, 0)
 

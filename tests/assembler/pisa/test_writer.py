@@ -22,7 +22,7 @@ from support import generator
 
 import retrograd as rg
 from retrograd import Array, reversible
-from retrograd.library import elementary
+from retrograd.library import arithmetic
 from retrograd.runtime._binding import types_from_annotations
 from tests.assembler.pisa.simulator import Simulator
 from tests.assembler.pisa.test_reader import EVERY, EXPECTED, PROGRAMS
@@ -236,8 +236,8 @@ def test_compiled_functions(seed: int) -> None:
 
 def test_functions_of_the_library() -> None:
     """Recursion, loops with two conditions, and inverse calls."""
-    check_compiled(elementary.fibonacci, 3, 7)
-    check_compiled(elementary.first_fibonacci, 0, 5)
+    check_compiled(arithmetic.fibonacci, 3, 7)
+    check_compiled(arithmetic.first_fibonacci, 0, 5)
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -13,8 +13,8 @@ _VECTOR = Many(FIXED, (3,))
 #: functions of the library: module, name, (name of the parameter, type, whether it is changed)
 _LIBRARY = (
     ("arrays", "dot", (("out", FIXED, True), ("x", _VECTOR, False), ("y", _VECTOR, False))),
-    ("arrays", "norm2", (("out", FIXED, True), ("x", _VECTOR, False))),
-    ("arrays", "norm", (("out", FIXED, True), ("x", _VECTOR, False))),
+    ("linear_algebra", "norm2", (("out", FIXED, True), ("x", _VECTOR, False))),
+    ("linear_algebra", "norm", (("out", FIXED, True), ("x", _VECTOR, False))),
     ("arrays", "axpy", (("y", _VECTOR, True), ("a", FIXED, False), ("x", _VECTOR, False))),
     ("arrays", "cumulative_sum", (("x", _VECTOR, True),)),
     ("arrays", "reverse", (("x", _VECTOR, True),)),
