@@ -12,12 +12,12 @@ FIXED, COMPLEX, BOOL = Scalar("fixed"), Scalar("complex"), Scalar("bool")
 _VECTOR = Many(FIXED, (3,))
 #: functions of the library: module, name, (name of the parameter, type, whether it is changed)
 _LIBRARY = (
-    ("arrays", "dot", (("out", FIXED, True), ("x", _VECTOR, False), ("y", _VECTOR, False))),
+    ("linear_algebra", "dot", (("out", FIXED, True), ("x", _VECTOR, False), ("y", _VECTOR, False))),
     ("linear_algebra", "norm2", (("out", FIXED, True), ("x", _VECTOR, False))),
     ("linear_algebra", "norm", (("out", FIXED, True), ("x", _VECTOR, False))),
-    ("arrays", "axpy", (("y", _VECTOR, True), ("a", FIXED, False), ("x", _VECTOR, False))),
-    ("arrays", "cumulative_sum", (("x", _VECTOR, True),)),
-    ("arrays", "reverse", (("x", _VECTOR, True),)),
+    ("linear_algebra", "axpy", (("y", _VECTOR, True), ("a", FIXED, False), ("x", _VECTOR, False))),
+    ("linear_algebra", "cumulative_sum", (("x", _VECTOR, True),)),
+    ("linear_algebra", "reverse", (("x", _VECTOR, True),)),
     ("arithmetic", "imul", (("y", FIXED, True), ("x", FIXED, False), ("ancilla", FIXED, True))),
     ("linear_algebra", "matvec", (("y", Many(FIXED, (2,)), True), ("a", Many(FIXED, (2, 3)), False), ("x", _VECTOR, False))),
     ("statistics", "mean", (("out", FIXED, True), ("x", _VECTOR, False))),
