@@ -56,7 +56,7 @@ def as_text(module: ir.Module, positions: bool = False, header: bool = True, wid
     """The whole module: format, memory, regions, procedures by name, entry. Without header: procedures and entry,
     whose free variables are declared nowhere.
 
-    `width`: statements without blocks share lines of so many columns; 0 for one statement a line.
+    `width`: the columns of a line that statements without blocks share; 0 for one statement a line.
     """
     w = _Writer(module.format, positions, module.discarded, width)
     head = w.head(module)

@@ -465,7 +465,7 @@ def _run(program: rg.Program) -> None:
 
 
 def _execute(program: rg.Program, memory: int) -> None:
-    """Run for a while, forward and back, in so many words of memory at most."""
+    """Run for a while, forward and back, in at most `memory` words."""
     machine = rg.Machine(program, memory_limit=memory)
     with contextlib.suppress(rg.Trap):
         machine.run(STEPS)
