@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import TopologicalSorter
@@ -18,6 +20,8 @@ PACKAGES = {
 }
 #: floors of the graph of folders: the longest chain of imports, in folders
 MOST_FLOORS = 12
+#: files on the longest chain of imports; files that a first call of a gradient passes, and a later one. They only fall.
+LONGEST_CHAIN, FIRST_CALL, LATER_CALL = 42, 73, 21
 
 Graph = Mapping[str, Iterable[str]]
 
@@ -128,6 +132,52 @@ def test_folders_have_an_order(folders: Graph) -> None:
 
 def test_few_floors(folders: Graph) -> None:
     assert floors(condensed(folders)) <= MOST_FLOORS
+
+
+def test_the_longest_chain_of_imports(graph: Graph) -> None:
+    assert floors(graph) <= LONGEST_CHAIN
+
+
+#: counts the files of the product whose functions are called
+CALLS = """
+import importlib, sys
+import retrograd as rg
+
+@rg.reversible
+def double(y: rg.fixed, x: rg.fixed):
+    y += x + x
+
+@rg.reversible
+def square(y: rg.fixed, x: rg.fixed):
+    y += x * x
+
+rg.grad(double)(0.0, 3.0)  # imports what compiles
+
+parts = [importlib.import_module(name) for name in ("retrograd", "retrograd.isa", "retrograd.compiler", "retrograd.simulator")]
+roots = tuple(path for part in parts for path in part.__path__)
+
+def files(run):
+    seen = set()
+    sys.setprofile(lambda frame, event, _: seen.add(frame.f_code) if event == "call" else None)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return len({code.co_filename for code in seen if code.co_filename.startswith(roots)})
+
+gradient = lambda: rg.grad(square)(0.0, 3.0)
+print(files(gradient), [gradient() for _ in range(3)] and files(gradient))
+"""
+
+
+def test_a_call_passes_few_files(tmp_path: Path) -> None:
+    """A reader follows a gradient through these: measured, since imports say nothing about it."""
+    script = tmp_path / "calls.py"
+    script.write_text(CALLS)
+    found = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout
+    first, later = map(int, found.split())
+    assert 40 < first <= FIRST_CALL
+    assert 10 < later <= LATER_CALL
 
 
 def test_every_folder_installs_as_a_package() -> None:

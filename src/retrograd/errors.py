@@ -1,4 +1,4 @@
-"""Kinds of errors of the room `retrograd`: numbers and their files, runs, distributed work; laws for tests; prices; the debugger; the command line."""
+"""Error codes of the parts in this folder: numbers and their files, runs, distributed work, laws for tests, prices, the debugger, the command line."""
 
 from __future__ import annotations
 
