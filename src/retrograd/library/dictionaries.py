@@ -7,7 +7,8 @@ keys stands the smaller of the two. So a set of keys has one table only, and its
 insertion finds the table that was there before. Source: O. Amble and D. E. Knuth, Ordered hash tables, 1974; that the table is
 unique: G. E. Blelloch and D. Golovin, Strongly history-independent hashing, 2007.
 
-Traps: RG0804 for a table that is full, a key that is there already, and the removal of a key that is not there.
+Traps: RG0804 for a table that is full, a key that is there already, and the removal of a key that is not there. In formats of less than
+32 bits the functions are refused (RG0714), since the hash has a constant of 32 bits.
 """
 
 from __future__ import annotations
