@@ -164,8 +164,7 @@ def test_a_planted_micro_operation_is_found(microcode: Plant, name: str, old: Op
 def test_a_product_that_is_floored_is_found(microcode: Plant) -> None:
     p = Parameters(Q32, code_words=64, data_words=16)
     code = microcode(p)
-    assert code.halves == [0, 1 << 15]
-    code.halves[1] = 0
+    code.halves[code.halves.index(1 << 15)] = 0
     with pytest.raises(AssertionError, match=r"order \d"):
         lockstep.sequences(Simulation(Core(p, code)).run, Q32, False, 5, states=15, programs=4, entries=("fmul",))
 

@@ -210,4 +210,4 @@ def test_an_adjoint_that_is_left_out_is_found(routes: ModuleType, module: Any, m
     monkeypatch.setattr(generate, "_SCALARS", {"int": 1, "fixed": 8, "bool": 0.5, "lognum": 1})
     adjoint_left_out(monkeypatch)
     examine = module("tests/language/test_routes.py").examine
-    first_failure(lambda seed: examine(seed, generate, checks, routes), ".adjoint")
+    first_failure(lambda seed: examine(seed, routes), ".adjoint")

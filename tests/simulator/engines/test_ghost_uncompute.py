@@ -369,23 +369,28 @@ def test_uncompute_blocks_that_are_compute_blocks(translated: Make) -> None:
 
 
 @pytest.mark.usefixtures("careless")
-def test_words_that_the_body_changes_are_noticed(translated: Make, not_given_up: set[Any]) -> None:
+def test_words_that_the_body_changes_are_noticed(
+    translated: Make, not_given_up: set[Any], request: pytest.FixtureRequest
+) -> None:
     program = rg.assemble(USED.format(before="", inside="", body="st.add [r0 + 1], r4"))
     assert ghosts(program)
     Lockstep(translated, program).run()
-    assert not_given_up
+    # Code that executes the blocks has nothing to give up.
+    assert bool(not_given_up) != ("executed" in request.node.name)
 
 
 @pytest.mark.usefixtures("careless")
 @pytest.mark.parametrize("jumps", [0, 1])
-def test_a_jump_over_the_compute_block_is_noticed(translated: Make, jumps: int, not_given_up: set[Any]) -> None:
+def test_a_jump_over_the_compute_block_is_noticed(
+    translated: Make, jumps: int, not_given_up: set[Any], request: pytest.FixtureRequest
+) -> None:
     way = {"before": "leave:  goto.ne r8, r0, inside", "inside": "inside: from.ne r8, r0, leave"}
     program = rg.assemble(USED.format(body="", **way))
     assert ghosts(program)
     both = Lockstep(translated, program)
     both.set(lambda m: m.registers.__setitem__(8, jumps))
     both.run()
-    assert not_given_up or not jumps
+    assert not_given_up or not jumps or "executed" in request.node.name
 
 
 #: called with two parameters r14; its counter r13 is zero at each call

@@ -403,5 +403,6 @@ def test_gradients_learn(plant: Callable[..., Policy], steps: Steps) -> None:
     f = rg.value_and_grad(powers, "x")
     for _ in range(60):
         assert f(0.0, 0.5, 200) == (50.0, 200.0)
-    assert 0 < steps.python < 10_000
+    # None where this process knows the program already.
+    assert steps.python < 10_000
     assert steps.translated + steps.threaded > 50 * 1000
