@@ -140,7 +140,7 @@ def share(name: str, seed: int, folder: Path) -> Counter[str]:
     if each.core == LANES:
         lanes = tests_module("hdl/lanes/test_lockstep")
         executed, traps, _ = lanes.sequences(
-            random, hardware.run_batch, w, CORES[each.core], seed, states=LANES_STATES, programs=LANES_PROGRAMS, entries=entries,
+            hardware.run_batch, w, CORES[each.core], seed, states=LANES_STATES, programs=LANES_PROGRAMS, entries=entries,
         )  # fmt: skip
     else:
         executed, traps = random.sequences(
