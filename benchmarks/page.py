@@ -292,7 +292,7 @@ def section(found: dict[str, Any] | None) -> str:
             "",
         ]
         if m["fake"]:
-            lines += ["*The device is none: times mean nothing.*", ""]
+            lines += ["*No device ran this: its times mean nothing.*", ""]
         same = sum(row["same"] for row in found["identical"])
         instances = sum(row["instances"] for row in found["identical"])
         lines += [
