@@ -34,7 +34,7 @@ from retrograd.hdl.microword import (
 )
 from retrograd.hdl.parameters import Parameters
 from retrograd.isa.derivatives import cotangent_step
-from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Guards, Opcode, bar
+from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Entry, Guards, Opcode, bar
 from retrograd.isa.expr import Expr, half
 from retrograd.isa.microarchitecture.micro_operations import (
     TEMPORARIES,
@@ -489,12 +489,13 @@ def _index(known: list[T], item: T) -> int:
     return known.index(item)
 
 
-_made: dict[tuple[Format, frozenset[Unit], int, str], Microcode] = {}
+_made: dict[tuple[Format, frozenset[Unit], int, tuple[Entry, ...], str], Microcode] = {}
 
 
 def microcode_for(parameters: Parameters) -> Microcode:
-    """The microcode of a co-processor, made once for a format, units and table. It must not be changed."""
-    key = parameters.format, parameters.units, id(parameters.table), parameters.core
+    """The microcode of a co-processor, made once for a format, units, and a table with the entries that were added to it. It must not be changed."""
+    table = parameters.table
+    key = parameters.format, parameters.units, id(table), table.own, parameters.core
     if key not in _made:
         _made[key] = Microcode(parameters)  # a reference keeps the table alive, so that no other table gets its id
     return _made[key]

@@ -115,6 +115,24 @@ def test_it_runs_on_the_hardware(curve: Any) -> None:
 
 
 @pytest.mark.long
+def test_a_co_processor_made_before_does_not_lack_it() -> None:
+    """Microcode is kept by the entries of the table, too."""
+
+    @reversible
+    def move(y: fixed, x: fixed):
+        y += x
+
+    assert run_on_hardware(move, 0.0, 1.25, format="Q8.8").values.y == 1.25
+    twice = rg.instruction("twice_on_hardware", lambda x, w: x + x)
+
+    @reversible
+    def doubled(y: fixed, x: fixed):
+        y += twice(x)
+
+    assert run_on_hardware(doubled, 0.0, 1.25, format="Q8.8").values.y == 2.5
+
+
+@pytest.mark.long
 def test_an_instruction_of_ints() -> None:
     gray = rg.instruction("gray", lambda x, w: x ^ x.shr(1), kind="int")
 
