@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from retrograd.isa import functions
+from retrograd.isa import functions, points
 from retrograd.isa.effects import (
     UPDATE_OPERATORS,
     Effect,
@@ -233,6 +233,28 @@ def atan2(w: Format, c: Expr) -> Partials:
     return {"a": select(far, by_big, by_small), "b": -select(far, by_small, by_big)}
 
 
+def shifted_move(w: Format, c: Expr) -> Partials:
+    """2^imm"""
+    return {"a": points.move(c, w).value}
+
+
+def shifted_product(w: Format, c: Expr) -> Partials:
+    """b / 2^imm and a / 2^imm"""
+    return {"a": points.product(c, b, w).value, "b": points.product(c, a, w).value}
+
+
+def shifted_quotient(w: Format, c: Expr) -> Partials:
+    """2^imm / b and −q / b, q being the quotient"""
+    by_b = points.product(c, points.quotient(a, b, w).value, w).value
+    return {"a": points.quotient(c, b, w).value, "b": -points.quotient(by_b, b, w).value}
+
+
+def shifted_root(w: Format, c: Expr) -> Partials:
+    """2^(2·imm) / 2r, r being the root; 0 where r = 0"""
+    r = points.root(a, w).value
+    return {"a": select(r, points.share_of_root(c, r, w).value, ZERO)}
+
+
 def lognum_to_fixed(w: Format, c: Expr) -> Partials:
     """∂x/∂ln|x| = x"""
     return {"a": mul_round(c, functions.lognum_to_fixed(a, w)[0], w.frac)}
@@ -425,6 +447,15 @@ def _parts_fit(root: Expr, w: Format) -> Expr:
     known: dict[Expr, Expr] = {}
     for node in nodes(root):
         known[node] = ONE
+        shifted = points.KNOWN.get(node)
+        if shifted is not None:
+            # Its parts wrap where it does not; those that are no operands carry nothing.
+            fits = shifted.fits
+            for arg in shifted.operands:
+                fits = _both(fits, known[arg])
+            known[node] = fits
+            moved.add(node)
+            continue
         if not (node.op == "input" and _is_shadow(str(node.param))) and moved.isdisjoint(node.args):
             continue
         moved.add(node)

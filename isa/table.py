@@ -10,7 +10,7 @@ import copyreg
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from retrograd.isa import derivatives, functions
+from retrograd.isa import derivatives, functions, points
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError
 from retrograd.isa.effects import Erase, Exchange, Permute, Update, involution, sums_fit
 from retrograd.isa.entries import (
@@ -231,6 +231,15 @@ ENTRIES: tuple[Entry, ...] = (
     Function("fatan2", 0x8C, FIXED, lambda w: functions.atan2(a, b, w)[0],
              "The angle of the vector (rb, ra) in (−π, π], to nearest.", checked=True,
              guards=_some_angle, partials=derivatives.atan2),
+    # fixed point, with binary points that differ: the constant is the difference
+    Function("fmovp", 0xAA, FIXED, lambda w: points.move(a, w).value, "Number shifted by a constant, to nearest, ties up.",
+             updates=("add", "sub"), guards=points.move_guards, checked=True, partials=derivatives.shifted_move),
+    Function("fmulp", 0xCE, FIXED, lambda w: points.product(a, b, w).value, "Product shifted by a constant, to nearest, ties up.",
+             updates=("add", "sub"), guards=points.product_guards, checked=True, partials=derivatives.shifted_product),
+    Function("fdivp", 0xD2, FIXED, lambda w: points.quotient(a, b, w).value, "Quotient shifted by a constant, to nearest, ties up.",
+             updates=("add", "sub"), guards=points.quotient_guards, checked=True, partials=derivatives.shifted_quotient),
+    Function("fsqrtp", 0xEE, FIXED, lambda w: points.root(a, w).value, "Square root shifted by a constant, to nearest.",
+             updates=("add", "sub"), guards=points.root_guards, checked=True, partials=derivatives.shifted_root),
     # fixed point, with an operand in memory
     Function("fld", 0xAC, FIXED, lambda w: m, "Update by a fixed-point memory word, the sum checked for overflow.",
              checked=True),

@@ -343,10 +343,11 @@ class _SelectionScope:
         if found is not None:
             f, given = found
             a, b = (self.operand(given[p]) if p in given else None for p in ("a", "b"))
-            imm = _constant(given["imm"]) if "imm" in given else 0
+            imm = self.constant(given["imm"]) if "imm" in given else 0
             out.append(ir.Op(TABLE[f"{f.name}.{operator}"], d, a, b, imm, self.span))
             return
         additive = operator in ("add", "sub")
+        tree = self.chosen(tree)
         match tree.op, tree.param:
             case "sub", _ if additive and tree.args[0] is ZERO:
                 self.update(out, d, OPPOSITE[operator], tree.args[1])
@@ -377,8 +378,21 @@ class _SelectionScope:
             case _:
                 raise NoInstruction(f"no instruction computes {tree.op}")
 
+    def constant(self, tree: Expr) -> int:
+        """The value of a tree that reads nothing but the instruction's constant."""
+        given = self.places.get("imm")
+        env = {"imm": given.word} if isinstance(given, ir.Const) else {}
+        return self.w.signed(evaluate(tree, self.w, env))
+
+    def chosen(self, tree: Expr) -> Expr:
+        """The side of a choice that the instruction's constant makes."""
+        while tree.op == "select" and "imm" in self.places and tree.args[0].inputs == {"imm"}:
+            tree = tree.args[1 if self.constant(tree.args[0]) else 2]
+        return tree
+
     def operand(self, tree: Expr) -> ir.Operand:
         """A variable or constant that holds the tree's word."""
+        tree = self.chosen(tree)
         if tree.op == "const":
             return ir.Const(self.w.wrap(_constant(tree)))
         if tree.op == "input":
@@ -439,7 +453,7 @@ def _cover(tree: Expr, operator: str, w: Format) -> tuple[Function, Mapping[str,
         given = match(pattern, tree) if operator in f.updates else None
         if given is not None:
             imm = given.get("imm")
-            if imm is None or (imm.op == "const" and isinstance(imm.param, int) and ir.fits_immediate(imm.param)):
+            if imm is None or imm.inputs == {"imm"} or (imm.op == "const" and ir.fits_immediate(_constant(imm))):
                 return f, given
     return None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
 
+from retrograd.isa import points
 from retrograd.isa.derivatives import NOTHING, cotangent_step
 from retrograd.isa.effects import Erase, Unerase
 from retrograd.isa.entries import NOT_JUMPING, Mode, Opcode
@@ -67,8 +68,8 @@ class Step:
 
 
 @cache
-def step(opcode: Opcode, w: Format, differentiating: bool, same: bool) -> Step:
-    """The opcode's step; `same`: ra and rb are one register, which matters to their cotangent."""
+def step(opcode: Opcode, w: Format, differentiating: bool, same: bool, shift: int | None = None) -> Step:
+    """The opcode's step; `same`: ra and rb are one register, which matters to their cotangent; `shift`: its constant, if that is a known shift."""
     companions = cotangent_step(opcode, w, same) if differentiating else NOTHING
     guards: dict[Mode, tuple[Expr, ...]] = dict.fromkeys(MODES, ())
     for guard in opcode.guards(w):
@@ -77,17 +78,27 @@ def step(opcode: Opcode, w: Format, differentiating: bool, same: bool) -> Step:
     for guard in companions.guards:
         guards[guard.mode] += (guard.predicate,)
     effects = opcode.effects(w)
+    after = opcode.transition(w) | companions.after
+    if shift is not None:
+        after = {name: points.at(tree, shift, w) for name, tree in after.items()}
+        guards = {mode: tuple(points.at(tree, shift, w) for tree in trees) for mode, trees in guards.items()}
     return Step(
         opcode,
         w,
         differentiating,
         same,
-        opcode.transition(w) | companions.after,
+        after,
         guards,
         companions.drops if differentiating else (),
         tuple(e.place for e in effects if isinstance(e, Erase)),
         tuple(e.place for e in effects if isinstance(e, Unerase)),
     )
+
+
+@cache
+def shifts(opcode: Opcode) -> bool:
+    """Whether its constant is a difference of binary points, for which `step` has simpler trees."""
+    return any(node in points.KNOWN for node in nodes(*opcode.transition(Format()).values()))
 
 
 # -----------------------------------------------------------------------------

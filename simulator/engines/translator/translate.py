@@ -45,7 +45,7 @@ from retrograd.simulator.engines.llvm.builder import (
     structure,
 )
 from retrograd.simulator.engines.llvm.functions import Trees
-from retrograd.simulator.engines.llvm.instructions import MODES, Step, step
+from retrograd.simulator.engines.llvm.instructions import MODES, Step, shifts, step
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.state import ACCOUNT, Exit, Slot, TranslatedSlot
@@ -135,7 +135,9 @@ class Translator:
         return report if self.variant.device else report | {"stop": POINTER}
 
     def _step(self, i: Instruction) -> Step:
-        return step(i.opcode, self.w, self.variant.differentiating, i.ra == i.rb and self.variant.differentiating)
+        differentiating = self.variant.differentiating
+        shift = i.imm if shifts(i.opcode) else None
+        return step(i.opcode, self.w, differentiating, i.ra == i.rb and differentiating, shift)
 
     # ------------------------------------------------------------------ the function
 
