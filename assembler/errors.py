@@ -73,6 +73,8 @@ register(
      "Remove it, or call it."),
     ("RG0211", "erase in a strict program", "An erase loses its word: the program cannot run backward through it.",
      "Uncompute the word, or verify without --strict."),
+    ("RG0212", "shift out of range", "The constant is a difference of binary points, of which words of this format allow some.",
+     "Choose binary points that lie closer together, or move a number to another point first."),
     ("RG0301", "not a Retrograd image", "The file does not begin with the image's magic bytes.",
      "`retrograd asm` makes images."),
     ("RG0302", "image of another version", "The image was written by a newer version.",

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from retrograd.isa.diagnostics import Diagnostic, ImageError, Span, VerificationError
 from retrograd.isa.encoding import Instruction, distance_text, write
+from retrograd.isa.entries import Function
 from retrograd.isa.program import Program
 
 #: instructions from which control does not fall to the next, and to which it does not fall from the instruction before
@@ -25,7 +26,7 @@ def findings(program: Program, *, strict: bool = False) -> list[Diagnostic]:
         code = program.instructions
     except ImageError as error:
         return list(error.diagnostics)
-    found = [*_ends(program), *_pairs(program), *_falls(program)]
+    found = [*_ends(program), *_pairs(program), *_falls(program), *_shifts(program)]
     if not found:
         regions = _regions(program)
         found += [*_subroutines(program, regions), *_borders(program, regions)]
@@ -136,6 +137,16 @@ def _falls(program: Program) -> Iterator[Diagnostic]:
         elif below and not above:
             what = f"backs into `{_write(program, pc - 1)}`" if pc else "backs off the beginning of the code"
             yield at_address(program, pc, "RG0206", f"running backward from `{_write(program, pc)}` control {what}")
+
+
+def _shifts(program: Program) -> Iterator[Diagnostic]:
+    """Constants for which the function of an instruction has no meaning."""
+    for pc, i in enumerate(program.instructions):
+        if isinstance(i.opcode.entry, Function) and i.opcode.entry.constants is not None:
+            legal = i.opcode.entry.constants(program.format)
+            if i.imm not in legal:
+                takes = f"in words of {program.format.width} bits it takes {legal[0]} to {legal[-1]}"
+                yield at_address(program, pc, "RG0212", f"`{_write(program, pc)}` shifts by {i.imm}; {takes}")
 
 
 def _regions(program: Program) -> list[tuple[int, int, int]]:

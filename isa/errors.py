@@ -34,8 +34,6 @@ register(
      "Test for zero, or for equal magnitudes, with a branch first."),
     ("RG0413", "assertion fails", "An `assert` compares two words, and the comparison must hold.",
      "Correct the words before it, or the condition."),
-    ("RG0414", "no difference of binary points", "The constant of `fmovp`, `fmulp`, `fdivp` or `fsqrtp` is outside of what the words of the format allow.",
-     "Choose binary points that lie closer together, or move a number to another point first."),
     ("RG0421", "memory limit exceeded", "The program needs more data memory than this machine allows.",
      "Allow more with --memory-limit, or use less."),
     ("RG0501", "file cannot be read or written", "The operating system does not open it: it is missing, or its permissions do not allow it.",

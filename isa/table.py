@@ -233,13 +233,13 @@ ENTRIES: tuple[Entry, ...] = (
              guards=_some_angle, partials=derivatives.atan2),
     # fixed point, with binary points that differ: the constant is the difference
     Function("fmovp", 0xAA, FIXED, lambda w: points.move(a, w).value, "Number shifted by a constant, to nearest, ties up.",
-             updates=("add", "sub"), guards=points.move_guards, checked=True, partials=derivatives.shifted_move),
+             updates=("add", "sub"), guards=points.move_guards, constants=points.shifts_of_moves, checked=True, partials=derivatives.shifted_move),
     Function("fmulp", 0xCE, FIXED, lambda w: points.product(a, b, w).value, "Product shifted by a constant, to nearest, ties up.",
-             updates=("add", "sub"), guards=points.product_guards, checked=True, partials=derivatives.shifted_product),
+             updates=("add", "sub"), guards=points.product_guards, constants=points.shifts_of_products, checked=True, partials=derivatives.shifted_product),
     Function("fdivp", 0xD2, FIXED, lambda w: points.quotient(a, b, w).value, "Quotient shifted by a constant, to nearest, ties up.",
-             updates=("add", "sub"), guards=points.quotient_guards, checked=True, partials=derivatives.shifted_quotient),
+             updates=("add", "sub"), guards=points.quotient_guards, constants=points.shifts_of_quotients, checked=True, partials=derivatives.shifted_quotient),
     Function("fsqrtp", 0xEE, FIXED, lambda w: points.root(a, w).value, "Square root shifted by a constant, to nearest.",
-             updates=("add", "sub"), guards=points.root_guards, checked=True, partials=derivatives.shifted_root),
+             updates=("add", "sub"), guards=_not_negative, constants=points.shifts_of_roots, checked=True, partials=derivatives.shifted_root),
     # fixed point, with an operand in memory
     Function("fld", 0xAC, FIXED, lambda w: m, "Update by a fixed-point memory word, the sum checked for overflow.",
              checked=True),

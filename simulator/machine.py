@@ -564,8 +564,6 @@ def _detail(program: Program, fault: Fault, br: int, memory_words: int) -> str:
             return f"the ancilla holds {shown}, not zero: freeing it would erase {w.width} bits"
         case "RG0413":
             return f"the comparison of {shown} with another word does not hold"
-        case "RG0414":
-            return f"a shift by {shown} places is outside of the instruction's range in words of {w.width} bits"
         case "RG0410":
             return f"PC = {value} is outside the code of {len(program.code)} instructions"
     return KINDS[code].title

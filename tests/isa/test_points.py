@@ -9,7 +9,11 @@ from itertools import product
 from math import floor, isqrt
 
 import pytest
+from retrograd.assembler.assemble import assemble
+from retrograd.assembler.verify import verify
 from retrograd.isa import points
+from retrograd.isa.diagnostics import VerificationError
+from retrograd.isa.entries import Function
 from retrograd.isa.expr import Expr
 from retrograd.isa.folds import emit
 from retrograd.isa.laws import compile_execute, places_of
@@ -20,24 +24,31 @@ NAMES = ("fmovp", "fmulp", "fdivp", "fsqrtp")
 HALF = Fraction(1, 2)
 
 
-def expected(name: str, a: int, b: int, e: int, width: int) -> int | None:
-    """The nearest integer, ties up; None where there is none, or the shift is out of range."""
+def expected(name: str, a: int, b: int, e: int) -> int | None:
+    """The nearest integer, ties up; None where there is none."""
     match name:
-        case "fmovp" if -width < e < width:
+        case "fmovp":
             return floor(a * Fraction(2) ** e + HALF)
-        case "fmulp" if 0 <= e < 2 * width:
+        case "fmulp":
             return floor(Fraction(a * b, 2**e) + HALF)
-        case "fdivp" if 0 <= e <= width - 2 and b:
+        case "fdivp" if b:
             return floor(Fraction(a * 2**e, b) + HALF)
-        case "fsqrtp" if 0 <= e <= width // 2 - 1 and a >= 0:
+        case "fsqrtp" if a >= 0:
             return (isqrt(a << 2 * e + 2) + 1) // 2
     return None
 
 
-def samples(width: int, count: int = 4000) -> Iterator[tuple[int, int, int]]:
-    """Words a, b of all lengths and signs, the extremes among them, and shifts in and around their range; all words at 4 bits."""
+def shifts(name: str, w: Format) -> range:
+    entry = TABLE[f"{name}.add"].entry
+    assert isinstance(entry, Function)
+    assert entry.constants is not None
+    return entry.constants(w)
+
+
+def samples(width: int, shifts: range, count: int = 4000) -> Iterator[tuple[int, int, int]]:
+    """Words a, b of all lengths and signs, the extremes among them, and legal shifts; all words at 4 bits."""
     if width == 4:
-        yield from product(range(16), repeat=3)
+        yield from product(range(16), range(16), shifts)
         return
     rng = random.Random(width)
     mask = (1 << width) - 1
@@ -46,7 +57,7 @@ def samples(width: int, count: int = 4000) -> Iterator[tuple[int, int, int]]:
         a, b = (rng.choice((x, -x)) & mask for x in (rng.getrandbits(rng.randint(1, width)) for _ in range(2)))
         a = rng.choice(extremes) if rng.random() < 0.1 else a
         b = rng.choice(extremes) if rng.random() < 0.1 else b
-        yield a, b, rng.randint(-width - 2, 2 * width + 2) & mask
+        yield a, b, rng.choice(shifts)
 
 
 @pytest.mark.parametrize("width", [4, 8, 16, 32, 64])
@@ -57,9 +68,9 @@ def test_nearest_or_a_trap(name: str, width: int) -> None:
     places = places_of(opcode)
     run = compile_execute(opcode, w, places, ("always", "overflow"))
     right = 0
-    for a, b, e in samples(width):
-        state = {"a": a, "b": b, "imm": e, "d": 0, "br": 0}
-        value = expected(name, w.signed(a), w.signed(b), w.signed(e), width)
+    for a, b, e in samples(width, shifts(name, w)):
+        state = {"a": a, "b": b, "imm": e & w.mask, "d": 0, "br": 0}
+        value = expected(name, w.signed(a), w.signed(b), e)
         after = run(*(state[p] for p in places))
         if value is None or not -w.sign <= value < w.sign:
             assert isinstance(after, str), (a, b, e, after)
@@ -87,31 +98,26 @@ def test_a_known_shift_changes_no_word(name: str, width: int) -> None:
     w = Format(width, width // 2)
     opcode = TABLE[f"{name}.add"]
     assert opcode.entry.partials is not None
-    roots = [opcode.entry.value(w), *(g.predicate for g in opcode.guards(w)[2:])]
+    roots = [opcode.entry.value(w), *(g.predicate for g in opcode.guards(w)[1:])]
     roots += opcode.entry.partials(w, Expr("input", (), "d\u0304")).values()
     general = compiled(roots, w)
     rng = random.Random(7)
-    legal = {
-        "fmovp": range(1 - width, width),
-        "fmulp": range(2 * width),
-        "fdivp": range(width - 1),
-        "fsqrtp": range(width // 2),
-    }
+    legal = shifts(name, w)
     plain = 0
-    for e in legal[name]:
+    for e in legal:
         trees = [points.at(root, e, w) for root in roots]
         plain += trees[0].op in ("mulround", "divround", "sqrtround")
         known = compiled(trees, w)
         for a, b, d, c in _words(rng, width, 1500 if width == 4 else 40):
             # Shares of a quotient are taken where the quotient is a word: elsewhere the instruction traps before.
             state = (a, b, e & w.mask, d, c)
-            value = expected(name, w.signed(a), w.signed(b), e, width)
+            value = expected(name, w.signed(a), w.signed(b), e)
             fits = value is not None and -w.sign <= value < w.sign
             one, other = general(*state), known(*state)  # type: ignore[operator]
-            shown = slice(None) if fits else slice(0, len(opcode.guards(w)) - 1)
+            shown = slice(None) if fits else slice(0, len(opcode.guards(w)))
             assert one[shown] == other[shown], (e, a, b, d, c)
     # Products by more than W places have no simpler tree; a move is as simple as it was.
-    assert plain == {"fmovp": 0, "fmulp": width + 1}.get(name, len(legal[name]))
+    assert plain == {"fmovp": 0, "fmulp": width + 1}.get(name, len(legal))
 
 
 def _words(rng: random.Random, width: int, count: int) -> Iterator[tuple[int, ...]]:
@@ -119,10 +125,13 @@ def _words(rng: random.Random, width: int, count: int) -> Iterator[tuple[int, ..
         yield tuple(rng.getrandbits(rng.randint(1, width)) for _ in range(4))
 
 
-def test_shifts_out_of_range_are_refused() -> None:
-    w = Format(64, 32)
-    for name, shift in (("fmovp", 64), ("fmovp", -64), ("fmulp", 128), ("fmulp", -1), ("fdivp", 63), ("fsqrtp", 32)):
-        opcode = TABLE[f"{name}.sub"]
-        places = places_of(opcode)
-        state = {"a": 3, "b": 5, "imm": shift & w.mask, "d": 0, "br": 0}
-        assert compile_execute(opcode, w, places)(*(state[p] for p in places)) == "RG0414"
+def test_the_verifier_refuses_other_shifts() -> None:
+    text = "start\n{} r1, r2{}, {}\nfinish\n"
+    for name in NAMES:
+        third = ", r3" if name in ("fmulp", "fdivp") else ""
+        legal = shifts(name, Format())
+        for shift in (legal[0] - 1, legal[-1] + 1):
+            with pytest.raises(VerificationError, match=rf"RG0212.*{legal[0]} to {legal[-1]}"):
+                verify(assemble(text.format(f"{name}.sub", third, shift)))
+        for shift in (legal[0], legal[-1]):
+            verify(assemble(text.format(f"{name}.sub", third, shift)))

@@ -22,6 +22,7 @@ NAMES = [
     *("fsqrt.add", "fdiv.add", "lmov.mul"),
     *(o.name for e in BY_TABLES for o in opcodes_of(e) if o.update in ("add", "mul", None)),
 ]
+PLACES = ("d", "a", "b", "br", "imm")
 FORMATS = [Format(64, 32), Format(32, 16), Format(16, 8), Format(8, 4), Format(64, 48), Format(32, 24)]
 
 
@@ -33,9 +34,9 @@ def roots(name: str, w: Format, guarded: bool = True) -> list[Expr]:
 
 
 def source(name: str, w: Format, guarded: bool = True) -> str:
-    statements, out = emit(roots(name, w, guarded), w, {p: p for p in ("d", "a", "b", "br")})
+    statements, out = emit(roots(name, w, guarded), w, {p: p for p in PLACES})
     body = [*statements, f"return ({', '.join(out)},)"]
-    return "def run(d, a, b, br):\n" + "".join(f"    {line}\n" for line in body)
+    return f"def run({', '.join(PLACES)}):\n" + "".join(f"    {line}\n" for line in body)
 
 
 def python(name: str, w: Format, guarded: bool = True) -> Callable[..., tuple[int, ...]]:
@@ -55,7 +56,7 @@ def isqrt(x: int) -> int:
     return r
 
 
-def samples(w: Format, seed: str, count: int) -> list[tuple[int, int, int, int]]:
+def samples(w: Format, seed: str, count: int) -> list[tuple[int, ...]]:
     rng = random.Random(seed)
     corners = [0, 1, w.mask, w.sign, w.sign - 1, w.sign // 2, 1 << w.frac]
 
@@ -64,7 +65,7 @@ def samples(w: Format, seed: str, count: int) -> list[tuple[int, int, int, int]]
             return rng.choice(corners)
         return w.wrap(rng.randrange(-w.sign, w.sign) >> rng.randrange(w.width))
 
-    return [(word(), word(), word(), 0) for _ in range(count)]
+    return [(word(), word(), word(), 0, w.wrap(rng.randrange(-w.width, 2 * w.width))) for _ in range(count)]
 
 
 @pytest.mark.parametrize("w", FORMATS, ids=str)
@@ -72,7 +73,7 @@ def samples(w: Format, seed: str, count: int) -> list[tuple[int, int, int, int]]
 def test_the_emitted_python_is_the_definition(name: str, w: Format) -> None:
     run, trees = python(name, w), roots(name, w)
     for state in samples(w, name, 25):
-        env = dict(zip(("d", "a", "b", "br"), state, strict=True))
+        env = dict(zip(PLACES, state, strict=True))
         assert run(*state) == tuple(evaluate(tree, w, env) for tree in trees), state
 
 
