@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from retrograd.isa.diagnostics import Diagnostic, ImageError, Span, VerificationError
 from retrograd.isa.encoding import Instruction, distance_text, write
-from retrograd.isa.entries import Function
 from retrograd.isa.program import Program
 
 #: instructions from which control does not fall to the next, and to which it does not fall from the instruction before
@@ -142,11 +141,10 @@ def _falls(program: Program) -> Iterator[Diagnostic]:
 def _shifts(program: Program) -> Iterator[Diagnostic]:
     """Constants for which the function of an instruction has no meaning."""
     for pc, i in enumerate(program.instructions):
-        if isinstance(i.opcode.entry, Function) and i.opcode.entry.constants is not None:
-            legal = i.opcode.entry.constants(program.format)
-            if i.imm not in legal:
-                takes = f"in words of {program.format.width} bits it takes {legal[0]} to {legal[-1]}"
-                yield at_address(program, pc, "RG0212", f"`{_write(program, pc)}` shifts by {i.imm}; {takes}")
+        legal = i.opcode.constants(program.format)
+        if legal is not None and i.imm not in legal:
+            takes = f"in words of {program.format.width} bits it takes {legal[0]} to {legal[-1]}"
+            yield at_address(program, pc, "RG0212", f"`{_write(program, pc)}` shifts by {i.imm}; {takes}")
 
 
 def _regions(program: Program) -> list[tuple[int, int, int]]:

@@ -242,6 +242,11 @@ class Opcode:
         """
         return -offset if self.turns else offset
 
+    def constants(self, w: Format) -> range | None:
+        """The constants for which its tree has a meaning, where it has none for others."""
+        legal = self.entry.constants if isinstance(self.entry, Function) else None
+        return None if legal is None else legal(w)
+
     @cached_property
     def erased_words(self) -> int:
         """How many words it erases."""

@@ -107,8 +107,10 @@ def product(x: Expr, y: Expr, w: Format) -> Shifted:
     value = floor + half
 
     def known(operands: tuple[Expr, ...], shift: int) -> tuple[Expr, Expr] | None:
-        if not 0 <= shift <= w.width:
+        if not 0 <= shift < 2 * w.width:
             return None
+        if shift > w.width:
+            return mul_shift(*operands, shift) + (mul_shift(*operands, shift - 1) & 1), ONE
         near = mul_round(*operands, shift)
         return near, high_word(near, w).eq(near.sar(sign)) if shift < w.width else ONE
 

@@ -56,6 +56,7 @@ FAULTS: list[tuple[str, str, str, int | None, str]] = [
     ("a call of what is none", "start\ncall x\nx: add r1, 1\nfinish", "RG0207", 2,
      "`call` reaches `imm.add r1, 1`, not a `swapbr`"),
     ("an uncall of what is none", "start\nuncall x\nx: neg r1\nfinish", "RG0207", 2, "`uncall` reaches `neg r1`"),
+    ("a shift of more places than a product has", "start\nfmulp.add r1, r2, r3, 128\nfinish", "RG0212", 2, "it takes 0 to 127"),
     ("a swapbr by itself", "start\nswapbr r1\nfinish", "RG0208", 2, "no unconditional `from` and `goto` enclose"),
     ("a swapbr in a conditional pair", "start\na: from.eq r1, r2, b\nswapbr r3\nneg r3\nb: goto.eq r1, r2, a\nfinish",
      "RG0208", 3, "no unconditional"),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from retrograd.isa import points
 from retrograd.isa.derivatives import NoDerivative, cotangent_step, freed, lift
 from retrograd.isa.effects import UPDATE_OPERATORS, Exchange, Permute, Update
 from retrograd.isa.encoding import Instruction, encode, inverse
@@ -87,7 +88,7 @@ def cases(opcode: Opcode, w: rg.Format, rng: random.Random, count: int, quiet: b
         registers, memory = [some_word() for _ in range(6)], [some_word() for _ in range(4)]
         if opcode.name == "assertz" and rng.random() < 0.8:
             registers[1] = 0
-        imm = rng.choice((0, 1, -1, 3, rng.randint(-bound, bound)))
+        imm = rng.choice(opcode.constants(w) or (0, 1, -1, 3, rng.randint(-bound, bound)))
         if "[ra+imm]" in opcode.operands:
             registers[2] = 2 - imm & w.mask
         cotangents = Cotangents([0] * 6, [0] * 4, keep=True)
@@ -273,7 +274,7 @@ def fits_exactly(opcode: Opcode, w: rg.Format, case: Case) -> bool:
         env = before | {name: store[r] for name, r in where.items()}
         match effect:
             case Update(name, operator, value):
-                gain = exact(value, w, env)
+                gain = exact(points.at(value, case.imm, w), w, env)
                 if gain is None:
                     return False
                 total = w.signed(store[where[name]]) + (1 if operator == "add" else -1) * w.signed(gain)
