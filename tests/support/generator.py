@@ -81,6 +81,8 @@ class Shape:
     integer: bool = False
     #: with guards that may fail where it reads one register twice, such as the logarithm of x − x
     apart: bool = False
+    #: the constants to draw from, where its tree has a meaning for some alone: those at which the guards hold for numbers about one
+    constants: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,11 +130,11 @@ def _ones(w: Format) -> tuple[int, int]:
     return max(1, high >> 3), high
 
 
-def _holds(opcode: Opcode, w: Format, words: tuple[int, int]) -> bool:
+def _holds(opcode: Opcode, w: Format, words: tuple[int, int], constant: int = 1) -> bool:
     """Every guard holds, those of all modes too, for different operands from these words."""
     low, high = words
     for a, b in ((low, high), (high, low), (low, low + high >> 1)):
-        state = {"d": low, "a": a, "b": b if a != b else high, "m": a, "imm": 1, "br": 0}
+        state = {"d": low, "a": a, "b": b if a != b else high, "m": a, "imm": constant & w.mask, "br": 0}
         if isinstance(execute(opcode, state, w, ("always", "overflow")), str):
             return False
     return True
@@ -155,13 +157,17 @@ def shapes(table: Table, w: Format, allow: Callable[[Opcode], bool] | None = Non
         shape = shape_of(opcode)
         if any(guard != NOT_JUMPING for guard in opcode.guards(w)):
             shape = replace(shape, apart=len(shape.read) == 2)
+        legal = opcode.constants(w)
+        if legal is not None:
+            held = tuple(c for c in legal if _holds(opcode, w, _ones(w), c))
+            shape = replace(shape, constants=held or tuple(legal))
         if not opcode.writes:
             kinds["promises"].append(shape)
         elif any(guard != NOT_JUMPING for guard in opcode.guards(w)):
             if shape.memory:
                 # Words of memory are not tame.
                 kinds["untamed"].append(shape)
-            elif _holds(opcode, w, _ones(w)):
+            elif _holds(opcode, w, _ones(w), shape.constants[0] if shape.constants else 1):
                 kinds["guarded"].append(shape)
             elif _holds(opcode, w, (1, 3)):
                 kinds["guarded"].append(replace(shape, integer=True))
@@ -266,7 +272,9 @@ class _Writer:
             word |= number << shift
             if shape.apart and r() < 0.95:
                 used = *used, number
-        if shape.constant:
+        if shape.constants:
+            word |= shape.constants[int(r() * len(shape.constants))] & _M32
+        elif shape.constant:
             word |= self.constant()
         elif shape.memory:
             word |= base << RA_SHIFT | offset

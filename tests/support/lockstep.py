@@ -342,6 +342,9 @@ def instruction(rng: random.Random, opcode: Opcode, w: Format) -> Instruction:
         )
         if "[ra+imm]" in opcode.operands and rng.random() < 0.95:
             registers["ra"], imm = ADDRESS, rng.randint(-2, MEMORY)
+        legal = opcode.constants(w)
+        if legal is not None:
+            imm = rng.choice(legal)
         if "target" in opcode.operands and rng.random() < 0.95:
             imm = rng.randint(-6, 6)
         fields = {name: value for name, value in (registers | {"imm": imm}).items() if name in opcode.fields}
