@@ -11,6 +11,7 @@ from itertools import pairwise
 from retrograd.isa import points
 from retrograd.isa.derivatives import NOTHING, cotangent_step
 from retrograd.isa.effects import Erase, Unerase
+from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import NOT_JUMPING, Mode, Opcode
 from retrograd.isa.expr import Expr, inputs, nodes
 from retrograd.isa.words import Format
@@ -99,6 +100,11 @@ def step(opcode: Opcode, w: Format, differentiating: bool, same: bool, shift: in
 def shifts(opcode: Opcode) -> bool:
     """Whether its constant is a difference of binary points, for which `step` has simpler trees."""
     return any(node in points.KNOWN for node in nodes(*opcode.transition(Format()).values()))
+
+
+def step_of(i: Instruction, w: Format, differentiating: bool = False) -> Step:
+    """The step of an instruction, whose constant and registers are known, as they are in compiled code."""
+    return step(i.opcode, w, differentiating, differentiating and i.ra == i.rb, i.imm if shifts(i.opcode) else None)
 
 
 # -----------------------------------------------------------------------------

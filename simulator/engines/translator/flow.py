@@ -15,7 +15,7 @@ from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import REGISTER_FIELDS, Mode, br
 from retrograd.isa.expr import ONE, Expr, const, place
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.llvm.instructions import Step, step
+from retrograd.simulator.engines.llvm.instructions import Step, step_of
 from retrograd.simulator.engines.translator.affine import AffineForms
 from retrograd.simulator.engines.translator.mirror_search import Mirror, Region, is_mirror, mirrors_of
 
@@ -117,7 +117,7 @@ class Flow:
         return [to for to in self._targets.get(at, []) if self.side(to) == side and self._takes_jumps(to)]
 
     def _step(self, at: int) -> Step:
-        return step(self.code[at].opcode, self.program.format, False, False)
+        return step_of(self.code[at], self.program.format)
 
     def _takes_jumps(self, at: int) -> bool:
         """Whether it may be met with BR ≠ 0."""

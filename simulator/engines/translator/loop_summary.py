@@ -22,7 +22,7 @@ from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.expr import const
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.builder import VectorUnit
-from retrograd.simulator.engines.llvm.instructions import MODES, stack_accesses, step, with_locations
+from retrograd.simulator.engines.llvm.instructions import MODES, stack_accesses, step_of, with_locations
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.tiering import level_for
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
@@ -249,7 +249,7 @@ def _count(flow: Flow, variant: Variant, loop: LoopSummary, uncompute: Collectio
     loop.checks = dict.fromkeys(KINDS, 0)
     modes = [m for m in MODES if variant.checks and (m == "always" or getattr(variant, m))]
     for at in executed:
-        found = step(flow.code[at].opcode, flow.program.format, False, False)
+        found = step_of(flow.code[at], flow.program.format)
         loop.checks["address"] += found.memory
         for mode in modes:
             tested = sum(guard is not const(1) for guard in found.guards[mode])

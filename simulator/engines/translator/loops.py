@@ -26,7 +26,7 @@ from retrograd.isa.entries import REGISTER_FIELDS
 from retrograd.isa.expr import ZERO, Expr, const, half, inputs, place
 from retrograd.isa.folds import is_truth, product_tested_by, sum_tested_by
 from retrograd.isa.program import Program
-from retrograd.simulator.engines.llvm.instructions import MODES, step
+from retrograd.simulator.engines.llvm.instructions import MODES, step_of
 from retrograd.simulator.engines.translator.affine import AffineForms, Bounds, Form, Intervals
 from retrograd.simulator.engines.translator.flow import (
     Base,
@@ -165,7 +165,7 @@ def _lasting_constants(flow: Flow) -> dict[int, int]:
         last = bool(run) and flow.code[run[-1]].opcode.halts
         for at in run:
             i = flow.code[at]
-            found = step(i.opcode, flow.program.format, False, False)
+            found = step_of(i, flow.program.format)
             written = {getattr(i, REGISTER_FIELDS[p]) for p in found.after if p in REGISTER_FIELDS}
             if node != first:
                 later |= set() if last else written
@@ -198,7 +198,7 @@ class _Analysis:
             raise Refusal("cotangents move along")
         self.addresses = [at for node in body for at in flow.blocks[node]]
         everything = [*self.addresses, closing[0], header[0]]
-        self.steps = {at: step(flow.code[at].opcode, w, False, False) for at in everything}
+        self.steps = {at: step_of(flow.code[at], w) for at in everything}
         if any(s.unerases or s.drops for s in self.steps.values()):
             raise Refusal("a lost word would have to come back")
         if any(self.steps[at].size > MOST_NODES for at in self.addresses):

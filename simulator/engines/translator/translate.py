@@ -45,7 +45,7 @@ from retrograd.simulator.engines.llvm.builder import (
     structure,
 )
 from retrograd.simulator.engines.llvm.functions import Trees
-from retrograd.simulator.engines.llvm.instructions import MODES, Step, shifts, step
+from retrograd.simulator.engines.llvm.instructions import MODES, Step, step_of
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.state import ACCOUNT, Exit, Slot, TranslatedSlot
@@ -107,7 +107,9 @@ class Translator:
         self.modes = tuple(m for m in MODES if variant.checks and (m == "always" or getattr(variant, m)))
         self.longest = sum(map(len, flow.blocks.values())) + 1
         #: address -> the instruction there as trees
-        self.steps = {at: self._step(flow.code[at]) for run in flow.blocks.values() for at in run}
+        self.steps = {
+            at: step_of(flow.code[at], self.w, variant.differentiating) for run in flow.blocks.values() for at in run
+        }
         code = [flow.code[at] for at in self.steps]
         #: the registers that the code names
         self.used = sorted({getattr(i, f) for i in code for f in ("rd", "ra", "rb") if f in i.opcode.fields})
@@ -133,11 +135,6 @@ class Translator:
             p = pointer(GLOBAL)
         report = {"M": p, "n": I64, "stride": I64, "limit": I64, "report": p}
         return report if self.variant.device else report | {"stop": POINTER}
-
-    def _step(self, i: Instruction) -> Step:
-        differentiating = self.variant.differentiating
-        shift = i.imm if shifts(i.opcode) else None
-        return step(i.opcode, self.w, differentiating, i.ra == i.rb and differentiating, shift)
 
     # ------------------------------------------------------------------ the function
 

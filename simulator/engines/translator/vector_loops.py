@@ -37,7 +37,7 @@ from retrograd.simulator.engines.llvm.builder import (
     integer,
 )
 from retrograd.simulator.engines.llvm.functions import Trees
-from retrograd.simulator.engines.llvm.instructions import step
+from retrograd.simulator.engines.llvm.instructions import step_of
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.state import UNLIMITED, TeamSlot, TeamState
 from retrograd.simulator.engines.translator.affine import Intervals
@@ -492,7 +492,7 @@ def _analyse(flow: Flow, loop: ParallelLoop) -> None:
     own = {*addresses, *branches, *(at for node in inner.body for at in flow.blocks[node])}
     if any(own & {ghost.start, ghost.end, ghost.undo, ghost.after} for ghost in flow.ghosts):
         raise Refusal("a row begins or ends a compute block")
-    steps = {at: step(flow.code[at].opcode, w, False, False) for at in (*addresses, *branches)}
+    steps = {at: step_of(flow.code[at], w) for at in (*addresses, *branches)}
     if any(steps[at].memory or any(steps[at].guards.values()) or steps[at].erases for at in addresses):
         raise Refusal("a row does more than to run its loop")
     if any(abs(stride) != 1 for stride in inner.strides.values()):

@@ -112,6 +112,19 @@ def test_words_put_back_cost_nothing() -> None:
     assert loop.constants[249] == 4 << 32
 
 
+@pytest.mark.parametrize("checks", [True, False], ids=["checked", "unchecked"])
+def test_a_known_shift_costs_nothing(checks: bool) -> None:
+    """A product with the shift of the format is the loop of `fmul`: the same words, tests and bounds."""
+    plain = ("ld.add r8, [r5]", "exch r9, [r5 + 40]", "fmul.add r9, r8, r8", "exch r9, [r5 + 40]", "ld.sub r8, [r5]")
+    shifted = tuple(line.replace("fmul.add r9, r8, r8", "fmulp.add r9, r8, r8, 32") for line in plain)
+    (one,), (other,) = (vector_loops(loop_of(*body), Variant(overflow=checks)) for body in (plain, shifted))
+    assert one.loop is not None
+    assert other.loop is not None
+    assert list(one.loop.stores.values()) == list(other.loop.stores.values())
+    assert one.loop.guards == other.loop.guards
+    assert one.loop.bits == other.loop.bits
+
+
 def test_unlimited_without_checks() -> None:
     (finding,) = vector_loops(loop_of(*BODIES["update"][0]), Variant(overflow=False))
     assert finding.loop is not None
