@@ -32,7 +32,7 @@ from retrograd.derivatives._requests import (
 )
 from retrograd.runtime._batch_arguments import Batch, Loaded
 from retrograd.runtime._batch_runs import BatchWords, run_rows
-from retrograd.runtime._execution import Request, RunSettings
+from retrograd.runtime._execution import Request
 from retrograd.runtime._reversible import Reversible
 
 Reals = NDArray[np.float64]
@@ -92,13 +92,18 @@ class Ours:
     #: evaluations that all rows together make; None: as many as the problem has
     evaluations: int | None = None
 
+    def _request(self, **settings: Any) -> Request:
+        function = self.compiled.function
+        assert isinstance(function, Reversible)
+        return Request(function, progress=False, **settings)
+
     def run(self, engine: str, elements: int | None = None, *, checks: bool = True, cycles: bool = False) -> BatchWords:
         """Run the batch, or its first elements. Raises the trap of an element that traps."""
         loaded = self.loaded
         if elements is not None:
             loaded = Loaded(loaded.ranges, loaded.rows[:elements], loaded.shared)
-        settings = RunSettings(engine=engine, checks=checks, cycles=cycles)
-        rows = run_rows(self.compiled, loaded, self.kept, self.summed, settings, progress=False)
+        request = self._request(engine=engine, checks=checks, cycles=cycles)
+        rows = run_rows(request, self.compiled, loaded, self.kept, self.summed)
         if rows.traps:
             raise rows.traps[min(rows.traps)]
         return rows
@@ -106,12 +111,12 @@ class Ours:
     def uncall(self) -> Callable[[], BatchWords]:
         """Run the same batch backward. Raises AssertionError if it does not reach its initial words."""
         everything = [(0, self.own)]
-        forward, backward = (RunSettings(engine="translated", backward=way) for way in (False, True))
-        forth = run_rows(self.compiled, self.loaded, everything, (), forward, progress=False)
+        forward, backward = (self._request(engine="translated", backward=way) for way in (False, True))
+        forth = run_rows(forward, self.compiled, self.loaded, everything)
         loaded = Loaded({"all": (0, self.own)}, forth.after, self.loaded.shared)
 
         def back(kept: list[Range]) -> BatchWords:
-            return run_rows(self.compiled, loaded, kept, (), backward, progress=False)
+            return run_rows(backward, self.compiled, loaded, kept)
 
         if not np.array_equal(back(everything).after, self.loaded.matrix):
             raise AssertionError("running backward does not lead to where it began")

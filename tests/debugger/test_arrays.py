@@ -13,6 +13,7 @@ from retrograd.simulator.machine import Machine
 import retrograd as rg
 from retrograd import Array, Stack, fixed, reversible
 from retrograd.derivatives import grad
+from retrograd.derivatives._requests import way_back
 from retrograd.observe._session import Session
 from retrograd.runtime._binding import bind
 from retrograd.runtime._execution import load
@@ -162,13 +163,12 @@ def test_an_array_is_no_place() -> None:
 
 
 def test_cotangents_of_arrays() -> None:
-    requested = grad(shapes, loss="y").requested
-    run = requested.run
-    values = run.values((0.0, POINT, POINTS, TABLE, []), {})
-    way_back = requested.way_back(run, values)
-    machine = run.machine(way_back.compiled, values)
+    request = grad(shapes, loss="y").request
+    values = request.values((0.0, POINT, POINTS, TABLE, []), {})
+    turned = way_back(request, values)
+    machine = request.machine(turned.compiled, values)
     machine.run()
-    way_back.begin(machine)
+    turned.begin(machine)
     machine.run()
     session = Session(machine)
     found = {v.name: v for v in session.variables()}

@@ -18,6 +18,7 @@ from retrograd.simulator.machine import Machine, MachineState, Trap
 from support.generator import Case, generate
 
 from retrograd.derivatives import grad
+from retrograd.derivatives._requests import way_back
 from retrograd.observe import Place, Session
 from retrograd.observe._timeline import load_state, save_state
 from retrograd.observe._variables import variables, written_registers
@@ -96,13 +97,12 @@ def test_the_way_back_of_a_gradient() -> None:
     from tests.debugger.test_recording import words_of
 
     def opened(engine: str) -> Machine:
-        requested = grad(bessel, loss="out", scale=14).requested
-        run = replace(requested.run, engine=engine)
-        values = run.values((0.0, 2.5), {})
-        way_back = requested.way_back(run, values)
-        machine = run.machine(way_back.compiled, values)
+        request = replace(grad(bessel, loss="out", scale=14).request, engine=engine)
+        values = request.values((0.0, 2.5), {})
+        turned = way_back(request, values)
+        machine = request.machine(turned.compiled, values)
         machine.run()
-        way_back.begin(machine)
+        turned.begin(machine)
         return machine
 
     machine, states = opened("reference"), []

@@ -13,7 +13,7 @@ from retrograd.compiler.ir.statements import Check
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.derivatives._requests import DerivedProgram, GradientRequest, second_order_program
+from retrograd.derivatives._requests import DerivedProgram, plan_of, second_order_program
 
 
 @reversible
@@ -207,10 +207,10 @@ def test_a_complex_root_is_smooth_where_its_argument_is_on_an_axis(at: complex) 
 
 @by_name
 def test_first_derivatives_are_not_tested_for_kinks(f: Any, at: tuple[float, float]) -> None:
-    request = GradientRequest(f, "x", 0, 0)
-    compiled = request.run.compiled(request.run.values((0.0, *at), {}))
-    program = request.plan(compiled).program
-    second = second_order_program(compiled, False, request.plan(compiled).wanted, request.plan(compiled).loss, 0)
+    request = rg.grad(f, "x", scale=0).request
+    compiled = request.compiled(request.values((0.0, *at), {}))
+    plan = plan_of(request, compiled)
+    program, second = plan.program, second_order_program(compiled, False, plan.wanted, plan.loss, 0)
 
     def tests(of: DerivedProgram) -> list[Any]:
         return [n for n in of.compiled.emitted.checks.values() if isinstance(n, Check) and n.code == "RG0815"]

@@ -9,7 +9,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.derivatives import _requests
-from retrograd.derivatives._requests import DerivedProgram, GradientRequest
+from retrograd.derivatives._requests import DerivedProgram, plan_of
 
 HALF = 2.0**30
 
@@ -44,8 +44,8 @@ def both(a: rg.Array[rg.fixed, 2], count: rg.Array[int, 2], x: rg.fixed, up: boo
 
 def program(f: Any, by: Any, *args: Any) -> DerivedProgram:
     """The gradient program of f by some of its arguments."""
-    request = GradientRequest(f, by, 0, "auto")
-    return request.plan(request.run.compiled(request.run.values(args, {}))).program
+    request = rg.grad(f, by).request
+    return plan_of(request, request.compiled(request.values(args, {}))).program
 
 
 def fresh(f: rg.Reversible) -> rg.Reversible:

@@ -462,15 +462,16 @@ def gradient_of(options: argparse.Namespace) -> tuple[GradientFunction, list[Any
 
 def opened_way_back(options: argparse.Namespace) -> Machine:
     """The machine of a gradient at the beginning of its way back. Raises InputError, ProgramTrap."""
+    from retrograd.derivatives._requests import way_back
     from retrograd.runtime._execution import execute
 
     f, args, keywords = gradient_of(options)
-    run = replace(f.requested.run, engine=options.engine)
-    values = run.values(tuple(args), keywords)
-    way_back = f.requested.way_back(run, values)
-    machine = run.machine(way_back.compiled, values)
-    execute(way_back.compiled, machine)
-    way_back.begin(machine)
+    request = replace(f.request, engine=options.engine)
+    values = request.values(tuple(args), keywords)
+    turned = way_back(request, values)
+    machine = request.machine(turned.compiled, values)
+    execute(turned.compiled, machine)
+    turned.begin(machine)
     return machine
 
 

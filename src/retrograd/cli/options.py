@@ -23,8 +23,8 @@ from retrograd.cli.terminal import CHOICES, is_colored, painted
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest, printable
 
 if TYPE_CHECKING:
-    from retrograd.derivatives._arguments import Scale
     from retrograd.isa.entries import Opcode
+    from retrograd.runtime._execution import Scale
 
 #: exit code -> meaning, see `terminal.py`
 EXIT_CODES = {

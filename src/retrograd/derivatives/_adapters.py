@@ -22,16 +22,17 @@ from retrograd.compiler.compiled import Precision
 from retrograd.compiler.frontends.python.source import NOTHING
 from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, static
 from retrograd.compiler.language.values import Structure
-from retrograd.derivatives._arguments import ArgumentPart, Scale, Which, chosen_parts, direction_of, is_one
+from retrograd.derivatives._arguments import chosen_parts, differentiable, direction_of, is_one
 from retrograd.derivatives._gradients import batch_pullback
 from retrograd.derivatives._requests import pullback_alone
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.runtime._arrays import of_own_type, tensor_array
 from retrograd.runtime._batch_arguments import Axis, in_given_form
-from retrograd.runtime._batches import run_batch
+from retrograd.runtime._batches import batch_run
 from retrograd.runtime._binding import FurtherArguments, bind, is_tree
-from retrograd.runtime._reversible import Inverse, NotDifferentiable, Reversible, request_of
+from retrograd.runtime._execution import ArgumentPart, Scale, Which
+from retrograd.runtime._reversible import Inverse, NotDifferentiable, Reversible
 from retrograd.simulator.engines.tiering import engine_named
 
 # -----------------------------------------------------------------------------
@@ -60,9 +61,7 @@ class Adapted:
         # Checked now: JAX raises errors of a call as its own.
         self.function.format_for(format)
         engine_named(engine)
-        self._scale = scale
-        self._run = request_of(f, engine=engine, format=format, precision=precision)
-        self._settings: dict[str, Any] = {"engine": engine, "format": format, "precision": precision}
+        self._request = differentiable(f, scale, engine, format, precision)
         parameters = self.function.parameters
         self.static = [p.annotation is static for p in parameters]
         #: values whose size may differ from element to element are no results of a batch
@@ -78,11 +77,11 @@ class Adapted:
         """The leaves of the chosen results, with the axes of all elements in front. Raises CompileError, InputError, ProgramTrap."""
         elements = self._elements(values, rank)
         if elements.single:
-            each = [self._run.called(tuple(elements.values), {})]
+            each = [self._request.called(tuple(elements.values), {})]
         elif self._by_element:
-            each = [self._run.called(tuple(elements.element(k)), {}) for k in range(elements.count)]
+            each = [self._request.called(tuple(elements.element(k)), {}) for k in range(elements.count)]
         else:
-            ran = run_batch(self.f, *elements.values, in_axes=self._axes(elements), **self._settings)
+            ran = batch_run(self._request, elements.values, {}, self._axes(elements))
             types = [a.type for a in ran.compiled.arguments]
             found = [in_given_form(types[i], elements.given(i), ran.values[i]) for i in self.chosen]
             return [leaf for one in found for leaf in elements.leaves(one)]
@@ -102,17 +101,15 @@ class Adapted:
         )  # fmt: skip
         if elements.single or self._by_element:
             each = [
-                pullback_alone(self.f, elements.element(k), self._scale, **self._settings)(
-                    self._placed(own.element(k))
-                )._asdict()
+                pullback_alone(self._request, elements.element(k))(self._placed(own.element(k)))._asdict()
                 for k in range(elements.count)
             ]
             pulled = {name: [one[name] for one in each] for name in each[0]}
         else:
             elements.need_axis()
             pulled = batch_pullback(
-                self.f, elements.values, self._axes(elements), self._placed([own.whole(i) for i in range(len(variadic))]),
-                self._scale, **self._settings,
+                self._request, elements.values, self._axes(elements),
+                self._placed([own.whole(i) for i in range(len(variadic))]),
             )._asdict()  # fmt: skip
         names = [p.name for p in self.function.parameters]
         return [elements.leaves(pulled[name]) if name in pulled else None for name in names]

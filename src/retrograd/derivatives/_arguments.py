@@ -10,14 +10,16 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import replace
 from functools import cache
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Compiled, Precision
+from retrograd.compiler.frontends.python.source import NOTHING
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import (
     FIXED,
@@ -46,11 +48,10 @@ from retrograd.runtime._arrays import (
     signed,
 )
 from retrograd.runtime._binding import fields_of, fixed
-from retrograd.runtime._execution import ProgramTrap, Request, Unexplained
+from retrograd.runtime._execution import ArgumentPart, ProgramTrap, Request, Scale, Unexplained, Which
 from retrograd.runtime._marshal import Losses
-from retrograd.runtime._reversible import Inverse, NotDifferentiable, Reversible, oriented
+from retrograd.runtime._reversible import Inverse, Made, NotDifferentiable, Reversible, oriented
 
-Which = int | str | Sequence[int | str] | None
 Reals = NDArray[np.float64]
 
 
@@ -67,10 +68,40 @@ def direction_of(f: Any) -> tuple[Reversible, bool]:
     return oriented(f, NotDifferentiable)
 
 
-def differentiable(f: Any, engine: str, format: Format | str | None, precision: Precision | None = None) -> Request:
-    """The request for runs of f and of its derivatives. Raises NotDifferentiable."""
+def differentiable(
+    f: Any,
+    scale: Scale = "auto",
+    engine: str = "auto",
+    format: Format | str | None = None,
+    precision: Precision | None = None,
+    argnums: Which = None,
+    loss: Any = NOTHING,
+    value: bool = False,
+) -> Request:
+    """The request for a derivative of f: see `Request`. `loss`: a position, a name or a part; NOTHING for derivatives of all results.
+
+    Raises NotDifferentiable, also for arguments that f does not have.
+    """
     function, backward = direction_of(f)
-    return Request(function, backward=backward, engine=engine, format=format, precision=precision)
+    argnums = deepcopy(argnums)  # the caller may change a list
+    return Request(
+        function, backward=backward, engine=engine, format=format, precision=precision,
+        chosen=chosen_parts(f, argnums), argnums=argnums, loss=None if loss is NOTHING else loss_part(f, loss),
+        scale=scale, value=value,
+    )  # fmt: skip
+
+
+def given_function(request: Request) -> Reversible | Inverse:
+    """The function of a request as the caller gave it: the inverse, where that is differentiated."""
+    assert isinstance(request.function, Reversible)
+    return ~request.function if request.backward else request.function
+
+
+def made_by(face: Callable[..., Any], request: Request, loss: Which) -> Made:
+    """The call of the public function that makes the request again from a pickle; `loss`: the loss, or the outputs, as given."""
+    precision = None if request.options is None else request.options.precision
+    settings = {"scale": request.scale, "engine": request.engine, "format": request.format, "precision": precision}
+    return face, (given_function(request), request.argnums, loss), settings
 
 
 def position(f: Any, which: Any) -> int:
@@ -469,8 +500,6 @@ def pieces(of: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 # A scale moves the last place of cotangents k places behind the last place of numbers. `"auto"` depends on the arguments alone: each
 # attempt begins anew, so the result is the same on every engine, and after any other call.
 
-Scale = int | Literal["auto"]
-
 #: the codes of a cotangent that outgrows its word, and of a given cotangent that has no word
 OVERFLOW = ("RG0404", "RG0601")
 
@@ -516,34 +545,21 @@ def overflows(error: Exception) -> bool:
 # -----------------------------------------------------------------------------
 # Parts of arguments by name: the loss `"a.x"`, the outputs `"y[1]"`.
 #
-#     part(f, "ps[2].x").of(f, arguments)  =  the argument `ps[2].x`, of the part's own type, at its own address
+#     part_of(f, arguments, part(f, "ps[2].x"))  =  the argument `ps[2].x`, of the part's own type, at its own address
 #
 # A path is an argument's name, then fields `.x` and indices `[1]`, `[-1]`, `[0, 2]`. Indices that are left out at the end leave an
 # array: `m[0]` is the first row of a matrix.
 
 _PATH = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*(?P<rest>[.\[].*)", re.DOTALL)
 _STEP = re.compile(r"\s*(?:\.\s*(?P<field>[^\W\d]\w*)|\[(?P<index>\s*-?\d{1,18}\s*(?:,\s*-?\d{1,18}\s*)*)\])\s*")
-Step = str | tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class ArgumentPart:
-    """An argument by its position, and the steps from it to a part: names of fields, and indices."""
-
-    position: int
-    steps: tuple[Step, ...] = ()
-
-    @property
-    def path(self) -> str:
-        """The steps as text: `.x[1]`."""
-        return "".join(f".{s}" if isinstance(s, str) else f"[{', '.join(map(str, s))}]" for s in self.steps)
-
-    def of(self, f: Any, arguments: Sequence[Argument]) -> Argument:
-        """The part as an argument of its own. Raises NotDifferentiable where the type has no such part."""
-        a = arguments[self.position]
-        for step in self.steps:
-            a = _field(f, a, step) if isinstance(step, str) else _element(f, a, step)
-        return a
+def part_of(f: Any, arguments: Sequence[Argument], which: ArgumentPart) -> Argument:
+    """The part as an argument of its own. Raises NotDifferentiable where the type has no such part."""
+    a = arguments[which.position]
+    for step in which.steps:
+        a = _field(f, a, step) if isinstance(step, str) else _element(f, a, step)
+    return a
 
 
 def part(f: Any, which: Any) -> ArgumentPart:
@@ -569,11 +585,11 @@ def part(f: Any, which: Any) -> ArgumentPart:
     return ArgumentPart(at, tuple(steps))
 
 
-def chosen_parts(f: Any, argnums: Any) -> list[ArgumentPart] | None:
+def chosen_parts(f: Any, argnums: Any) -> tuple[ArgumentPart, ...] | None:
     """The parts that `argnums` names, in its order; None for all arguments that have a derivative."""
     if argnums is None:
         return None
-    found = [part(f, which) for which in (list(argnums) if not is_one(argnums) else [argnums])]
+    found = tuple(part(f, which) for which in (list(argnums) if not is_one(argnums) else [argnums]))
     for k, one in enumerate(found):
         if one in found[:k]:
             name = direction_of(f)[0].parameters[one.position].name + one.path

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NoReturn, cast
 
 import numpy as np
@@ -38,8 +39,6 @@ from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import (
     REAL,
     Reals,
-    Scale,
-    Which,
     all_fixed,
     by_sizes,
     differentiable,
@@ -47,9 +46,11 @@ from retrograd.derivatives._arguments import (
     flattened,
     from_integers,
     from_words,
+    given_function,
     is_one,
     logarithms,
     loss_part,
+    made_by,
     need_derivative,
     position,
     positions,
@@ -62,23 +63,24 @@ from retrograd.derivatives._arguments import (
 )
 from retrograd.derivatives._requests import (
     GradientPlan,
-    GradientRequest,
     by_argument,
     by_choice,
-    choose,
+    filled,
     fixed_loss_hint,
+    gradient_at,
+    plan_of,
     pullback_program,
-    vjp,
+    pulled,
+    wanted_of,
 )
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
 from retrograd.runtime._batch_arguments import Axes, Batch, Loaded, in_given_form, is_tuple, many, stacked_values
 from retrograd.runtime._batch_runs import ElementTrap, Numbers, run_rows
-from retrograd.runtime._batches import Mapped, Shared, argument_ranges
+from retrograd.runtime._batches import Shared, argument_ranges
 from retrograd.runtime._binding import FurtherArguments, fixed, restored
 from retrograd.runtime._compilation import with_options
-from retrograd.runtime._distribution import Distribution
-from retrograd.runtime._execution import ProgramTrap, Request, RunSettings
+from retrograd.runtime._execution import ProgramTrap, Request, Scale, Which
 from retrograd.runtime._reversible import Derived, Inverse, Made, Reversible
 from retrograd.simulator.engines.batch.layout import Range
 
@@ -238,42 +240,33 @@ def _cotangent_named(annotation: Any) -> str:
 
 
 def batch_gradient(
-    derived: Callable[..., Any],
-    requested: GradientRequest,
-    args: tuple[Any, ...],
-    keywords: dict[str, Any],
-    in_axes: Axes,
-    shared: Shared,
-    over: Distribution | None = None,
-    progress: bool | None = None,
+    request: Request, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes, summed: bool
 ) -> Any:
-    """∂L/∂x for each element, stacked along axis 0; with `requested.value`, (L, ∂L/∂x). See `vmap`.
+    """∂L/∂x for each element, stacked along axis 0; with `request.value`, (L, ∂L/∂x). See `vmap`.
 
     Each element has the scale that it has alone; a sum of several scales is exact.
 
     Raises CompileError, InputError, NotDifferentiable, ElementTrap with the trap that the element's own gradient gives.
     """
-    b = BatchGradient.of(requested, args, keywords, in_axes, shared == "sum")
+    b = BatchGradient.of(request, args, keywords, in_axes, summed)
     if b.plan.compiled.externals:
-        run_rows(b.plan.compiled, b.loaded, [], (), requested.run)
+        run_rows(request, b.plan.compiled, b.loaded, [])
     batch, plan, loaded, w = b.batch, b.plan, b.loaded, b.plan.compiled.format
-    settings = RunSettings(engine=requested.run.engine)
-    loss = [(plan.program.value, 1)] if requested.value or plan.is_logarithmic else []
-    value, total = ([], loss) if shared == "sum" else (loss, [])
+    loss = [(plan.program.value, 1)] if request.value or plan.is_logarithmic else []
+    value, total = ([], loss) if summed else (loss, [])
 
     def numbers(scale: int) -> dict[Range, Numbers]:
         found = {r: Numbers(scale, words=False) for a, r in zip(b.each, b.cotangents, strict=True) if all_fixed(a.type)}
         return found if plan.is_logarithmic else found | dict.fromkeys(value, Numbers())
 
     ran = plan.program.run_rows_scaled(
-        plan.scales, loaded, plan.program.seed, numbers, [*value, *b.cotangents], total, b.summed,
-        settings, progress, over,
-    )  # fmt: skip
+        request, plan.scales, loaded, plan.program.seed, numbers, [*value, *b.cotangents], total, b.summed
+    )
     rows = ran.rows
     for i in sorted(rows.traps):
         # The message is that of the element's own gradient.
         try:
-            derived(*batch.element(i)[: len(args)], **_named(batch, i, keywords))
+            gradient_at(request, tuple(batch.element(i)[: len(args)]), _named(batch, i, keywords))
         except ProgramTrap as trap:
             raise ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i) from None
         raise rows.traps[i]
@@ -307,8 +300,8 @@ def batch_gradient(
     for a in b.each:
         if isinstance(a.type, FormType):
             found[a.name] = list(found[a.name])
-    gradients = by_choice(requested.argnums, {a.name: found[a.name] for a in b.plan.wanted})
-    if not requested.value:
+    gradients = by_choice(request.argnums, {a.name: found[a.name] for a in b.plan.wanted})
+    if not request.value:
         return gradients
     if total:
         return rows.sums[0] / (1 << w.frac), gradients
@@ -328,17 +321,11 @@ class BatchGradient:
 
     @classmethod
     def of(
-        cls,
-        requested: GradientRequest,
-        args: tuple[Any, ...],
-        keywords: dict[str, Any],
-        in_axes: Axes,
-        summed: bool,
-        run: Request | None = None,
+        cls, request: Request, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Axes, summed: bool
     ) -> BatchGradient:
-        """The gradients of a batch, run as requested or as `run`. Raises CompileError, InputError, NotDifferentiable."""
-        batch = Batch(run or requested.run, args, keywords, in_axes)
-        plan = requested.plan(batch.compiled())
+        """The gradients of a batch. Raises CompileError, InputError, NotDifferentiable."""
+        batch = Batch(request, args, keywords, in_axes)
+        plan = plan_of(request, batch.compiled())
         if summed and plan.is_logarithmic:
             message = (
                 f"the losses `{plan.loss.name}` of the batch are lognums, whose gradients are not added on the way"
@@ -392,27 +379,17 @@ def _named(batch: Batch, i: int, keywords: dict[str, Any]) -> dict[str, Any]:
 # Cotangents of all results, of a batch.
 
 
-def batch_pullback(
-    f: Reversible | Inverse,
-    args: Sequence[Any],
-    in_axes: Axes,
-    cotangents: Sequence[Any],
-    scale: Scale = "auto",
-    engine: str = "auto",
-    format: Format | str | None = None,
-    precision: Precision | None = None,
-) -> Any:
+def batch_pullback(request: Request, args: Sequence[Any], in_axes: Axes, cotangents: Sequence[Any]) -> Any:
     """Jᵢᵀȳᵢ for each element i: the cotangents of all arguments that have a derivative, by name, stacked along axis 0. See `vjp`.
 
     `args`: all arguments, batched along `in_axes` as by `run_batch`. `cotangents`: ȳ for each argument, of all elements along axis 0; None is zero.
     Each element has the scale that it has alone. Raises CompileError, InputError, NotDifferentiable, ElementTrap.
     """
-    request = differentiable(f, engine, format, precision)
-    batch = Batch(request, args, {}, in_axes)
+    f, batch = given_function(request), Batch(request, args, {}, in_axes)
     compiled = batch.compiled()
     w, count = compiled.format, batch.length
     loaded = batch.words(compiled)
-    wanted = choose(f, compiled.arguments, None, None)
+    wanted = wanted_of(request, compiled.arguments)
     program = pullback_program(compiled, request.backward)
     pairs: list[tuple[Argument, Reals]] = []
     for a, value in by_argument(f, compiled.arguments, cotangents):
@@ -420,7 +397,7 @@ def batch_pullback(
         pairs.append((a, _flat_rows(a.type, a.name, value, count)))
     held = () if all(all_fixed(a.type) for a, _ in pairs) else _after(request, compiled, loaded)
     seeds = [flat if all_fixed(a.type) else _by_logarithms(a, flat, held, compiled) for a, flat in pairs]
-    scales = scales_of(scale, w)
+    scales = scales_of(request.scale, w)
     places = [(a.address + program.cotangents, a.type.size) for a in wanted]
     pulled = np.zeros((count, sum(n for _, n in places)), dtype=np.uint64)
     at, left = np.zeros(count, dtype=np.int64), np.arange(count)
@@ -436,7 +413,7 @@ def batch_pullback(
             for i, ((a, _), flat) in enumerate(zip(pairs, seeds, strict=True)):
                 words = fixed.to_words((flat[rows] * 2.0**k).ravel(), w).reshape(len(rows), a.type.size)
                 begin = begin.with_rows(f"cotangent {i}", a.address + program.cotangents, words)
-            ran = program.run_rows(begin, places, RunSettings(engine=engine), explain=False)
+            ran = program.run_rows(request, begin, places, explain=False)
             stopped = sorted({*ran.failed, *ran.traps})
             ends = np.delete(np.arange(len(rows)), stopped)
             pulled[rows[ends]], at[rows[ends]] = ran.after[ends], k
@@ -447,7 +424,7 @@ def batch_pullback(
         if not len(left):
             break
     if len(left):
-        _raise_of_element(f, batch, int(left[0]), pairs, scale, request)
+        _raise_of_element(request, batch, int(left[0]), pairs)
     found: dict[str, Any] = {}
     columns = np.split(pulled, np.cumsum([n for _, n in places])[:-1], axis=1)
     for a, words in zip(wanted, columns, strict=True):
@@ -479,7 +456,7 @@ def _rows_of_numbers(a: Argument, count: int) -> Argument:
 def _after(request: Request, compiled: Compiled, loaded: Loaded) -> Sequence[NDArray[np.uint64]]:
     """The words of each argument after the runs, one row for each element."""
     ranges, _ = argument_ranges(compiled)
-    ran = run_rows(compiled, loaded, ranges, (), request, explain=False)
+    ran = run_rows(request, compiled, loaded, ranges, explain=False)
     return np.split(ran.after, np.cumsum([n for _, n in ranges])[:-1], axis=1)
 
 
@@ -490,15 +467,11 @@ def _by_logarithms(a: Argument, flat: Reals, held: Sequence[NDArray[np.uint64]],
     return np.multiply(flat, size, out=np.zeros_like(flat), where=flat != 0)
 
 
-def _raise_of_element(
-    f: Reversible | Inverse, batch: Batch, i: int, pairs: list[tuple[Argument, Reals]], scale: Scale, request: Request
-) -> NoReturn:
+def _raise_of_element(request: Request, batch: Batch, i: int, pairs: list[tuple[Argument, Reals]]) -> NoReturn:
     """Raise the error of an element's own pullback, naming the element."""
     given = {a.name: shaped(a.type, flat[i]) for a, flat in pairs}
-    precision = None if request.options is None else request.options.precision
     try:
-        engine, format = request.engine, request.format
-        vjp(f, *batch.element(i), scale=scale, engine=engine, format=format, precision=precision)[1](given)
+        pulled(request, tuple(batch.element(i)), {})[1](given)
     except ProgramTrap as trap:
         raise ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i) from None
     except InputError as error:
@@ -560,25 +533,26 @@ def value_and_grad(
     """
     if traps not in ("raise", "inf"):
         raise InputError(Diagnostic("RG0603", f"traps = {traps!r:.40}", hint='"raise" or "inf"'))
-    requested = GradientRequest(f, argnums, loss, scale, engine, format, True, precision)
-    call, args, settings = value_and_grad, *requested.given
-    return LossFunction("value_and_grad", requested, (call, args, {**settings, "traps": traps}), traps == "inf")
+    request = differentiable(f, scale, engine, format, precision, argnums, loss, value=True)
+    call, args, settings = made_by(value_and_grad, request, loss)
+    return LossFunction("value_and_grad", request, (call, args, {**settings, "traps": traps}), traps == "inf")
 
 
 class LossFunction(Derived):
     """A Python function of the loss of a reversible function: its gradient, with or without its value."""
 
-    def __init__(self, name: str, requested: GradientRequest, made: Made, infinite: bool = False) -> None:
-        super().__init__(name, requested.f, self.differentiated_or_infinite if infinite else self.differentiated, made)
-        self.requested = requested
+    def __init__(self, name: str, request: Request, made: Made, infinite: bool = False) -> None:
+        call = self.differentiated_or_infinite if infinite else self.differentiated
+        super().__init__(name, given_function(request), call, made)
+        self.request = request
         #: whether it is infinite where the loss or its gradient has no number
         self.infinite = infinite
         #: initial values of arguments that the caller does not give
         self.zeros: dict[str, float] = {}
 
     def differentiated(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """The gradient at these arguments: see `GradientRequest.called`."""
-        return self.requested.called(args, {**keywords, **self.zeros} if self.zeros else keywords)
+        """The gradient at these arguments."""
+        return gradient_at(self.request, args, {**keywords, **self.zeros} if self.zeros else keywords)
 
     def differentiated_or_infinite(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The same, or (∞, NaN): see `value_and_grad`."""
@@ -587,32 +561,20 @@ class LossFunction(Derived):
         except RetrogradError as error:
             if error.code not in _NO_NUMBER:
                 raise
-            return math.inf, self.requested.filled(math.nan, args, keywords)
+            return math.inf, filled(self.request, math.nan, args, keywords)
 
-    def mapped(
-        self,
-        in_axes: Axes,
-        engine: str,
-        format: Any,
-        shared: Shared,
-        over: Distribution | None = None,
-        progress: bool | None = None,
-        precision: Precision | None = None,
-    ) -> Derived | None:
+    def batched(self, shared: Shared) -> tuple[Request, Callable[..., Any]] | None:
         """The gradients of a batch as one batch: see `rg.vmap`."""
         if self.zeros or self.infinite:
             return None
-        each = self.with_settings(engine, format, precision)
-        assert isinstance(each, LossFunction)
-
-        def called(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            return batch_gradient(each, each.requested, args, keywords, in_axes, shared, over, progress)
-
-        return Mapped(self, called, in_axes, engine, format, shared, precision)
+        return self.request, partial(batch_gradient, summed=shared == "sum")
 
 
 class GradientFunction(LossFunction):
     """The gradient of a reversible function, or of another gradient function: see `grad`."""
+
+    #: the gradient function that this one is the gradient of
+    within: GradientFunction | None = None
 
     def __init__(
         self,
@@ -624,48 +586,48 @@ class GradientFunction(LossFunction):
         format: Format | str | None,
         precision: Precision | None = None,
     ) -> None:
-        argnums = deepcopy(argnums)  # the caller may change a list
-        made = grad, (f, argnums, loss), {"scale": scale, "engine": engine, "format": format, "precision": precision}
-        zeros: dict[str, float] = {}
-        function: Reversible | Inverse
-        if isinstance(f, GradientFunction):
-            argnums = f.numbers() if argnums is None else argnums
-            function = f.reversible()
-            loss = function.parameters[-1].name
-            zeros = {**f.zeros, loss: 0.0}
-            own = f.requested.run
-            engine, format = own.engine if engine == "auto" else engine, own.format if format is None else format
-            precision = own.options.precision if precision is None and own.options is not None else precision
-        else:
-            function = f
-        super().__init__(
-            "grad", GradientRequest(function, argnums, loss, scale, engine, format, precision=precision), made
-        )
-        self.zeros = zeros
-        #: the names of the losses of this gradient and of the gradients within
-        self.losses = {direction_of(function)[0].parameters[self.requested.loss].name}
-        if isinstance(f, GradientFunction):
-            self.of, self.__name__ = f.of, f"grad({f.__name__})"
-            self.losses |= f.losses
+        if not isinstance(f, GradientFunction):
+            request = differentiable(f, scale, engine, format, precision, argnums, loss)
+            super().__init__("grad", request, made_by(grad, request, loss))
+            return
+        settings = {"scale": scale, "engine": engine, "format": format, "precision": precision}
+        made = grad, (f, deepcopy(argnums), loss), settings
+        argnums = f.numbers() if argnums is None else argnums
+        function, own = f.reversible(), f.request.changed(engine, format, precision)
+        gained = function.parameters[-1].name
+        precision = None if own.options is None else own.options.precision
+        request = differentiable(function, scale, own.engine, own.format, precision, argnums, gained)
+        super().__init__("grad", request, made)
+        self.zeros, self.within = {**f.zeros, gained: 0.0}, f
+        self.of, self.__name__ = f.of, f"grad({f.__name__})"
+
+    @property
+    def losses(self) -> set[str]:
+        """The names of the losses of this gradient and of the gradients within."""
+        assert self.request.loss is not None
+        own = {self.request.function.parameters[self.request.loss.position].name}
+        return own if self.within is None else own | self.within.losses
 
     def reversible(self) -> ReversibleGradient:
         """The gradient as a reversible function. Raises NotDifferentiable unless it is one number."""
-        name, r = self.__name__, self.requested
+        name, r = self.__name__, self.request
         if not is_one(r.argnums):
             refuse(f"`{name}` gives several gradients", "differentiate one: name one argument, as in rg.grad(f, 'x')")
-        x = r.run.function.parameters[position(r.f, r.argnums)]
+        f = given_function(r)
+        x = r.function.parameters[position(f, r.argnums)]
         if isinstance(x.annotation, ArrayAnnotation):
             refuse(f"`{name}` gives an array, the gradient by `{x.name}`", "rg.hessian is its derivative")
-        return reversible_gradient(r.f, r.argnums, self._lost(), keep=_KEEP)
+        return reversible_gradient(f, r.argnums, self._lost(), keep=_KEEP)
 
     def _lost(self) -> str:
         """The loss by name."""
-        r = self.requested
-        return direction_of(r.f)[0].parameters[r.loss].name + r.part.path
+        r = self.request
+        assert r.loss is not None
+        return r.function.parameters[r.loss.position].name + r.loss.path
 
     def numbers(self) -> list[str]:
         """The arguments that have a derivative by their annotations, without the losses."""
-        all_of_them = reversible_gradient(self.requested.f, None, self._lost())
+        all_of_them = reversible_gradient(given_function(self.request), None, self._lost())
         assert all_of_them.gradient_of is not None
         names = [all_of_them.parameters[i].name for i in all_of_them.gradient_of.wanted]
         return [name for name in names if name not in self.losses]

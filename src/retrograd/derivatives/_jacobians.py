@@ -24,22 +24,21 @@ from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import (
     PIECE,
     REAL,
-    ArgumentPart,
     Reals,
-    Scale,
-    Which,
     at_scale,
     by_sizes,
-    chosen_parts,
     differentiable,
     from_words,
+    given_function,
     is_one,
     kinds,
     logarithms,
     loss_part,
+    made_by,
     need_derivative,
     not_inputs,
     part,
+    part_of,
     pieces,
     refuse,
     scales_of,
@@ -49,21 +48,31 @@ from retrograd.derivatives._arguments import (
 )
 from retrograd.derivatives._requests import (
     COTANGENT_HINT,
-    GradientRequest,
     by_choice,
-    choose,
+    loss_of,
     most_copies,
     need_automatic,
     need_some,
+    plan_of,
     pullback_program,
     pulled_back,
     restored_by_name,
+    wanted_of,
 )
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.runtime._arrays import as_array, real_of
 from retrograd.runtime._batch_arguments import Loaded
-from retrograd.runtime._execution import ProgramTrap, Request, RunSettings, argument_words, execute, load
+from retrograd.runtime._execution import (
+    ArgumentPart,
+    ProgramTrap,
+    Request,
+    Scale,
+    Which,
+    argument_words,
+    execute,
+    load,
+)
 from retrograd.runtime._reversible import Derived, Inverse, Reversible
 from retrograd.runtime._traps import explain
 from retrograd.simulator.engines.choice import machine_for
@@ -131,21 +140,21 @@ def jacobian(
     Trap: it cannot where the column belongs to another row of the same run: too small a pattern
     may give wrong numbers. Raises NotDifferentiable, CompileError, ProgramTrap.
     """
-    request = differentiable(f, engine, format, precision)
-    argnums, outputs, pattern = deepcopy((argnums, outputs, pattern))  # the caller may change a list or an array
-    chosen, results = chosen_parts(f, argnums), _results(f, outputs)
+    request = differentiable(f, scale, engine, format, precision, argnums)
+    outputs, pattern = deepcopy((outputs, pattern))  # the caller may change a list or an array
+    results = _results(f, outputs)
     if pattern is not None and not is_one(outputs):
         refuse("a pattern is given for several outputs", "a pattern is that of one output: call rg.jacobian for each")
 
     def whole(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         values = request.values(args, keywords)
-        rows = [_Rows(f, request, values, chosen, results, y, scale) for y in _chosen(f, request, values, results)]
+        rows = [_Rows(request, values, results, y) for y in _chosen(request, values, results)]
         if pattern is not None:
             return rows[0].sparse(pattern)
-        return by_choice(outputs, {of.y.name: by_choice(argnums, of.dense()) for of in rows})
+        return by_choice(outputs, {of.y.name: by_choice(request.argnums, of.dense()) for of in rows})
 
-    settings = {"pattern": pattern, "scale": scale, "engine": engine, "format": format, "precision": precision}
-    return Derived("jacobian", f, whole, (jacobian, (f, argnums, outputs), settings))
+    call, given, settings = made_by(jacobian, request, outputs)
+    return Derived("jacobian", f, whole, (call, given, {**settings, "pattern": pattern}))
 
 
 def _results(f: Reversible | Inverse, outputs: Any) -> list[ArgumentPart] | None:
@@ -162,42 +171,36 @@ def _results(f: Reversible | Inverse, outputs: Any) -> list[ArgumentPart] | None
     return found
 
 
-def _chosen(
-    f: Reversible | Inverse, request: Request, values: list[Any], results: list[ArgumentPart] | None
-) -> list[ArgumentPart]:
+def _chosen(request: Request, values: list[Any], results: list[ArgumentPart] | None) -> list[ArgumentPart]:
     """The outputs at these arguments. Raises NotDifferentiable where no argument has a derivative."""
-    return need_some(f, with_derivative(request.compiled(values).arguments)) if results is None else results
+    if results is not None:
+        return results
+    return need_some(given_function(request), with_derivative(request.compiled(values).arguments))
 
 
 class _Rows:
     """The rows of a Jacobian at some arguments."""
 
     def __init__(
-        self,
-        f: Reversible | Inverse,
-        request: Request,
-        values: list[Any],
-        chosen: list[ArgumentPart] | None,
-        results: list[ArgumentPart] | None,
-        y: ArgumentPart,
-        scale: Scale,
+        self, request: Request, values: list[Any], results: list[ArgumentPart] | None, y: ArgumentPart
     ) -> None:
-        self.f, self.request, self.values = f, request, values
+        self.f, self.request, self.values = given_function(request), request, values
         self.compiled = request.compiled(values)
         self.format = self.compiled.format
-        self.y = y.of(f, self.compiled.arguments)
-        need_derivative(f, self.y.name, self.y.type)
+        self.y = part_of(self.f, self.compiled.arguments, y)
+        need_derivative(self.f, self.y.name, self.y.type)
         #: the scales to try, and the scale of the runs
-        self._scales = scales_of(scale, self.format)
+        self._scales = scales_of(request.scale, self.format)
         self.scale = self._scales[0]
-        if chosen is None and results is not None:
-            held = not_inputs(f, {result.position for result in results})
-            chosen = [a for a in with_derivative(self.compiled.arguments) if a.position not in held]
-        self.wanted = need_some(f, choose(f, self.compiled.arguments, chosen, None))
+        if request.chosen is None and results is not None:
+            held = not_inputs(self.f, {result.position for result in results})
+            inputs = (a for a in with_derivative(self.compiled.arguments) if a.position not in held)
+            request = replace(request, chosen=tuple(inputs))
+        self.wanted = need_some(self.f, wanted_of(request, self.compiled.arguments))
         for a in (self.y, *self.wanted):
             if isinstance(a.type, FormType):
                 hint = "rg.vjp and rg.jvp take and give lists and data classes; a Jacobian is an array"
-                refuse(f"`{a.name}` of `{f.__name__}` is {a.type}, which has no rows or columns", hint)
+                refuse(f"`{a.name}` of `{self.f.__name__}` is {a.type}, which has no rows or columns", hint)
         self.initial = np.array(argument_words(self.compiled, self.values), dtype=np.uint64)
         final = self.initial
         if Kind.LOGNUM in kinds(self.y.type) or self.compiled.externals:
@@ -223,7 +226,6 @@ class _Rows:
         ranges = {f"seeds.{k}": (y.address + offset, y.type.size) for k, offset in enumerate(away)}
         kept = [(a.address + offset, a.type.size) for offset in away for a in self.wanted]
         ones = self._real * np.uint64(1 << (self.format.frac + self.scale))
-        settings = RunSettings(engine=self.request.engine)
         together = [groups[i : i + copies] for i in range(0, len(groups), copies)]
         for some in pieces(together, max(1, PIECE // max(1, y.type.size * copies))):
             seeds = np.zeros((len(some), copies, y.type.size), dtype=np.uint64)
@@ -231,14 +233,14 @@ class _Rows:
                 for seed, group in zip(row, run, strict=False):
                     seed[list(group)] = ones[list(group)]
             begin = Loaded(ranges, seeds.reshape(len(some), -1), self.initial)
-            ran = program.run_rows(begin, kept, settings, explain=False)
+            ran = program.run_rows(self.request, begin, kept, explain=False)
             if ran.traps or ran.failed:
                 # The trap is that of the run of one group.
                 at, alone = min({*ran.traps, *ran.failed}), pullback_program(self.compiled, backward)
                 for group in some[at]:
                     given = {y.address + alone.cotangents + i: int(ones[i]) for i in group}
                     pulled_back(self.request, self.compiled, self.values, given)
-                raise program.run_rows(begin.at([at]), kept, settings).traps[0].renumbered(at)
+                raise program.run_rows(self.request, begin.at([at]), kept).traps[0].renumbered(at)
             for after, run in zip(ran.after, some, strict=True):
                 for words in np.split(after, copies)[: len(run)]:
                     yield from_words(words, None, self.scale, self.format) * self._columns
@@ -450,33 +452,30 @@ def gradient_report(
     gradient is that of `grad`, bit for bit. `engine`: "auto" stands for the reference machine, the only one that measures the
     extent of the stack.
     """
-    requested = GradientRequest(f, argnums, loss, scale, engine, format, precision=precision)
-    made = gradient_report, *requested.given
-    return Derived("gradient_report", f, lambda args, keywords: _report(requested, args, keywords), made)
+    request = differentiable(f, scale, engine, format, precision, argnums, loss)
+    made = made_by(gradient_report, request, loss)
+    return Derived("gradient_report", f, lambda args, keywords: _report(request, args, keywords), made)
 
 
-def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[str, Any]) -> GradientReport:
-    run = requested.run
-    engine = "reference" if engine_named(run.engine) == "auto" else run.engine
-    values = run.values(args, keywords)
-    plain = run.compiled(values)
+def _report(request: Request, args: tuple[Any, ...], keywords: dict[str, Any]) -> GradientReport:
+    engine = "reference" if engine_named(request.engine) == "auto" else request.engine
+    values = request.values(args, keywords)
+    plain = request.compiled(values)
     need_automatic(plain)
-    loss = requested.loss_of(plain)
-    wanted = choose(requested.f, plain.arguments, requested.chosen, requested.loss)
-    compiled = run.function.compiled_for(
-        tuple(a.type for a in plain.arguments), run.format, replace(plain.options, cotangents=True)
-    )
+    loss = loss_of(request, plain)
+    wanted = wanted_of(request, plain.arguments)
+    compiled = request.with_cotangents().compiled(values)
     size = plain.argument_words
 
-    there = _watched(load(plain, values, backward=run.backward, engine=engine))
+    there = _watched(load(plain, values, backward=request.backward, engine=engine))
     initial = there.memory[:size]
     execute(plain, there)
     value = real_of(there.memory[loss.address], "fixed", plain.format)
 
-    plan = requested.plan(plain)
+    plan = plan_of(request, plain)
 
     def returned_at(scale: int) -> _Returned:
-        back = _watched(machine_for(compiled.program, engine, backward=not run.backward))
+        back = _watched(machine_for(compiled.program, engine, backward=not request.backward))
         back.load(0, there.memory[: plain.module.memory])
         back.differentiating = True
         seed = loss.address, 1 << (plain.format.frac + scale)
@@ -500,7 +499,7 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
             restored, steps = ran.memory[:size] == initial, ran.retired - there.retired
             return _Returned(scale, cotangents, restored, steps, ran.erased_bits, reached())
 
-    returned = returned_at(plan.scale_at(values, run.engine))
+    returned = returned_at(plan.scale_at(values, request.engine))
     scale, cotangents = returned.scale, returned.cotangents
 
     def gradient(address: int, n: int, t: Any) -> Any:
@@ -508,7 +507,7 @@ def _report(requested: GradientRequest, args: tuple[Any, ...], keywords: dict[st
         return shaped(t, from_words(cotangents[words], sizes(t, initial[words], plain.format), scale, plain.format))
 
     gradients = {a.name: gradient(a.address, a.type.size, a.type) for a in wanted}
-    found = by_choice(requested.argnums, restored_by_name(plain.arguments, values, gradients))
+    found = by_choice(request.argnums, restored_by_name(plain.arguments, values, gradients))
     memory = max(compiled.module.memory, _reached(there._memory), returned.reached)
     return GradientReport(
         value, found, there.retired, returned.steps, memory, returned.dropped_bits, returned.restored, scale

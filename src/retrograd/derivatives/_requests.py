@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
@@ -28,24 +27,21 @@ from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import (
     OVERFLOW,
-    ArgumentPart,
     Reals,
-    Scale,
-    Which,
     all_fixed,
     by_sizes,
-    chosen_parts,
     differentiable,
     direction_of,
     first_number,
     flattened,
     from_words,
+    given_function,
     is_one,
     logarithms,
-    loss_part,
     need_derivative,
     not_inputs,
     overflows,
+    part_of,
     refuse,
     report_losses,
     scales_of,
@@ -58,15 +54,15 @@ from retrograd.isa.diagnostics import InputError, api_boundary, nearest
 from retrograd.isa.words import Format
 from retrograd.runtime._arrays import RealKind, real_of
 from retrograd.runtime._batch_arguments import Loaded
-from retrograd.runtime._batch_runs import DEFAULT, BatchWords, Numbers, run_distributed
+from retrograd.runtime._batch_runs import BatchWords, Numbers, run_distributed
 from retrograd.runtime._binding import form_of, has_trees, named_tuple, restored
-from retrograd.runtime._distribution import Distribution
 from retrograd.runtime._execution import (
     Finished,
     ProgramTrap,
     Request,
-    RunSettings,
+    Scale,
     Unexplained,
+    Which,
     execute,
     finished,
     load,
@@ -153,16 +149,15 @@ class DerivedProgram:
         self._prefer(whole)
         return ran
 
-    def run_rows(
-        self, loaded: Loaded, kept: Sequence[Range], settings: RunSettings = DEFAULT, explain: bool = True
-    ) -> BatchWords:
+    def run_rows(self, request: Request, loaded: Loaded, kept: Sequence[Range], explain: bool = True) -> BatchWords:
         """A batch of these runs: see `retrograd.runtime._batch_runs.run_distributed`."""
         return self.run_rows_scaled(
-            (0,), loaded, lambda _: {}, lambda _: {}, kept, (), (), settings, explain=explain
+            request, (0,), loaded, lambda _: {}, lambda _: {}, kept, (), (), explain=explain
         ).rows
 
     def run_rows_scaled(
         self,
+        request: Request,
         scales: Sequence[int],
         loaded: Loaded,
         seed: Callable[[int], Mapping[int, int]],
@@ -170,9 +165,6 @@ class DerivedProgram:
         kept: Sequence[Range],
         totals: Sequence[Range],
         summed: Sequence[Range],
-        settings: RunSettings = DEFAULT,
-        progress: bool | None = None,
-        over: Distribution | None = None,
         explain: bool = True,
     ) -> ScaledRows:
         """The rows, with the words seed(k), each for the first of the scales k at which it does not overflow.
@@ -181,14 +173,14 @@ class DerivedProgram:
         the ranges `totals`, which no scale multiplies, and then of `summed`, at the first scale: Σᵢ wordᵢ·2^(first − kᵢ), exactly.
         """
         whole_is_left = self.complete is not None
-        limited = replace(settings, max_steps=_LIMIT) if whole_is_left else settings
+        limited = request.derived(_LIMIT if whole_is_left else None)
         apart, found, at = sum(n for _, n in totals), None, np.zeros(0, dtype=np.int64)
         left: list[int] = []
         for k in scales:
             rows = (loaded if found is None else loaded.at(left)).with_words(seed(k))
             part = run_distributed(
-                self.compiled, rows, kept, [*totals, *summed], limited,
-                numbers=numbers(k), progress=progress, over=over, explain=explain and k == scales[-1] and not whole_is_left,
+                limited, self.compiled, rows, kept, [*totals, *summed],
+                numbers=numbers(k), explain=explain and k == scales[-1] and not whole_is_left,
             )  # fmt: skip
             if found is None:
                 found, at = part, np.full(len(loaded), k)
@@ -206,7 +198,7 @@ class DerivedProgram:
         if failed and whole_is_left:
             whole = self._whole()
             ran = whole.run_rows_scaled(
-                scales, loaded.at(failed), seed, numbers, kept, totals, summed, settings, progress, over, explain
+                request, scales, loaded.at(failed), seed, numbers, kept, totals, summed, explain
             )
             found.replace_rows(failed, ran.rows)
             at[failed] = ran.scales
@@ -372,84 +364,74 @@ def _emitted(compiled: Compiled, derived: Differentiated) -> Compiled:
 # Requests for gradients of one number, and the gradient programs that answer them.
 
 
-class GradientRequest:
-    """A request for ∂(the argument `loss`)/∂(the arguments `argnums`); with `value`, for the value of the loss too.
+def plan_of(request: Request, compiled: Compiled) -> GradientPlan:
+    """The gradient program of a compiled function, made once. Raises NotDifferentiable."""
+    key = "loss gradient", request.backward, request.chosen, request.loss, request.scale
+    return kept(compiled, key, lambda: _plan(request, compiled))
 
-    Raises NotDifferentiable for arguments that the function does not have.
-    """
 
-    def __init__(
-        self,
-        f: Reversible | Inverse,
-        argnums: Which,
-        loss: int | str,
-        scale: Scale,
-        engine: str = "auto",
-        format: Format | str | None = None,
-        value: bool = False,
-        precision: Precision | None = None,
-    ) -> None:
-        self.f = f
-        argnums = deepcopy(argnums)  # the caller may change a list
-        #: the arguments of the public function that made the request
-        self.given = (f, argnums, loss), {"scale": scale, "engine": engine, "format": format, "precision": precision}
-        self.run = differentiable(f, engine, format, precision)
-        self.argnums, self.scale, self.value = argnums, scale, value
-        self.chosen, self.part = chosen_parts(f, argnums), loss_part(f, loss)
-        #: the position of the argument that holds the loss
-        self.loss = self.part.position
-        chosen = None if self.chosen is None else tuple(self.chosen)
-        self._key = "loss gradient", self.run.backward, chosen, self.part, scale
+def _plan(request: Request, compiled: Compiled) -> GradientPlan:
+    loss = loss_of(request, compiled, logarithmic=True)
+    wanted = wanted_of(request, compiled.arguments)
+    scales = scales_of(request.scale, compiled.format)
+    program = loss_gradient_program(compiled, request.backward, wanted, loss, scales[0])
+    return GradientPlan(compiled, program, loss, scales, wanted)
 
-    def plan(self, compiled: Compiled) -> GradientPlan:
-        """The gradient program of a compiled function, made once. Raises NotDifferentiable."""
-        return kept(compiled, self._key, lambda: self._plan(compiled))
 
-    def _plan(self, compiled: Compiled) -> GradientPlan:
-        loss = self.loss_of(compiled, logarithmic=True)
-        wanted = choose(self.f, compiled.arguments, self.chosen, self.loss)
-        scales = scales_of(self.scale, compiled.format)
-        program = loss_gradient_program(compiled, self.run.backward, wanted, loss, scales[0])
-        return GradientPlan(compiled, program, loss, scales, wanted)
+def loss_of(request: Request, compiled: Compiled, logarithmic: bool = False) -> Argument:
+    """The loss as an argument of its own, at its address. Raises NotDifferentiable unless it is one fixed number, or one lognum where `logarithmic`."""
+    assert request.loss is not None
+    f = given_function(request)
+    a = part_of(f, compiled.arguments, request.loss)
+    if a.type == FIXED or (logarithmic and a.type == LOGNUM):
+        return a
+    if a.type == LOGNUM:
+        message = f"the loss `{a.name}` of `{f.__name__}` is lognum, of which rg.grad, rg.value_and_grad and rg.jacobian are taken"
+        refuse(message, fixed_loss_hint(a.name))
+    hint = "a loss is one fixed number"
+    example = first_number(a)
+    if example is not None:
+        hint += f", such as {example!r}"
+    if without_derivative(a.type) is None:
+        hint += "; rg.jacobian differentiates arrays, structs and lognums, rg.vjp takes cotangents of all results"
+    refuse(f"the loss `{a.name}` of `{f.__name__}` is {a.type}", hint)
 
-    def loss_of(self, compiled: Compiled, logarithmic: bool = False) -> Argument:
-        """The loss as an argument of its own, at its address. `logarithmic`: it may be a lognum. Raises NotDifferentiable."""
-        return need_loss(self.f, self.part, compiled.arguments, logarithmic)
 
-    def way_back(self, run: Request, values: Sequence[Any]) -> WayBack:
-        """The way back of a machine in differentiation mode, without a gradient program; the scale `"auto"` is 0. Raises NotDifferentiable."""
-        options = replace(run.options or run.function.options, cotangents=True)
-        compiled = replace(run, options=options).compiled(values)
-        need_automatic(compiled)
-        loss = self.loss_of(compiled)
-        scale = 0 if self.scale == "auto" else scales_of(self.scale, compiled.format)[0]
-        return WayBack(compiled, loss, 1 << (compiled.format.frac + scale))
+def way_back(request: Request, values: Sequence[Any]) -> WayBack:
+    """The way back of a machine in differentiation mode, without a gradient program; the scale `"auto"` is 0. Raises NotDifferentiable."""
+    compiled = request.with_cotangents().compiled(values)
+    need_automatic(compiled)
+    loss = loss_of(request, compiled)
+    scale = 0 if request.scale == "auto" else scales_of(request.scale, compiled.format)[0]
+    return WayBack(compiled, loss, 1 << (compiled.format.frac + scale))
 
-    def called(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """∂L/∂x, or (L, ∂L/∂x), at these arguments. Raises CompileError, InputError, ProgramTrap."""
-        values = self.run.values(args, keywords)
-        compiled = self.run.compiled(values)
-        plan = self.plan(compiled)
-        execute_externals(self.run, compiled, values)
-        # No context manager: it would double the functions that a warm call passes here.
-        try:
-            machine, scale = plan.program.run_scaled(plan.scales, values, plan.program.seed, self.run.engine)
-        except ProgramTrap as trap:
-            message = f"running back, cotangent overflow in {compiled.format}"
-            raise derivative_trap(trap, compiled, values, self.run.backward, message, COTANGENT_HINT) from None
-        found = {a.name: plan.gradient(machine, a, scale) for a in plan.wanted}
-        gradients = by_choice(self.argnums, restored_by_name(compiled.arguments, values, found))
-        if not self.value:
-            return gradients
-        kind: RealKind = "lognum" if plan.is_logarithmic else "fixed"
-        return real_of(machine.memory[plan.program.value], kind, compiled.format), gradients
 
-    def filled(self, number: float, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """A gradient at these arguments that holds this number everywhere."""
-        values = self.run.values(args, keywords)
-        compiled = self.run.compiled(values)
-        found = {a.name: shaped(a.type, np.full(a.type.size, number)) for a in self.plan(compiled).wanted}
-        return by_choice(self.argnums, restored_by_name(compiled.arguments, values, found))
+def gradient_at(request: Request, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """∂L/∂x, or (L, ∂L/∂x), at these arguments. Raises CompileError, InputError, ProgramTrap."""
+    values = request.values(args, keywords)
+    compiled = request.compiled(values)
+    plan = plan_of(request, compiled)
+    execute_externals(request, compiled, values)
+    # No context manager: it would double the functions that a warm call passes here.
+    try:
+        machine, scale = plan.program.run_scaled(plan.scales, values, plan.program.seed, request.engine)
+    except ProgramTrap as trap:
+        message = f"running back, cotangent overflow in {compiled.format}"
+        raise derivative_trap(trap, compiled, values, request.backward, message, COTANGENT_HINT) from None
+    found = {a.name: plan.gradient(machine, a, scale) for a in plan.wanted}
+    gradients = by_choice(request.argnums, restored_by_name(compiled.arguments, values, found))
+    if not request.value:
+        return gradients
+    kind: RealKind = "lognum" if plan.is_logarithmic else "fixed"
+    return real_of(machine.memory[plan.program.value], kind, compiled.format), gradients
+
+
+def filled(request: Request, number: float, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """A gradient at these arguments that holds this number everywhere."""
+    values = request.values(args, keywords)
+    compiled = request.compiled(values)
+    found = {a.name: shaped(a.type, np.full(a.type.size, number)) for a in plan_of(request, compiled).wanted}
+    return by_choice(request.argnums, restored_by_name(compiled.arguments, values, found))
 
 
 @dataclass(frozen=True)
@@ -519,43 +501,23 @@ def need_automatic(compiled: Compiled) -> None:
         refuse(message, "rg.grad runs it, in a gradient program")
 
 
-def need_loss(
-    f: Reversible | Inverse, part: ArgumentPart, arguments: Sequence[Argument], logarithmic: bool = False
-) -> Argument:
-    """The part of an argument. Raises NotDifferentiable unless it is one fixed number, or one lognum where that is allowed."""
-    a = part.of(f, arguments)
-    if a.type == FIXED or (logarithmic and a.type == LOGNUM):
-        return a
-    if a.type == LOGNUM:
-        message = f"the loss `{a.name}` of `{f.__name__}` is lognum, of which rg.grad, rg.value_and_grad and rg.jacobian are taken"
-        refuse(message, fixed_loss_hint(a.name))
-    hint = "a loss is one fixed number"
-    example = first_number(a)
-    if example is not None:
-        hint += f", such as {example!r}"
-    if without_derivative(a.type) is None:
-        hint += "; rg.jacobian differentiates arrays, structs and lognums, rg.vjp takes cotangents of all results"
-    refuse(f"the loss `{a.name}` of `{f.__name__}` is {a.type}", hint)
-
-
 def fixed_loss_hint(name: str) -> str:
     """The way out where a loss is a lognum and must be a fixed number."""
     return f"add it to a fixed, `loss += fixed({name})`, or its logarithm, `loss += rg.log({name})`"
 
 
-def choose(
-    f: Reversible | Inverse, arguments: Sequence[Argument], chosen: Sequence[ArgumentPart] | None, left_out: int | None
-) -> list[Argument]:
-    """The chosen parts of the arguments; for None, all that have a derivative except `not_inputs` of `left_out`.
+def wanted_of(request: Request, arguments: Sequence[Argument]) -> list[Argument]:
+    """The chosen parts of the arguments; without a choice, all that have a derivative except `not_inputs` of the loss.
 
     Raises NotDifferentiable for a part without derivative, and where no argument has one.
     """
-    if chosen is None:
-        others = () if left_out is None else not_inputs(f, (left_out,))
+    f = given_function(request)
+    if request.chosen is None:
+        others = () if request.loss is None else not_inputs(f, (request.loss.position,))
         return need_some(
             f, [a for i, a in enumerate(arguments) if i not in others and without_derivative(a.type) is None]
         )
-    found = [part.of(f, arguments) for part in chosen]
+    found = [part_of(f, arguments, part) for part in request.chosen]
     for a in found:
         need_derivative(f, a.name, a.type)
     return found
@@ -610,25 +572,21 @@ def vjp(
     f may be an inverse, `~f`; `scale` as in `grad`; `engine`, `format`, `precision`: see `run`. Raises NotDifferentiable, CompileError, ProgramTrap.
     Trap: an argument that f leaves alone is a result too, and its cotangent adds to the cotangent that comes back for it.
     """
-    request = differentiable(f, engine, format, precision)
+    return pulled(differentiable(f, scale, engine, format, precision), args, keywords)
+
+
+def pulled(request: Request, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, Pullback]:
+    """The values and the pullback of a request: see `vjp`."""
     values = request.values(args, keywords)
     compiled = request.compiled(values)
     machine = request.machine(compiled, values)
     execute(compiled, machine, None)
     results = request.function.results(*read(compiled, machine, values))
-    return results, Pullback(f, request, compiled, values, machine.memory[:], scale)
+    return results, Pullback(request, compiled, values, machine.memory[:])
 
 
-def pullback_alone(
-    f: Reversible | Inverse,
-    args: Sequence[Any],
-    scale: Scale = "auto",
-    engine: str = "auto",
-    format: Format | str | None = None,
-    precision: Precision | None = None,
-) -> Pullback:
+def pullback_alone(request: Request, args: Sequence[Any]) -> Pullback:
     """The pullback of `vjp` at arguments at which f has run already. f runs again only where cotangents depend on its results, and for its `rg.external` blocks."""
-    request = differentiable(f, engine, format, precision)
     values = request.values(tuple(args), {})
     compiled = request.compiled(values)
     final = [0] * compiled.argument_words
@@ -636,28 +594,19 @@ def pullback_alone(
         machine = request.machine(compiled, values)
         execute(compiled, machine, None)
         final = machine.memory[:]
-    return Pullback(f, request, compiled, values, final, scale)
+    return Pullback(request, compiled, values, final)
 
 
 class Pullback:
     """ȳ → Jᵀȳ at some arguments: see `vjp`."""
 
-    def __init__(
-        self,
-        f: Reversible | Inverse,
-        request: Request,
-        compiled: Compiled,
-        values: list[Any],
-        final: list[int],
-        scale: Scale,
-    ) -> None:
-        self._f, self._request, self._compiled = f, request, compiled
+    def __init__(self, request: Request, compiled: Compiled, values: list[Any], final: list[int]) -> None:
+        self._f, self._request, self._compiled = given_function(request), request, compiled
         #: with their words, which are made; and the trees among them, which the caller may change
         self._values = values
         self._forms = [form_of(v) if has_trees(a.type) else v for a, v in zip(compiled.arguments, values, strict=True)]
         #: memory after the run: a cotangent of a lognum is scaled by its value there
         self._final = final
-        self._scale = scale
         #: the arguments, results with the form that they have
         self._arguments = [_filled(a, final) for a in compiled.arguments]
 
@@ -665,7 +614,7 @@ class Pullback:
     def __call__(self, cotangents: Any) -> Any:
         compiled, backward = self._compiled, self._request.backward
         # A function of ints has values, and is refused here only: the functions of `adapters` call it.
-        wanted = choose(self._f, self._arguments, None, None)
+        wanted = wanted_of(self._request, self._arguments)
         program, w = pullback_program(compiled, backward), compiled.format
         pairs = [(a, self._flat(a, value)) for a, value in by_argument(self._f, self._arguments, cotangents)]
 
@@ -678,7 +627,9 @@ class Pullback:
             return given
 
         with derivative_traps(compiled, self._values, backward, *_overflow(w)):
-            ran, scale = program.run_scaled(scales_of(self._scale, w), self._values, seeds, self._request.engine)
+            ran, scale = program.run_scaled(
+                scales_of(self._request.scale, w), self._values, seeds, self._request.engine
+            )
         memory = ran.memory[:]
         report_losses(compiled, pairs, scale, "cotangent")
 

@@ -22,15 +22,15 @@ from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import (
     PIECE,
     Reals,
-    Scale,
-    Which,
     all_fixed,
     at_scale,
     differentiable,
     flattened,
     from_words,
+    given_function,
     is_one,
     kinds,
+    made_by,
     need_derivative,
     position,
     refuse,
@@ -42,22 +42,22 @@ from retrograd.derivatives._arguments import (
 )
 from retrograd.derivatives._requests import (
     DerivedProgram,
-    GradientRequest,
     by_argument,
     by_choice,
-    choose,
     derivative_traps,
     execute_externals,
     kept,
+    loss_of,
     most_copies,
     restored_by_name,
     second_order_program,
     tangent_program,
+    wanted_of,
 )
 from retrograd.isa.diagnostics import InputError, api_boundary
 from retrograd.isa.words import Format
 from retrograd.runtime._batch_arguments import Loaded
-from retrograd.runtime._execution import Finished, Request, RunSettings, argument_words, read
+from retrograd.runtime._execution import Finished, Request, Scale, Which, argument_words, read
 from retrograd.runtime._reversible import Derived, Inverse, Reversible
 from retrograd.simulator.engines.batch.layout import Range, split_columns
 
@@ -83,7 +83,7 @@ def jvp(
     Trap: where a variable is freed its tangent is dropped. The tangent is zero, unless the variable is zero by chance, at these
     arguments only.
     """
-    request = differentiable(f, engine, format, precision)
+    request = differentiable(f, scale, engine, format, precision)
     function, backward = request.function, request.backward
     values, compiled = _compiled(request, primals)
     program = kept(compiled, ("jvp", backward), lambda: tangent_program(compiled, backward))
@@ -102,7 +102,7 @@ def jvp(
         machine, k = program.run_scaled(scales_of(scale, compiled.format), values, seeds, request.engine)
     report_losses(compiled, ((a, flattened(a.type, v, a.name, "tangent")) for a, v in pairs), k, "tangent")
     out = {}
-    for a in choose(f, compiled.arguments, None, None):
+    for a in wanted_of(request, compiled.arguments):
         size = sizes(a.type, _at(machine, a), compiled.format)
         inside = from_words(_at(machine, a, program.tangents), np.ones(a.type.size), k, compiled.format)
         # Zero stays zero even where a lognum is beyond the range of floats.
@@ -127,33 +127,33 @@ def hvp(
     for argnums = None by name. The result has the form of `grad`'s. Computed forward over adjoint: tangents run along with the
     gradient program, at about twice its cost. `scale` as in `grad`; `engine`, `format`, `precision`: see `run`. Raises NotDifferentiable, CompileError, ProgramTrap.
     """
-    return _Product(GradientRequest(f, argnums, loss, scale, engine, format, precision=precision))
+    return _Product(differentiable(f, scale, engine, format, precision, argnums, loss))
 
 
 class _Product:
     """The function that `hvp` returns: h(args, vectors)."""
 
-    def __init__(self, requested: GradientRequest) -> None:
-        self._requested = requested
-        self.__name__ = f"hvp({requested.f.__name__})"
-        self.__doc__ = f"Products of the Hessian of {requested.f.__name__} with vectors, h(args, vectors)."
+    def __init__(self, request: Request) -> None:
+        self._request, self._of = request, given_function(request).__name__
+        self.__name__ = f"hvp({self._of})"
+        self.__doc__ = f"Products of the Hessian of {self._of} with vectors, h(args, vectors)."
 
     @api_boundary
     def __call__(self, /, *given: Any, **keywords: Any) -> Any:
         both = dict(zip(("args", "vectors"), given, strict=False)) | keywords
         if len(given) + len(keywords) != 2 or both.keys() != {"args", "vectors"}:
             refuse(
-                f"`{self.__name__}` is called with two things: the arguments of `{self._requested.f.__name__}`, and vectors",
+                f"`{self.__name__}` is called with two things: the arguments of `{self._of}`, and vectors",
                 "the arguments together in one sequence, or by name in one mapping: h(args, vectors)",
             )
-        at = _SecondOrder(self._requested, both["args"])
+        at = _SecondOrder(self._request, both["args"])
         vectors = at.vectors(both["vectors"])
-        execute_externals(self._requested.run, at.compiled, at.values)
+        execute_externals(self._request, at.compiled, at.values)
         with at.traps():
             at.run(vectors)
         report_losses(at.compiled, ((a, vectors[a.name]) for a in at.wanted if a.name in vectors), 0, "vector")
         found = {a.name: shaped(a.type, at.product(a)) for a in at.wanted}
-        return by_choice(self._requested.argnums, restored_by_name(at.compiled.arguments, at.values, found))
+        return by_choice(self._request.argnums, restored_by_name(at.compiled.arguments, at.values, found))
 
     def __repr__(self) -> str:
         return f"<{self.__name__}>"
@@ -175,13 +175,13 @@ def hessian(
     Arguments are numbers and arrays only. The second-order program runs once for each element, all runs as one batch; see `hvp`.
     `engine`, `format`, `precision`: see `run_batch`.
     """
-    requested = GradientRequest(f, argnums, loss, scale, engine, format, precision=precision)
+    request = differentiable(f, scale, engine, format, precision, argnums, loss)
 
     def whole(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        at = _SecondOrder(requested, requested.run.values(args, keywords))
+        at = _SecondOrder(request, request.values(args, keywords))
         for a in at.wanted:
             _need_numbers(f, a.name, a.type)
-        execute_externals(requested.run, at.compiled, at.values)
+        execute_externals(request, at.compiled, at.values)
         columns = at.at_scale(at.columns)
         shapes = {a.name: np.shape(shaped(a.type, np.zeros(a.type.size))) for a in at.wanted}
         rows = {}
@@ -190,10 +190,10 @@ def hessian(
             for z in at.wanted:
                 block = columns[x.name][z.name].T
                 blocks[z.name] = _scalar_or_array(block.reshape(shapes[x.name] + shapes[z.name]))
-            rows[x.name] = by_choice(argnums, blocks)
-        return by_choice(argnums, rows)
+            rows[x.name] = by_choice(request.argnums, blocks)
+        return by_choice(request.argnums, rows)
 
-    return Derived("hessian", f, whole, (hessian, *requested.given))
+    return Derived("hessian", f, whole, made_by(hessian, request, loss))
 
 
 @dataclass(frozen=True)
@@ -216,16 +216,15 @@ class _UnitRuns:
 class _SecondOrder:
     """The second derivatives at some arguments."""
 
-    def __init__(self, of: GradientRequest, args: Sequence[Any] | Mapping[str, Any]) -> None:
+    def __init__(self, of: Request, args: Sequence[Any] | Mapping[str, Any]) -> None:
         self.of = of
-        self.values, self.compiled = _compiled(of.run, args)
+        self.values, self.compiled = _compiled(of, args)
         self.format = self.compiled.format
         #: the scales to try, and the scale of the last run
         self.scales = scales_of(of.scale, self.format)
         self.scale = self.scales[0]
-        loss = of.loss_of(self.compiled)
-        self.wanted = choose(of.f, self.compiled.arguments, of.chosen, of.loss)
-        self._loss = loss
+        self._loss = loss_of(of, self.compiled)
+        self.wanted = wanted_of(of, self.compiled.arguments)
         self.program = self._program(1)
         #: the words of all arguments
         self.memory = words = argument_words(self.compiled, self.values)
@@ -236,12 +235,12 @@ class _SecondOrder:
 
     def _kept(self, what: str, make: Callable[[], T], *more: Any) -> T:
         """The object that was made for such a request of the function, made once."""
-        key = (what, self.of.run.backward, self._loss.name, tuple(a.name for a in self.wanted), self.scales[0], *more)
+        key = (what, self.of.backward, self._loss.name, tuple(a.name for a in self.wanted), self.scales[0], *more)
         return kept(self.compiled, key, make)
 
     def _program(self, copies: int) -> DerivedProgram:
         """The second-order program for that many vectors at once, made once."""
-        of, backward, scale = self.compiled, self.of.run.backward, self.scales[0]
+        of, backward, scale = self.compiled, self.of.backward, self.scales[0]
         return self._kept(
             "hvp", lambda: second_order_program(of, backward, self.wanted, self._loss, scale, copies), copies
         )
@@ -278,7 +277,7 @@ class _SecondOrder:
         if is_one(self.of.argnums):
             pairs = [(self.wanted[0], given)]
         elif self.of.argnums is None:
-            pairs = by_argument(self.of.f, self.wanted, given, "vector")
+            pairs = by_argument(given_function(self.of), self.wanted, given, "vector")
         else:
             listed = f"give a sequence with one for each of {', '.join(names)}; None is zero"
             if not isinstance(given, Sequence) or isinstance(given, str | bytes):
@@ -287,7 +286,7 @@ class _SecondOrder:
                 )
             if len(given) != len(names):
                 counted = f"{len(given)} vector{'s are' if len(given) != 1 else ' is'} given"
-                refuse(f"{counted} for {len(names)} arguments of `{self.of.f.__name__}`", listed)
+                refuse(f"{counted} for {len(names)} arguments of `{given_function(self.of).__name__}`", listed)
             pairs = list(zip(self.wanted, given, strict=True))
         return {a.name: flattened(a.type, value, a.name, "vector") for a, value in pairs}
 
@@ -304,12 +303,12 @@ class _SecondOrder:
             self.scales if scales is None else scales,
             self.values,
             lambda k: given | program.seed(k),
-            self.of.run.engine,
+            self.of.engine,
         )
 
     def traps(self) -> AbstractContextManager[None]:
         """Traps of runs, in terms of the function."""
-        return _derivative_traps(self.of.run, self.compiled, self.values)
+        return _derivative_traps(self.of, self.compiled, self.values)
 
     def product(self, a: Argument) -> Reals:
         """H v for the argument, flat."""
@@ -343,15 +342,14 @@ class _SecondOrder:
             rows = np.zeros((-(-len(some) // copies), plan.width), dtype=np.uint64)
             rows[numbers, plan.places[here]] = words[here]
             begin = Loaded(plan.ranges, rows, memory).with_words(plan.program.seed(self.scale))
-            settings = RunSettings(engine=self.of.run.engine)
-            ran = plan.program.run_rows(begin, kept, settings, explain=False)
+            ran = plan.program.run_rows(self.of, begin, kept, explain=False)
             if ran.traps or ran.failed:
                 # The trap is that of the run of one vector.
                 at = min({*ran.traps, *ran.failed})
                 for z, i in some[at * copies : (at + 1) * copies]:
                     with self.traps():
                         self.run({z.name: _unit(z, i)}, (self.scale,))
-                raise plan.program.run_rows(begin.at([at]), kept, settings).traps[0].renumbered(at)
+                raise plan.program.run_rows(self.of, begin.at([at]), kept).traps[0].renumbered(at)
             found = split_columns(ran.after, kept)
             for place, a in enumerate(self.wanted):
                 slopes, *changes = found[place :: len(self.wanted)]

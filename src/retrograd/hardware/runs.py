@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Precision
-from retrograd.derivatives._arguments import OVERFLOW, Scale, at_scale, from_words, shaped, sizes
-from retrograd.derivatives._requests import GradientRequest, by_choice, choose
+from retrograd.derivatives._arguments import OVERFLOW, at_scale, differentiable, from_words, shaped, sizes
+from retrograd.derivatives._requests import by_choice, loss_of, plan_of, wanted_of
 from retrograd.hdl.bus.links import BusError, UnfinishedRun
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.microarchitecture.lanes import LANES, MAX_LANES
@@ -31,7 +31,7 @@ from retrograd.isa.microarchitecture.micro_operations import core_units
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 from retrograd.runtime._batch_arguments import Axes, Batch, stacked_values
-from retrograd.runtime._execution import Unexplained, argument_words
+from retrograd.runtime._execution import Request, Scale, Unexplained, argument_words
 from retrograd.runtime._marshal import Losses
 from retrograd.runtime._marshal import from_words as values_of
 from retrograd.runtime._reversible import Inverse, Reversible, request_of
@@ -127,17 +127,15 @@ def run_on_hardware(
     backward = request.backward
     values = request.values(args, keywords)
     if loss is not None:
-        # With tests where active variables are freed, so that their cotangents are dropped.
-        options = replace(request.options or request.function.options, cotangents=True)
-        request = replace(request, options=options)
+        request = request.with_cotangents()
     compiled = request.compiled(values)
     w = compiled.format
     scales: tuple[int, ...] = (0,)
     wanted, seed = [], None
     if loss is not None:
-        asked = GradientRequest(f, None, loss, scale, format=w, precision="ignore")
-        wanted = choose(f, compiled.arguments, None, asked.loss)
-        seed = asked.loss_of(compiled).address
+        asked = differentiable(f, scale, format=w, precision="ignore", loss=loss)
+        wanted = wanted_of(asked, compiled.arguments)
+        seed = loss_of(asked, compiled).address
         scales = scales_on_hardware(asked, values)
     memory = argument_words(compiled, values)
 
@@ -176,9 +174,9 @@ def run_on_hardware(
     )
 
 
-def scales_on_hardware(asked: GradientRequest, values: list[Any]) -> tuple[int, ...]:
+def scales_on_hardware(asked: Request, values: list[Any]) -> tuple[int, ...]:
     """The scales to try for a gradient, from the scale at which its gradient program runs."""
-    plan = asked.plan(asked.run.compiled(values))
+    plan = plan_of(asked, asked.compiled(values))
     first = plan.scale_at(values)
     return tuple(k for k in plan.scales if k <= first)
 
@@ -369,17 +367,15 @@ def run_batch_on_hardware(
         f, format=device.format if device is not None and format is None else format, precision=precision
     )
     if loss is not None:
-        # With tests where active variables are freed, so that their cotangents are dropped.
-        options = replace(request.options or request.function.options, cotangents=True)
-        request = replace(request, options=options)
+        request = request.with_cotangents()
     batch = Batch(request, args, keywords, in_axes)
     compiled = batch.compiled()
     w, wanted, seed = compiled.format, [], None
     tried: list[tuple[int, ...]] = [(0,)] * batch.length
     if loss is not None:
-        asked = GradientRequest(f, None, loss, scale, format=w, precision="ignore")
-        wanted = choose(f, compiled.arguments, None, asked.loss)
-        seed = asked.loss_of(compiled).address
+        asked = differentiable(f, scale, format=w, precision="ignore", loss=loss)
+        wanted = wanted_of(asked, compiled.arguments)
+        seed = loss_of(asked, compiled).address
         tried = [scales_on_hardware(asked, batch.element(i)) for i in range(batch.length)]
     losses = Losses()
     rows = [argument_words(compiled, batch.element(i), losses) for i in range(batch.length)]

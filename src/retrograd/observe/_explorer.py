@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrograd.compiler.compiled import Options, Precision
 from retrograd.derivatives._gradients import LossFunction
+from retrograd.derivatives._requests import way_back
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.files import write_file
 from retrograd.isa.program import Program
@@ -147,22 +148,15 @@ def explore(
         machine = f if isinstance(f, Machine) else Machine(f)
         return explored("program", machine, steps, tech)
     if isinstance(f, Reversible | Inverse):
-        request = _with(request_of(f), format, options, precision)
+        request = request_of(f, engine="reference", format=format, options=options, precision=precision)
         values = request.values(args, keywords)
         compiled = request.compiled(values)
         return explored(f.__name__, request.machine(compiled, values), steps, tech)
     if isinstance(f, LossFunction):
-        return _gradient(f, args, keywords, steps, tech, format, options, precision)
+        return _gradient(f, f.request.changed("reference", format, precision, options), args, keywords, steps, tech)
     name = getattr(f, "__name__", None) or f"{f!r:.40}"
     hint = "reversible functions, results of rg.grad and rg.value_and_grad, programs and machines can be explored"
     raise InputError(Diagnostic("RG0603", f"`{name}` has no single run to show", hint=hint))
-
-
-def _with(
-    request: Request, format: Format | str | None, options: Options | None, precision: Precision | None
-) -> Request:
-    format = request.format if format is None else format
-    return replace(request, format=format, options=options or request.options, engine="reference", precision=precision)
 
 
 def explored(name: str, machine: Machine, steps: int, tech: str | Path | Technology) -> Exploration:
@@ -174,23 +168,20 @@ def explored(name: str, machine: Machine, steps: int, tech: str | Path | Technol
 
 def _gradient(
     f: LossFunction,
+    request: Request,
     args: tuple[Any, ...],
     keywords: dict[str, Any],
     steps: int,
     tech: str | Path | Technology,
-    format: Format | str | None,
-    options: Options | None,
-    precision: Precision | None,
 ) -> Exploration:
     """Forward with D = 0, and where the run ends within the limit, back with D = 1."""
-    request = _with(f.requested.run, format, options, precision)
     values = request.values(args, {**keywords, **f.zeros})
-    way_back = f.requested.way_back(request, values)
-    compiled = way_back.compiled
+    turned = way_back(request, values)
+    compiled = turned.compiled
     machine = request.machine(compiled, values)
     recorder = Recorder(machine)
     if recorder.run(steps):
-        way_back.begin(machine)
+        turned.begin(machine)
         recorder.begin_differentiating()
         recorder.run(steps)
     return Exploration(f.__name__, recorder.recording, pricing_context(tech, machine.format))

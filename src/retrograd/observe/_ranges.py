@@ -28,9 +28,9 @@ from retrograd.compiler.frontends.constants import SourceConstant
 from retrograd.compiler.ir.instruction_selection import is_rounded
 from retrograd.compiler.ir.statements import Kind, Region
 from retrograd.compiler.pipeline import Argument
-from retrograd.derivatives._arguments import flattened, kinds, without_derivative
+from retrograd.derivatives._arguments import differentiable, flattened, kinds, without_derivative
 from retrograd.derivatives._gradients import LossFunction
-from retrograd.derivatives._requests import GradientRequest, WayBack
+from retrograd.derivatives._requests import WayBack, way_back
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, Span, api_boundary, markup
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import Function, Opcode
@@ -163,21 +163,19 @@ def error_bound(
 
         >>> rg.error_bound(norm, 0.0, [3.0, 4.0], loss="out").bound
     """
-    requested = GradientRequest(f, None, loss, "auto", "reference", format, precision=precision)
-    run = replace(
-        requested.run, options=replace(requested.run.options or requested.run.function.options, recorded=True)
-    )
+    run = differentiable(f, engine="reference", format=format, precision=precision, loss=loss)
+    run = replace(run, options=replace(run.options or run.function.options, recorded=True))
     values = run.values(args, keywords)
-    way_back = requested.way_back(run, values)
-    compiled, w = way_back.compiled, way_back.compiled.format
+    turned = way_back(run, values)
+    compiled, w = turned.compiled, turned.compiled.format
     first = run.machine(compiled, values)
     execute(compiled, first, max_steps)
-    value = real_of(first.memory[way_back.loss.address], "fixed", w)
+    value = real_of(first.memory[turned.loss.address], "fixed", w)
 
     def attempt(scale: int) -> tuple[_Roundings, Machine]:
         machine = run.machine(compiled, values)
         execute(compiled, machine, max_steps)
-        WayBack(compiled, way_back.loss, 1 << (w.frac + scale)).begin(machine)
+        WayBack(compiled, turned.loss, 1 << (w.frac + scale)).begin(machine)
         found = _Roundings(compiled.program, w, scale)
         execute(compiled, machine, max_steps, found.observer(), externals=False)
         return found, machine
@@ -205,7 +203,7 @@ def error_bound(
     known = math.hypot(converted, *(x.error for x in constants))
     return ErrorBound(
         f.__name__,
-        way_back.loss.name,
+        turned.loss.name,
         w,
         float(value),
         math.fsum(error for error, _ in lines.values()) + abs(converted),
@@ -652,7 +650,7 @@ def ranges(
         raise InputError(Diagnostic("RG0507", f"`runs` is {runs}: measure 1 run or more"))
     rng = np.random.default_rng(seed)
     inputs = [(args, keywords)] if sampler is None else [(tuple(sampler(rng)), {}) for _ in range(runs)]
-    request = f.requested.run if isinstance(f, LossFunction) else request_of(f)
+    request = f.request if isinstance(f, LossFunction) else request_of(f)
     first = request.format if format is None else format_of(format)
     own = request.function.format_for(first)
     for w in (own, *(Format(64, frac) for frac in _COARSER if 64 - frac > own.width - own.frac)):
@@ -685,13 +683,13 @@ def _measured(
     for args, keywords in inputs:
         zeros = f.zeros if isinstance(f, LossFunction) else {}
         values = request.values(args, {**keywords, **zeros})
-        way_back = f.requested.way_back(request, values) if isinstance(f, LossFunction) else None
-        compiled = request.compiled(values) if way_back is None else way_back.compiled
+        turned = way_back(request, values) if isinstance(f, LossFunction) else None
+        compiled = request.compiled(values) if turned is None else turned.compiled
         machine = request.machine(compiled, values, losses)
         _, meter = meters.setdefault(id(compiled), (compiled, Meter(compiled.program)))
         execute(compiled, machine, most, meter.observer(machine), externals=False)
-        if way_back is not None:
-            way_back.begin(machine)
+        if turned is not None:
+            turned.begin(machine)
             execute(compiled, machine, most, meter.observer(machine), externals=False)
     for compiled, _ in meters.values():
         losses.report(compiled)

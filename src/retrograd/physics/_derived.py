@@ -20,20 +20,20 @@ from typing import Any, NoReturn
 from retrograd.compiler.compiled import Compiled
 from retrograd.derivatives._gradients import BatchGradient, LossFunction
 from retrograd.derivatives._jacobians import explained
-from retrograd.derivatives._requests import GradientRequest, choose
+from retrograd.derivatives._requests import plan_of, wanted_of, way_back
 from retrograd.hardware.function_netlists import FunctionNetlist
 from retrograd.hdl.reversible.circuit import Circuit
 from retrograd.hdl.reversible.irreversible import Network
 from retrograd.hdl.reversible.irreversible import levels_of as in_levels
 from retrograd.isa.diagnostics import Diagnostic, InputError, printable
 from retrograd.isa.program import Program
-from retrograd.physics.report import EnergyReport, EnergyRequest, bits_text, energy_text, program_text, total_text
+from retrograd.physics.report import EnergyReport, Pricing, bits_text, energy_text, program_text, total_text
 from retrograd.presentation import columns, shortened_text
 from retrograd.runtime._batch_arguments import Batch, Loaded
 from retrograd.runtime._batch_runs import run_rows
 from retrograd.runtime._batches import Mapped
-from retrograd.runtime._execution import ProgramTrap, Request, RunSettings, execute, load
-from retrograd.runtime._reversible import Inverse, Reversible, request_of
+from retrograd.runtime._execution import ProgramTrap, Request, execute, load
+from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.energy.counts import CODE_BITS, Counts, HostTraffic, Ledger, Site, counts_of, host_traffic
 from retrograd.simulator.energy.netlists import (
     Garbage,
@@ -153,31 +153,44 @@ def energy_of_netlist(
 
 
 def energy_of(
-    f: Netlist | Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
+    f: Netlist | Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    how: Pricing,
+    settings: dict[str, Any],
 ) -> EnergyReport | NetlistEnergy:
-    """The report of a netlist, a gradient or a batch: see `rg.energy`. Raises InputError RG0603 for anything else."""
+    """The report of a netlist, a gradient or a batch: see `rg.energy`. Raises InputError RG0603 for anything else.
+
+    `settings`: the changes of the request, as `Request.changed` takes them.
+    """
     if isinstance(f, FunctionNetlist | Circuit | Network):
+        if any(value not in ("auto", None) for value in settings.values()):
+            _refuse_for_netlists()
         return _netlist(f, args, keywords, how)
     if isinstance(f, Mapped):
-        return _batch(f, args, keywords, how)
+        return _batch(f, f.request.changed(**settings), args, keywords, how)
     if not isinstance(f, LossFunction):
         name = getattr(f, "__name__", None) or f"{f!r:.40}"
         _refuse(
             f"`{name}` has no energy report",
             "reversible functions have one, and what rg.grad, rg.value_and_grad and rg.vmap make of them",
         )
-    return _gradient(f.__name__, f.requested, args, {**keywords, **f.zeros}, how)
+    return _gradient(f.__name__, f.request.changed(**settings), args, {**keywords, **f.zeros}, how)
 
 
 def _refuse(message: str, hint: str | None = None) -> NoReturn:
     raise InputError(Diagnostic("RG0603", message, hint=hint))
 
 
-def _netlist(f: Netlist, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest) -> NetlistEnergy:
+def _refuse_for_netlists() -> NoReturn:
+    hint = "arguments, engine, format, options, gates, activity and timeline are for functions"
+    _refuse("a netlist takes tech, temperature, frequency, figures and garbage", hint)
+
+
+def _netlist(f: Netlist, args: tuple[Any, ...], keywords: dict[str, Any], how: Pricing) -> NetlistEnergy:
     garbage = keywords.pop("garbage", "erased")
-    if args or keywords or how._replace(temperature=None, frequency=None, figures=None) != EnergyRequest(how.tech):
-        hint = "arguments, engine, format, options, gates, activity and timeline are for functions"
-        _refuse("a netlist takes tech, temperature, frequency, figures and garbage", hint)
+    if args or keywords or how._replace(temperature=None, frequency=None, figures=None) != Pricing(how.tech):
+        _refuse_for_netlists()
     name = f.request.function.__name__ if isinstance(f, FunctionNetlist) else "netlist"
     at: dict[str, Any] = {"temperature": how.temperature, "frequency": how.frequency, "figures": how.figures}
     return energy_of_netlist(f, name, garbage, how.tech, **at)
@@ -187,34 +200,33 @@ def _netlist(f: Netlist, args: tuple[Any, ...], keywords: dict[str, Any], how: E
 
 
 def _gradient(
-    name: str, requested: GradientRequest, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest
+    name: str, request: Request, args: tuple[Any, ...], keywords: dict[str, Any], how: Pricing
 ) -> EnergyReport:
     """Forward and back on one machine in differentiation mode, as on the co-processor."""
-    run = how.run_of(requested.run)
-    values = run.values(args, keywords)
-    way_back = requested.way_back(run, values)
-    compiled = way_back.compiled
-    wanted = choose(requested.f, compiled.arguments, requested.chosen, requested.loss)
+    values, limit = request.values(args, keywords), request.max_steps
+    turned = way_back(request, values)
+    compiled = turned.compiled
+    wanted = wanted_of(request, compiled.arguments)
     words = compiled.argument_words
-    out = sum(a.type.size for a in wanted) + requested.value
+    out = sum(a.type.size for a in wanted) + request.value
 
-    machine = run.machine(compiled, values)
+    machine = request.machine(compiled, values)
     there = Ledger(machine, range(words)) if how.timeline else None
-    execute(compiled, machine, how.max_steps, there)
-    way_back.begin(machine)
+    execute(compiled, machine, limit, there)
+    turned.begin(machine)
     back = None if there is None else there.again(machine)
-    left = None if how.max_steps is None else max(0, how.max_steps - machine.retired)
+    left = None if limit is None else max(0, limit - machine.retired)
     try:
         stop = machine.run(left, observe=back).stop
     except Trap as trap:
         # A machine has cotangents of constants, too, and they may outgrow the word. The gradient program has none.
-        other = _by_program(requested, run, values) if trap.code == "RG0404" else None
+        other = _by_program(request, values) if trap.code == "RG0404" else None
         if other is None:
             raise ProgramTrap(explained(compiled, machine, trap), machine, trap) from None
         machine, there, back = other, None, None
     else:
         if stop is not Stop.HALTED:
-            d = Diagnostic("RG0420", f"stopped by the limit of {how.max_steps} steps, on the way back")
+            d = Diagnostic("RG0420", f"stopped by the limit of {limit} steps, on the way back")
             raise ProgramTrap(d, machine, None)
     # The cotangent of the loss is loaded, too.
     counts = counts_of(machine, host_traffic(machine.program, words + 1, out))
@@ -225,14 +237,14 @@ def _gradient(
     return EnergyReport(name, how.context(compiled.format), counts, machine.engine, None, there, back)
 
 
-def _by_program(requested: GradientRequest, run: Request, values: list[Any]) -> Machine | None:
+def _by_program(request: Request, values: list[Any]) -> Machine | None:
     """The gradient program, which has cotangents of active variables only; None if it traps, too."""
-    program = requested.plan(run.compiled(values)).program
-    machine = load(program.compiled, values, engine=run.engine)
-    for address, word in program.seed(0 if requested.scale == "auto" else requested.scale).items():
+    program = plan_of(request, request.compiled(values)).program
+    machine = load(program.compiled, values, engine=request.engine)
+    for address, word in program.seed(0 if request.scale == "auto" else request.scale).items():
         machine.load(address, [word])
     try:
-        execute(program.compiled, machine, run.max_steps)
+        execute(program.compiled, machine, request.max_steps)
     except ProgramTrap as trap:
         if trap.trap is None:
             raise
@@ -271,37 +283,24 @@ class _Counted:
         return Counts(program, dict(executed), 0, host)
 
 
-def _loss_function(f: Mapped) -> LossFunction:
-    assert isinstance(f.each, LossFunction)
-    return f.each
-
-
-def _batch(f: Mapped, args: tuple[Any, ...], keywords: dict[str, Any], how: EnergyRequest) -> EnergyReport:
+def _batch(f: Mapped, request: Request, args: tuple[Any, ...], keywords: dict[str, Any], how: Pricing) -> EnergyReport:
     if how.timeline:
         _refuse(
             f"`{f.__name__}` is a batch: `timeline` is for single runs",
             "look at one element: rg.energy of what is mapped",
         )
-    if f.engine != "auto" or f.format is not None or f.precision is not None:
-        how = how._replace(
-            precision=f.precision if how.precision is None else how.precision,
-            engine=f.engine if how.engine == "auto" else how.engine,
-            format=f.format if how.format is None else how.format,
-        )
-    own = request_of(f.each) if isinstance(f.each, Reversible | Inverse) else _loss_function(f).requested.run
-    request = how.run_of(own)
     if engine_named(request.engine) == "cuda":
         hint = "engine = auto, native, translated, threaded or reference: counts are the same on all"
         raise InputError(
             Diagnostic("RG1001", "the engine `cuda` keeps no counts of what was executed where", hint=hint)
         )
 
-    def run(compiled: Compiled, loaded: Loaded, out: int, settings: RunSettings) -> _Counted:
+    def run(request: Request, compiled: Compiled, loaded: Loaded, out: int) -> _Counted:
         """`out`: words that are copied out of each element."""
         carried = sum(n for _, n in loaded.ranges.values()) + shared
         host = host_traffic(compiled.program, carried, out)._replace(code_bits=0)
         counted = _Counted(host)
-        rows = run_rows(compiled, loaded, [], (), settings, counted=counted)
+        rows = run_rows(request, compiled, loaded, [], counted=counted)
         if rows.traps:
             raise rows.traps[min(rows.traps)]
         return counted
@@ -312,19 +311,18 @@ def _batch(f: Mapped, args: tuple[Any, ...], keywords: dict[str, Any], how: Ener
         compiled = batch.compiled()
         words = compiled.argument_words
         shared = sum(a.type.size for a in compiled.arguments if a.name not in batch.columns)
-        counted = run(compiled, batch.words(compiled), words, request)
+        counted = run(request, compiled, batch.words(compiled), words)
         if how.baseline and not request.backward and not compiled.options.erase:
             options = replace(compiled.options, erase=True)
             erasing = request.function.compiled_for(batch.types(), request.format, options)
-            beside = run(erasing, batch.words(erasing), words, request).total(erasing.program)
+            beside = run(request, erasing, batch.words(erasing), words).total(erasing.program)
         program = compiled.program
     else:
-        requested = _loss_function(f).requested
-        b = BatchGradient.of(requested, args, keywords, f.in_axes, f.summed, request)
+        b = BatchGradient.of(request, args, keywords, f.in_axes, f.summed)
         p = b.plan
         shared = sum(a.type.size for a in p.compiled.arguments if a.name not in b.batch.columns)
-        out = sum(a.type.size for a in p.wanted) + requested.value
-        counted = run(p.program.compiled, b.loaded, out, replace(request, backward=False))
+        out = sum(a.type.size for a in p.wanted) + request.value
+        counted = run(replace(request, backward=False), p.program.compiled, b.loaded, out)
         program = p.program.compiled.program
     each = tuple(counted.each[i] for i in sorted(counted.each))
     by = how.context(program.format)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from retrograd.compiler.compiled import Compiled, Options, Precision
 from retrograd.isa.words import Format
-from retrograd.physics.report import EnergyReport, EnergyRequest, report_of, with_way_back
+from retrograd.physics.report import EnergyReport, Pricing, report_of, with_way_back
 from retrograd.runtime._execution import Request, execute
 from retrograd.runtime._reversible import Inverse, Reversible, request_of
 from retrograd.simulator.energy.counts import Ledger, counts_of, host_traffic
@@ -94,27 +94,16 @@ def energy(
 
         >>> print(rg.energy(f, 0.0, 3.0, tech="cmos45", engine="threaded", format="Q16.16"))
     """
-    how = EnergyRequest(
-        tech,
-        temperature,
-        frequency,
-        figures,
-        gates,
-        activity,
-        engine,
-        max_steps,
-        format,
-        options,
-        baseline,
-        timeline,
-        precision,
-    )
+    how = Pricing(tech, temperature, frequency, figures, gates, activity, baseline, timeline)
+    settings: dict[str, Any] = {
+        "engine": engine, "format": format, "options": options, "precision": precision, "max_steps": max_steps,
+    }  # fmt: skip
     if not isinstance(f, Reversible | Inverse):
         # Loaded for netlists, gradients and batches only: they import the hardware, the differentiation and the batch engines.
         from retrograd.physics._derived import energy_of
 
-        return energy_of(f, args, keywords, how)
-    request = how.run_of(request_of(f))
+        return energy_of(f, args, keywords, how, settings)
+    request = request_of(f, **settings)
     values = request.values(args, keywords)
 
     def run(request: Request, look: bool) -> tuple[Compiled, Machine, Ledger | None]:

@@ -497,7 +497,7 @@ def entropy(
         request: Request = replace(f.request, format=f.compiled.format)
         name = request.function.__name__
     else:
-        request = replace(request_of(f, format=format, options=options, precision=precision), max_steps=max_steps)
+        request = request_of(f, format=format, options=options, precision=precision, max_steps=max_steps)
         name = f"~{request.function.__name__}" if request.backward else request.function.__name__
     given = word_rows(request, distribution, samples, seed)
     found = _observed(f, request, given, traps)

@@ -59,8 +59,7 @@ from retrograd.simulator.machine import Machine
 
 if TYPE_CHECKING:
     # A program without a compiler is priced, too, so the compiler is not imported for annotations.
-    from retrograd.compiler.compiled import Options, Precision
-    from retrograd.runtime._execution import Request
+    pass
 
 #: how many lines and functions are shown, the dearest first
 _SHOWN = 8
@@ -401,11 +400,11 @@ def _host_text(host: HostTraffic) -> str:
     return f"code {host.code_bits}, data {host.data_bits}, copied out {host.copied_bits}"
 
 
-# ---------------------------------------------------------------------- requests
+# ---------------------------------------------------------------------- how runs are priced
 
 
-class EnergyRequest(NamedTuple):
-    """The options of `rg.energy`, beside the function and its arguments."""
+class Pricing(NamedTuple):
+    """How `rg.energy` prices the counts of a run; the run itself is a `Request`."""
 
     tech: str | Path | Technology
     temperature: Quantity | None = None
@@ -413,27 +412,13 @@ class EnergyRequest(NamedTuple):
     figures: Figures | None = None
     gates: str | Path | Gates | None = None
     activity: str | Path | Activity | Mapping[str, Any] | None = None
-    engine: str = "auto"
-    max_steps: int | None = None
-    format: Format | str | None = None
-    options: Options | None = None
     baseline: bool = True
     timeline: bool = False
-    precision: Precision | None = None
 
     def context(self, w: Format) -> PricingContext:
         """The pricing context in this format."""
         at: dict[str, Any] = {"temperature": self.temperature, "frequency": self.frequency}
         return pricing_context(self.tech, w, figures=self.figures, gates=self.gates, activity=self.activity, **at)
-
-    def run_of(self, own: Request) -> Request:
-        """The request of a function, with the engine, format and options of this one where they are given."""
-        engine = own.engine if self.engine == "auto" else self.engine
-        format = own.format if self.format is None else self.format
-        options = own.options if self.options is None else self.options
-        return replace(
-            own, engine=engine, format=format, options=options, max_steps=self.max_steps, precision=self.precision
-        )
 
 
 # ---------------------------------------------------------------------- comparisons

@@ -18,7 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -36,7 +36,7 @@ from retrograd.presentation import Bar
 from retrograd.runtime._batch_arguments import Loaded, many
 from retrograd.runtime._distribution import Distribution, Keeping, distribute
 from retrograd.runtime._distribution import refuse as refuse_task
-from retrograd.runtime._execution import ProgramTrap, RunSettings, execute
+from retrograd.runtime._execution import ProgramTrap, Request, execute
 from retrograd.runtime._marshal import word_array
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.batch.layout import BatchLayout, Range, ResultArray, split_columns, width
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 Words = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
-DEFAULT = RunSettings()
 #: rows of a machine that are written together
 _PORTION = 1024
 
@@ -143,39 +142,35 @@ class BatchWords:
 
 
 def run_rows(
+    request: Request,
     compiled: Compiled | Code,
     loaded: Loaded,
     kept: Sequence[Range],
     summed: Sequence[Range] = (),
-    settings: RunSettings = DEFAULT,
     *,
     numbers: Mapping[Range, Numbers] = MappingProxyType({}),
-    progress: bool | None = None,
     counted: Callable[[int, Machine], object] | None = None,
     explain: bool = True,
     threads: int | None = None,
 ) -> BatchWords:
-    """Run the program for every row. Raises InputError RG1001, DeviceError; traps are part of the result.
+    """Run the program for every row, as requested. Raises InputError RG1001, DeviceError; traps are part of the result.
 
     `kept`, `summed`: the memory that is returned of each element, and that is added up over all. `numbers`: the kept ranges that
-    are returned as real numbers, too. `progress`: whether a bar is
-    shown; None shows one on a terminal after a second. `counted(i, machine)` is called with each element's machine at
+    are returned as real numbers, too. `counted(i, machine)` is called with each element's machine at
     its end: machines run the elements one after the other then, since only machines keep all counts. `explain`: False leaves
     elements that fail in an engine in `failed`, without their traps; so does `Code`. `threads`: by default one for each core.
     """
-    found, loaded = engine_named(settings.engine), loaded.in_memory()
-    if settings.max_steps is not None:
-        settings = replace(settings, max_steps=limit_of(settings.max_steps))
-    if not settings.checks:
+    found, loaded, limit = engine_named(request.engine), loaded.in_memory(), limit_of(request.max_steps)
+    if not request.checks:
         found = _unchecked(found, compiled)
     count, size = len(loaded), sum(n for _, n in summed)
     steps, erased = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     after, results = empty_results(kept, numbers, count, compiled.format)
     out = BatchWords(after, results, steps, erased, "reference", [0] * size)
-    if settings.cycles:
+    if request.cycles:
         out.cycles = np.zeros(count, dtype=np.int64)
-    alone = _SequentialRunner(compiled, out, loaded, (tuple(kept), tuple(summed)), settings, counted)
-    with Bar(count, progress, "running") as bar:
+    alone = _SequentialRunner(compiled, out, loaded, (tuple(kept), tuple(summed)), request, limit, counted)
+    with Bar(count, request.progress, "running") as bar:
         if found == "reference" or compiled.externals:
             # Only a machine that stops at each mark can execute `rg.external` blocks.
             alone.run(range(count), "reference", bar)
@@ -213,7 +208,7 @@ def _by_machines(
 ) -> int:
     """Run rows on one machine, until a loop over the others pays (`Policy.decide_rows`). Returns the first row that is left."""
     first, every = 0, len(steps)
-    account = tiering.policy.account(compiled.program, kind="backward batch" if alone.settings.backward else "batch")
+    account = tiering.policy.account(compiled.program, kind="backward batch" if alone.request.backward else "batch")
     while first < every:
         decision = tiering.policy.decide_rows(account, every - first, alone.at_hand(), alone.price)
         if decision.engine != "auto":
@@ -253,7 +248,7 @@ def _compiled(
     if engine == "threaded":
         alone.run(range(first, len(loaded)), "threaded", bar)
         return
-    cycles, limit = out.cycles is not None, alone.settings.max_steps
+    cycles, limit = out.cycles is not None, alone.limit
     ran: RowCounts
     if engine == "cuda":
         from retrograd.simulator.engines.cuda import batch as on_gpus
@@ -274,7 +269,7 @@ def _compiled(
     else:
         from retrograd.simulator.engines.batch import cpu as on_cores
 
-        way = alone.settings
+        way = alone.request
         key = (
             "row runs",
             loaded.given,
@@ -331,7 +326,9 @@ class _SequentialRunner:
     loaded: Loaded
     #: the ranges of memory that are kept, and that are summed
     ranges: tuple[tuple[Range, ...], tuple[Range, ...]]
-    settings: RunSettings
+    request: Request
+    #: instructions of each row
+    limit: int | None
     counted: Callable[[int, Machine], object] | None = None
 
     @cached_property
@@ -350,13 +347,13 @@ class _SequentialRunner:
 
     @property
     def modes(self) -> dict[str, Any]:
-        """The settings by which compiled code differs."""
-        s = self.settings
+        """The options by which compiled code differs."""
+        r = self.request
         return {
-            "backward": s.backward,
-            "overflow": s.overflow,
-            "checks": s.checks,
-            "core": s.core if s.cycles else "small",
+            "backward": r.backward,
+            "overflow": r.overflow,
+            "checks": r.checks,
+            "core": r.core if r.cycles else "small",
         }
 
     def at_hand(self) -> bool:
@@ -385,9 +382,9 @@ class _SequentialRunner:
         i = -1
         for i in which:
             if machine is None:
-                s = self.settings
+                r = self.request
                 machine = machine_for(
-                    self.compiled.program, engine, backward=s.backward, overflow=s.overflow, core=s.core
+                    self.compiled.program, engine, backward=r.backward, overflow=r.overflow, core=r.core
                 )
                 blank += [0] * (len(machine.memory) - len(blank))
                 origin = machine.pc
@@ -397,18 +394,18 @@ class _SequentialRunner:
             # These are words already, so the checks of `machine.load` are left out.
             machine.memory.store[:] = begin
             machine.registers.store[:] = [0] * REGISTERS
-            machine.pc, machine.br, machine.direction = origin, 0, -1 if self.settings.backward else 1
+            machine.pc, machine.br, machine.direction = origin, 0, -1 if self.request.backward else 1
             for hits in machine.executed.values():
                 hits[:] = [0] * len(hits)
             try:
                 if isinstance(self.compiled, Code):
-                    if not _ends(machine, self.settings.max_steps):
+                    if not _ends(machine, self.limit):
                         self.out.failed.append(i)
                         done.append((i, [begin[place] for place in kept]))
                         machine = None
                         continue
                 else:
-                    execute(self.compiled, machine, self.settings.max_steps)
+                    execute(self.compiled, machine, self.limit)
             except ProgramTrap as trap:
                 self.out.traps[i] = ElementTrap(trap.diagnostics[0], trap.machine, trap.trap, i)
                 done.append((i, [begin[place] for place in kept]))
@@ -456,7 +453,7 @@ def _places(ranges: Sequence[Range]) -> list[int]:
 # -----------------------------------------------------------------------------
 # The rows of a batch as tasks: in this process or on workers, in memory or a chunk at a time.
 #
-#     run_distributed(compiled, loaded, kept, summed, over) == run_rows(compiled, loaded, kept, summed),   bit for bit
+#     run_distributed(request, compiled, loaded, kept, summed) == run_rows(request, compiled, loaded, kept, summed),   bit for bit
 #
 # A task holds code and words, so workers need this package alone and functions need no names. A worker reports elements that
 # do not end by their index; they run again where the call is made, which has the source of their traps. Sums are sums of
@@ -477,7 +474,7 @@ class RowTask(NamedTuple):
     #: the rows' place in the batch, which determines nothing
     first: int
     last: int
-    #: the hash of code and settings
+    #: the hash of code and request
     digest: str
     code: Code
     ranges: tuple[Range, ...]
@@ -487,7 +484,8 @@ class RowTask(NamedTuple):
     kept: tuple[Range, ...]
     summed: tuple[Range, ...]
     numbers: dict[Range, Numbers]
-    settings: RunSettings
+    #: without its function
+    request: Request
     threads: int | None
 
 
@@ -511,28 +509,24 @@ class RowPart(NamedTuple):
 
 
 def run_distributed(
+    request: Request,
     compiled: Compiled,
     loaded: Loaded,
     kept: Sequence[Range],
     summed: Sequence[Range] = (),
-    settings: RunSettings = DEFAULT,
     *,
     numbers: Mapping[Range, Numbers] = MappingProxyType({}),
-    progress: bool | None = None,
     explain: bool = True,
-    over: Distribution | None = None,
 ) -> BatchWords:
-    """Run the program for every row: see `run_rows`. Without `over` and chunks the rows run at once, in this process.
+    """Run the program for every row: see `run_rows`. Without workers and chunks the rows run at once, in this process.
 
     Raises InputError RG1501 to RG1508 besides.
     """
-    if over is None and (compiled.externals or not loaded.is_chunked):
-        return run_rows(compiled, loaded, kept, summed, settings, numbers=numbers, progress=progress, explain=explain)
+    if request.over is None and (compiled.externals or not loaded.is_chunked):
+        return run_rows(request, compiled, loaded, kept, summed, numbers=numbers, explain=explain)
     count = len(loaded)
-    out = _empty(compiled, kept, sum(n for _, n in summed), settings, numbers, count)
-    parts = chunks(
-        compiled, loaded, kept, summed, settings, numbers=numbers, progress=progress, explain=explain, over=over
-    )
+    out = _empty(request, compiled, kept, sum(n for _, n in summed), numbers, count)
+    parts = chunks(request, compiled, loaded, kept, summed, numbers=numbers, explain=explain)
     ran: Counter[str] = Counter()
     with closing(parts):
         for first, part in parts:
@@ -545,27 +539,24 @@ def run_distributed(
 
 
 def chunks(
+    request: Request,
     compiled: Compiled,
     loaded: Loaded,
     kept: Sequence[Range],
     summed: Sequence[Range] = (),
-    settings: RunSettings = DEFAULT,
     *,
     numbers: Mapping[Range, Numbers] = MappingProxyType({}),
-    progress: bool | None = None,
     explain: bool = True,
-    over: Distribution | None = None,
 ) -> Generator[tuple[int, BatchWords], None, None]:
     """(the first row, the results) of each task, in the order in which tasks end: see `run_distributed`."""
     if compiled.externals:
         refuse_task("RG1508", f"`{compiled.function.__name__}` has statements for the host, in `with rg.external():`")
-    over = over or Distribution()
-    engine_named(settings.engine)
+    over = request.over or Distribution()
+    engine_named(request.engine)
     count = len(loaded)
-    plain = RunSettings(**{f.name: getattr(settings, f.name) for f in fields(RunSettings)})
-    plain = replace(plain, max_steps=limit_of(plain.max_steps))
+    plain = request.of_code()
     code = Code.of(compiled.program)
-    head = _digest(code, plain, kept, summed, numbers)
+    head = _digest(plain, code, kept, summed, numbers)
     ranges, threads = loaded.given, None if over.executor is None else 1
     rows = rows_of_task(over, count, width(ranges) + width(kept))
 
@@ -576,7 +567,7 @@ def chunks(
             first, last, head, code, ranges, arrays, loaded.shared, tuple(kept), tuple(summed), dict(numbers), plain, threads
         )  # fmt: skip
 
-    with Bar(count, progress, "running") as bar:
+    with Bar(count, request.progress, "running") as bar:
         parts = distribute(
             run_task, map(task, range(0, count, rows)), over, keeping=_KEEPING, bar=bar, size=lambda t: t.last - t.first
         )
@@ -588,10 +579,10 @@ def chunks(
                 if part.refused:
                     assert some is not None
                     _refuse_numbers(loaded, some, first)
-                found = _restored(compiled, part, kept, plain, numbers, n)
+                found = _restored(plain, compiled, part, kept, numbers, n)
                 if some is not None and explain:
                     failed = [*part.failed]
-                    again = run_rows(compiled, some.at(failed), kept, summed, plain, numbers=numbers, progress=False)
+                    again = run_rows(plain, compiled, some.at(failed), kept, summed, numbers=numbers)
                     found.failed = []
                     found.replace_rows(failed, again)
                 yield first, found
@@ -609,9 +600,7 @@ def run_task(task: RowTask) -> RowPart:
 
     loaded = Loaded(names, None, task.shared, task.arrays, convert)
     try:
-        found = run_rows(
-            code, loaded, task.kept, task.summed, task.settings, numbers=task.numbers, progress=False, threads=task.threads
-        )  # fmt: skip
+        found = run_rows(task.request, code, loaded, task.kept, task.summed, numbers=task.numbers, threads=task.threads)
     except InputError as error:
         if error.code.startswith("RG06"):
             nothing = np.zeros(0, dtype=np.int64)
@@ -675,10 +664,10 @@ def rows_of_task(over: Distribution, count: int, words: int) -> int:
 
 
 def _empty(
+    request: Request,
     compiled: Compiled | Code,
     kept: Sequence[Range],
     size: int,
-    settings: RunSettings,
     numbers: Mapping[Range, Numbers],
     n: int,
 ) -> BatchWords:
@@ -686,21 +675,21 @@ def _empty(
     after, results = empty_results(kept, numbers, n, compiled.format)
     steps, erased = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     out = BatchWords(after, results, steps, erased, "reference", [0] * size)
-    if settings.cycles:
+    if request.cycles:
         out.cycles = np.zeros(n, dtype=np.int64)
     return out
 
 
 def _restored(
+    request: Request,
     compiled: Compiled,
     part: RowPart,
     kept: Sequence[Range],
-    settings: RunSettings,
     numbers: Mapping[Range, Numbers],
     n: int,
 ) -> BatchWords:
     """The results of a task in the form of a batch."""
-    out = _empty(compiled, kept, len(part.sums), settings, numbers, n)
+    out = _empty(request, compiled, kept, len(part.sums), numbers, n)
     exact = [r for r in kept if r not in numbers or numbers[r].words]
     words, reals = iter(split_columns(part.words, exact)), zip(part.reals, part.large, strict=True)
     for result in out.results:
@@ -719,12 +708,12 @@ def _restored(
 
 
 def _digest(
-    code: Code, settings: RunSettings, kept: Sequence[Range], summed: Sequence[Range], numbers: Mapping[Range, Numbers]
+    request: Request, code: Code, kept: Sequence[Range], summed: Sequence[Range], numbers: Mapping[Range, Numbers]
 ) -> str:
     """The hash of all that determines results, except the rows. Another version may count differently."""
-    p, s = code.program, settings
+    p, r = code.program, request
     table = "" if p.table is TABLE else hashlib.sha256(pickle.dumps(p.table)).hexdigest()
-    how = [s.backward, s.max_steps, s.overflow, s.checks, s.cycles, s.core]
+    how = [r.backward, r.max_steps, r.overflow, r.checks, r.cycles, r.core]
     which = [list(kept), list(summed), sorted([*r, *n] for r, n in numbers.items())]
     text = json.dumps([__version__, p.code, p.data, p.memory, p.format.width, p.format.frac, table, how, which])
     return hashlib.sha256(text.encode()).hexdigest()

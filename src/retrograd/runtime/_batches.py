@@ -43,7 +43,7 @@ from retrograd.runtime._compilation import need_name
 from retrograd.runtime._distribution import Distribution, distribute
 from retrograd.runtime._distribution import refuse as refuse_task
 from retrograd.runtime._execution import ProgramTrap, Request
-from retrograd.runtime._reversible import Derived, Inverse, NotDifferentiable, Reversible, request_of
+from retrograd.runtime._reversible import Derived, Inverse, Made, NotDifferentiable, Reversible, request_of
 from retrograd.simulator.engines.batch.layout import Range, width
 
 Traps = Literal["raise", "return"]
@@ -116,33 +116,31 @@ def run_batch(
     core_units(core)
     request = request_of(
         function, backward=backward, engine=engine, format=format, options=options, precision=precision, max_steps=max_steps,
-        overflow=overflow, checks=checks, cycles=cycles, core=core,
+        overflow=overflow, checks=checks, cycles=cycles, core=core, progress=progress, over=Distribution.of(executor, store, chunk),
     )  # fmt: skip
-    found = _result(request, args, keywords, in_axes, progress, Distribution.of(executor, store, chunk))
-    if traps == "raise":
-        _need_ends(found)
-    return found
+    return batch_run(request, args, keywords, in_axes, traps)
 
 
-def _result(
-    request: Request,
-    args: tuple[Any, ...],
-    keywords: dict[str, Any],
-    in_axes: Axes,
-    progress: bool | None = None,
-    over: Distribution | None = None,
+def batch_run(
+    request: Request, args: Sequence[Any], keywords: dict[str, Any], in_axes: Axes, traps: Traps = "raise"
 ) -> BatchResult:
+    """The runs of a request on each element of a batch: see `run_batch`."""
     batch = Batch(request, args, keywords, in_axes)
     compiled = batch.compiled()
     arguments, numbers = argument_ranges(compiled)
     words = batch.words(compiled)
-    rows = run_distributed(compiled, words, arguments, (), request, numbers=numbers, progress=progress, over=over)
+    rows = run_distributed(request, compiled, words, arguments, numbers=numbers)
     values = [
         stacked_values(a.type, found, compiled.format)
         for a, found in zip(compiled.arguments, rows.results, strict=True)
     ]
     # The arrays of the results are the values now.
-    return BatchResult(**{**vars(rows), "results": []}, values=request.function.results(*values), compiled=compiled)
+    found = BatchResult(**{**vars(rows), "results": []}, values=request.function.results(*values), compiled=compiled)
+    if found.traps and traps == "raise":
+        error = found.traps[min(found.traps)]
+        error.result = found
+        raise error
+    return found
 
 
 def argument_ranges(compiled: Compiled) -> tuple[list[Range], dict[Range, Numbers]]:
@@ -156,37 +154,29 @@ def argument_ranges(compiled: Compiled) -> tuple[list[Range], dict[Range, Number
     return found
 
 
-def _need_ends(found: BatchResult) -> None:
-    """Raise the first trap, if there is any."""
-    if found.traps:
-        error = found.traps[min(found.traps)]
-        error.result = found
-        raise error
-
-
 # ---------------------------------------------------------------------- functions of batches
 
 
 class Mapped(Derived):
-    """`vmap` of a reversible function, or of a gradient, run as one batch."""
+    """`vmap` of a reversible function, or of a gradient, run as one batch: `run(request, args, keywords, in_axes)`."""
 
     def __init__(
         self,
         f: Reversible | Inverse | Derived,
-        call: Callable[[tuple[Any, ...], dict[str, Any]], Any],
+        request: Request,
         in_axes: Axes,
-        engine: str,
-        format: Format | str | None,
-        shared: Shared = "each",
-        precision: Precision | None = None,
+        run: Callable[[Request, tuple[Any, ...], dict[str, Any], Axes], Any],
+        made: Made,
     ) -> None:
-        made = vmap, (f, in_axes), {"engine": engine, "format": format, "shared": shared, "precision": precision}
-        super().__init__("vmap", f.of if isinstance(f, Derived) else f, call, made)
-        #: the function that is run on each element
-        self.each = f
-        self.in_axes, self.engine, self.format, self.precision = in_axes, engine, format, precision
+        super().__init__("vmap", f.of if isinstance(f, Derived) else f, self._run, made)
+        #: the function that is run on each element, and the request for its runs
+        self.each, self.request = f, request
+        self.in_axes, self._rows = in_axes, run
         #: whether gradients by shared arguments are added up
-        self.summed = shared == "sum"
+        self.summed = made[2]["shared"] == "sum"
+
+    def _run(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        return self._rows(self.request, args, keywords, self.in_axes)
 
 
 def vmap(
@@ -218,26 +208,20 @@ def vmap(
         refuse(f"shared = {shared!r:.40}", '"each" or "sum"')
     over = Distribution.of(executor, store, chunk)
     in_axes = deepcopy(in_axes)  # the caller may change a list
-    if isinstance(f, Derived):
-        mapped = f.mapped(in_axes, engine, format, shared, over, progress, precision)
-        if mapped is not None:
-            return mapped
+    made = vmap, (f, in_axes), {"engine": engine, "format": format, "precision": precision, "shared": shared}
+    if isinstance(f, Derived) and (requested := f.batched(shared)) is not None:
+        own, run = requested
+        request = own.changed(engine, format, precision, progress=progress, over=over)
+        return Mapped(f, request, in_axes, run, made)
     if shared == "sum":
         refuse('shared = "sum" is for gradients', "vmap(grad(f), …) or vmap(value_and_grad(f), …)")
     if isinstance(f, Reversible | Inverse):
-        request = request_of(f, engine=engine, format=format, precision=precision)
-
-        def values(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            found = _result(request, args, keywords, in_axes, progress, over)
-            _need_ends(found)
-            return found.values
-
-        return Mapped(f, values, in_axes, engine, format, precision=precision)
+        request = request_of(f, engine=engine, format=format, precision=precision, progress=progress, over=over)
+        return Mapped(f, request, in_axes, lambda *given: batch_run(*given).values, made)
     if not callable(f):
         refuse(f"vmap takes a function, not `{f!r:.40}`")
     if isinstance(f, Derived):
         each = f.with_settings(engine, format, precision)
-        made = vmap, (f, in_axes), {"engine": engine, "format": format, "precision": precision}
         return Derived("vmap", f.of, lambda args, keywords: _each(each, args, keywords, in_axes, over, progress), made)
     return _Each(f, in_axes, over, progress)
 
@@ -432,9 +416,8 @@ def run_chunked(
         refuse_task("RG0603", f"traps = {traps!r:.40}", '"raise" or "return"')
     request = request_of(
         function, backward=backward, engine=engine, format=format, options=options, precision=precision, max_steps=max_steps,
-        overflow=overflow, checks=checks,
+        overflow=overflow, checks=checks, progress=progress, over=(over := Distribution(executor, store, chunk)),
     )  # fmt: skip
-    over = Distribution(executor, store, chunk)
     batch = Batch(request, args, keywords, in_axes)
     compiled = batch.compiled()
     written = _written(compiled, results)
@@ -452,7 +435,7 @@ def run_chunked(
     found: dict[int, ElementTrap] = {}
     trapped, steps, erased = 0, 0, 0
     ran: Counter[str] = Counter()
-    with closing(chunks(compiled, loaded, places, (), request, numbers=numbers, progress=progress, over=over)) as parts:
+    with closing(chunks(request, compiled, loaded, places, numbers=numbers)) as parts:
         for first, part in parts:
             _write(files, first, part, written, compiled.format)
             ran[part.engine] += len(part.steps)

@@ -354,17 +354,8 @@ class Derived(Uncopied):
         made: Derived = make(*args, **{**keywords, **changed})
         return made
 
-    def mapped(
-        self,
-        in_axes: Any,
-        engine: str,
-        format: Any,
-        shared: Any,
-        over: Any = None,
-        progress: bool | None = None,
-        precision: Precision | None = None,
-    ) -> Derived | None:
-        """The function on each element of a batch, run as one batch; None where it has no such form. See `rg.vmap`."""
+    def batched(self, shared: Any) -> tuple[Request, Callable[..., Any]] | None:
+        """(the request of the function, run(request, args, keywords, in_axes) as one batch); None where it has no such form. See `rg.vmap`."""
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:

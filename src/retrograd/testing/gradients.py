@@ -26,13 +26,13 @@ from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, 
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives import value_and_grad
-from retrograd.derivatives._arguments import REAL, Scale, at_scale, loss_part, scales_of, without_derivative
-from retrograd.derivatives._requests import need_loss
+from retrograd.derivatives._arguments import REAL, at_scale, differentiable, loss_part, scales_of, without_derivative
+from retrograd.derivatives._requests import loss_of
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
 from retrograd.presentation import shortened_text
 from retrograd.runtime._binding import fields_of, types_of
-from retrograd.runtime._execution import Unexplained
+from retrograd.runtime._execution import Scale, Unexplained
 from retrograd.runtime._marshal import from_words, to_words
 from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.machine import Machine, Trap
@@ -356,7 +356,7 @@ def check_gradient(
         _refuse(f"`{f.__name__}` is an inverse", "Write a reversible function that uncalls it, and differentiate that.")
     s = subject(f, args, keywords)
     lost = loss_part(f, loss)
-    at = need_loss(f, lost, s.compiled.arguments)
+    at = loss_of(differentiable(f, scale, loss=loss), s.compiled)
     chosen = _chosen(s, argnums, lost.position)
     names = [a.name for a in chosen]
     value, gradients = value_and_grad(f, names, loss, scale=scale)(*s.values)

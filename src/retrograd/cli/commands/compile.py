@@ -244,9 +244,11 @@ def _report(
 
 def _gradient(function: Reversible | Inverse, loss: str, compiled: Compiled) -> Compiled:
     """The gradient program of an argument by all others."""
-    from retrograd.derivatives._requests import GradientRequest
+    from retrograd.derivatives._arguments import differentiable
+    from retrograd.derivatives._requests import plan_of
 
-    return GradientRequest(function, None, argument_named(loss), 0).plan(compiled).program.compiled
+    request = differentiable(function, 0, loss=argument_named(loss))
+    return plan_of(request, compiled).program.compiled
 
 
 def _pisa_program(compiled: Compiled) -> Program:

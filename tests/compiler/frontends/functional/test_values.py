@@ -10,7 +10,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.cli.main import main
-from retrograd.derivatives._requests import GradientRequest
+from retrograd.derivatives._requests import plan_of
 
 _found = importlib.util.spec_from_file_location("functional_programs", Path(__file__).with_name("programs.py"))
 assert _found is not None
@@ -170,10 +170,10 @@ def test_the_command_line_differentiates_the_value(
 def counted(f: Any, *args: Any) -> tuple[int, int]:
     """(instructions of a value, instructions of value and gradient)"""
     steps = rg.run(f, *args).steps
-    request = GradientRequest(f, "x", 0, 0, value=True)
-    values = request.run.values(args, {})
-    compiled = request.run.compiled(values)
-    return steps, request.plan(compiled).program.run(values, {}, "auto").retired
+    request = rg.grad(f, "x", scale=0).request
+    values = request.values(args, {})
+    compiled = request.compiled(values)
+    return steps, plan_of(request, compiled).program.run(values, {}, "auto").retired
 
 
 @rg.functional(stack=1 << 20, heap=1 << 20)
