@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from retrograd.compiler.backend.emission import Emitted, emit
@@ -406,20 +407,20 @@ class Compiled:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "derived": {}}
 
-    @property
+    @cached_property
     def program(self) -> Program:
         return self.emitted.program
 
-    @property
+    @cached_property
     def externals(self) -> Mapping[int, Any]:
         """The statements for the host, by the addresses of their marks."""
         return self.emitted.externals
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[Argument, ...]:
         return self.lowered.arguments
 
-    @property
+    @cached_property
     def argument_words(self) -> int:
         """How many words the arguments take, from address 0 on."""
         return sum(a.type.size for a in self.arguments)

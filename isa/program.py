@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from retrograd.isa.diagnostics import Diagnostic, ImageError, Span, VerificationError
 from retrograd.isa.encoding import Instruction, decode, encode, inverse
@@ -145,6 +145,11 @@ class Program:
         object.__setattr__(self, "memory", max(self.memory, len(self.data)))
 
     @cached_property
+    def made(self) -> dict[Any, Any]:
+        """Objects that are made of the program once, by a key, such as the code that machines have decoded."""
+        return {}
+
+    @cached_property
     def digest(self) -> str:
         """A digest of the code: programs with the same instructions have the same digest. It does not depend on data and names."""
         return hashlib.sha256(b"".join(word.to_bytes(8, "little") for word in self.code)).hexdigest()[:32]
@@ -209,10 +214,8 @@ class Program:
 reader: Callable[[str | os.PathLike[str]], Program] | None = None
 
 
-def program_of(source: Program | str | os.PathLike[str]) -> Program:
-    """The program itself, or the program in the file at a path. Raises TypeError for anything else, and the errors of the reader."""
-    if isinstance(source, Program):
-        return source
+def program_at(source: Any) -> Program:
+    """The program in the file at a path. Raises TypeError for anything else, and the errors of the reader."""
     if reader is not None and isinstance(source, str | os.PathLike):
         return reader(source)
     raise TypeError(f"expected a Program, or for `retrograd.Machine` the path of one, not {type(source).__name__}")

@@ -22,11 +22,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrograd.isa.diagnostics import KINDS, Diagnostic, InputError, RetrogradError, api_boundary, shorten_traceback
 from retrograd.isa.encoding import inverse, write
-from retrograd.isa.program import Program, program_of
+from retrograd.isa.program import Program, program_at
 from retrograd.simulator.semantics import HALTS, TURNS, Decoded, decode
 from retrograd.simulator.stores import Cotangents, Fault, Store, WordsView, integer_of, limit_of, words_of
 
@@ -97,7 +97,8 @@ class Machine:
         memory_limit: int = MEMORY_LIMIT,
         core: str = "small",
     ) -> None:
-        program = program_of(program)
+        if not isinstance(program, Program):
+            program = program_at(program)
         size = max(program.memory, limit_of(memory, "memory") or 0)
         if size > memory_limit:
             message = f"the program needs {size} words of memory; this machine grants {memory_limit}"
@@ -152,8 +153,12 @@ class Machine:
         """The code in each direction, with handlers that move the cotangents too if D = 1."""
         found = self._code.get(self._differentiating)
         if found is None:
-            cotangents = self._cotangents if self._differentiating else None
-            found = self._code[self._differentiating] = decode(self.program, self._modes, cotangents)
+            if self._differentiating:
+                found = decode(self.program, self._modes, self._cotangents)
+            else:
+                made, key = self.program.made, ("decoded", self._modes)
+                found = made.get(key) or made.setdefault(key, decode(self.program, self._modes, None))
+            self._code[self._differentiating] = found
         return found
 
     # ---------------------------------------------------------------- state
@@ -515,6 +520,43 @@ class Machine:
     def _trap(self, fault: Fault, pc: int, direction: int) -> Trap:
         found = trap_diagnostic(self.program, fault, pc, direction, self._br, len(self._memory))
         return Trap(found, pc, direction, fault.value)
+
+
+# ---------------------------------------------------------------- snapshots
+#
+# All that a run changes, copied so that the run can begin anew: restore(machine, snapshot(machine)) changes nothing, on
+# whichever engine the machine has run in between.
+
+
+class Snapshot(NamedTuple):
+    pc: int
+    br: int
+    direction: int
+    #: copies of registers, memory, counts and cotangents
+    stores: list[Any]
+    #: the account of dropped cotangents; None on a machine without cotangents
+    dropped: tuple[Any, ...] | None
+
+
+def snapshot(machine: Machine) -> Snapshot:
+    c = machine._cotangents
+    dropped = None if c is None else (c.way, c.dropped, dict(c.kept), c._crossed, c._lost)
+    return Snapshot(machine._pc, machine._br, machine._direction, [s.copy() for s in _stores(machine)], dropped)
+
+
+def restore(machine: Machine, before: Snapshot) -> None:
+    machine._pc, machine._br, machine._direction = before[:3]
+    for store, old in zip(_stores(machine), before.stores, strict=True):
+        store[:] = old
+    c = machine._cotangents
+    if c is not None and before.dropped is not None:
+        c.way, c.dropped, c.kept, c._crossed, c._lost = before.dropped
+
+
+def _stores(machine: Machine) -> list[Any]:
+    c = machine._cotangents
+    cotangents: list[Store] = [] if c is None else [c.registers, c.memory]
+    return [machine._registers, machine._memory, machine.executed[+1], machine.executed[-1], *cotangents]
 
 
 # ---------------------------------------------------------------- messages of traps

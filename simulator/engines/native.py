@@ -32,8 +32,6 @@ from retrograd.simulator.engines.state import (
     Flag,
     Slot,
     TranslatedSlot,
-    restore,
-    snapshot,
 )
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
@@ -46,7 +44,7 @@ from retrograd.simulator.engines.translator.translate import (
     translation_is_loaded,
 )
 from retrograd.simulator.engines.translator.vector_loops import second_thread
-from retrograd.simulator.machine import Machine
+from retrograd.simulator.machine import Machine, restore, snapshot
 from retrograd.simulator.stores import Cotangents, Store
 
 #: steps of the interpreter after which Python looks at its signals: a fraction of a second

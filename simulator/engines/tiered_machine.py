@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from retrograd.simulator.engines import tiering
-from retrograd.simulator.engines.state import UNLIMITED, Snapshot, restore, snapshot
+from retrograd.simulator.engines.state import UNLIMITED
 from retrograd.simulator.engines.tiering import Decision, Ready, Reason
-from retrograd.simulator.machine import Machine, Outcome
+from retrograd.simulator.machine import Machine, Outcome, Snapshot, restore, snapshot
 from retrograd.simulator.stores import Cotangents
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from retrograd.isa.files import read_file, write_file
 from retrograd.isa.microarchitecture.schedule import Execution
 from retrograd.isa.program import Program
 from retrograd.observe._variables import Place, writers, written_registers
-from retrograd.simulator.engines.state import restore, snapshot
-from retrograd.simulator.machine import Machine, Stop, Trap
+from retrograd.simulator.machine import Machine, Stop, Trap, restore, snapshot
 from retrograd.simulator.stores import Store
 
 #: moves of fewer steps are single steps; the first and the longest run of a search

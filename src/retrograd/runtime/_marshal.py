@@ -186,7 +186,8 @@ def _word(kind: Kind, value: Any, w: Format, name: str, losses: Losses | None) -
     """The word of a number, without NumPy; None for a number of another type, or that does not fit."""
     match kind, value:
         case Kind.FIXED | Kind.LOGNUM, float():
-            word = word_of(value, "fixed" if kind is Kind.FIXED else "lognum", w)
+            # A plain float has no word of its own.
+            word = None if type(value) is float else word_of(value, "fixed" if kind is Kind.FIXED else "lognum", w)
             if word is not None:
                 return word
             if kind is Kind.LOGNUM:

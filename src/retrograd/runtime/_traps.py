@@ -43,8 +43,7 @@ from retrograd.isa.smtlib import format_that_holds
 from retrograd.isa.words import Format
 from retrograd.runtime._binding import lognum
 from retrograd.simulator.engines.choice import machine_for
-from retrograd.simulator.engines.state import restore, snapshot
-from retrograd.simulator.machine import REGISTERS, Machine, Trap
+from retrograd.simulator.machine import REGISTERS, Machine, Trap, restore, snapshot
 
 if TYPE_CHECKING:
     from retrograd.isa.encoding import Instruction
