@@ -1,7 +1,7 @@
 """Binary images: Program <-> bytes, little-endian, every length checked before anything is allocated.
 
 magic 8 · version u16 · width u8 · frac u8 · memory u64 · sections u32
-section: tag 4 · length u64 · bytes      CODE DATA LBLS DLBS SRCM, in this order, each at most once
+section: tag 4 · length u64 · bytes      CODE DATA LBLS DLBS SRCM, then HINT if there are hints, in this order
 crc32 u32 of all that comes before
 """
 
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 from retrograd.isa.diagnostics import Diagnostic, ImageError
-from retrograd.isa.program import MAX_CODE, MAX_DATA, Program, SourceMap
+from retrograd.isa.program import MAX_CODE, MAX_DATA, Hints, Program, SourceMap
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import WIDTHS, Format
 
@@ -21,7 +23,7 @@ MAGIC = b"\x89RGX\r\n\x1a\n"
 VERSION = 1
 _HEADER = struct.Struct("<8sHBBQI")
 _SECTION = struct.Struct("<4sQ")
-_TAGS = (b"CODE", b"DATA", b"LBLS", b"DLBS", b"SRCM")
+_TAGS = (b"CODE", b"DATA", b"LBLS", b"DLBS", b"SRCM", b"HINT")
 _MAX_LABELS = 1 << 20
 _NOWHERE = (0xFFFFFFFF,) * 4
 
@@ -29,15 +31,17 @@ _NOWHERE = (0xFFFFFFFF,) * 4
 def to_image(program: Program) -> bytes:
     """The program as an image. Inverse: `from_image`. Source texts are not stored, spans are."""
     w = program.format
-    bodies = (
+    bodies = [
         _words(program.code, 8),
         _words(program.data, max(1, w.width // 8)),
         _labels(program.labels),
         _labels(program.data_labels),
         _source(program.source),
-    )
-    out = bytearray(_HEADER.pack(MAGIC, VERSION, w.width, w.frac, program.memory, len(_TAGS)))
-    for tag, body in zip(_TAGS, bodies, strict=True):
+    ]
+    if program.hints != Hints():
+        bodies.append(_hints(program.hints))
+    out = bytearray(_HEADER.pack(MAGIC, VERSION, w.width, w.frac, program.memory, len(bodies)))
+    for tag, body in zip(_TAGS, bodies, strict=False):
         out += _SECTION.pack(tag, len(body)) + body
     return bytes(out + struct.pack("<I", zlib.crc32(out)))
 
@@ -62,6 +66,12 @@ def _source(source: SourceMap) -> bytes:
     for span in source.spans:
         out += struct.pack("<4I", *(span or _NOWHERE))
     return bytes(out)
+
+
+def _hints(hints: Hints) -> bytes:
+    """The number of pairs; pairs; accesses. Engines verify hints, so any words will do."""
+    words = [len(hints.pairs), *chain.from_iterable(hints.pairs), *chain.from_iterable(hints.accesses)]
+    return struct.pack(f"<{len(words)}I", *(word & 0xFFFFFFFF for word in words))
 
 
 def _error(code: str, message: str) -> ImageError:
@@ -102,6 +112,7 @@ def from_image(data: bytes, table: Table = TABLE) -> Program:
         _read_labels(sections, b"DLBS"),
         _read_source(sections[b"SRCM"], len(code)),
         table,
+        hints=_read_hints(sections.get(b"HINT", memoryview(b""))),
     )
     _ = program.instructions  # raises RG0306
     return program
@@ -109,11 +120,11 @@ def from_image(data: bytes, table: Table = TABLE) -> Program:
 
 def _sections(body: memoryview, count: int) -> dict[bytes, memoryview]:
     """Section bodies by tag; lengths are checked against the file before anything is read."""
-    if count != len(_TAGS):
-        raise _error("RG0307", f"{count} sections, not {len(_TAGS)}")
+    if count not in (len(_TAGS) - 1, len(_TAGS)):
+        raise _error("RG0307", f"{count} sections, not {len(_TAGS) - 1}")
     at = _HEADER.size
     out: dict[bytes, memoryview] = {}
-    for expected in _TAGS:
+    for expected in _TAGS[:count]:
         if at + _SECTION.size > len(body):
             raise _error("RG0303", f"the file ends at byte {len(body)}, before section {expected.decode()}")
         tag, length = _SECTION.unpack_from(body, at)
@@ -191,3 +202,15 @@ def _read_source(body: memoryview, instructions: int) -> SourceMap:
             raise _error("RG0307", "section SRCM points outside its files")
         spans.append(None if span == _NOWHERE else span)
     return SourceMap(tuple(files), spans)
+
+
+def _read_hints(body: memoryview) -> Hints:
+    """The hints of a section; no hints for one of any other form."""
+    if len(body) % 4 or not body:
+        return Hints()
+    pairs, *words = struct.unpack(f"<{len(body) // 4}I", body)
+    return Hints(tuple(_groups(words[: 4 * pairs], 4)), tuple(_groups(words[4 * pairs :], 3)))
+
+
+def _groups(words: list[int], size: int) -> Iterator[Any]:
+    return zip(*(words[k::size] for k in range(size)), strict=False)

@@ -104,6 +104,34 @@ class VariableLocation(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Hints:
+    """The places of uncompute blocks, for engines that skip them. Engines verify each, so a wrong hint costs time and changes no result.
+
+        code[undo:after] = code[start:end]⁻¹       (start, end, undo, after) is a pair
+        code[at] accesses memory[base : base + size]       (at, base, size) is an access
+
+    Addresses of a program whose code is edited are wrong, and are dropped or verified in vain.
+    """
+
+    pairs: tuple[tuple[int, int, int, int], ...] = ()
+    accesses: tuple[tuple[int, int, int], ...] = ()
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.pairs, self.accesses))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def reflected(self, length: int) -> Hints:
+        """The hints of the inverse program."""
+        pairs = tuple(
+            (length - after, length - undo, length - end, length - start) for start, end, undo, after in self.pairs
+        )
+        return Hints(pairs, tuple((length - 1 - at, base, size) for at, base, size in self.accesses))
+
+
+@dataclass(frozen=True)
 class Program:
     """`~program` is the inverse program: the inverses of its instructions, last first.
 
@@ -132,11 +160,13 @@ class Program:
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
 
+    hints: Hints = field(default=Hints(), compare=False, repr=False)
+
     def __reduce__(self) -> tuple[object, ...]:
         # Labels may be a read-only view of a mapping, which has no pickle.
         shown = dict(self.register_names), self.variables, dict(self.unsettled)
         where = dict(self.labels), dict(self.data_labels), self.source, self.table, *shown
-        return type(self), (self.code, self.data, self.memory, self.format, *where)
+        return type(self), (self.code, self.data, self.memory, self.format, *where, self.hints)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "format", format_of(self.format))
@@ -206,6 +236,7 @@ class Program:
             labels={name: pc if pc > last else last - pc for name, pc in self.labels.items()},
             source=replace(self.source, spans=spans),
             variables=tuple(v._replace(first=last + 1 - v.last, last=last + 1 - v.first) for v in self.variables),
+            hints=self.hints.reflected(last + 1),
         )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from retrograd.compiler.backend.function_emitter import FunctionEmitter, Shared
-from retrograd.compiler.backend.linear_code import Branch, Step, callees, linearize
+from retrograd.compiler.backend.linear_code import Branch, FixedRegions, Mark, Step, callees, linearize
 from retrograd.compiler.backend.registers import SLOT, Moves, assign_roles, make_constant, undo, weigh_constants
 from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.statements import (
@@ -34,7 +34,7 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.ir.traversal import callees_first, operands_of
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import Instruction, encode
-from retrograd.isa.program import ArrayLayout, Program, SourceMap, VariableLocation
+from retrograd.isa.program import ArrayLayout, Hints, Program, SourceMap, VariableLocation
 from retrograd.isa.table import TABLE
 
 
@@ -232,8 +232,9 @@ def emit(module: Module, *, registers: int = 256) -> Emitted:
     `registers`: how many it may use, from 12 on. Raises AssertionError where the IR is not well formed.
     """
     w = module.format
-    entry = linearize(module.entry, w)
-    bodies = _reachable(module, entry)
+    accesses, fixed = AccessAnalysis(module), FixedRegions(module)
+    entry = linearize(module.entry, w, accesses, fixed)
+    bodies = _reachable(module, entry, accesses, fixed)
     if module.discarded:
         ways = directions(entry, bodies)
         entry = with_discards(entry, (1,), module.discarded)
@@ -248,7 +249,7 @@ def emit(module: Module, *, registers: int = 256) -> Emitted:
         map(_mentions_stack, (entry, *bodies.values()))
     )
     roles = assign_roles(registers, uses_stack, weights)
-    shared = Shared(module, roles, Moves(module, roles))
+    shared = Shared(module, roles, Moves(module, roles), fixed)
 
     procedures: dict[str, FunctionEmitter] = {}
     for component in components:
@@ -268,7 +269,9 @@ def emit(module: Module, *, registers: int = 256) -> Emitted:
     return _link(shared, main, procedures)
 
 
-def _reachable(module: Module, entry: Iterable[Step]) -> dict[str, list[Step]]:
+def _reachable(
+    module: Module, entry: Iterable[Step], accesses: AccessAnalysis, fixed: FixedRegions
+) -> dict[str, list[Step]]:
     """procedure -> its steps, for the procedures that the entry reaches."""
     bodies: dict[str, list[Step]] = {}
     work = list(callees(entry))
@@ -278,13 +281,15 @@ def _reachable(module: Module, entry: Iterable[Step]) -> dict[str, list[Step]]:
             if name not in module.procedures:
                 raise AssertionError(f"a call of {name}, which the module does not define")
             procedure = module.procedures[name]
-            bodies[name] = linearize(procedure.body, module.format, procedure.span)
+            bodies[name] = linearize(procedure.body, module.format, accesses, fixed, procedure.span)
             work += callees(bodies[name])
     return bodies
 
 
 def _mentions_stack(steps: Iterable[Step]) -> bool:
     for step in steps:
+        if isinstance(step.item, Mark):
+            continue
         named = step.item.carried if isinstance(step.item, Branch) else operands_of(step.item)
         if SP in named:
             return True
@@ -349,6 +354,7 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
         dict(zip(names, entrances.values(), strict=False)),
         {name: region.address or 0 for name, region in zip(names[len(entrances) :], regions, strict=True)},
         _source_map(module, spans),
+        hints=_hints(bases, emitters),
         variables=location_lists(module, shared.moves, emitters, bases, len(code)),
         unsettled=module.with_unsettled(unsettled_arrays(emitters.values()))
         .with_unsettled(half_updated(emitters.values(), AccessAnalysis(module)))
@@ -360,6 +366,26 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
         for at, places in emitter.watched.items()
     }
     return Emitted(program, checks, externals, watched, origins)
+
+
+def _hints(bases: Mapping[str, int], emitters: Mapping[str, FunctionEmitter]) -> Hints:
+    """The places of pairs and of accesses in the whole code. A pair right inside another one is joined with it."""
+    accesses: list[tuple[int, int, int]] = []
+    joined: list[list[int]] = []
+    for name, emitter in emitters.items():
+        base = bases[name]
+        accesses += [(base + at, region.address or 0, region.size) for at, region in emitter.regions.items()]
+        inside: dict[tuple[int, int], list[int]] = {}
+        for pair in sorted(emitter.marks.values(), key=lambda p: (p[0], -p[3])):
+            start, end, undo, after = (base + at for at in pair)
+            outer = inside.pop((start, after), None)
+            if outer is None:
+                outer = [start, end, undo, after]
+                joined.append(outer)
+            else:
+                outer[1:3] = end, undo
+            inside[end, undo] = outer
+    return Hints(tuple((p[0], p[1], p[2], p[3]) for p in joined if p[1] > p[0]), tuple(accesses))
 
 
 def _data(module: Module) -> list[int]:

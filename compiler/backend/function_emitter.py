@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from retrograd.compiler.backend.linear_code import Branch, Step, callees
+from retrograd.compiler.backend.linear_code import Branch, FixedRegions, Mark, Step, callees
 from retrograd.compiler.backend.registers import (
     EXCHANGE,
     SLOT,
@@ -45,6 +45,7 @@ class Shared:
     module: Module
     roles: RegisterRoles
     moves: Moves
+    fixed: FixedRegions
     #: procedure -> the locations of its parameters
     parameter_locations: dict[str, tuple[int, ...]] = field(default_factory=dict)
     #: procedure -> every location that it and its callees may use
@@ -184,6 +185,10 @@ class FunctionEmitter:
         self.checks: list[int] = []
         #: address of a mark -> where the operands of its External are
         self.watched: dict[int, tuple[int | ir.Const, ...]] = {}
+        #: pair -> the addresses of its marks
+        self.marks: dict[int, list[int]] = {}
+        #: address of an access -> the array at a fixed address in which it lies
+        self.regions: dict[int, ir.Region] = {}
         #: address of a call -> procedure; its distance is set when all addresses are known
         self.calls: dict[int, str] = {}
         #: address of the `swapbr`
@@ -265,6 +270,8 @@ class FunctionEmitter:
                     self._end(var)
                 case Branch():
                     self._branch(step.item)
+                case Mark(pair, place):
+                    self.marks.setdefault(pair, [0] * 4)[place] = len(self.code)
                 case ir.Call():
                     self._call(step.item)
                 case ir.External(_, _, args):
@@ -388,10 +395,10 @@ class FunctionEmitter:
             self._put_back = len(loads)
 
     def _op(self, op: ir.Op) -> None:
-        opcode, find = op.opcode, self._where.get
+        opcode, find, region = op.opcode, self._where.get, op.region
         rd, ra, rb = find(op.d, SLOT), find(op.a, SLOT), find(op.b, SLOT)
         if rd | ra | rb < SLOT:
-            self._put_checked(Instruction(opcode, rd, ra, rb, op.imm), opcode)
+            self._put_checked(Instruction(opcode, rd, ra, rb, op.imm), opcode, region)
             return
         if opcode.entry.name in ("mov", "swap"):
             op = self._shortened(op)
@@ -400,11 +407,16 @@ class FunctionEmitter:
                 return
         registers, loads = self._reach((op.d, op.a, op.b))
         self._load(loads)
-        self._put_checked(Instruction(op.opcode, registers[op.d], registers[op.a], registers[op.b], op.imm), opcode)
+        self._put_checked(
+            Instruction(op.opcode, registers[op.d], registers[op.a], registers[op.b], op.imm), opcode, region
+        )
         self._unload(loads)
 
-    def _put_checked(self, i: Instruction, opcode: Opcode) -> None:
-        """Put, and note the address if the opcode of the origin can trap."""
+    def _put_checked(self, i: Instruction, opcode: Opcode, region: ir.Region | None) -> None:
+        """Put, and note the address if the opcode of the origin can trap, and the array that it accesses."""
+        region = self.shared.fixed.one(region)
+        if region is not None:
+            self.regions[len(self.code)] = region
         if _can_trap(opcode, self._w):
             self.checks.append(len(self.code))
         self._put(i)

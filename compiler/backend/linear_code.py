@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from retrograd.compiler.ir import statements as ir
+from retrograd.compiler.ir.effects import AccessAnalysis, Memories, Memory, union
 from retrograd.compiler.ir.instruction_selection import commutes, facts
+from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import IMMEDIATE_MAX, IMMEDIATE_MIN
 from retrograd.isa.entries import Opcode
@@ -39,18 +42,52 @@ class Branch(NamedTuple):
     carried: tuple[ir.Operand, ...]
 
 
+class Mark(NamedTuple):
+    """The place where the compute block of a pair (0) begins or (1) ends, or its uncompute block (2) begins or (3) ends. No instruction."""
+
+    pair: int
+    place: int
+
+
 class Step(NamedTuple):
     """The next item to emit, and the statement that it serves. `depth`: how many loops are around it."""
 
-    item: ir.Op | ir.Local | ir.Delocal | ir.Call | Branch | ir.External
+    item: ir.Op | ir.Local | ir.Delocal | ir.Call | Branch | ir.External | Mark
     origin: ir.Node
     span: Span | None
     depth: int
 
 
-def linearize(block: ir.Block, w: Format, span: Span | None = None) -> list[Step]:
+class FixedRegions:
+    """Regions with addresses for array parameters: of a parameter that is the same region in every call."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self._given: dict[ir.Region, set[Memory]] = {}
+        for call in (node for body in bodies(module) for node in walk(body) if isinstance(node, ir.Call)):
+            procedure = module.procedures.get(call.procedure)
+            for region, given in zip(procedure.regions if procedure else (), call.regions, strict=False):
+                self._given.setdefault(region, set()).add(given)
+
+    def one(self, region: Memory) -> ir.Region | None:
+        """The region with an address that this is in every run; None if there is no such region."""
+        given = {region}
+        while len(given) == 1:
+            (region,) = given
+            if region is None or region.address is not None:
+                return region
+            # A recursive call gives its own parameter.
+            given = self._given.get(region, set()) - {region}
+        return None
+
+    def of(self, regions: Memories) -> Memories:
+        return frozenset(map(self.one, regions))
+
+
+def linearize(
+    block: ir.Block, w: Format, accesses: AccessAnalysis, fixed: FixedRegions, span: Span | None = None
+) -> list[Step]:
     """The block as a list of steps, its constants folded into the instructions where those take them."""
-    lowering = _Lowering(w)
+    lowering = _Lowering(w, accesses, fixed)
     lowering.block(block, span, 0)
     return lowering.steps
 
@@ -70,8 +107,8 @@ def _last_line(computed: Sequence[Step], body: Sequence[Step]) -> Span | None:
 
 
 class _Lowering:
-    def __init__(self, w: Format) -> None:
-        self.w = w
+    def __init__(self, w: Format, accesses: AccessAnalysis, fixed: FixedRegions) -> None:
+        self.w, self.accesses, self.fixed = w, accesses, fixed
         self.steps: list[Step] = []
         self.pairs = 0
 
@@ -103,19 +140,61 @@ class _Lowering:
                 add(Step(ir.Op(_ASSERT, var), node, span, depth))
             case ir.Check(test):
                 add(Step(ir.Op(TABLE[f"assert.{test.cc}"], None, test.a, test.b), node, span, depth))
-            case ir.Within(compute, body, name):
-                first = len(self.steps)
-                self.block(compute, span, depth)
-                computed = self.steps[first:]
-                begin = len(self.steps)
-                self.block(body, span, depth)
-                self._uncompute(computed, None if name else _last_line(computed, self.steps[begin:]))
+            case ir.Within():
+                self._within(node, span, depth)
             case ir.If():
                 self._if(node, span, depth)
             case ir.While():
                 self._while(node, span, depth)
             case ir.For():
                 self._for(node, span, depth)
+
+    def _within(self, node: ir.Within, span: Span | None, depth: int) -> None:
+        """compute; body; compute⁻¹, with marks around the runs of statements that engines may skip."""
+        runs: list[tuple[int, list[Step]]] = []
+        first = len(self.steps)
+        for kept, run in groupby(zip(self._kept(node), node.compute, strict=True), lambda pair: pair[0]):
+            self.pairs += kept
+            pair = self.pairs if kept else 0
+            self._mark(pair, 0, node, span, depth)
+            begin = len(self.steps)
+            self.block((part for _, part in run), span, depth)
+            runs.append((pair, self.steps[begin:]))
+            self._mark(pair, 1, node, span, depth)
+        begin = len(self.steps)
+        self.block(node.body, span, depth)
+        computed, body = (
+            [step for step in steps if not isinstance(step.item, Mark)]
+            for steps in (self.steps[first:begin], self.steps[begin:])
+        )
+        place = None if node.name else _last_line(computed, body)
+        for pair, steps in reversed(runs):
+            self._mark(pair, 2, node, span, depth)
+            self._uncompute(steps, place)
+            self._mark(pair, 3, node, span, depth)
+
+    def _kept(self, node: ir.Within) -> list[bool]:
+        """For each statement of a compute block: whether the code up to its inverse keeps its words, so that engines may skip the inverse."""
+        between, out = union(map(self.accesses.of, node.body)), list[bool]()
+        stored = self.fixed.of(between.stores)
+        for part in reversed(node.compute):
+            access = self.accesses.of(part)
+            loads, stores = self.fixed.of(access.loads), self.fixed.of(access.stores)
+            steady = not between.clobbers(access) and stored.isdisjoint(loads | stores)
+            # A region that is known only in a run may be any.
+            known = None not in stores and not (loads and stored and None in loads | stored)
+            kept = steady and known and not any(isinstance(n, ir.Call) for n in walk((part,)))
+            out.append(kept)
+            if not steady:
+                between |= access
+            if not kept:
+                # Words that a kept statement has stored are put back; the inverse of another one changes them once more.
+                stored |= stores
+        return out[::-1]
+
+    def _mark(self, pair: int, place: int, node: ir.Within, span: Span | None, depth: int) -> None:
+        if pair:
+            self.steps.append(Step(Mark(pair, place), node, span, depth))
 
     def _uncompute(self, steps: list[Step], span: Span | None) -> None:
         """The inverse of the steps of a compute block, instruction by instruction, which engines recognise.
@@ -125,10 +204,13 @@ class _Lowering:
         pairs: dict[int, int] = {}
         for step in reversed(steps):
             item = step.item
+            if isinstance(item, Branch | Mark) and item.pair not in pairs:
+                self.pairs += 1
+                pairs[item.pair] = self.pairs
+            if isinstance(item, Mark):
+                self.steps.append(step._replace(item=Mark(pairs[item.pair], 3 - item.place)))
+                continue
             if isinstance(item, Branch):
-                if item.pair not in pairs:
-                    self.pairs += 1
-                    pairs[item.pair] = self.pairs
                 kind: Literal["goto", "from"] = "from" if item.kind == "goto" else "goto"
                 item = item._replace(kind=kind, pair=pairs[item.pair])
             else:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from retrograd.compiler.backend.linear_code import Branch, Step, immediate_of
+from retrograd.compiler.backend.linear_code import Branch, Mark, Step, immediate_of
 from retrograd.compiler.ir.instruction_selection import ASSUMED_TRIPS
 from retrograd.compiler.ir.statements import Call, Const, Delocal, External, Local, Module, Op, Operand, Var
 from retrograd.isa.encoding import Instruction, inverse
@@ -73,7 +73,7 @@ def weigh_constants(steps: Iterable[Step], w: Format, depth: int, weights: dict[
             case Call(args=args):
                 wide = [x for x in args if isinstance(x, Const) and immediate_of(x.word, w) is None]
                 weight, operands = 0.5, wide
-            case Local() | Delocal() | External():
+            case Local() | Delocal() | External() | Mark():
                 continue
         for operand in dict.fromkeys(operands):
             if isinstance(operand, Const) and operand.word & w.mask:
@@ -150,7 +150,7 @@ def allocation_hints(
                     if isinstance(arg, Var) and arg not in seen and arg in alive:
                         seen.add(arg)
                         alive[arg].parameter_locations.append((name, location))
-            case Op() | Branch() | External():
+            case Op() | Branch() | External() | Mark():
                 pass
     for var in list(alive):
         end(alive.pop(var))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 import tracemalloc
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrograd.isa.program import MAX_CODE, MAX_DATA, SourceMap
+from retrograd.isa.program import MAX_CODE, MAX_DATA, Hints, SourceMap
 
 import retrograd as rg
 
@@ -54,6 +56,25 @@ def test_round_trip() -> None:
     assert again.labels == {"a": 1}
     assert [again.source.span(pc) for pc in range(3)] == [SMALL.source.span(pc) for pc in range(3)]
     assert rg.to_image(again) == IMAGE
+
+
+def test_hints() -> None:
+    """A section of their own, which an image without hints does not have, and of which any form is read."""
+    hints = Hints(((1, 2, 3, 4), (5, 6, 7, 8)), ((1, 0, 3),))
+    image = rg.to_image(replace(SMALL, hints=hints))
+    assert rg.from_image(image).hints == hints
+    header, sections = parts(image)
+    assert sections.pop(b"HINT")
+    assert rebuild([*header[:-1], 5], sections) == IMAGE
+    assert rg.to_image(replace(SMALL, hints=Hints(((-1, 2**40, 0, 0),))))
+    for body in (b"", b"abc", b"abcdefgh", b"\xff" * 40):
+        assert rg.from_image(rebuild(header, {**sections, b"HINT": body})) == SMALL
+
+
+def test_hints_of_the_inverse_program() -> None:
+    program = replace(SMALL, hints=Hints(((0, 1, 2, 3),), ((0, 4, 5),)))
+    assert (~program).hints == Hints(((0, 1, 2, 3),), ((2, 4, 5),))
+    assert (~~program).hints == pickle.loads(pickle.dumps(program)).hints == program.hints
 
 
 @pytest.mark.parametrize("width", [4, 8, 16, 32, 64])

@@ -37,8 +37,7 @@ from retrograd.simulator.engines.llvm.builder import (
 from retrograd.simulator.engines.llvm.functions import LANE_WIDTH
 from retrograd.simulator.engines.llvm.instructions import Step
 from retrograd.simulator.engines.state import Exit
-from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
-from retrograd.simulator.engines.translator.mirror_search import written
+from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of, written
 from retrograd.simulator.engines.translator.translate import Translator
 
 #: switched off by tests

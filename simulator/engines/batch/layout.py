@@ -25,8 +25,7 @@ from retrograd.isa.words import Format
 from retrograd.simulator.engines.array_words import address_of
 from retrograd.simulator.engines.llvm.builder import I64, ModuleBuilder, Value
 from retrograd.simulator.engines.state import Exit
-from retrograd.simulator.engines.translator.flow import Flow, Variant, flow_of
-from retrograd.simulator.engines.translator.mirror_search import Region, has_address, written
+from retrograd.simulator.engines.translator.flow import Flow, Region, Variant, flow_of, has_address, written
 from retrograd.simulator.engines.translator.translate import Translator
 
 

@@ -42,7 +42,6 @@ from retrograd.simulator.engines.llvm.tiered_code import TieredCode
 from retrograd.simulator.engines.tiering import level_for
 from retrograd.simulator.engines.translator.flow import Variant, flow_of
 from retrograd.simulator.engines.translator.ghost_uncompute import ghosts_of
-from retrograd.simulator.engines.translator.mirror_search import boundaries_of
 
 #: status of an instance that is still to be run; afterwards 0 where it completed, 1 where it did not
 PENDING = 2
@@ -438,7 +437,8 @@ def key_of(program: Program, variant: Variant, lanes: int) -> Key:
 
 def tables_of(program: Program) -> tuple[tuple[int, int], ...]:
     """The regions that begin with words of the program that are not all zero."""
-    return tuple((start, end) for start, end in pairwise(boundaries_of(program)) if any(program.data[start:end]))
+    starts = sorted({at for at in program.data_labels.values() if 0 <= at < program.memory})
+    return tuple((start, end) for start, end in pairwise([*starts, program.memory]) if any(program.data[start:end]))
 
 
 def loop_of(program: Program, variant: Variant) -> TieredCode:

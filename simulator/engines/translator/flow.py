@@ -4,22 +4,38 @@ Nodes are (address, landed). `landed`: the instruction is met with BR ≠ 0, by 
 count the code as it runs forward, 0…n−1, then as it runs backward, n…2n−1, so the next instruction is the next address in
 either direction, and turning round is reflection. A jump from b to t is an edge where the constant of the branch at b, or at t, gives
 it. All other jumps are bailouts to the interpreter.
+
+A mirror is a pair of a compute block and its uncompute block, the exact inverse of it:
+
+    compute = code[start:end];  body = code[end:undo];  uncompute = code[undo:after] = compute⁻¹
+
+The compiler hints at pairs, and at the region of memory in which an access stays. Each pair is verified here, and translated code checks at
+run time that the body keeps the words that the compute block uses (ghost_uncompute.py). A wrong hint costs time and never changes a result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
 
+from retrograd.isa.effects import Erase, Unerase
 from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import REGISTER_FIELDS, Mode, br
 from retrograd.isa.expr import ONE, Expr, const, place
-from retrograd.isa.program import Program
+from retrograd.isa.program import MAX_DATA, Hints, Program
+from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm.instructions import Step, step_of
 from retrograd.simulator.engines.translator.affine import AffineForms
-from retrograd.simulator.engines.translator.mirror_search import Mirror, Region, is_mirror, mirrors_of
 
 Node = tuple[int, bool]
+#: (first address, words) of a range of memory
+Region = tuple[int, int]
+#: the length from which on it takes less time to skip an uncompute block without branches than to execute it
+WORTH = 8
+#: words of regions that one compute block may store to: they are copied before it
+COPIED = 1024
 #: whether variants have vector loops unless they say otherwise
 VECTOR_LOOPS = True
 
@@ -43,19 +59,49 @@ class Variant:
     core: str = "small"
     #: passes of innermost loops run side by side in the vector unit
     vector_loops: bool = field(default_factory=lambda: VECTOR_LOOPS)
-    #: boundaries of the regions of memory, where uncompute blocks are skipped (ghost_uncompute.py); None: they are executed
-    ghosts: tuple[int, ...] | None = None
+    #: the uncompute blocks that may be skipped (ghost_uncompute.py); None: they are executed
+    ghosts: Hints | None = None
     #: regions of memory that begin with words of the program, start and end of each; for converged lanes (converged_lanes.py)
     tables: tuple[tuple[int, int], ...] = ()
 
 
+class Mirror(NamedTuple):
+    """A compute block and its uncompute block, by their addresses."""
+
+    start: int
+    end: int
+    undo: int
+    after: int
+
+
+def can_be_undone(i: Instruction) -> bool:
+    opcode = i.opcode
+    if opcode.turns or opcode.name in ("start", "finish") or ("br" in opcode.writes and "d" in opcode.writes):
+        return False
+    return not any(isinstance(e, Erase | Unerase) for e in opcode.effects(Format()))
+
+
+def registers(i: Instruction) -> list[int]:
+    """The registers that an instruction names."""
+    return [getattr(i, f) for f in ("rd", "ra", "rb") if f in i.opcode.fields]
+
+
+def written(i: Instruction) -> list[int]:
+    """The registers that an instruction changes."""
+    return [getattr(i, REGISTER_FIELDS[place]) for place in i.opcode.writes if place in REGISTER_FIELDS]
+
+
+def has_address(i: Instruction) -> bool:
+    return "[ra+imm]" in i.opcode.operands
+
+
 @dataclass
 class Flow:
-    """The control flow of a program from one of its ends. `boundaries`: those of a variant whose uncompute blocks are skipped."""
+    """The control flow of a program from one of its ends. `hints`: those of a variant whose uncompute blocks are skipped."""
 
     program: Program
     origin: int
-    boundaries: tuple[int, ...] | None = None
+    hints: Hints | None = None
     code: list[Instruction] = field(init=False)
     #: straight runs and single branches: node -> addresses of its instructions
     blocks: dict[Node, list[int]] = field(init=False)
@@ -80,8 +126,8 @@ class Flow:
         self.ghosts: list[Mirror] = []
         #: address of an access -> the region in which it is expected
         self.regions: dict[int, Region] = {}
-        if self.boundaries is not None:
-            self._find_ghosts(self.boundaries)
+        if self.hints is not None:
+            self._find_ghosts(self.hints)
         self._explore_reached()
         #: the instructions that each counter counts: one counter for each block, and one for each of a compute block that is skipped
         self.counters = [list(run) for run in self.blocks.values()]
@@ -135,17 +181,38 @@ class Flow:
 
     # ------------------------------------------------------------------ uncompute blocks
 
-    def _find_ghosts(self, boundaries: tuple[int, ...]) -> None:
-        n, table = self.length, self.program.table
-        found = mirrors_of(self.program.instructions, self.program.format, table, boundaries)
-        for at, region in found.regions.items():
-            self.regions[at] = self.regions[self.mirror(at)] = region
-        for pair in found.pairs:
-            for ghost in (pair, pair.reflected(n)):
-                if is_mirror(self.code, ghost, table) and not self.refusal(ghost):
-                    self.ghosts.append(ghost)
+    def _find_ghosts(self, hints: Hints) -> None:
+        for at, first, words in hints.accesses:
+            if 0 <= first < first + words <= MAX_DATA:
+                self.regions[at] = self.regions[self.mirror(at)] = first, words
+        found = [ghost for ghost in self.mirrors(hints) if not self.refusal(ghost)]
+        # Of uncompute blocks that begin at one place, the longest is skipped.
+        longest = {ghost.undo: ghost for ghost in sorted(found, key=lambda g: g.end - g.start)}
         # A compute block may hold a skipped block, or be one: the pair of that has its counters first.
-        self.ghosts.sort(key=lambda g: (g.end - g.start, g.start))
+        self.ghosts = sorted(longest.values(), key=lambda g: (g.end - g.start, g.start))
+
+    def mirrors(self, hints: Hints) -> Iterator[Mirror]:
+        """The pairs that are hinted at and verified, in both directions."""
+        inside = [pair for pair in hints.pairs if all(0 <= at <= self.length for at in pair)]
+        for pair in (*inside, *Hints(tuple(inside)).reflected(2 * self.length).pairs):
+            yield from self._verified(*pair)
+
+    def _verified(self, start: int, end: int, undo: int, after: int) -> Iterator[Mirror]:
+        """The pairs inside a pair that is hinted at: the longest runs that the other block undoes, and that no jump leaves."""
+        n, code, table = end - start, self.code, self.program.table
+        if not (start < end <= undo < after and after - undo == n):
+            return
+        holds = [can_be_undone(i) and code[after - 1 - k] == inverse(i, table) for k, i in enumerate(code[start:end])]
+        jumps = [(k, to - start) for k in range(n) for to in self._targets.get(start + k, ())]
+        while cut := [
+            k for k, to in jumps if holds[k] and not (0 <= to < n and all(holds[min(k, to) : max(k, to) + 1]))
+        ]:
+            for k in cut:
+                holds[k] = False
+        for kept, run in groupby(range(n), holds.__getitem__):
+            first, *_, last = [*run] * 2
+            if kept:
+                yield Mirror(start + first, start + last + 1, after - 1 - last, after - first)
 
     def refusal(self, ghost: Mirror) -> str:
         """Why the uncompute block of a pair must be executed; empty where it may be skipped."""
@@ -154,8 +221,13 @@ class Flow:
                 return "the end of the program lies beside it"
             if any(to not in block for at in block for to in self._targets.get(at, ())):
                 return "a jump enters or leaves it"
-        if None in self._stored(ghost):
+        stored = self._stored(ghost)
+        if None in stored:
             return "its compute block stores to a region that is not known"
+        if sum(words for _, words in self.stored_regions(ghost)) > COPIED:
+            return f"its compute block stores to more than {COPIED} words"
+        if ghost.end - ghost.start < WORTH and not any(self.branches(at) for at in range(ghost.start, ghost.end)):
+            return "it is short"
         return "it lies in a loop without branches" if self._in_straight_loop(ghost) else ""
 
     def _in_straight_loop(self, ghost: Mirror) -> bool:

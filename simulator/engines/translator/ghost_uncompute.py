@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-from retrograd.isa.program import Program
+from retrograd.isa.program import Hints, Program
 from retrograd.simulator.engines.llvm.builder import (
     I1,
     I64,
@@ -38,11 +38,12 @@ from retrograd.simulator.engines.llvm.builder import (
     Value,
 )
 from retrograd.simulator.engines.state import Exit
-from retrograd.simulator.engines.translator.flow import Flow, Node, Variant
-from retrograd.simulator.engines.translator.mirror_search import (
+from retrograd.simulator.engines.translator.flow import (
+    Flow,
     Mirror,
+    Node,
     Region,
-    boundaries_of,
+    Variant,
     has_address,
     registers,
     written,
@@ -50,19 +51,18 @@ from retrograd.simulator.engines.translator.mirror_search import (
 
 T = TypeVar("T")
 
-#: programs whose uncompute blocks had to be executed once: (code, boundaries of regions)
-_given_up: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+#: programs whose uncompute blocks had to be executed once: (code, hints)
+_given_up: set[tuple[tuple[int, ...], Hints]] = set()
 
 
-def ghosts_of(program: Program) -> tuple[int, ...] | None:
-    """The boundaries of the program's regions, if its uncompute blocks are skipped."""
-    found = boundaries_of(program)
-    return None if (tuple(program.code), found) in _given_up else found
+def ghosts_of(program: Program) -> Hints | None:
+    """The hints at the program's uncompute blocks, if they are skipped."""
+    return None if _given_up and (tuple(program.code), program.hints) in _given_up else program.hints
 
 
 def disable_ghosts(program: Program) -> None:
     """Execute the uncompute blocks of the program from now on."""
-    _given_up.add((tuple(program.code), boundaries_of(program)))
+    _given_up.add((tuple(program.code), program.hints))
 
 
 class Translation(Protocol):

@@ -8,7 +8,7 @@ return, so the loops of a procedure are not those of its callers.
 Numbers are those of one pass: each instruction of the loop is counted once, without inner loops and called procedures. A pass of a loop with
 branches executes some of these instructions. A skipped uncompute block (ghost_uncompute.py) counts with its whole length.
 
-An instruction counts as uncompute if it lies in an uncompute block that mirror_search.py finds, or if it undoes an earlier
+An instruction counts as uncompute if it lies in an uncompute block that the compiler hints at, or if it undoes an earlier
 instruction: it is the inverse, both see the same registers, and no jump leads from between the two to other places.
 Trap: words of memory are taken to stay the same between the two. The numbers are for reading, and no code relies on them.
 """
@@ -25,17 +25,17 @@ from retrograd.simulator.engines.llvm.builder import VectorUnit
 from retrograd.simulator.engines.llvm.instructions import MODES, stack_accesses, step_of, with_locations
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.tiering import level_for
-from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of
-from retrograd.simulator.engines.translator.loops import LoopFinding, find_vector_loops
-from retrograd.simulator.engines.translator.mirror_search import (
+from retrograd.simulator.engines.translator.flow import (
+    Flow,
     Mirror,
-    boundaries_of,
+    Node,
+    Variant,
     can_be_undone,
-    is_mirror,
-    mirrors_of,
+    flow_of,
     registers,
     written,
 )
+from retrograd.simulator.engines.translator.loops import LoopFinding, find_vector_loops
 from retrograd.simulator.engines.translator.translate import translate
 from retrograd.simulator.engines.translator.vector_loops import RowFinding, row_findings
 
@@ -83,7 +83,7 @@ def loop_summaries(program: Program, variant: Variant, unit: VectorUnit) -> list
     flow = flow_of(program, variant)
     vector = find_vector_loops(flow, variant, unit.lanes) if variant.vector_loops else []
     rows = list(row_findings(flow, [finding.loop for finding in vector if finding.loop is not None]))
-    pairs = _pairs(flow)
+    pairs = list(flow.mirrors(program.hints))
     uncompute = _uncompute(flow, pairs)
     loops = _nested(flow)
     for loop in loops:
@@ -171,14 +171,6 @@ def _address(flow: Flow, at: int) -> int:
     return at if flow.side(at) == 0 else flow.mirror(at)
 
 
-def _pairs(flow: Flow) -> list[Mirror]:
-    """The pairs of compute and uncompute blocks of the program, in both directions."""
-    program = flow.program
-    found = mirrors_of(program.instructions, program.format, program.table, boundaries_of(program)).pairs
-    both = [pair for one in found for pair in (one, one.reflected(flow.length))]
-    return [pair for pair in both if is_mirror(flow.code, pair, program.table)]
-
-
 def _uncompute(flow: Flow, pairs: Collection[Mirror]) -> set[int]:
     """The addresses of uncompute instructions, in both directions."""
     blocks = {at for pair in pairs for at in range(pair.undo, pair.after)}
@@ -191,7 +183,7 @@ def _uncompute_reason(
     """Why the uncompute instructions of a loop are executed."""
     if not loop.executed_uncompute:
         return ""
-    if flow.boundaries is None:
+    if flow.hints is None:
         return "an earlier run had to execute an uncompute block of the program"
     if not loop.inner and any((finding.address, True) in loop.nodes for finding in findings):
         return "it lies in a loop without branches"

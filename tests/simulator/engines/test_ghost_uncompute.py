@@ -1,7 +1,8 @@
 """Uncompute blocks that translated code skips: results, counts and traps are those of the reference machine.
 
 Random programs hold compute blocks, bodies and uncompute blocks, nested, in loops and branches. Hostile ones have uncompute blocks
-that are no inverse, bodies that change words that compute read, accesses outside their region, wrong labels, jumps into blocks.
+that are no inverse, bodies that change words that compute read, accesses outside their region, wrong labels, jumps into blocks. Hints
+are found in the code, with any body; wrong ones name other addresses and regions.
 """
 
 from __future__ import annotations
@@ -9,21 +10,22 @@ from __future__ import annotations
 import contextlib
 import math
 import random
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from retrograd.isa.encoding import IMMEDIATE_MAX, Instruction, encode, illegality, inverse
+from retrograd.isa.program import Hints
 from retrograd.isa.table import TABLE
 from retrograd.simulator.engines.batch.cpu import run_batch
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.translator import ghost_uncompute
-from retrograd.simulator.engines.translator.flow import Flow
-from retrograd.simulator.engines.translator.ghost_uncompute import boundaries_of
-from retrograd.simulator.engines.translator.mirror_search import Mirror, _Search, can_be_undone, mirrors_of
+from retrograd.simulator.engines.translator.flow import Flow, Mirror, can_be_undone, has_address
+from retrograd.simulator.engines.translator.ghost_uncompute import ghosts_of
 from support.machines import Lockstep
 
 import retrograd as rg
@@ -149,7 +151,49 @@ class Generator:
             labels = {f"wrong{k}": rng.randrange(memory) for k in range(rng.randrange(4))}
         assert all(illegality(i) is None and abs(i.imm) <= IMMEDIATE_MAX for i in code)
         data = [rng.getrandbits(rng.choice((2, 8, 34, 64))) for _ in range(memory)]
-        return rg.Program([encode(i) for i in code], data, memory, data_labels=labels)
+        return hinted(rg.Program([encode(i) for i in code], data, memory, data_labels=labels))
+
+
+def hinted(program: rg.Program, wrong: random.Random | None = None) -> rg.Program:
+    """The program with hints: stretches that undo an earlier one, whatever lies between; for an access, the region of its constant.
+
+    `wrong`: some hints are replaced.
+    """
+    code, starts = program.instructions, sorted({0, *program.data_labels.values()})
+    pairs = []
+    for undo in range(len(code)):
+        for end in range(1, undo + 1):
+            size = 0
+            while undo + size < len(code) and size < end and is_undone(code[end - 1 - size], code[undo + size]):
+                size += 1
+            longest = end == undo or not is_undone(code[end], code[undo - 1])
+            if size >= 4 and longest:
+                pairs.append((end - size, end, undo, undo + size))
+    accesses = []
+    for at, i in enumerate(code):
+        k = bisect_right(starts, i.imm)
+        if has_address(i) and k > 0 and i.imm < program.memory:
+            accesses.append((at, starts[k - 1], [*starts, program.memory][k] - starts[k - 1]))
+    if wrong is not None:
+        pairs = [
+            pair for p in pairs for pair in ((p,) if wrong.random() < 0.5 else (p, wrong_pair(wrong, p, len(code))))
+        ]
+        regions = ((wrong.randrange(-2, 15), wrong.randrange(1, 18)) for _ in accesses)
+        accesses = [(a[0], *r) if wrong.random() < 0.2 else a for a, r in zip(accesses, regions, strict=True)]
+    return replace(program, hints=Hints(tuple(pairs), tuple(accesses)))
+
+
+def is_undone(i: Instruction, by: Instruction) -> bool:
+    return by == inverse(i) and can_be_undone(i) and i.opcode.name != "call"
+
+
+def wrong_pair(rng: random.Random, pair: tuple[int, ...], length: int) -> tuple[int, int, int, int]:
+    """Addresses near those of a pair, or anywhere."""
+    near = [at + rng.randrange(-3, 4) for at in pair]
+    size = near[1] - near[0]
+    anywhere = [rng.randrange(-3, 2 * length) for _ in pair]
+    a, b, c, d = rng.choice((near, anywhere, sorted(anywhere), [near[0], near[1], near[2], near[2] + size]))
+    return a, b, c, d
 
 
 @pytest.fixture(autouse=True)
@@ -208,7 +252,11 @@ out:    .word 0, 0
 
 
 def ghosts(program: rg.Program) -> list[Mirror]:
-    return Flow(program, program.start, boundaries_of(program)).ghosts
+    return Flow(program, program.start, program.hints).ghosts
+
+
+def assembled(text: str) -> rg.Program:
+    return hinted(rg.assemble(text))
 
 
 def check(make: Make, program: rg.Program, rng: random.Random) -> Any:
@@ -247,18 +295,21 @@ def check_batch(program: rg.Program, rng: random.Random) -> None:
             assert not ended or machine.retired > 5000 - 2 * len(program.code)
 
 
-def run_random(make: Make, first: int, count: int, hostile: float) -> Counter[str]:
-    """Counts of programs with ghosts, and of each way in which something was wrong."""
+def run_random(make: Make, first: int, count: int, hostile: float, wrong: bool = False) -> Counter[str]:
+    """Counts of programs with ghosts, and of each way in which something was wrong. `wrong`: hints are."""
     met: Counter[str] = Counter()
     for seed in range(first, first + count):
         rng = random.Random(seed)
         generator = Generator(rng, hostile)
         program = generator.program()
+        if wrong:
+            program = hinted(program, rng)
         if not ghosts(program) and rng.random() < 0.8:
             continue
         met["ghosts"] += bool(ghosts(program))
         met["traps"] += bool(check(make, program, rng).traps)
         check_batch(program, rng)
+        met["skipped"] += bool(ghosts(program)) and ghosts_of(program) is not None
         met += generator.wrong
     return met
 
@@ -268,46 +319,23 @@ def run_random(make: Make, first: int, count: int, hostile: float) -> Counter[st
 def test_random_programs(translated: Make, hostile: float) -> None:
     met = run_random(translated, 0, FEW, hostile)
     assert met["ghosts"] >= FEW // 4
+    assert met["skipped"]
     if hostile:
         assert met["traps"]
         assert len({"address", "body", "inverse", "jump", "labels", "pointer"} & met.keys()) >= 4
 
 
-class Careless(_Search):
-    """Proposes every inverse stretch of code, with any body, and wrong regions."""
-
-    def _keeps(self, computed: int, undone: int, *others: Any) -> bool:
-        i = self.code[computed]
-        return self.code[undone] == inverse(i, self.table) and can_be_undone(i) and i.opcode.name != "call"
-
-    def main(self) -> None:
-        super().main()
-        rng = random.Random(len(self.code))
-        for at in self.found.regions:
-            if rng.random() < 0.2:
-                first = rng.randrange(15)
-                self.found.regions[at] = first, rng.randrange(1, 18 - first)
-
-
-@pytest.fixture
-def careless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrograd.simulator.engines.translator.mirror_search._Search", Careless)
-    monkeypatch.setattr("retrograd.simulator.engines.translator.flow.mirrors_of", mirrors_of.__wrapped__)
-
-
 @pytest.mark.long
-@pytest.mark.usefixtures("careless")
-def test_proposals_are_not_believed(translated: Make, not_given_up: set[Any]) -> None:
+def test_hints_are_not_believed(translated: Make, not_given_up: set[Any]) -> None:
     """Each condition is needed: without it, one of these programs has other words."""
-    assert run_random(translated, 0, FEW, 0.1)["ghosts"] >= FEW // 4
+    assert run_random(translated, 0, FEW, 0.1, wrong=True)["ghosts"] >= FEW // 4
     assert not_given_up
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("careless")
 @pytest.mark.parametrize("first", range(FEW, FEW + SLOW, SLOW_CHUNK))
-def test_many_proposals_are_not_believed(translated: Make, first: int) -> None:
-    run_random(translated, first, SLOW_CHUNK, 0.1)
+def test_many_hints_are_not_believed(translated: Make, first: int) -> None:
+    run_random(translated, first, SLOW_CHUNK, 0.1, wrong=True)
 
 
 @pytest.mark.long
@@ -329,8 +357,7 @@ def test_many_random_programs(translated: Make, first: int) -> None:
 def test_conditions_are_checked_at_run_time(
     translated: Make, body: str, given_up: bool, not_given_up: set[Any]
 ) -> None:
-    """The search takes registers to begin as zeros. Here they do not."""
-    program = rg.assemble(USED.format(before="", inside="", body=body))
+    program = assembled(USED.format(before="", inside="", body=body))
     assert ghosts(program)
     for again in range(2):
         both = Lockstep(translated, program)
@@ -340,6 +367,27 @@ def test_conditions_are_checked_at_run_time(
         assert bool(not_given_up) == given_up, again
         both = Lockstep(translated, program)
         both.run()
+
+
+PAIR = 1, 9, 10, 18
+
+
+@pytest.mark.parametrize(
+    "pair", [PAIR, (0, 9, 10, 19), (1, 9, 10, 17), (1, 10, 9, 18), (9, 1, 18, 10), (-1, 7, 8, 16), (1, 9, 19, 27)]
+)
+@pytest.mark.parametrize("region", [(0, 4), (-1, 9), (0, 2**40)])
+@pytest.mark.parametrize("last", ["ld.sub r1, [r0 + 0]", "ld.sub r1, [r0 + 1]", "ld.add r1, [r0 + 0]", "erase r1"])
+def test_wrong_hints(translated: Make, pair: Any, region: Any, last: str) -> None:
+    """A pair that is none, and regions in which an access is not, or that are not in memory."""
+    right = rg.assemble(USED.format(before="", inside="", body="").replace("ld.sub r1, [r0 + 0]", last))
+    accesses = [(at, *region) for at in range(len(right.code))]
+    program = replace(right, hints=Hints((pair,), tuple(accesses)))
+    both = Lockstep(translated, program)
+    both.run()
+    both.run_back()
+    if pair == PAIR and not last.startswith("erase"):
+        found = [(g.start, g.end, g.undo, g.after) for g in ghosts(program)]
+        assert found == ([PAIR] if last == "ld.sub r1, [r0 + 0]" else []), found
 
 
 #: a block and its inverse in turns, in a branch: each uncompute block is the compute block of the next pair
@@ -360,7 +408,7 @@ UNCOMPUTE = "a{k}: goto.ne r8, r0, b{k}\n add r2, r1\n st.sub [r0 + 3], r1\nb{k}
 def test_uncompute_blocks_that_are_compute_blocks(translated: Make) -> None:
     """Steps and counts of a chain of pairs, in both directions: a skipped block counts the steps of the first block."""
     blocks = "".join(block.format(k=k) + f"add r{k + 4}, 1\n" for k, block in enumerate([COMPUTE, UNCOMPUTE] * 2))
-    program = rg.assemble(CHAIN.format(blocks=blocks))
+    program = assembled(CHAIN.format(blocks=blocks))
     pairs = ghosts(program)
     assert sum(x.undo == y.start for x in pairs for y in pairs) == 2
     both = Lockstep(translated, program)
@@ -368,24 +416,22 @@ def test_uncompute_blocks_that_are_compute_blocks(translated: Make) -> None:
     both.run_back()
 
 
-@pytest.mark.usefixtures("careless")
 def test_words_that_the_body_changes_are_noticed(
     translated: Make, not_given_up: set[Any], request: pytest.FixtureRequest
 ) -> None:
-    program = rg.assemble(USED.format(before="", inside="", body="st.add [r0 + 1], r4"))
+    program = assembled(USED.format(before="", inside="", body="st.add [r0 + 1], r4"))
     assert ghosts(program)
     Lockstep(translated, program).run()
     # Code that executes the blocks has nothing to give up.
     assert bool(not_given_up) != ("executed" in request.node.name)
 
 
-@pytest.mark.usefixtures("careless")
 @pytest.mark.parametrize("jumps", [0, 1])
 def test_a_jump_over_the_compute_block_is_noticed(
     translated: Make, jumps: int, not_given_up: set[Any], request: pytest.FixtureRequest
 ) -> None:
     way = {"before": "leave:  goto.ne r8, r0, inside", "inside": "inside: from.ne r8, r0, leave"}
-    program = rg.assemble(USED.format(body="", **way))
+    program = assembled(USED.format(body="", **way))
     assert ghosts(program)
     both = Lockstep(translated, program)
     both.set(lambda m: m.registers.__setitem__(8, jumps))
@@ -410,13 +456,12 @@ CALLS = "add r14, 2\n call f\n sub r14, 2\n add r14, 4\n uncall f\n sub r14, 4"
 
 @pytest.mark.parametrize(("counter", "given_up"), [(0, False), (1, False), (-6, True)])
 def test_a_body_may_call(translated: Make, counter: int, given_up: bool, not_given_up: set[Any]) -> None:
-    """The search takes constants of the callers for the registers of a procedure, where all of them agree."""
-    program = rg.assemble(USED.format(before="", inside="", body=CALLS) + PROCEDURE)
+    program = assembled(USED.format(before="", inside="", body=CALLS) + PROCEDURE)
+    # The address of the load comes from the caller, and that of the store is a counter's.
+    at = program.instructions.index(op("ld.add", rd=15, ra=14))
+    accesses = tuple(found for found in program.hints.accesses if found[0] < at)
+    program = replace(program, hints=replace(program.hints, accesses=(*accesses, (at + 1, 6, 2))))
     assert max(ghost.end - ghost.start for ghost in ghosts(program)) >= 8
-    at = {i: at for at, i in enumerate(program.instructions)}
-    regions = mirrors_of(program.instructions, program.format, program.table, boundaries_of(program)).regions
-    assert regions[at[op("st.add", ra=13, imm=5, rb=15)]] == (6, 2)
-    assert at[op("ld.add", rd=15, ra=14)] not in regions
     for _ in range(2):
         both = Lockstep(translated, program)
         both.set(lambda m: m.registers.__setitem__(13, counter % 2**64))
@@ -478,7 +523,7 @@ bottom: goto.ne r9, r20, top
 @pytest.mark.parametrize("body", ["st.add [r0 + 1], r3", "fmul.add r11, r2, r9"], ids=["", "overflow"])
 def test_limits(translated: Make, body: str) -> None:
     """A limit within a skipped block, and a check that fails before it."""
-    program = rg.assemble(LOOP.format(body))
+    program = assembled(LOOP.format(body))
     assert len(ghosts(program)) == 1
     steps = rg.Machine(program)
     with contextlib.suppress(rg.Trap):
@@ -531,7 +576,7 @@ bottom: goto.ne r8, r9, top
 @pytest.mark.parametrize("core", ["small", "fast"])
 def test_converged_lanes(core: str) -> None:
     """On the core fast the uncompute block takes a cycle less than the compute block: the load is behind a product."""
-    program = rg.assemble(ROWS)
+    program = assembled(ROWS)
     assert len(ghosts(program)) == 1
     rows = np.array([[7 + i, 3 + i * i, 0, 0] for i in range(8)], dtype=np.uint64)
     ran = run_batch(program, rows, threads=1, cycles=True, core=core)
