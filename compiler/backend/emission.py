@@ -354,7 +354,7 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
         dict(zip(names, entrances.values(), strict=False)),
         {name: region.address or 0 for name, region in zip(names[len(entrances) :], regions, strict=True)},
         _source_map(module, spans),
-        hints=_hints(bases, emitters),
+        hints=_hints(bases, emitters, len(setup)),
         variables=location_lists(module, shared.moves, emitters, bases, len(code)),
         unsettled=module.with_unsettled(unsettled_arrays(emitters.values()))
         .with_unsettled(half_updated(emitters.values(), AccessAnalysis(module)))
@@ -368,15 +368,19 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
     return Emitted(program, checks, externals, watched, origins)
 
 
-def _hints(bases: Mapping[str, int], emitters: Mapping[str, FunctionEmitter]) -> Hints:
-    """The places of pairs and of accesses in the whole code. A pair right inside another one is joined with it."""
+def _hints(bases: Mapping[str, int], emitters: Mapping[str, FunctionEmitter], setup: int) -> Hints:
+    """The places of pairs and of accesses in the whole code. A pair right inside another one is joined with it.
+
+    `setup`: how many instructions in front of the entry load SP and constants; their inverse behind it is the outermost pair.
+    """
     accesses: list[tuple[int, int, int]] = []
     joined: list[list[int]] = []
     for name, emitter in emitters.items():
-        base = bases[name]
+        base, end = bases[name], len(emitter.code)
         accesses += [(base + at, region.address or 0, region.size) for at, region in emitter.regions.items()]
+        pairs = list(emitter.marks.values()) if name else [[-setup, 0, end, end + setup], *emitter.marks.values()]
         inside: dict[tuple[int, int], list[int]] = {}
-        for pair in sorted(emitter.marks.values(), key=lambda p: (p[0], -p[3])):
+        for pair in sorted(pairs, key=lambda p: (p[0], -p[3])):
             start, end, undo, after = (base + at for at in pair)
             outer = inside.pop((start, after), None)
             if outer is None:

@@ -263,7 +263,7 @@ class FunctionEmitter:
             self._origin, self._span = step.origin, step.span
             match step.item:
                 case ir.Op():
-                    self._op(step.item)
+                    self._op(step.item, step.undone)
                 case ir.Local(var):
                     self._begin(var, next(wanted))
                 case ir.Delocal(var):
@@ -394,7 +394,7 @@ class FunctionEmitter:
             self._put_all(undo(loads))
             self._put_back = len(loads)
 
-    def _op(self, op: ir.Op) -> None:
+    def _op(self, op: ir.Op, undone: bool) -> None:
         opcode, find, region = op.opcode, self._where.get, op.region
         rd, ra, rb = find(op.d, SLOT), find(op.a, SLOT), find(op.b, SLOT)
         if rd | ra | rb < SLOT:
@@ -403,7 +403,7 @@ class FunctionEmitter:
         if opcode.entry.name in ("mov", "swap"):
             op = self._shortened(op)
             if op.opcode is opcode and isinstance(op.a, ir.Const) and self._register(op.a) is None:
-                self._update_wide(op, op.a.word)
+                self._update_wide(op, op.a.word, undone)
                 return
         registers, loads = self._reach((op.d, op.a, op.b))
         self._load(loads)
@@ -436,11 +436,13 @@ class FunctionEmitter:
                 return ir.Op(TABLE[f"st.{op.opcode.update}"], None, ir.ZERO, other, slot)
         return op
 
-    def _update_wide(self, op: ir.Op, word: int) -> None:
-        assert op.opcode.update is not None
+    def _update_wide(self, op: ir.Op, word: int, undone: bool) -> None:
+        computed = ir.invert_node(op) if undone else op
+        assert isinstance(computed, ir.Op) and computed.opcode.update is not None
         registers, loads = self._reach((op.d,))
+        made = make_constant(registers[op.d], word & self._w.mask, self._w, computed.opcode.update)
         self._load(loads)
-        self._put_all(make_constant(registers[op.d], word & self._w.mask, self._w, op.opcode.update))
+        self._put_all(undo(made) if undone else made)
         self._unload(loads)
 
     def _branch(self, branch: Branch) -> None:

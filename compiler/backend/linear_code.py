@@ -50,12 +50,16 @@ class Mark(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The next item to emit, and the statement that it serves. `depth`: how many loops are around it."""
+    """The next item to emit, and the statement that it serves. `depth`: how many loops are around it.
+
+    `undone`: it stands in an uncompute block, so its instructions are the inverses of those of its inverse, last first.
+    """
 
     item: ir.Op | ir.Local | ir.Delocal | ir.Call | Branch | ir.External | Mark
     origin: ir.Node
     span: Span | None
     depth: int
+    undone: bool = False
 
 
 class FixedRegions:
@@ -215,7 +219,8 @@ class _Lowering:
                 item = item._replace(kind=kind, pair=pairs[item.pair])
             else:
                 item = ir.invert_node(item)  # type: ignore[assignment]
-            self.steps.append(step._replace(item=item, origin=ir.invert_node(step.origin), span=span or step.span))
+            origin, undone = ir.invert_node(step.origin), not step.undone
+            self.steps.append(Step(item, origin, span or step.span, step.depth, undone))
 
     def pair(self, first: ir.Test | None, second: ir.Test | None) -> tuple[int, tuple[ir.Operand, ...]]:
         """A new pair and its carried operands."""
