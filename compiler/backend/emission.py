@@ -378,7 +378,7 @@ def _hints(bases: Mapping[str, int], emitters: Mapping[str, FunctionEmitter], se
     for name, emitter in emitters.items():
         base, end = bases[name], len(emitter.code)
         accesses += [(base + at, region.address or 0, region.size) for at, region in emitter.regions.items()]
-        pairs = list(emitter.marks.values()) if name else [[-setup, 0, end, end + setup], *emitter.marks.values()]
+        pairs = [*emitter.pairs(), *([] if name else [(-setup, 0, end, end + setup)])]
         inside: dict[tuple[int, int], list[int]] = {}
         for pair in sorted(pairs, key=lambda p: (p[0], -p[3])):
             start, end, undo, after = (base + at for at in pair)

@@ -185,8 +185,9 @@ class FunctionEmitter:
         self.checks: list[int] = []
         #: address of a mark -> where the operands of its External are
         self.watched: dict[int, tuple[int | ir.Const, ...]] = {}
-        #: pair -> the addresses of its marks
-        self.marks: dict[int, list[int]] = {}
+        #: pair -> the addresses of its marks, and how many instructions of the block were removed there with their inverses outside
+        self.marks: dict[int, list[tuple[int, int]]] = {}
+        self._placed: list[Mark] = []
         #: address of an access -> the array at a fixed address in which it lies
         self.regions: dict[int, ir.Region] = {}
         #: address of a call -> procedure; its distance is set when all addresses are known
@@ -271,7 +272,8 @@ class FunctionEmitter:
                 case Branch():
                     self._branch(step.item)
                 case Mark(pair, place):
-                    self.marks.setdefault(pair, [0] * 4)[place] = len(self.code)
+                    self.marks.setdefault(pair, [(0, 0)] * 4)[place] = len(self.code), 0
+                    self._placed.append(step.item)
                 case ir.Call():
                     self._call(step.item)
                 case ir.External(_, _, args):
@@ -306,9 +308,14 @@ class FunctionEmitter:
         self.locations.give_back(location)
         self.live_ranges.append((var, location, self._begun.pop(var), len(self.code)))
 
-    def _shorten_live_ranges(self) -> None:
-        """Let live ranges that began or ended at an instruction that was removed begin or end at its address."""
+    def _shorten_ranges(self) -> None:
+        """Let live ranges and blocks that began or ended behind an instruction that was removed begin or end at its address."""
         end = len(self.code)
+        for pair, place in reversed(self._placed):
+            at, removed = self.marks[pair][place]
+            if at <= end:
+                break
+            self.marks[pair][place] = end, removed + 1
         for var in reversed(self._begun):
             if self._begun[var] <= end:
                 break
@@ -318,6 +325,12 @@ class FunctionEmitter:
             at -= 1
             var, location, first, _ = self.live_ranges[at]
             self.live_ranges[at] = var, location, min(first, end), end
+
+    def pairs(self) -> Iterator[tuple[int, int, int, int]]:
+        """The pairs of blocks of which each undoes the other; an instruction that was removed at an end of one block is left out of the other."""
+        for (start, head), (end, tail), (undo, undone_tail), (after, undone_head) in self.marks.values():
+            outer, inner = head - undone_head, tail - undone_tail
+            yield start + max(-outer, 0), end - max(-inner, 0), undo + max(inner, 0), after - max(outer, 0)
 
     def location_lists(self) -> Iterator[tuple[ir.Var, int, int, int]]:
         """(variable, location, first, last): the location holds the variable from point `first` of the code to point `last`.
@@ -387,7 +400,7 @@ class FunctionEmitter:
             for items in (self.code, self.origins, self.spans):
                 items.pop()
             self._put_back -= 1
-            self._shorten_live_ranges()
+            self._shorten_ranges()
 
     def _unload(self, loads: Sequence[Instruction]) -> None:
         if loads:
