@@ -91,6 +91,11 @@ def written(i: Instruction) -> list[int]:
     return [getattr(i, REGISTER_FIELDS[place]) for place in i.opcode.writes if place in REGISTER_FIELDS]
 
 
+def meet(x: Region, y: Region) -> bool:
+    """Whether two regions have a word in common."""
+    return x[0] < y[0] + y[1] and y[0] < x[0] + x[1]
+
+
 def has_address(i: Instruction) -> bool:
     return "[ra+imm]" in i.opcode.operands
 
@@ -126,6 +131,8 @@ class Flow:
         self.ghosts: list[Mirror] = []
         #: address of an access -> the region in which it is expected
         self.regions: dict[int, Region] = {}
+        #: entry of a procedure -> the regions that it and the procedures that it calls store to
+        self._procedures: dict[int, set[Region | None]] = {}
         if self.hints is not None:
             self._find_ghosts(self.hints)
         self._explore_reached()
@@ -205,14 +212,54 @@ class Flow:
         holds = [can_be_undone(i) and code[after - 1 - k] == inverse(i, table) for k, i in enumerate(code[start:end])]
         jumps = [(k, to - start) for k in range(n) for to in self._targets.get(start + k, ())]
         while cut := [
-            k for k, to in jumps if holds[k] and not (0 <= to < n and all(holds[min(k, to) : max(k, to) + 1]))
+            *(k for k, to in jumps if holds[k] and not (0 <= to < n and all(holds[min(k, to) : max(k, to) + 1]))),
+            *self._changed(start, end, undo, holds),
         ]:
             for k in cut:
                 holds[k] = False
         for kept, run in groupby(range(n), holds.__getitem__):
             first, *_, last = [*run] * 2
-            if kept:
+            # A part of a block saves less than the whole, and has as many conditions.
+            if kept and (last - first + 1 == n or last - first >= 2 * WORTH):
                 yield Mirror(start + first, start + last + 1, after - 1 - last, after - first)
+
+    def _changed(self, start: int, end: int, undo: int, holds: list[bool]) -> Iterator[int]:
+        """Accesses of a compute block to words that may be stored to behind the run of instructions in which they lie."""
+        stored = self._stored_in(range(end, undo))
+        run: set[Region | None] = set()
+        for at in reversed(range(start, end)):
+            held = holds[at - start]
+            region = self.regions.get(at)
+            if held and has_address(self.code[at]) and self._may_meet(region, stored, self._stores(at)):
+                held = False
+                yield at - start
+            if self._stores(at):
+                run.add(region)
+            if not held:
+                stored |= run
+                run.clear()
+
+    def _stored_in(self, stretch: range) -> set[Region | None]:
+        """The regions of stores in a stretch of code, and in the procedures that it calls."""
+        out = {self.regions.get(at) for at in stretch if self._stores(at)}
+        for at in stretch:
+            if self.code[at].opcode.name in ("call", "uncall"):
+                for to in self._targets.get(at, ()):
+                    entry = min(to, self.mirror(to))
+                    if entry not in self._procedures:
+                        self._procedures[entry] = set()
+                        last = min(entry + max(self.code[entry - 1].imm, 0), self.length)
+                        self._procedures[entry] |= self._stored_in(range(entry, last))
+                    out |= self._procedures[entry]
+        return out
+
+    def _may_meet(self, region: Region | None, stored: set[Region | None], stores: bool) -> bool:
+        if region is None:
+            return stores or bool(stored)
+        return any(other is None or meet(region, other) for other in stored)
+
+    def _stores(self, at: int) -> bool:
+        return "m" in self.code[at].opcode.writes
 
     def refusal(self, ghost: Mirror) -> str:
         """Why the uncompute block of a pair must be executed; empty where it may be skipped."""

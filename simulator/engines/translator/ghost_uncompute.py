@@ -45,6 +45,7 @@ from retrograd.simulator.engines.translator.flow import (
     Region,
     Variant,
     has_address,
+    meet,
     registers,
     written,
 )
@@ -129,7 +130,7 @@ class GhostUncompute:
             if (
                 None in regions
                 or None in own.values()
-                or any(_meet(x, y) for x in regions if x is not None for y in used)
+                or any(meet(x, y) for x in regions if x is not None for y in used)
             ):
                 self._forgotten.setdefault(at, []).append(ghost)
             elif at not in self._skipped:
@@ -270,7 +271,3 @@ class GhostUncompute:
         if self._strays:
             self.strayed.store(self._to.code.any([self.strayed.load(), *self._strays]))
             self._strays.clear()
-
-
-def _meet(x: Region, y: Region) -> bool:
-    return x[0] < y[0] + y[1] and y[0] < x[0] + x[1]
