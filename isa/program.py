@@ -55,8 +55,8 @@ class ArrayLayout(NamedTuple):
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    #: the elements of a stack: the word before them is their number
-    stack: bool = False
+    #: of elements of a stack, or of one of their fields: how many words before the first the number of elements lies; else 0
+    stack: int = 0
 
     def element_at(self, word: int) -> str | None:
         """The name of the element at a word of the region, `m[5]` by its number in row-major order; None where the word is no element."""

@@ -105,15 +105,25 @@ def _zero_tests(node: ir.Node) -> Iterator[ir.Check]:
 
 
 def _run(block: ir.Block, start: int, step: int, places: set[Span | None]) -> int:
-    """The last index, from `start` on in this direction, of statements that stand at these places."""
+    """The last index, from `start` on in this direction, of statements that stand at these places.
+
+    It does not reach into the pop of `t = rg.pop(s)`, which stands at the place of t, and is no part of its making or release.
+    """
     at = start
-    while 0 <= at + step < len(block):
+    while 0 <= at + step < len(block) and not any(map(_tests_pop, walk((block[at + step],)))):
         inner = (n.span for n in walk((block[at + step],)) if n.span is not None)
         found = next(inner, None)
         if found is None or not any(_overlap(p, found) for p in places):
             break
         at += step
     return at
+
+
+def _tests_pop(node: ir.Node) -> bool:
+    """Whether this is a test of a push or a pop: there is room, there is a value, or its variable is zero."""
+    if not isinstance(node, ir.Check):
+        return False
+    return node.code == "RG0806" or (node.code == "RG0802" and "is freed" not in node.message)
 
 
 def _overlap(a: Span | None, b: Span) -> bool:

@@ -96,14 +96,14 @@ def tuple_of(types: Sequence[Type]) -> StructType:
 
 @dataclass(frozen=True)
 class StackType:
-    """A count, and room for `capacity` words that are zero from the count on."""
+    """A count, and room for `capacity` numbers or structs of numbers, whose words are zero from the count on."""
 
-    element: ScalarType
+    element: ScalarType | StructType
     capacity: int
 
     @property
     def size(self) -> int:
-        return self.capacity + 1
+        return 1 + self.capacity * self.element.size
 
     def __str__(self) -> str:
         return f"Stack[{self.element}, {self.capacity}]"
@@ -215,7 +215,7 @@ else:
             return ArrayAnnotation(element, tuple(dims))
 
     class Stack:
-        """`Stack[fixed, 100]`: a stack of up to 100 numbers, for `push` and `pop`."""
+        """`Stack[fixed, 100]`: a stack of up to 100 numbers or structs of numbers, for `push` and `pop`."""
 
         def __new__(cls, *_: Any, **__: Any) -> Any:
             hint = "Write `Stack[int, 100]`; within a function, `s = rg.stack(int, 100)` makes a stack."
@@ -251,6 +251,13 @@ def scalar_of(annotation: Any) -> ScalarType | None:
 def element_of(annotation: Any) -> ScalarType | StructType | None:
     """The scalar or struct that an annotation names, or None."""
     return scalar_of(annotation) or struct_of(annotation)
+
+
+def element_of_stack(annotation: Any) -> ScalarType | StructType | None:
+    """The scalar or struct of numbers that an annotation names, or None: a stack holds no struct with a stack in it."""
+    found = element_of(annotation)
+    nested = found is not None and any(isinstance(leaf, StackType) for _, _, leaf in leaves(found, ""))
+    return None if nested else found
 
 
 def is_struct(cls: Any) -> bool:
@@ -294,9 +301,9 @@ def complete(annotation: Any) -> Type:
             raise TypeError(f"{annotation} leaves its shape open")
         return ArrayType(element, tuple(lengths))
     if isinstance(annotation, StackAnnotation):
-        element = scalar_of(annotation.element)
+        element = element_of_stack(annotation.element)
         if element is None:
-            raise TypeError("a Stack holds scalars")
+            raise TypeError(f"a stack cannot hold {annotation.element!r}")
         return StackType(element, annotation.capacity)
     found = element_of(annotation)
     if found is None:
@@ -343,7 +350,8 @@ def layouts(
             # A local stack is an array of one.
             alone = shape == (1,)
             outer, steps = ((), ()) if alone else (shape, strides)
-            yield ArrayLayout(name, element.kind.value, offset + 1, (*outer, capacity), (*steps, 1), stack=True)
+            inside = layouts(element, name, offset + 1, (*outer, capacity), (*steps, element.size))
+            yield from (leaf._replace(stack=leaf.offset - offset) for leaf in inside)
         case StaticType():
             return
 

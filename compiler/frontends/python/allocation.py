@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,11 +39,14 @@ from retrograd.compiler.language.intrinsics import Intrinsic
 from retrograd.compiler.language.types import (
     COMPLEX,
     LARGEST,
+    ArrayType,
     ScalarType,
     StackType,
     StructType,
+    Type,
     bound,
     element_of,
+    element_of_stack,
     is_complex,
     is_known,
     layouts,
@@ -66,6 +69,7 @@ from retrograd.compiler.language.values import (
     describe,
     is_number,
     mapped,
+    parts,
     places,
     scalars,
     variable,
@@ -299,6 +303,13 @@ def constructed(cx: Context, name: str, node: ast.Call) -> Value | None:
             t, shape = _type_like(cx, node)
         case _:
             t, shape = _type_of_zeros(cx, node)
+    return _make_zeros(cx, name, t, shape, node)
+
+
+def _make_zeros(
+    cx: Context, name: str, t: ScalarType | StructType | StackType, shape: Sequence[Length], node: ast.AST
+) -> ArrayView | StackValue:
+    """A new array or stack whose words are zero."""
     view, first = _new_array(cx, name, t, shape, node)
     cx.builder.emit(first)
     place = (cx.builder.out, len(cx.builder.out))
@@ -315,10 +326,10 @@ def constructed(cx: Context, name: str, node: ast.Call) -> Value | None:
 def _type_of_stack(cx: Context, node: ast.Call) -> StackType:
     if len(node.args) != 2 or node.keywords:
         cx.fail("RG0715", "rg.stack takes a type and a capacity", node, "write `s = rg.stack(int, 100)`")
-    element = scalar_of(cx.static(node.args[0], "the type of a stack's values"))
+    element = element_of_stack(cx.static(node.args[0], "the type of a stack's values"))
     if element is None:
-        hint = "Push the fields or elements one after the other, and pop them in the opposite order."
-        cx.fail("RG0703", "a stack holds int, bool, fixed or lognum", node.args[0], hint)
+        hint = "Write int, uint, bool, fixed, lognum, complex, or a struct whose lengths are all known."
+        cx.fail("RG0703", f"a stack cannot hold `{shortened(node.args[0])}`", node.args[0], hint)
     capacity = cx.static_int(node.args[1], "a stack's capacity")
     if capacity < 0:
         cx.fail("RG0703", f"a stack's capacity is an integer from 0 on, not {capacity}", node.args[1])
@@ -511,15 +522,25 @@ def _pops(cx: Context, call: ast.Call) -> bool:
 
 
 def _pop_new(cx: Context, name: str, call: ast.Call) -> None:
-    """`x = rg.pop(s)`: a new variable that is zero, and takes the top of the stack."""
+    """`x = rg.pop(s)`: a new variable or struct that is zero, and takes the top of the stack."""
     s = location(cx, call.args[0])
     if not isinstance(s, StackValue):
         cx.fail("RG0703", f"rg.pop on {describe(s)}, which is no stack", call)
-    kind = s.type.element.kind
-    zero = Constant(1 if kind is Kind.LOGNUM else 0)
-    cx.scope.names[name] = make_local(cx, name, zero, kind, call)
+    cx.scope.names[name] = _make_zero(cx, name, s.type.element, call)
     target = ast.copy_location(ast.Name(name, ast.Load()), call)
     push(cx, "pop", ast.copy_location(ast.Call(call.func, [call.args[0], target], []), call))
+
+
+def _make_zero(cx: Context, name: str, t: Type, node: ast.Call) -> Value:
+    """A new variable, array or struct all of whose words are zero."""
+    match t:
+        case ScalarType(kind):
+            return make_local(cx, name, Constant(1 if kind is Kind.LOGNUM else 0), kind, node)
+        case ArrayType(element, shape):
+            return _make_zeros(cx, name, element, shape, node)
+        case StructType(_, fields):
+            return StructValue(t, {f: _make_zero(cx, part_name(name, t, f), inner, node) for f, inner in fields})
+    raise TypeError(t)
 
 
 def bind_name(cx: Context, target: ast.expr, value: Value, node: ast.AST) -> None:
@@ -567,34 +588,58 @@ def _delete_name(cx: Context, target: ast.expr) -> None:
 
 @performs(intrinsics.free)
 def free(cx: Context, name: str, call: ast.Call) -> None:
-    """`rg.free(x, e)`: subtract e from x, which must then be zero, and free x; element by element for an array."""
+    """`rg.free(x, e)`: subtract e from x, which must then be zero, and free x; element by element for an array, field by field for a struct."""
     target, given = call.args
     if not isinstance(target, ast.Name):
         cx.fail("RG0701", "rg.free takes a variable by its name", target)
     value = location(cx, target)
-    made = next((m for m in cx.locals.owned if m.name == target.id and m.value is value), None)
-    numbers = isinstance(value, Scalar) or (isinstance(value, ArrayView) and isinstance(value.element, ScalarType))
-    if made is None or not numbers:
-        hint = f"`del {target.id}` frees what was made here." if made is not None else None
+    made = [next((m for m in cx.locals.owned if m.value is part), None) for part in parts(value)]
+    own = [
+        m
+        for m in made
+        if m is not None and (m.name == target.id or m.name.startswith((f"{target.id}.", f"{target.id}[")))
+    ]
+    if not own or len(own) < len(made) or not all(map(_is_numeric, parts(value))):
+        hint = f"`del {target.id}` frees what was made here." if own else None
         if isinstance(value, StackValue):
             hint = f"Empty it by `rg.pop`, and write `del {target.id}`: a stack is freed when it is empty."
             cx.fail("RG0709", f"`{target.id}` is a stack, and rg.free takes numbers", target, hint)
-        what = (
-            "is no number or array of numbers" if made is not None else "is no variable that was made in this function"
-        )
+        what = "is no number or array of numbers" if own else "is no variable that was made in this function"
         cx.fail("RG0709", f"`{target.id}` {what}", target, hint)
-    if isinstance(value, ArrayView):
-        _free_array(cx, made, value, given, call)
-    else:
-        assert isinstance(value, Scalar)
-        _free_number(cx, made, value, given, call)
+    places_of_value = {place for place in places(value) if isinstance(place, Var)}
+    freed = [*zip(own, parts(value), _parts_given(cx, value, given), strict=True)]
+    for local, part, e in reversed(freed):
+        if isinstance(part, ArrayView):
+            _free_array(cx, local, part, e, given, call)
+        else:
+            assert isinstance(part, Scalar)
+            _free_number(cx, local, part, cx.number(e, call, part.kind), places_of_value, call)
     cx.scope.free(target.id, cx.span(call))
 
 
-def _free_number(cx: Context, made: OwnedLocal, x: Scalar, given: ast.expr, call: ast.Call) -> None:
+def _is_numeric(x: Value) -> bool:
+    """Whether a value is a number or an array of numbers."""
+    return isinstance(x, Scalar) or (isinstance(x, ArrayView) and isinstance(x.element, ScalarType))
+
+
+def _parts_given(cx: Context, x: Value, given: ast.expr) -> list[Value]:
+    """For each part of x its part of the value that is given for x."""
+    value = cx.value(given)
+    if not isinstance(x, StructValue):
+        return [value]
+    if is_complex(x.type) and (
+        isinstance(value, Constant | Scalar) or (isinstance(value, StructValue) and is_complex(value.type))
+    ):
+        value = cx.guarded(given, cx.arithmetic.complex.of_type, x.type, value)
+    if not isinstance(value, StructValue) or value.type != x.type:
+        cx.fail("RG0703", f"{describe(value)} is given for {describe(x)}", given)
+    return list(parts(value))
+
+
+def _free_number(cx: Context, made: OwnedLocal, x: Scalar, e: E, changed: Collection[Var], call: ast.Call) -> None:
+    """Free one number by its value. `changed`: the variables that the statement frees, which the value must not read."""
     assert isinstance(x.place, Var)
-    e = cx.number(cx.value(given), call, x.kind)
-    if x.place in variables(e):
+    if not variables(e).isdisjoint(changed):
         cx.fail("RG0704", f"the value that `{made.name}` is said to have depends on it", call)
     known = made.history == [] and made.initial == e and made.operands == cx.builder.snapshot(e) and not made.gone
     tested = not known and not cx.locals.is_trusted(made)
@@ -603,9 +648,9 @@ def _free_number(cx: Context, made: OwnedLocal, x: Scalar, given: ast.expr, call
     cx.locals.remove(made, release(cx.builder.temporaries(), x.place, e, tested))
 
 
-def _free_array(cx: Context, made: OwnedLocal, x: ArrayView, given: ast.expr, call: ast.Call) -> None:
+def _free_array(cx: Context, made: OwnedLocal, x: ArrayView, value: Value, given: ast.expr, call: ast.Call) -> None:
     assert isinstance(x.element, ScalarType)
-    e = cx.stored(cx.value(given), given)
+    e = cx.stored(value, given)
     with cx.builder.collect() as nodes:
         update_array(cx, x, OPPOSITE[MADE_BY[x.element.kind]], e, call)
     tested = not cx.locals.is_trusted(made)

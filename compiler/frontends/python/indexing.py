@@ -255,7 +255,7 @@ def _refuse_tested(cx: Context, node: ast.AST) -> NoReturn:
 
 
 def _index_stack(cx: Context, x: StackValue, node: ast.Subscript) -> Value:
-    """`s[i]`: the word i from the bottom; `s[-i]`: that from the top."""
+    """`s[i]`: the element i from the bottom; `s[-i]`: that from the top."""
     if isinstance(node.slice, ast.Slice | ast.Tuple):
         cx.fail("RG0701", f"`{shortened(node)}`: a stack has one index, and no slices", node)
     e = cx.integer(node.slice)
@@ -266,11 +266,11 @@ def _index_stack(cx: Context, x: StackValue, node: ast.Subscript) -> Value:
 
 
 def word_of_stack(cx: Context, x: StackValue, index: E, message: str, node: ast.AST) -> Value:
-    """The word of a stack at an index, with the test that 0 ≤ index < count."""
-    w, span = cx.w, cx.span(node)
+    """The element of a stack at an index, with the test that 0 ≤ index < count."""
+    w, span, element = cx.w, cx.span(node), x.type.element
     below = sub(sub(count_of(x), const(1, INT), w), index, w)
     checks = [InRange(e, x.type.capacity, message, span) for e in (index, below)]
-    return stored(x.type.element, x.address.moved(1).shifted(index, 1, *checks), x.why_not)
+    return stored(element, x.address.moved(1).shifted(index, element.size, *checks), x.why_not)
 
 
 def _index(

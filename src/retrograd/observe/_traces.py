@@ -150,7 +150,7 @@ def _arrays(program: Program) -> list[_Array]:
         shape, strides = v.layout.shape, v.layout.strides
         first = islice(product(*map(range, shape)), ELEMENTS)
         addresses = tuple(v.number + sum(i * s for i, s in zip(at, strides, strict=True)) for at in first)
-        out.append(_Array(v.name, v.kind, prod(shape), addresses, v.number - 1 if v.layout.stack else None))
+        out.append(_Array(v.name, v.kind, prod(shape), addresses, v.number - v.layout.stack if v.layout.stack else None))
     return out
 
 

@@ -264,7 +264,7 @@ def base_of(array: VariableLocation, machine: Machine) -> int:
 def stack_length(stack: VariableLocation, machine: Machine) -> int:
     """The number of elements that are on a stack."""
     assert stack.layout is not None
-    count = Place(base_of(stack, machine) - 1, memory=True)
+    count = Place(base_of(stack, machine) - stack.layout.stack, memory=True)
     return min(max(_word_or_zero(count, machine), 0), stack.layout.shape[-1])
 
 

@@ -522,11 +522,16 @@ def _type_of(function: SourceFunction, p: Parameter, value: Any, sizes: dict[str
         try:
             t = complete(wanted)
         except TypeError:
-            way = "of a struct or a complex number push the fields, one after the other, on a `Stack[fixed, …]`"
-            refuse(f"{where} is annotated {wanted}, and a stack holds int, uint, bool, fixed or lognum", way)
+            way = "annotate a stack of int, uint, bool, fixed, lognum, complex, or a struct whose lengths are all known"
+            refuse(f"{where} is annotated {wanted}, and a stack holds numbers and structs of numbers", way)
+        assert isinstance(t, StackType)
         if not isinstance(value, list | tuple) or len(value) > wanted.capacity:
             given = f"a list of {len(value)}" if isinstance(value, list | tuple) else described(value)
             refuse(f"{where} is a list of up to {wanted.capacity} values, not {given}")
+        if isinstance(t.element, StructType):
+            for i, v in enumerate(value):
+                _annotated(wanted.element, v, f"`{p.name}[{i}]` of `{function.__name__}`", {}, refuse)
+            return t
         wrong = next((v for v in value if not _number(v)), None)
         if wrong is not None:
             refuse(f"{where} is a list of numbers, and holds {described(wrong)}")

@@ -262,14 +262,27 @@ def _to_words(t: Type, value: Any, w: Format, name: str, losses: Losses | None) 
                 [word_array(inner, held[field], w, part_name(name, t, field), losses) for field, inner in fields]
             )
         case StackType(element, capacity):
-            out = np.zeros(1 + capacity, dtype=np.uint64)
+            if not isinstance(value, list | tuple) or len(value) > capacity:
+                given = f"a list of {len(value)}" if isinstance(value, list | tuple) else described(value)
+                refuse_argument(f"`{name}` is a list of up to {capacity} values, not {given}")
+            out = np.zeros(t.size, dtype=np.uint64)
             out[0] = len(value)
             if len(value):
-                out[1 : 1 + len(value)] = _array_words(element.kind, _numbers(element.kind, value), w, name, losses)
+                out[1 : 1 + len(value) * element.size] = _stack_words(element, value, w, name, losses)
             return out
         case StaticType():
             return np.zeros(0, dtype=np.uint64)
     raise TypeError(t)
+
+
+def _stack_words(
+    element: ScalarType | StructType, values: Sequence[Any], w: Format, name: str, losses: Losses | None
+) -> NDArray[np.uint64]:
+    if isinstance(element, ScalarType):
+        return _array_words(element.kind, _numbers(element.kind, values), w, name, losses)
+    if is_complex(element) and _complex_parts(values) is not None:
+        return word_array(ArrayType(element, (len(values),)), values, w, name, losses)
+    return _joined([word_array(element, v, w, f"{name}[{i}]", losses) for i, v in enumerate(values)])
 
 
 def _parts_of_number(value: Any) -> tuple[Any, Any] | None:
@@ -453,8 +466,11 @@ def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) ->
                 at += inner.size
             return cls(**values)
         case StackType(element, _):
-            count = w.signed(int(words[0]))
-            return _array_of(element.kind, words[1 : 1 + max(0, count)], w).tolist()
+            count, size = max(0, w.signed(int(words[0]))), element.size
+            if isinstance(element, ScalarType):
+                return _array_of(element.kind, words[1 : 1 + count], w).tolist()
+            found = words[1 : 1 + count * size]
+            return [from_words(element, found[i : i + size], w) for i in range(0, len(found), size)]
         case StaticType(value):
             return value
 

@@ -4,7 +4,7 @@ from retrograd import Stack, reversible
 
 @reversible
 def f(s: Stack[complex, 4], z: complex):
-    rg.push(s, z)
+    rg.pop(s, z)
 
 
-f([], 1 + 2j)
+f([], 0)
