@@ -18,7 +18,8 @@ from retrograd.isa.files import check_output
 from retrograd.presentation import columns
 
 if TYPE_CHECKING:
-    from retrograd.compiler.language.types import StructType, Type
+    from retrograd.compiler.language.types import ScalarType, StructType, Type
+    from retrograd.isa.words import Format
     from retrograd.runtime._batches import BatchResult
     from retrograd.runtime._distribution import Distribution
     from retrograd.runtime._reversible import Reversible
@@ -52,7 +53,7 @@ def distribution_of(options: argparse.Namespace) -> Distribution | None:
 #
 # An array has the name of an argument, and its first axis is the batch. Results have the same form, so a run backward takes the file that
 # a run forward has written. A struct has an array for each field (`z.re`, `z.im`). A stack has a row for each element, and
-# `s.length` beside `s` holds the lengths if they differ.
+# `s.length` beside `s` holds the lengths if they differ. A stack of structs has such rows for each field (`s.re`, `s.im`).
 
 #: arrays of counts and traps; no argument has such a name
 _STEPS, _ERASED, _TRAPS = "retrograd.steps", "retrograd.erased_bits", "retrograd.trap"
@@ -163,11 +164,24 @@ def batch_values(function: Reversible, options: argparse.Namespace) -> tuple[lis
 
 def _arguments(function: Reversible, arrays: dict[str, Any], path: str) -> dict[str, Any]:
     """Arguments by name, made of arrays; an array without an argument keeps its own name."""
-    from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, static, struct_of
+    from retrograd.compiler.language.types import (
+        ArrayAnnotation,
+        StackAnnotation,
+        StructType,
+        element_of_stack,
+        static,
+        struct_of,
+    )
 
     left = dict(arrays)
     out: dict[str, Any] = {}
     for p in function.parameters:
+        element = element_of_stack(p.annotation.element) if isinstance(p.annotation, StackAnnotation) else None
+        if isinstance(element, StructType) and p.name not in left:
+            lengths = left.pop(_lengths(p.name, element), None)
+            if any(name.startswith(f"{p.name}.") for name in left):
+                out[p.name] = _stacks(_structs(element, p.name, left, path), lengths, p.name, path)
+            continue
         wanted = p.annotation.element if isinstance(p.annotation, ArrayAnnotation) else p.annotation
         struct = struct_of(wanted)
         if struct is not None and p.name not in left and any(name.startswith(f"{p.name}.") for name in left):
@@ -228,6 +242,12 @@ def _stacks(rows: Any, lengths: Any, name: str, path: str) -> Any:
     return [row[: int(n)].tolist() for row, n in zip(rows, lengths, strict=True)]
 
 
+def _lengths(name: str, element: ScalarType | StructType) -> str:
+    """The name of the array with the lengths of stacks: `s.length`; `s..length` where that is a field of their elements."""
+    fields = [f".{field}" for field, _ in getattr(element, "fields", ())]
+    return f"{name}.{_LENGTH}" if _LENGTH in fields else name + _LENGTH
+
+
 def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
@@ -276,7 +296,7 @@ def _as_arrays(result: BatchResult) -> dict[str, Any]:
 
     out: dict[str, Any] = {}
     for a, value in zip(result.compiled.arguments, result.values, strict=True):
-        out |= _flat(a.name, a.type, value)
+        out |= _flat(a.name, a.type, value, result.compiled.format)
     traps = np.full(len(result.steps), "", dtype="U6")
     for i, trap in result.traps.items():
         traps[i] = trap.code
@@ -285,13 +305,14 @@ def _as_arrays(result: BatchResult) -> dict[str, Any]:
     return {**split_words(out), _STEPS: result.steps, _ERASED: result.erased_bits, _TRAPS: traps}
 
 
-def _flat(name: str, t: Type, value: Any) -> dict[str, Any]:
+def _flat(name: str, t: Type, value: Any, w: Format) -> dict[str, Any]:
     """One argument as arrays by name."""
     import numpy as np
 
-    from retrograd.compiler.language.types import ArrayType, StackType, StaticType, StructType
+    from retrograd.compiler.language.types import ArrayType, StackType, StaticType, StructType, is_complex
     from retrograd.compiler.language.values import FormType
-    from retrograd.runtime._arrays import as_array
+    from retrograd.runtime._arrays import as_array, parts_of
+    from retrograd.runtime._marshal import from_words
 
     match t:
         case FormType():
@@ -300,24 +321,32 @@ def _flat(name: str, t: Type, value: Any) -> dict[str, Any]:
             numbers = as_array([e.numbers for e in each]).reshape(len(each), t.count)
             integers = np.array([e.integers for e in each], dtype=np.int64).reshape(len(each), t.size - t.count)
             return {f"{name}.numbers": numbers, f"{name}.integers": integers}
-        case StackType():
+        case StackType(element):
             longest = max(map(len, value), default=0)
+            lengths = {_lengths(name, element): np.array([len(row) for row in value], dtype=np.int64)}
+            if isinstance(element, StructType):
+                zero = from_words(element, [0] * element.size, w)
+                structs = np.empty((len(value), longest), dtype=object)
+                for i, row in enumerate(value):
+                    structs[i] = [*row, *[zero] * (longest - len(row))]
+                return _flat(name, element, structs, w) | lengths
             rows = [[*row, *[0] * (longest - len(row))] for row in value]
-            lengths = np.array([len(row) for row in value], dtype=np.int64)
-            return {name: as_array(rows).reshape(len(value), longest), name + _LENGTH: lengths}
+            return {name: as_array(rows).reshape(len(value), longest), **lengths}
         case StructType() | ArrayType(StructType()):
             struct = t if isinstance(t, StructType) else t.element
             assert isinstance(struct, StructType)
+            if is_complex(struct) and (columns := parts_of(value)) is not None:
+                return {f"{name}.{field}": part for (field, _), part in zip(struct.fields, columns, strict=True)}
             out: dict[str, Any] = {}
             for field, inner in struct.fields:
                 parts = [getattr(one, field) for one in value.ravel()]
                 if isinstance(inner, StructType):
                     found = np.empty(len(parts), dtype=object)
                     found[:] = parts
-                    out |= _flat(f"{name}.{field}", inner, found.reshape(value.shape))
+                    out |= _flat(f"{name}.{field}", inner, found.reshape(value.shape), w)
                 else:
-                    stacked = as_array(parts)
-                    out[f"{name}.{field}"] = stacked.reshape((*value.shape, *stacked.shape[1:]))
+                    own = inner.shape if isinstance(inner, ArrayType) else ()
+                    out[f"{name}.{field}"] = as_array(parts).reshape((*value.shape, *own))
             return out
         case StaticType():
             array = np.asarray(value)

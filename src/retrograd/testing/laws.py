@@ -108,7 +108,8 @@ def cells(t: Type, name: str) -> list[Cell]:
         case StructType(_, fields):
             return [cell for field, inner in fields for cell in cells(inner, f"{name}.{field}")]
         case StackType(element, capacity):
-            return [Cell(f"len({name})", Kind.INT), *(Cell(f"{name}[{k}]", element.kind) for k in range(capacity))]
+            words = (cell for k in range(capacity) for cell in cells(element, f"{name}[{k}]"))
+            return [Cell(f"len({name})", Kind.INT), *words]
         case StaticType():
             return []
 

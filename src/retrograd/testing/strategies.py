@@ -19,9 +19,12 @@ from retrograd.compiler.language.types import (
     ArrayType,
     ScalarType,
     StackAnnotation,
+    StackType,
     StructType,
     Type,
+    complete,
     element_of,
+    element_of_stack,
     scalar_of,
     static,
     struct_of,
@@ -159,7 +162,9 @@ def arguments(
 
 def _open(annotation: Any) -> bool:
     """Whether an annotation leaves the type open."""
-    if isinstance(annotation, ArrayAnnotation | StackAnnotation):
+    if isinstance(annotation, StackAnnotation):
+        return element_of_stack(annotation.element) is None
+    if isinstance(annotation, ArrayAnnotation):
         return element_of(annotation.element) is None
     return annotation is static or element_of(annotation) is None
 
@@ -168,9 +173,7 @@ def _of(annotation: Any, sizes: dict[str, int], w: Format, low: float, high: flo
     """Values for an annotation."""
     st = _hypothesis().strategies
     if isinstance(annotation, StackAnnotation):
-        element = scalar_of(annotation.element)
-        assert element is not None
-        return st.lists(_values(element, w, low, high), max_size=min(annotation.capacity, _LONGEST))
+        return _values(complete(annotation), w, low, high)
     if isinstance(annotation, ArrayAnnotation):
         inner = element_of(annotation.element)
         assert inner is not None
@@ -211,6 +214,8 @@ def _values(t: Type, w: Format, low: float, high: float) -> Any:
                 return out.reshape(shape)
 
             return st.composite(array)()
+        case StackType(element, capacity):
+            return st.lists(_values(element, w, low, high), max_size=min(capacity, _LONGEST))
         case StructType(cls, fields):
             return st.builds(cls, **{name: _values(inner, w, low, high) for name, inner in fields})
     raise TypeError(t)
