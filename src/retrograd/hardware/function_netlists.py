@@ -13,7 +13,7 @@ from typing import Any
 from retrograd.compiler.compiled import Compiled, Options
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.ir.statements import Kind, Module
-from retrograd.compiler.language.types import Type, layouts
+from retrograd.compiler.language.types import StackType, Type, layouts, leaves
 from retrograd.hardware._program_lowering import Cell, ProgramLowering, Word
 from retrograd.hdl.reversible.builder import FALSE
 from retrograd.hdl.reversible.circuit import Circuit, Counts, count, simulate, transposed
@@ -190,7 +190,10 @@ def _word_names(arguments: Sequence[tuple[str, Type]]) -> list[str]:
                     where, label = where + i * stride, f"_{i}{label}"
                 words[where] = base + label
             if layout.stack:
-                words[layout.offset - 1] = f"{base}_size"
+                words[layout.offset - layout.stack] = f"{base}_size"
+        for part, where, of in leaves(t, name):
+            if isinstance(of, StackType):
+                words[where] = f"{part.replace('.', '_')}_size"
         for word in words:
             free = word
             while free in found:
