@@ -347,11 +347,9 @@ def layouts(
                 yield from layouts(inner, part_name(name, t, field), offset, shape, strides)
                 offset += inner.size
         case StackType(element, capacity):
-            # A local stack is an array of one.
-            alone = shape == (1,)
-            outer, steps = ((), ()) if alone else (shape, strides)
-            inside = layouts(element, name, offset + 1, (*outer, capacity), (*steps, element.size))
-            yield from (leaf._replace(stack=leaf.offset - offset) for leaf in inside)
+            inside = layouts(element, name, offset + 1, (*shape, capacity), (*strides, element.size))
+            # Stacks in an array have a count each; all their room is shown, with zeros above the tops.
+            yield from (leaf if shape else leaf._replace(stack=leaf.offset - offset) for leaf in inside)
         case StaticType():
             return
 

@@ -197,14 +197,15 @@ def _new_array(
         cx.fail("RG0717", message, node, hint)
     strides = row_major(tuple(map(bound, shape)), t.size)
     size = words_of((*shape, t.size))
+    # A stack is an array of one.
+    axes = ((), ()) if isinstance(t, StackType) else (tuple(shape), strides)
+    inside = tuple(layouts(t, name, 0, *axes)) if is_known(shape) else ()
     if is_known(shape) and not cx.recursive:
-        inside = tuple(layouts(t, name, shape=tuple(shape), strides=strides))
         region = cx.builder.module.static_region(f"{cx.function.__name__}.{name}", bound(size), span, layouts=inside)
         address = Address(region, None)
         first: Block = ()
     else:
         # Each activation of a recursive function has its own arrays, on the stack.
-        inside = tuple(layouts(t, name, shape=tuple(shape), strides=strides)) if is_known(shape) else ()
         region = Region(name, size if isinstance(size, int) else 1, span=span, layouts=inside)
         base = Var(f"{name}.base", Kind.ADDRESS, span)
         address = Address(region, base)

@@ -50,13 +50,17 @@ Place = tuple[Bank, int]
 
 
 class _Array(NamedTuple):
-    """An array of the source at a fixed address: the addresses of its first elements, and of a stack's count."""
+    """An array of the source at a fixed address: the addresses of its first elements, and of a stack's count.
+
+    `each`: how many of them belong to one element of a stack.
+    """
 
     name: str
     kind: str
     length: int
     addresses: tuple[int, ...]
     top: int | None
+    each: int
 
 
 def exploration(recording: Recording, prices: PricingContext) -> dict[str, Any]:
@@ -102,6 +106,7 @@ def exploration(recording: Recording, prices: PricingContext) -> dict[str, Any]:
                 "name": a.name, "kind": a.kind, "length": a.length,
                 "places": [number.get((Bank.MEMORY, address), -1) for address in a.addresses],
                 "count": -1 if a.top is None else number.get((Bank.MEMORY, a.top), -1),
+                **({} if a.each == 1 else {"each": a.each}),
             }
             for a in arrays
         ],
@@ -150,7 +155,9 @@ def _arrays(program: Program) -> list[_Array]:
         shape, strides = v.layout.shape, v.layout.strides
         first = islice(product(*map(range, shape)), ELEMENTS)
         addresses = tuple(v.number + sum(i * s for i, s in zip(at, strides, strict=True)) for at in first)
-        out.append(_Array(v.name, v.kind, prod(shape), addresses, v.number - v.layout.stack if v.layout.stack else None))
+        stack = v.layout.stack
+        top, each = (v.number - stack, prod(shape[1:])) if stack else (None, 1)
+        out.append(_Array(v.name, v.kind, prod(shape), addresses, top, each))
     return out
 
 

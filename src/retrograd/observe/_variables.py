@@ -229,7 +229,7 @@ def named(text: str, machine: Machine, *, condition: bool = False) -> Word | Var
         return Word(array.kind, Place(base_of(array, machine), memory=True))
     if not indices and name == text:
         return array
-    shape = (stack_length(array, machine),) if array.layout.stack else array.layout.shape
+    shape = shape_now(array, machine)
     if len(indices) != len(shape) or any(not 0 <= i < n for i, n in zip(indices, shape, strict=True)):
         lengths = " × ".join(map(str, shape))
         raise InputError(Diagnostic("RG1302", f"`{text[:60]}` is no element of `{name}`, which has {lengths} elements"))
@@ -265,7 +265,14 @@ def stack_length(stack: VariableLocation, machine: Machine) -> int:
     """The number of elements that are on a stack."""
     assert stack.layout is not None
     count = Place(base_of(stack, machine) - stack.layout.stack, memory=True)
-    return min(max(_word_or_zero(count, machine), 0), stack.layout.shape[-1])
+    return min(max(_word_or_zero(count, machine), 0), stack.layout.shape[0])
+
+
+def shape_now(array: VariableLocation, machine: Machine) -> tuple[int, ...]:
+    """The lengths of an array's axes; of a stack, the first is the number of its elements."""
+    assert array.layout is not None
+    shape = array.layout.shape
+    return (stack_length(array, machine), *shape[1:]) if array.layout.stack else shape
 
 
 def _word_or_zero(place: Place, machine: Machine) -> int:
@@ -341,7 +348,7 @@ def elements(array: VariableLocation, machine: Machine, most: int = 1 << 20) -> 
     """The words of an array's first `most` elements, in row-major order; of a stack, the elements that were pushed."""
     layout = array.layout
     assert layout is not None
-    shape = (stack_length(array, machine),) if layout.stack else layout.shape
+    shape = shape_now(array, machine)
     element = _element_of(array, live(machine.program, point_of(machine)), machine)
     for flat in range(min(prod(shape), most)):
         indices: list[int] = []
@@ -357,7 +364,7 @@ def elements(array: VariableLocation, machine: Machine, most: int = 1 << 20) -> 
 def _array(array: VariableLocation, machine: Machine, most: int) -> Variable:
     assert array.layout is not None
     words = list(elements(array, machine, most))
-    shape = (stack_length(array, machine),) if array.layout.stack else array.layout.shape
+    shape = shape_now(array, machine)
     values: list[Value | Values] = [word.value(machine) for word in words]
     if len(values) == prod(shape):
         for n in reversed(shape[1:]):

@@ -289,7 +289,7 @@ function explorer(root, data, { step = data.first, moved = () => {} } = {}) {
     }
     for (const a of data.arrays) {
       const row = made("tr");
-      const length = a.count < 0 ? a.length : Math.max(Number(words[a.count]), 0);
+      const length = a.count < 0 ? a.length : Math.max(Number(words[a.count]), 0) * (a.each ?? 1);
       const places = a.places.slice(0, length).map((p, k) => found.get(`${a.name}[${k}]`)?.place ?? p);
       const list = places.map((p) => (p < 0 ? "0" : shown(words[p], a.kind)));
       row.append(made("td", a.name), made("td"), made("td", `${list.join(" ")}${length > list.length ? ` … (${length})` : ""}${unsettled(a.name)}`, "value"), made("td", a.kind, "address"));
