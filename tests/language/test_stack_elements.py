@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrograd.cli.batches import _as_arrays
-from retrograd.cli.main import main
 from retrograd.compiler.ir.text import as_text, parse
 from retrograd.compiler.language.types import Type, complete, layouts
 from retrograd.isa.words import Q32_32
 
 import retrograd as rg
-from retrograd.observe._variables import variables
+from retrograd.cli.batches import _as_arrays
+from retrograd.cli.main import main
+from retrograd.observe._variables import Word, named, variables
 from retrograd.runtime._binding import bind
 from retrograd.runtime._execution import load
 from retrograd.runtime._marshal import from_words, to_words
@@ -283,6 +283,10 @@ def test_the_debugger_shows_the_elements_below_the_top(case: Case, level: int) -
         expected = [from_words(kind, [int(row[k])], Q32_32) for row in words for k in at]
         assert np.ravel(shown.value).tolist() == pytest.approx(expected), layout.name
         assert np.size(found[layout.name.replace("t", "s", 1)].value) == 0
+        text = layout.name.replace("t", "t[1]", 1) + "[1]" * len(layout.shape)
+        element = named(text, machine)
+        assert isinstance(element, Word)
+        assert element.value(machine) == pytest.approx(expected[2 * len(at) - 1 if layout.shape else 1]), text
 
 
 def test_the_explorer_counts_the_elements(case: Case, tmp_path: Path) -> None:
