@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,37 @@ def test_traps(case: Case, level: int) -> None:
         with pytest.raises(rg.ProgramTrap) as trapped:
             getattr(case.module, name).with_options(level=level)(*arguments)
         assert trapped.value.code == code, (name, arguments)
+
+
+@LEVELS
+def test_a_stack_beside_its_element_in_one_struct(
+    case: Case, level: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "piles.py"
+    path.write_text(f"""
+from {case.path.stem} import *
+import retrograd as rg
+from retrograd import Array, Stack, reversible
+
+@rg.struct
+class Pile:
+    top: {case.annotation.__name__}
+    held: Stack[{case.annotation.__name__}, 3]
+
+@reversible
+def push(piles: Array[Pile, 2], i: int):
+    rg.push(piles[i].held, piles[i].top)
+""")
+    monkeypatch.setitem(sys.modules, case.path.stem, case.module)
+    piles = imported(path)
+    a, b, _, c = case.values
+    f = piles.push.with_options(level=level)
+    found = f([piles.Pile(a, [b]), piles.Pile(c, [])], 1)
+    for pile, (top, held) in zip(found.piles, ((a, [b]), (case.zero, [c])), strict=True):
+        case.same("push", (pile.held, pile.top), (held, top))
+    back = (~f)(*found)
+    for pile, (top, held) in zip(back.piles, ((a, [b]), (c, [])), strict=True):
+        case.same("push", (pile.held, pile.top), (held, top))
 
 
 @pytest.mark.parametrize("name", ["fixed", "complex", "Point"])

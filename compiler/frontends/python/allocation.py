@@ -17,7 +17,8 @@ from retrograd.compiler.frontends.python.context import Context, lowers, perform
 from retrograd.compiler.frontends.python.expressions import OPERATORS
 from retrograd.compiler.frontends.python.indexing import MADE_BY
 from retrograd.compiler.frontends.python.source import shortened
-from retrograd.compiler.frontends.python.updates import is_update, location, permute, push, update_array
+from retrograd.compiler.frontends.python.stacks import push
+from retrograd.compiler.frontends.python.updates import is_update, location, permute, update_array
 from retrograd.compiler.ir.expressions import (
     Address,
     E,
