@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from math import gcd
 
 from retrograd.compiler.frontends.builder import words_at
@@ -624,7 +625,22 @@ def swap(cx: Context, name: str, call: ast.Call) -> None:
 
 
 def _swap_places(cx: Context, x: ast.expr, y: ast.expr) -> None:
-    _exchange(cx, location(cx, x), location(cx, y), x)
+    values = location(cx, x), location(cx, y)
+    _need_different(cx, values, x)
+    _exchange(cx, *values, x)
+
+
+def _need_different(cx: Context, values: Sequence[Value], node: ast.AST) -> None:
+    """Refuse or test that a struct made of variables, `V(a, a)`, has a word twice, or has it in another place than the other struct."""
+    words = [list(scalars(value)) for value in values if isinstance(value, StructValue)]
+    t = cx.builder.temporaries()
+    for own in words:
+        for pair in combinations(own, 2):
+            distinct(cx, t, [(x, node) for x in pair], node, f"two words of `{shortened(node)}` are the same")
+    for i, x in enumerate(words[0] if len(words) == 2 else ()):
+        if any(x.place is y.place and i != j for j, y in enumerate(words[1]) if isinstance(x.place, Var)):
+            cx.fail("RG0705", "the two structs have a word in common, in different places", node)
+    cx.builder.emit(t.wrap(()))
 
 
 def _exchange(cx: Context, x: Value, y: Value, node: ast.AST) -> None:
@@ -676,7 +692,9 @@ def _exchange_words(cx: Context, t: Temporaries, x: Address, y: Address, nodes: 
 @performs(intrinsics.neg, intrinsics.flip, intrinsics.erase)
 def change(cx: Context, name: str, call: ast.Call) -> None:
     """`rg.neg(x)`, `rg.flip(x)`, `rg.erase(x)`."""
-    _elementwise(cx, name, location(cx, call.args[0]), call, call.args[0])
+    x = location(cx, call.args[0])
+    _need_different(cx, (x,), call)
+    _elementwise(cx, name, x, call, call.args[0])
 
 
 def _elementwise(cx: Context, name: str, x: Value, call: ast.AST, target: ast.expr) -> None:
@@ -750,6 +768,7 @@ def swap_if(cx: Context, name: str, call: ast.Call) -> None:
         if isinstance(x.place, Var) and isinstance(y.place, Var) and x.place is not y.place:
             cx.builder.emit(t.wrap((_cswap_op(cx, x.place, y.place, bit),)))
             return
+    _need_different(cx, (x, y), call)
     test_t = cx.builder.temporaries()
     test = test_t.test(c)
     with cx.block() as inner:
