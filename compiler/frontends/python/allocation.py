@@ -199,7 +199,7 @@ def _new_array(
     strides = row_major(tuple(map(bound, shape)), t.size)
     size = words_of((*shape, t.size))
     # A stack is an array of one.
-    axes = ((), ()) if isinstance(t, StackType) else (tuple(shape), strides)
+    axes = ((), ()) if isinstance(t, StackType) or not is_known(shape) else (tuple(shape), strides)
     inside = tuple(layouts(t, name, 0, *axes)) if is_known(shape) else ()
     if is_known(shape) and not cx.recursive:
         region = cx.builder.module.static_region(f"{cx.function.__name__}.{name}", bound(size), span, layouts=inside)
