@@ -633,6 +633,8 @@ def _swap_places(cx: Context, x: ast.expr, y: ast.expr) -> None:
 def _need_different(cx: Context, values: Sequence[Value], node: ast.AST) -> None:
     """Refuse or test that a struct made of variables, `V(a, a)`, has a word twice, or has it in another place than the other struct."""
     words = [list(scalars(value)) for value in values if isinstance(value, StructValue)]
+    if not words:
+        return
     t = cx.builder.temporaries()
     for own in words:
         for pair in combinations(own, 2):
