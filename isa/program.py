@@ -93,7 +93,7 @@ class VariableLocation(NamedTuple):
         layout = self.layout
         if layout is None or self.indirect:
             return None
-        rest = address - self.number - layout.offset
+        rest = address - self.number  # of the first element, at any offset
         out = [0] * len(layout.shape)
         for axis in sorted(range(len(out)), key=lambda k: -abs(layout.strides[k])):
             n, stride = layout.shape[axis], layout.strides[axis]

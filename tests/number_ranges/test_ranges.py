@@ -276,3 +276,32 @@ def test_a_notebook_shows_tables() -> None:
     hostile = replace(found, function="<b>f", values=(replace(found.values[0], name="<i>x&"),))
     assert "<b>" not in hostile._repr_html_()
     assert "&lt;i&gt;x&amp;" in hostile._repr_html_()
+
+
+# ---------------------------------------------------------------------- fields and stacks
+
+
+@rg.struct
+class Pair:
+    a: fixed
+    b: fixed
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_fields_and_elements_of_stacks_have_their_own_names(level: int) -> None:
+    @reversible(level=level)
+    def f(ps: Array[Pair, 2], q: Pair, s: rg.Stack[fixed, 4], t: rg.Stack[complex, 4], x: fixed, z: complex) -> None:
+        for i in range(2):
+            ps[i].a += 1.0
+            ps[i].b += 2.0
+        q.a += 4.0
+        q.b += 8.0
+        rg.push(s, x)
+        rg.push(t, z)
+
+    pair = Pair(0.0, 0.0)
+    found: dict[str, float] = {}
+    for r in rg.ranges(f, [pair, pair], pair, [64.0], [], 16.0, 32 + 128j).values:
+        found[r.name] = max(found.get(r.name, 0.0), r.greatest)
+    expected = {"ps.a": 1, "ps.b": 2, "q.a": 4, "q.b": 8, "s": 64, "t.re": 32, "t.im": 128, "x": 16, "z.re": 32}
+    assert {name: found[name] for name in expected} == expected

@@ -565,9 +565,9 @@ class _TrapContext:
         for v in self.compiled.program.variables:
             if not v.first <= self.trap.pc <= v.last:
                 continue
-            if v.indirect:
+            if v.indirect and v.layout is not None:
                 base = (self.machine.memory if v.memory else self.machine.registers)[v.number]
-                v = v._replace(number=base, indirect=False)  # noqa: PLW2901
+                v = v._replace(number=base + v.layout.offset, indirect=False)  # noqa: PLW2901
             at = v.indices(address)
             if at is not None and v.layout is not None:
                 return f"`{v.name}{''.join(f'[{k}]' for k in at)}`", Kind(v.layout.kind)
