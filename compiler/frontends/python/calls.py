@@ -47,6 +47,7 @@ from retrograd.compiler.language.types import (
     TooLarge,
     bound,
     element_of,
+    element_of_stack,
     is_complex,
     is_empty,
     is_known,
@@ -180,6 +181,9 @@ def fitted_argument(
     elif isinstance(wanted, StackAnnotation):
         if not isinstance(value, StackValue):
             cx.fail("RG0715", f"{shown} is a stack, not {describe(value)}", where, of)
+        elements = element_of_stack(wanted.element), value.type.element
+        if elements[0] != elements[1] and any(isinstance(t, StructType) for t in elements):
+            cx.fail("RG0715", f"{shown} is {wanted}, not {describe(value)}", where, of)
     elif wanted is not NOTHING and is_complex(t := struct_of(wanted)) and _is_number(value):
         assert t is not None
         value = cx.guarded(where, cx.arithmetic.complex.of_type, t, value)
