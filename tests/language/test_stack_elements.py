@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import random
 import sys
 from itertools import islice, product
 from pathlib import Path
@@ -181,6 +182,102 @@ def test_random_elements(case: Case) -> None:
     zero = case.zero
     check_laws(case.module.turned, 8, t=[])
     check_laws(case.module.pop, 8, x=zero, accept=("RG0806",))
+
+
+class Statements:
+    """Random pushes, pops, exchanges and calls on two stacks, a variable and an array, and what they do to lists.
+
+    `before`, `after`: the arguments of the function f that consists of them. Its parameters i0, i1, i2 are the numbers 0, 1, 2 of a run.
+    """
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.case, self.rng, self.lines = case, random.Random(seed), list[str]()
+        self.stacks = {name: self.rng.choices(case.values, k=self.rng.randrange(4)) for name in "st"}
+        self.places = {
+            "x": case.values[0],
+            "y": case.zero,
+            "xs[0]": case.values[1],
+            "xs[1]": case.zero,
+            "xs[2]": case.values[3],
+        }
+        self.before = self.arguments()
+        for _ in range(self.rng.randrange(2, 14)):
+            self.add()
+        self.after = self.arguments()
+
+    def arguments(self) -> tuple[Any, ...]:
+        places = self.places
+        row = [places[f"xs[{k}]"] for k in range(3)]
+        return list(self.stacks["s"]), list(self.stacks["t"]), places["x"], places["y"], row, 0, 1, 2
+
+    def index(self, k: int, length: int) -> str:
+        return self.rng.choice([str(k), f"-{length - k}", f"i{k}" if k < 3 else str(k)])
+
+    def add(self) -> None:
+        """One statement, if it has no trap."""
+        rng, places, zero = self.rng, self.places, self.case.zero
+        s = rng.choice("st")
+        o = "st"[s == "s"]
+        stack, other, name = self.stacks[s], self.stacks[o], rng.choice(list(places))
+        text = f"xs[i{name[3]}]" if name[0:2] == "xs" and rng.random() < 0.5 else name
+        match rng.choice(("push", "push", "pop", "swap", "move", "called", "within", "between")):
+            case "push" | "called" as how if len(stack) < 6:
+                self.lines.append(f"rg.push({s}, {text})" if how == "push" else f"called({s}, {text})")
+                stack.append(places[name])
+                places[name] = zero
+                if how == "called":
+                    stack[0], stack[-1] = stack[-1], stack[0]
+            case "pop" if stack and self.case.words("pop", ([], places[name])) == self.case.words("pop", ([], zero)):
+                self.lines.append(f"rg.pop({s}, {text})")
+                places[name] = stack.pop()
+            case "swap" if stack:
+                k = rng.randrange(len(stack))
+                self.lines.append(f"rg.swap({text}, {s}[{self.index(k, len(stack))}])")
+                stack[k], places[name] = places[name], stack[k]
+            case "move" if stack and len(other) < 6:
+                self.lines += [f"v{len(self.lines)} = rg.pop({s})", f"rg.push({o}, v{len(self.lines)})"]
+                other.append(stack.pop())
+            case "within" if stack:
+                i, j = rng.randrange(len(stack)), rng.randrange(len(stack))
+                self.lines.append(f"rg.swap({s}[{self.index(i, len(stack))}], {s}[{j}])")
+                stack[i], stack[j] = stack[j], stack[i]
+            case "between" if stack and other:
+                self.lines.append(f"{s}[-1], {o}[0] = {o}[0], {s}[-1]")
+                stack[-1], other[0] = other[0], stack[-1]
+
+    def module(self, path: Path) -> Any:
+        t = self.case.annotation.__name__
+        body = "".join(f"    {line}\n" for line in self.lines or ["pass"])
+        path.write_text(f"""
+from {self.case.path.stem} import *
+import retrograd as rg
+from retrograd import Array, Stack, reversible
+
+@reversible
+def called(s: Stack[{t}, 6], x: {t}):
+    rg.push(s, x)
+    rg.swap(s[0], s[-1])
+
+@reversible
+def f(s: Stack[{t}, 6], t: Stack[{t}, 6], x: {t}, y: {t}, xs: Array[{t}, 3], i0: int, i1: int, i2: int):
+{body}""")
+        return imported(path)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_statements(case: Case, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, case.path.stem, case.module)
+    made = Statements(case, seed)
+    module = made.module(tmp_path / f"statements_{seed}.py")
+    for level in (0, 1):
+        f = module.f.with_options(level=level)
+        types = f.types_of(made.before)
+
+        def words(values: Any, types: Any = types) -> list[list[int]]:
+            return [to_words(t, value, Q32_32, "x") for t, value in zip(types, values, strict=True)]
+
+        assert words(f(*made.before)) == words(made.after), made.lines
+        assert words((~f)(*made.after)) == words(made.before), made.lines
 
 
 @LEVELS
