@@ -17,7 +17,6 @@ from retrograd.compiler.frontends.python.context import Context, lowers, perform
 from retrograd.compiler.frontends.python.expressions import OPERATORS
 from retrograd.compiler.frontends.python.indexing import MADE_BY
 from retrograd.compiler.frontends.python.source import shortened
-from retrograd.compiler.frontends.python.stacks import push
 from retrograd.compiler.frontends.python.updates import is_update, location, permute, update_array
 from retrograd.compiler.ir.expressions import (
     Address,
@@ -530,7 +529,7 @@ def _pop_new(cx: Context, name: str, call: ast.Call) -> None:
         cx.fail("RG0703", f"rg.pop on {describe(s)}, which is no stack", call)
     cx.scope.names[name] = _make_zero(cx, name, s.type.element, call)
     target = ast.copy_location(ast.Name(name, ast.Load()), call)
-    push(cx, "pop", ast.copy_location(ast.Call(call.func, [call.args[0], target], []), call))
+    cx.perform(intrinsics.pop, ast.copy_location(ast.Call(call.func, [call.args[0], target], []), call))
 
 
 def _make_zero(cx: Context, name: str, t: Type, node: ast.Call) -> Value:

@@ -26,6 +26,7 @@ from retrograd.compiler.frontends.python import (  # noqa: F401  (they enter the
     control_flow,
     expressions,
     indexing,
+    stacks,
     statements,
     updates,
 )
