@@ -28,7 +28,19 @@ from retrograd.isa.diagnostics import KINDS, Diagnostic, InputError, RetrogradEr
 from retrograd.isa.encoding import inverse, write
 from retrograd.isa.program import Program, program_at
 from retrograd.simulator.semantics import HALTS, TURNS, Decoded, decode
-from retrograd.simulator.stores import Cotangents, Fault, Store, WordsView, integer_of, limit_of, words_of
+from retrograd.simulator.stores import (
+    LARGE,
+    Cotangents,
+    Fault,
+    SparseWords,
+    Store,
+    WordsView,
+    for_handlers,
+    integer_of,
+    limit_of,
+    memory_words,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from retrograd.isa.microarchitecture.schedule import Execution
@@ -128,15 +140,15 @@ class Machine:
 
     def _first_memory(self, size: int) -> Store:
         """Memory of that size, with the data of the program."""
-        return list(self.program.data) + [0] * (size - len(self.program.data))
+        return memory_words(self.program.data, size)
 
     def __getstate__(self) -> dict[str, object]:
-        """The program, and the state as lists. Code is decoded again before the next run."""
+        """The program, and the state in stores of Python. Code is decoded again before the next run."""
         c = self._cotangents
         return {
             **vars(self),
             "_registers": list(self._registers),
-            "_memory": list(self._memory),
+            "_memory": self._memory if isinstance(self._memory, SparseWords) else list(self._memory),
             "_views": {},
             "executed": {way: list(hits) for way, hits in self.executed.items()},
             "_cotangents": None if c is None else c.copy(),
@@ -145,7 +157,10 @@ class Machine:
 
     def _new_cotangents(self) -> Cotangents:
         return Cotangents(
-            [0] * REGISTERS, [0] * len(self._memory), keep=self._keep_dropped, strict="strict" in self._modes
+            [0] * REGISTERS,
+            memory_words((), len(self._memory)),
+            keep=self._keep_dropped,
+            strict="strict" in self._modes,
         )
 
     @property
@@ -224,6 +239,11 @@ class Machine:
             end = address + len(block) - 1
             message = f"words {address} to {end} do not fit in a memory of {len(self._memory)} words"
             raise InputError(Diagnostic("RG0505", message))
+        if len(block) > LARGE // 4 and isinstance(self._memory, SparseWords):
+            # A list has less room for each word, and takes less time to be filled.
+            self._memory = list(self._memory)
+            if "memory" in self._views:
+                self._views["memory"].store = self._memory
         self._memory[address : address + len(block)] = block
 
     def state(self) -> MachineState:
@@ -390,7 +410,7 @@ class Machine:
         execute, d, a, b, imm, kind = self._fetch(pc, -direction)
         self._face_about()
         try:
-            self._br = execute(self._registers, self._memory, self._br, d, a, b, imm)
+            self._br = execute(self._registers, for_handlers(self._memory), self._br, d, a, b, imm)
         except Fault as fault:
             raise self._trap(fault, pc, -direction) from None
         finally:
@@ -484,7 +504,7 @@ class Machine:
 
     def _loop(self, max_steps: int | None) -> int:
         """Repeat the step, with the state in local variables. Returns the number of steps."""
-        registers, memory = self._registers, self._memory
+        registers, memory = self._registers, for_handlers(self._memory)
         pc, br, direction = self._pc, self._br, self._direction
         decoded = self._decoded
         code, hits = decoded[direction], self.executed[direction]

@@ -21,7 +21,7 @@ from retrograd.isa.folds import emit
 from retrograd.isa.program import Program
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
-from retrograd.simulator.stores import Cotangents, Fault, Store
+from retrograd.simulator.stores import Cotangents, Fault, Store, for_handlers
 
 #: handler(registers, memory, br, rd, ra, rb, imm as a word) -> br; br is signed
 Handler = Callable[[Store, Store, int, int, int, int, int], int]
@@ -89,7 +89,7 @@ def handler(opcode: Opcode, w: Format, modes: frozenset[str]) -> Handler:
 
 def lifted_handler(opcode: Opcode, w: Format, modes: frozenset[str], same: bool, cotangents: Cotangents) -> Handler:
     """The handler of the opcode with D = 1, which moves these cotangents; `same`: ra and rb are the same register."""
-    return _lifted_code(opcode, w, modes, same)(cotangents.registers, cotangents.memory, cotangents.drop)
+    return _lifted_code(opcode, w, modes, same)(cotangents.registers, for_handlers(cotangents.memory), cotangents.drop)
 
 
 @cache

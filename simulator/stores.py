@@ -5,6 +5,8 @@
 An integer is any object that Python accepts as an index: int, bool, NumPy's integers. Other objects raise InputError RG0603.
 All engines store the same words, since all assignments of users pass through these views.
 
+`SparseWords` holds the words of a large memory that differ from zero, so a run costs the words that it uses.
+
 `Cotangents` keeps an account of cotangents that were dropped when their ancillas were freed. The steps of cotangents are computed from
 the table of instructions, in `isa/derivatives.py`.
 """
@@ -74,16 +76,17 @@ class Cotangents:
         self._lost = None
 
     def copy(self) -> Cotangents:
-        """The same cotangents and the same account of them, in lists."""
-        made = Cotangents(list(self.registers), list(self.memory), keep=self.keep, strict=self.strict)
+        """The same cotangents and the same account of them, in lists and sparse words."""
+        memory = self.memory.copy() if isinstance(self.memory, SparseWords) else list(self.memory)
+        made = Cotangents(list(self.registers), memory, keep=self.keep, strict=self.strict)
         made.way, made.dropped, made.kept = self.way, self.dropped, dict(self.kept)
         made._crossed, made._lost = self._crossed, self._lost
         return made
 
     def clear(self) -> None:
         """Set all cotangents to zero, as before the first step. The count of dropped cotangents stays."""
-        self.registers[:] = [0] * len(self.registers)
-        self.memory[:] = [0] * len(self.memory)
+        for store in (self.registers, self.memory):
+            store[:] = SparseWords((), len(store)) if isinstance(store, SparseWords) else [0] * len(store)
         self.kept.clear()
         self._lost = None
 
@@ -173,6 +176,100 @@ class FixedLength(MutableSequence[int]):
 
     def insert(self, index: int, value: int) -> None:
         raise TypeError("words cannot be inserted")
+
+
+class _Words(dict[int, int]):
+    """address -> word, for the addresses that were written; `words[i]` is 0 at the others. Its length is that of the memory."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __missing__(self, address: int) -> int:
+        return 0
+
+
+class SparseWords(FixedLength):
+    """The words of a memory that begins as zeros, in the room of those that were written.
+
+    Handlers of instructions use `words`, whose accesses are those of a dict. Trap: `words` accepts any integer as an address.
+    """
+
+    __slots__ = ("words",)
+
+    def __init__(self, first: Iterable[int], length: int) -> None:
+        self.words = _Words(length)
+        self.words.update(enumerate(first))
+
+    def copy(self) -> SparseWords:
+        """The same words in a store of its own."""
+        made = SparseWords((), len(self))
+        made.words.update(self.words)
+        return made
+
+    def written(self) -> Iterable[tuple[int, int]]:
+        """(address, word) of all words that may differ from zero."""
+        return self.words.items()
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if isinstance(index, slice):
+            get = self.words.get
+            return [get(i, 0) for i in range(*index.indices(len(self)))]
+        return self.words[range(len(self))[index]]
+
+    @overload
+    def __setitem__(self, index: int, value: int) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[int]) -> None: ...
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        if not isinstance(index, slice):
+            self.words[range(len(self))[index]] = value
+        elif isinstance(value, SparseWords) and index == slice(None) and len(value) == len(self):
+            self.words.clear()
+            self.words.update(value.words)
+        else:
+            self.words.update(zip(range(*index.indices(len(self))), value, strict=True))
+
+    def __iter__(self) -> Iterator[int]:
+        return map(self.words.__getitem__, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, SparseWords):
+            return len(self) == len(other) and all(self.words[i] == other.words[i] for i in {*self.words, *other.words})
+        return isinstance(other, list | FixedLength) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+#: words from which on a memory is held sparsely: a list of as many is filled in the time of some thousand steps, which are a tenth slower then
+LARGE = 1 << 18
+#: words from which on a memory is a list again: it is refused where the computer has no room for all of its words
+LARGEST = 1 << 30
+
+
+def memory_words(first: Iterable[int], length: int, large: int = LARGE) -> Store:
+    """A memory of this length that begins with these words, and zeros behind them; it is sparse if it has more than `large` words."""
+    if large < length <= LARGEST:
+        return SparseWords(first, length)
+    found = list(first)
+    return found + [0] * (length - len(found))
+
+
+def for_handlers(store: Store) -> Store:
+    """The store as handlers of instructions read and write it: by addresses that they have checked, and never by slices."""
+    return store.words if isinstance(store, SparseWords) else store  # type: ignore[return-value]
 
 
 class WordsView(FixedLength):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.state import Slot
-from retrograd.simulator.stores import Cotangents, FixedLength, Store
+from retrograd.simulator.stores import Cotangents, FixedLength, SparseWords, Store
 
 # -----------------------------------------------------------------------------
 # Arrays of words that compiled code shares with Python, as sequences of ints.
@@ -76,6 +76,12 @@ class ArrayWords(FixedLength):
     @overload
     def __setitem__(self, index: slice, value: Iterable[int]) -> None: ...
     def __setitem__(self, index: int | slice, value: int | Iterable[int]) -> None:
+        if isinstance(value, SparseWords) and index == slice(None) and len(value) == len(self):
+            # Pages of new zeros are made where they are used; old ones would be written, all of them.
+            self.array = np.zeros(len(self) + 1, self.array.dtype)[: len(self)]
+            for address, word in value.written():
+                self.array[address] = word
+            return
         if isinstance(index, slice) and not isinstance(value, int | np.ndarray):
             value = np.fromiter(value, dtype=self.array.dtype)
             if len(value) != len(range(*index.indices(len(self.array)))):
@@ -92,7 +98,7 @@ class ArrayWords(FixedLength):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ArrayWords):
             return bool(np.array_equal(self.array, other.array))
-        return isinstance(other, list) and self.array.tolist() == other
+        return isinstance(other, list | SparseWords) and self.array.tolist() == list(other)
 
     __hash__ = None  # type: ignore[assignment]
 

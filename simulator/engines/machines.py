@@ -6,7 +6,9 @@ WholeRuns       a run from one end of a program to the other on given words; a m
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -92,10 +94,11 @@ class WholeRuns:
         self._loaded_at, self._run = found.address, Translated(found.address)
         self._dtype: np.dtype[Any] = np.dtype(DTYPES[program.format.width])
         self._data = np.array(program.data, dtype=self._dtype)
-        sizes = (CONTROL_WORDS, *(self._room(k) for k in (REGISTERS, program.memory + 1)))
-        sizes += (len(found.flow.counters), self._room(found.losses + 1))
-        #: where registers, memory, counts and log begin, and the end of all
-        self._registers, self._memory, self._counts, self._log, self._size = np.cumsum(sizes).tolist()
+        sizes = (CONTROL_WORDS, self._room(REGISTERS), len(found.flow.counters), self._room(found.losses + 1))
+        #: where registers, counts, log and memory begin, and the end of all. The memory comes last, so that few pages of a large one are used
+        self._registers, self._counts, self._log, self._memory, self._size = np.cumsum(
+            (*sizes, self._room(program.memory + 1))
+        ).tolist()
         self._words = slice(self._memory * self._width, self._memory * self._width + program.memory)
         code = found.flow.code
         erased = [sum(code[at].opcode.erased_words for at in run) for run in found.flow.counters]
@@ -138,7 +141,7 @@ class WholeRuns:
         left = BRIEF if limit is None else min(limit, BRIEF)
         if left <= 4 * len(self.program.code):
             return None
-        state = np.zeros(self._size, dtype=np.int64)
+        state = _zeros(self._size, expected)
         memory = state.view(self._dtype)[self._words]
         if len(self._data):
             memory[: len(self._data)] = self._data
@@ -199,6 +202,22 @@ class WholeRuns:
     @staticmethod
     def _decision(engine: str) -> Decision:
         return _NAMED if engine == "translated" else _LOADED
+
+
+#: numbers from which on fresh pages take less time than zeros that are written: 2 MB
+_MANY = 1 << 18
+
+
+def _zeros(size: int, steps: int | None) -> NDArray[np.int64]:
+    """The state of a run of about this many steps, as zeros. A run that uses few of them pays for the pages that it uses."""
+    if size < _MANY or steps is None or steps > size // 8 or not hasattr(mmap, "MAP_PRIVATE"):
+        return np.zeros(size, dtype=np.int64)
+    pages = mmap.mmap(-1, size * _BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        # A kernel without large pages refuses the advice, and does not need it.
+        with suppress(OSError):
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, dtype=np.int64)
 
 
 class FinishedRun:

@@ -31,6 +31,7 @@ from retrograd.simulator.engines.state import (
     Exit,
     Flag,
     Slot,
+    Snapshot,
     TranslatedSlot,
 )
 from retrograd.simulator.engines.translator.flow import Variant
@@ -194,13 +195,14 @@ class NativeEngine:
 
     # ------------------------------------------------------------------ translated
 
-    def translated(self, machine: Machine, left: int) -> int:
-        """Run the translation from an end of the program. Returns the steps taken.
+    def translated(self, machine: Machine, left: int, before: Snapshot | None = None) -> int:
+        """Run the translation from an end of the program. Returns the steps taken. `before`: the machine as it is, if that is copied already.
 
         It stops at the other end, at an instruction that the interpreter must execute, or before the steps are used up.
         """
         main = threading.current_thread() is threading.main_thread()
-        before = snapshot(machine) if left > BRIEF and len(machine._memory) <= FEW_WORDS else None
+        if before is None and left > BRIEF and len(machine._memory) <= FEW_WORDS:
+            before = snapshot(machine)
         if main and before is not None:
             # To begin a thread takes as long as a short run, so the run is first tried without one.
             taken, why = self._translated_steps(machine, BRIEF, at_once=True)

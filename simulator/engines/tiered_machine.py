@@ -16,13 +16,15 @@ from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.state import UNLIMITED
 from retrograd.simulator.engines.tiering import Decision, Ready, Reason
 from retrograd.simulator.machine import Machine, Outcome, Snapshot, restore, snapshot
-from retrograd.simulator.stores import Cotangents
+from retrograd.simulator.stores import Cotangents, SparseWords, Store, memory_words
 
 if TYPE_CHECKING:
     from retrograd.simulator.engines.native import NativeEngine
 
 #: runs of fewer steps are left to Python without a decision: a single step of a debugger among them
 FEW = 4
+#: words from which on the memory is sparse while Python runs: it takes only runs of few steps here, for which a list takes longer to be filled
+LARGE_IN_PYTHON = 1 << 16
 
 
 class TieredMachine(Machine):
@@ -52,6 +54,9 @@ class TieredMachine(Machine):
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_native": None, "_ran": self.engine}
 
+    def _first_memory(self, size: int) -> Store:
+        return memory_words(self.program.data, size, LARGE_IN_PYTHON)
+
     def _new_cotangents(self) -> Cotangents:
         made = super()._new_cotangents()
         return made if self._native is None else self._native.shared_cotangents(made)
@@ -76,11 +81,14 @@ class TieredMachine(Machine):
         while taken < left and not (taken and self.at_end):
             decision = self.decision = self._decide(account, whole)
             most = left - taken if decision.steps is None else min(left - taken, decision.steps)
+            if whole and not taken and isinstance(self._memory, SparseWords):
+                # The copy has the written words alone; that of an array has all words of the memory.
+                before = snapshot(self)
             taken_over = None if decision.engine == "reference" else self._taken_over()
             if taken_over is not None and decision.engine == "translated":
-                if before is not None:
+                if taken and before is not None:
                     restore(self, before)
-                taken = taken_over.translated(self, left)
+                taken = taken_over.translated(self, left, before)
                 return taken + taken_over.interpreted(self, left - taken)
             if whole and before is None and decision.steps is not None:
                 before = snapshot(self)

@@ -57,7 +57,7 @@ from retrograd.simulator.engines.llvm.functions import Trees
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.machines import ArrayMachine
 from retrograd.simulator.engines.native import NativeEngine, variant_of
-from retrograd.simulator.engines.state import UNLIMITED, Exit, Slot, TranslatedSlot
+from retrograd.simulator.engines.state import UNLIMITED, Exit, Slot, Snapshot, TranslatedSlot
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, Word, flow_of, register
 from retrograd.simulator.engines.translator.loops import VectorLoop, find_vector_loops
 from retrograd.simulator.engines.translator.row_sharing import MANY, PAUSE, RowDistributionEmitter, RowLoopEmitter
@@ -485,9 +485,9 @@ class DeviceEngine(NativeEngine):
         super().__init__(machine)
         self.device = where
 
-    def translated(self, machine: Machine, left: int) -> int:
+    def translated(self, machine: Machine, left: int, before: Snapshot | None = None) -> int:
         if machine._differentiating:
-            return super().translated(machine, left)
+            return super().translated(machine, left, before)
         steps = left
         if machine._pc == (machine.program.finish if machine._direction < 0 else machine.program.start):
             left -= 1

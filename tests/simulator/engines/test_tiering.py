@@ -13,6 +13,7 @@ from retrograd.simulator.engines.batch import loops
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.machines import FinishedRun, WholeRuns
 from retrograd.simulator.engines.native import NativeEngine
+from retrograd.simulator.engines.state import Snapshot
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.tiering import Costs, Decision, Policy, Ready, Reason
 
@@ -82,8 +83,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
         found.threaded += taken
         return taken
 
-    def of_translation(self: NativeEngine, machine: rg.Machine, most: int) -> int:
-        taken = translated(self, machine, most)
+    def of_translation(self: NativeEngine, machine: rg.Machine, most: int, before: Snapshot | None = None) -> int:
+        taken = translated(self, machine, most, before)
         found.translated += taken
         return taken
 
