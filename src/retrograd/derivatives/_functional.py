@@ -44,7 +44,7 @@ from retrograd.runtime._binding import bind, fixed
 from retrograd.runtime._execution import ProgramTrap
 from retrograd.runtime._reversible import Reversible, run
 from retrograd.simulator.engines.choice import machine_for
-from retrograd.simulator.machine import Machine
+from retrograd.simulator.machine import MEMORY_LIMIT, Machine
 
 FunctionalSource.operators = {(f.__module__, f.__qualname__): f.__name__ for f in (grad, vjp, jvp, hessian)}
 FunctionalSource.conversions = {(fixed.__module__, fixed.__qualname__): "fixed"}
@@ -349,8 +349,10 @@ def shown(value: Any) -> str:
 
 #: frames of Python
 _FRAMES = 6000
-#: words of the heap that are tried one after the other; recursion has as many
-_SIZES = (1 << 16, 1 << 20, 1 << 24)
+#: words of the heap; recursion has as many. A derivative inside doubles both, and fewer are taken where a machine does not grant all
+_LARGEST = 1 << 24
+#: heap, stack and their cotangents have addresses of a word: each has an eighth of these at most
+_FEWEST_BITS = 3
 #: difference of a real from the expected one
 TOLERANCE = 1e-6
 
@@ -445,15 +447,15 @@ def machine_of(
 
 
 def _run(function: VladFunction, engine: str, settings: dict[str, Any]) -> tuple[VladFunction, Any]:
-    """The function and its run, with the smallest heap and stack that are large enough."""
-    for size in _SIZES:
+    """The function and its run. Heap and stack are as large as a machine grants, since a run costs the words that it uses."""
+    values, w = bind(function, (), {}), function.format_for()
+    size = min(_LARGEST, 1 << (w.width - _FEWEST_BITS))
+    while True:
         sized = function.sized(Options(stack=size, heap=size))
-        try:
+        needed = sized.compiled_for(sized.types_of(values), w).emitted.program.memory
+        if needed <= MEMORY_LIMIT:
             return sized, run(sized, engine=engine, **settings)
-        except ProgramTrap as trap:
-            if trap.code not in ("RG0807", "RG0811") or size == _SIZES[-1]:
-                raise
-    raise AssertionError
+        size //= 2
 
 
 def alike(value: Any, datum: Datum) -> bool:
