@@ -107,6 +107,10 @@ class Heap:
 # test on it, are the same at the end of a body.
 
 
+#: statements to which a call is equal: it saves the variables that are live
+_CALL = 16
+
+
 @dataclass
 class _Made:
     """Variables, and the statements that made them. `pure`: these can be undone by themselves."""
@@ -140,6 +144,12 @@ class Body:
 
     def emit(self, *nodes: Node) -> None:
         self._now.out.extend(nodes)
+
+    def counter(self) -> Callable[[], int]:
+        """A function that counts the statements that are emitted from here on, as deep as they are nested."""
+        out = self._now.out
+        begin = len(out)
+        return lambda: sum(_CALL if isinstance(n, Call) else 1 for n in walk(out[begin:]))
 
     @contextmanager
     def nested(self) -> Iterator[list[Node]]:
@@ -305,9 +315,14 @@ class Body:
 #
 # Functions that are small and do not call themselves are inlined. Others become procedures, one for each combination of types. A derivative is a
 # call of the gradient of a procedure, which restores the heap.
+#
+# Once a program has many statements of functions that are inlined again, a function with a large inlined body is a procedure from its second call
+# on. So the code of fₙ₊₁ = λt. fₙ(fₙ(t)) grows with n, and not with 2ⁿ.
 
 #: nodes of a function that is inlined, and functions that are inlined within each other
 _SMALL, _DEEPEST = 60, 16
+#: statements of an inlined body that is never shared, and of all bodies of a program that are inlined again
+_FEW_STATEMENTS, _MOST_REPEATED = 64, 768
 
 ValueOf = Callable[[core.Core, Env], Value]
 Into = Callable[[core.Core, Env, list[Var], Type], None]
@@ -318,6 +333,10 @@ class Procedures(Protocol):
     """The procedures of a program (program.py)."""
 
     inference: Inference
+    #: function -> the statements of its body where it was inlined
+    inlined: dict[Key, int]
+    #: statements of functions that were inlined before
+    repeated: int
 
     def version(self, key: Key) -> str:
         """The procedure of a function. Parameters: words of the captured values, of its arguments, of its result, and `hp`."""
@@ -350,6 +369,8 @@ class Calls:
         self._inference = procedures.inference
         self._value, self._into, self._converted, self._structures = value, into, converted, structures
         self._inlined = 0
+        #: whether a function is being lowered that was inlined before
+        self._repeated = False
 
     def apply(self, f: Value, args: list[Value], at: core.Place) -> Value:
         """f(args)"""
@@ -370,9 +391,8 @@ class Calls:
         if not isinstance(closure.code, core.Lambda) or self._inference.results[key] != t:
             self._body.add(targets, self._converted(self.call(closure, captured, args, at), t, at).words)
         elif self._inlines(key):
-            self._inlined += 1
-            self._into(closure.code.body, self._inside(closure, captured, args), targets, t)
-            self._inlined -= 1
+            with self._inlining(key):
+                self._into(closure.code.body, self._inside(closure, captured, args), targets, t)
         else:
             self._call_procedure(key, captured, args, targets, at)
 
@@ -389,13 +409,29 @@ class Calls:
             return self._body.new(
                 result, lambda targets: self._call_procedure(key, captured, args, targets, at), code.name
             )
-        self._inlined += 1
-        found = self._value(code.body, self._inside(closure, captured, args))
-        self._inlined -= 1
+        with self._inlining(key):
+            found = self._value(code.body, self._inside(closure, captured, args))
         return self._converted(found, result, at)
 
     def _inlines(self, key: Key) -> bool:
-        return key[0].size <= _SMALL and self._inlined < _DEEPEST and not self._inference.is_recursive(key)
+        if key[0].size > _SMALL or self._inlined >= _DEEPEST or self._inference.is_recursive(key):
+            return False
+        again = self._procedures.inlined.get(key, 0)
+        return again <= _FEW_STATEMENTS or self._procedures.repeated + again <= _MOST_REPEATED
+
+    @contextmanager
+    def _inlining(self, key: Key) -> Iterator[None]:
+        """The body of a function is lowered here. Its statements are counted."""
+        count, around = self._body.counter(), self._repeated
+        self._repeated = around or key in self._procedures.inlined
+        self._inlined += 1
+        yield
+        self._inlined -= 1
+        statements = count()
+        if self._repeated and not around:
+            self._procedures.repeated += statements
+        self._repeated = around
+        self._procedures.inlined[key] = statements
 
     def _inside(self, closure: Closure, captured: Sequence[Value], args: Sequence[Value]) -> Env:
         """The variables in the body of a function that is inlined."""

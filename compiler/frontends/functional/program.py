@@ -601,6 +601,8 @@ class Program:
         self._declare_gradient = declare_gradient
         self.inference = Inference(module.w, define, module.constants)
         self.heap = Heap(module, heap)
+        self.inlined: dict[Key, int] = {}
+        self.repeated = 0
         self._versions: dict[Key, str] = {}
         self._gradients: dict[tuple[str, Type, tuple[Type, ...]], str] = {}
 
