@@ -5,8 +5,9 @@ from runpy import run_path
 from typing import Any
 
 import pytest
-import retrograd as rg
 from retrograd.compiler.frontends.functional import procedures
+
+import retrograd as rg
 
 
 def doubled(depth: int, folder: Path) -> Any:
