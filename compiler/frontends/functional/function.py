@@ -575,6 +575,8 @@ class FunctionalSource(SourceFunction):
 
     operators: Mapping[tuple[str, str], str] = {}
     conversions: Mapping[tuple[str, str], str] = {}
+    #: see Inference
+    exact = False
 
     def functional_core(self, captures: Captures) -> core.Lambda:
         """The definition. Raises CompileError."""
@@ -641,7 +643,7 @@ class FunctionalSource(SourceFunction):
     def inferred(self, shapes: Sequence[Any], w: Format) -> tuple[Inference, Key]:
         """(the types of all functions of a program for arguments of these shapes, its entry). Raises CompileError."""
         captures = Captures()
-        inference = Inference(w, lambda f: _defined(f, captures))
+        inference = Inference(w, lambda f: _defined(f, captures), exact=self.exact)
         args = tuple(_type(shape, inference, self) for shape in shapes[: len(self.given)])
         key = inference.definition(self), (), args
         inference.solve(key)
@@ -670,7 +672,7 @@ class FunctionalSource(SourceFunction):
                 hint = f"Calls of {', '.join(calls.names(self)) or 'no function'} can be forgotten."
                 fail("RG0715", f"`{self.__name__}` forgets no call of `{unknown[0]}`", self.source, self.tree, hint)
             program = shared.functional = Program(
-                module, lambda f: calls.forgetting(f, shared.forget), shared.gradient, shared.heap
+                module, lambda f: calls.forgetting(f, shared.forget), shared.gradient, shared.heap, self.exact
             )
         for p, shape in zip(self.parameters, made.shapes, strict=True):
             if isinstance(p.annotation, Encoding) and not (

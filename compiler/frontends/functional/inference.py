@@ -20,6 +20,7 @@ from retrograd.compiler.frontends.functional.types import (
     Closure,
     Data,
     Derivative,
+    Exact,
     Function,
     Key,
     Known,
@@ -38,6 +39,7 @@ from retrograd.compiler.frontends.functional.types import (
     extent,
     field_types,
     fields_of,
+    forgotten,
     has_cells,
     is_empty,
     join,
@@ -223,6 +225,9 @@ Types = Mapping[core.Binding, Type]
 #: versions of functions that a program may have, how deep their types may be nested, and how many types are in one
 _MOST, _DEEPEST, _LARGEST = 4000, 32, 1 << 14
 
+#: versions of one function that differ by the numbers in their types, and the largest of these numbers
+_MOST_EXACT, _LARGEST_EXACT = 64, 1 << 20
+
 #: why derivatives of every order are refused
 ORDERS = "Each order of derivative is a program of its own, so the number of orders is bounded by the text."
 
@@ -240,10 +245,16 @@ NOWHERE = core.Place(Span("", 1, 1, 2), "")
 
 
 class Inference:
-    """The results of all functions of a program. `define`: a functional function -> its definition. `constants`: of the program."""
+    """The results of all functions of a program. `define`: a functional function -> its definition. `constants`: of the program.
 
-    def __init__(self, w: Format, define: Define, constants: Constants | None = None) -> None:
+    `exact`: whole numbers have types of their own, so a condition on them is known when a program is compiled. Of a function that has
+    _MOST_EXACT versions, all further ones have forgotten the numbers: so recursion over a number ends in one version for all of them.
+    """
+
+    def __init__(self, w: Format, define: Define, constants: Constants | None = None, exact: bool = False) -> None:
         self.w = w
+        self.exact = exact
+        self._exact_versions: dict[Any, set[Key]] = {}
         self._define = define
         self._definitions: dict[int, core.Lambda] = {}
         self.constants = constants
@@ -306,8 +317,26 @@ class Inference:
 
     # ------------------------------------------------------------------ functions
 
+    def settled(self, key: Key) -> Key:
+        """The version of a function that a call uses."""
+        if not self.exact or isinstance(key[0], Derivative):
+            return key
+        code, captured, args = key
+        plain = code, tuple(map(forgotten, captured)), tuple(map(forgotten, args))
+        versions = self._exact_versions.setdefault(code, set())
+        if plain == key or (len(versions) >= _MOST_EXACT and key not in versions):
+            return plain
+        versions.add(key)
+        return key
+
+    def number(self, value: float) -> Type:
+        """The type of a real number that is written, or computed from written ones."""
+        whole = self.exact and abs(value) <= _LARGEST_EXACT and value == int(value)
+        return Exact(int(value)) if whole else FIXED
+
     def result(self, key: Key) -> Type:
         """The result as far as it is known; the function is analysed if this round has not done so."""
+        key = self.settled(key)
         if self._callers:
             self.calls[self._callers[-1]].add(key)
         if key in self._visited:
@@ -377,7 +406,7 @@ class Inference:
         """The type of an expression. Raises CompileError."""
         match e:
             case core.Number(value):
-                return BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FIXED
+                return BOOL if isinstance(value, bool) else INT if isinstance(value, int) else self.number(value)
             case core.Ref(binding):
                 return env[binding]
             case core.Lambda():

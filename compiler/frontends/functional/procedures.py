@@ -24,6 +24,7 @@ from retrograd.compiler.frontends.functional.types import (
     Data,
     Derivative,
     Env,
+    Exact,
     Function,
     Key,
     Known,
@@ -387,8 +388,11 @@ class Calls:
             self._dispatch(f, args, targets, t, at)
             return
         closure, captured = f.type.alternatives[0], f.captured()[0]
-        key: Key = (closure.code, closure.captured, tuple(a.type for a in args))
-        if not isinstance(closure.code, core.Lambda) or self._inference.results[key] != t:
+        if not isinstance(closure.code, core.Lambda):
+            self._body.add(targets, self._converted(self.call(closure, captured, args, at), t, at).words)
+            return
+        key, closure, captured, args = self._settled(closure, captured, args, at)
+        if self._inference.results[key] != t:
             self._body.add(targets, self._converted(self.call(closure, captured, args, at), t, at).words)
         elif self._inlines(key):
             with self._inlining(key):
@@ -403,7 +407,7 @@ class Calls:
             return Value(Function((Closure(Derivative(code.name), types),)), args[0].words, args[0].views)
         if isinstance(code, Derivative):
             return self._derivative(code, captured[0], args, at)
-        key: Key = (code, closure.captured, types)
+        key, closure, captured, args = self._settled(closure, captured, args, at)
         result = self._inference.results[key]
         if not self._inlines(key):
             return self._body.new(
@@ -412,6 +416,17 @@ class Calls:
         with self._inlining(key):
             found = self._value(code.body, self._inside(closure, captured, args))
         return self._converted(found, result, at)
+
+    def _settled(
+        self, closure: Closure, captured: Sequence[Value], args: list[Value], at: core.Place
+    ) -> tuple[Key, Closure, Sequence[Value], list[Value]]:
+        """The version of the function that is called, and the values as its types have them."""
+        key: Key = (closure.code, closure.captured, tuple(a.type for a in args))
+        found = self._inference.settled(key)
+        if found != key:
+            captured = [self._converted(v, t, at) for v, t in zip(captured, found[1], strict=True)]
+            args = [self._converted(v, t, at) for v, t in zip(args, found[2], strict=True)]
+        return found, Closure(found[0], found[1]), captured, args
 
     def _inlines(self, key: Key) -> bool:
         if key[0].size > _SMALL or self._inlined >= _DEEPEST or self._inference.is_recursive(key):
@@ -603,6 +618,9 @@ class Conversions:
         if isinstance(t, Nothing):
             return Value(wanted, tuple(const(0, kind) for kind in kinds(wanted)))
         match t, wanted:
+            case Exact(number), _:
+                of = guarded(at, lambda: Scalar(self._arithmetic.expression(Constant(float(number)), Kind.FIXED)))
+                return Value(wanted, (self._arithmetic.expression(of), *(const(0, k) for k in kinds(wanted)[1:])))
             case Known(truth), Tuple(_, "boolean"):
                 return Value(wanted, (const(int(truth), Kind.BOOL),))
             case Tuple((), "nil"), List():

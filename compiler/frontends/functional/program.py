@@ -35,6 +35,7 @@ from retrograd.compiler.frontends.functional.types import (
     Closure,
     Data,
     Env,
+    Exact,
     Function,
     Key,
     Known,
@@ -184,6 +185,8 @@ class Lowering:
 
     def _constant(self, number: float, e: core.Core) -> Value:
         t = self.inference.type_of(e, {})
+        if isinstance(t, Exact):
+            return Value(t)
         assert isinstance(t, Word)
         return Value(t, (self._word(e, Constant(number), t.kind),))
 
@@ -592,14 +595,19 @@ class ArrayResult:
 
 
 class Program:
-    """`define`: see Inference. `declare_gradient` takes a gradient whose body is made when the program is complete. `heap`: words."""
+    """`define`, `exact`: see Inference. `declare_gradient` takes a gradient whose body is made when the program is complete. `heap`: words."""
 
     def __init__(
-        self, module: ModuleBuilder, define: Define, declare_gradient: Callable[[DerivativeCall], None], heap: int
+        self,
+        module: ModuleBuilder,
+        define: Define,
+        declare_gradient: Callable[[DerivativeCall], None],
+        heap: int,
+        exact: bool = False,
     ) -> None:
         self._module = module
         self._declare_gradient = declare_gradient
-        self.inference = Inference(module.w, define, module.constants)
+        self.inference = Inference(module.w, define, module.constants, exact)
         self.heap = Heap(module, heap)
         self.inlined: dict[Key, int] = {}
         self.repeated = 0

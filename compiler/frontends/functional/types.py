@@ -64,6 +64,20 @@ class Known:
 
 
 @dataclass(frozen=True)
+class Exact:
+    """The type of one whole number, which takes no words: of VLAD, in programs whose other types depend on numbers.
+
+    `level`: the number is the primal of as many bundles, each with a tangent of zero.
+    """
+
+    value: int
+    level: int = 0
+
+    def __str__(self) -> str:
+        return "bundle" if self.level else Kind.FIXED.value
+
+
+@dataclass(frozen=True)
 class Closure:
     """One function that a value may be. `code`: a Lambda, an Operator, or a Derivative of a function."""
 
@@ -131,7 +145,7 @@ class Array:
         return f"Array[{self.element}, {', '.join(map(str, self.shape))}]"
 
 
-Type = Nothing | Word | Tuple | Known | Function | List | Data | Array
+Type = Nothing | Word | Tuple | Known | Exact | Function | List | Data | Array
 
 #: (function, types of the captured values, types of its arguments)
 Key = tuple[Any, tuple[Type, ...], tuple[Type, ...]]
@@ -158,6 +172,8 @@ def join(x: Type, y: Type) -> Type:
         case Word(a), Word(b):
             if {a, b} <= {Kind.INT, Kind.FIXED, Kind.BOOL}:
                 return FIXED if Kind.FIXED in (a, b) else INT
+        case (Exact(), _) | (_, Exact()):
+            return join(forgotten(x), forgotten(y))
         case Tuple(a), Tuple(b) if len(a) == len(b) and x.form == y.form:
             return Tuple(tuple(join(i, j) for i, j in zip(a, b, strict=True)), x.form)
         case (Known() | Tuple(_, "boolean"), Known() | Tuple(_, "boolean")) if _is_truth(x) and _is_truth(y):
@@ -183,7 +199,8 @@ def as_list(t: Type) -> List:
         case Tuple((), "nil"):
             return List(NOTHING)
         case Tuple((head, tail), "pair"):
-            return List(join(head, as_list(tail).item))
+            # The items of a list of the heap have one form, so their numbers are words.
+            return List(join(forgotten(head), as_list(tail).item))
         case Nothing():
             return List(NOTHING)
     raise Mismatch(f"a list that ends with {named(t)}")
@@ -203,6 +220,23 @@ def constructed(items: tuple[Type, ...], form: str) -> Type:
         return as_list(made)
     except Mismatch:
         return made
+
+
+def forgotten(t: Type) -> Type:
+    """The type without the values of numbers."""
+    match t:
+        case Exact(_, 0):
+            return FIXED
+        case Exact(value, level):
+            inside = forgotten(Exact(value, level - 1))
+            return Tuple((inside, inside), "bundle")
+        case Tuple(items, form):
+            return Tuple(tuple(map(forgotten, items)), form)
+        case List(item):
+            return List(forgotten(item))
+        case Function(alternatives):
+            return Function(tuple(Closure(c.code, tuple(map(forgotten, c.captured))) for c in alternatives))
+    return t
 
 
 def _is_truth(t: Type) -> bool:
@@ -273,7 +307,7 @@ def kinds(t: Type) -> tuple[Kind, ...]:
     A function of several alternatives has a tag, then the words of each; a list is an address; an array has no words.
     """
     match t:
-        case Nothing() | Known():
+        case Nothing() | Known() | Exact():
             return ()
         case Word(kind):
             return (kind,)
@@ -469,7 +503,7 @@ def cotangent(t: Type) -> Type:
             return t if t == BOOLEAN else Tuple(tuple(map(cotangent, items)), t.form)
         case List(item):
             return List(cotangent(item))
-        case Data() | Known() | Nothing():
+        case Data() | Known() | Exact() | Nothing():
             return t
         case Function(alternatives):
             held = tuple(Tuple(tuple(map(cotangent, c.captured))) for c in alternatives)

@@ -10,6 +10,7 @@ bundles of an inner one, and perturbations cannot be confused.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from retrograd.compiler.frontends.functional.types import (
     NOTHING,
     Closure,
     Derivative,
+    Exact,
     Function,
     Key,
     Known,
@@ -34,6 +36,7 @@ from retrograd.compiler.frontends.functional.types import (
     Type,
     Value,
     combined,
+    forgotten,
     kinds,
     named,
 )
@@ -130,12 +133,25 @@ def depth(t: Type) -> int:
     while isinstance(t, Tuple) and t.form == "bundle":
         t = t.items[0]
         n += 1
-    return n
+    return n + t.level if isinstance(t, Exact) else n
 
 
 def is_real(t: Type) -> bool:
     """Whether a type is that of reals, of any level."""
-    return t == FIXED or (isinstance(t, Tuple) and t.form == "bundle")
+    return t == FIXED or isinstance(t, Exact) or (isinstance(t, Tuple) and t.form == "bundle")
+
+
+def in_words(lowering: Lowering | None, values: Sequence[Value], at: Place) -> list[Value]:
+    """The values with a word for each real, those that are known among them; without a lowering, values of their types."""
+    if lowering is None:
+        return [Value(forgotten(v.type)) for v in values]
+    return [lowering.conversions.converted(v, forgotten(v.type), at) for v in values]
+
+
+def exact_numbers(types: Sequence[Type]) -> list[int] | None:
+    """The numbers, where all are known, and are bundles of one level."""
+    found = [t.value for t in types if isinstance(t, Exact)]
+    return found if len(found) == len(types) and len({depth(t) for t in types}) == 1 else None
 
 
 #: the definitions of the prelude, by name
@@ -206,6 +222,12 @@ class Structure:
         """The function of reals, of which `outside` bundles belong to derivatives around the code: at first those of all levels."""
         x = values[0]
         outside = self._level if outside is None else outside
+        if all(isinstance(v.type, Exact) for v in values):
+            known = self._exact(op, [v.type for v in values if isinstance(v.type, Exact)], outside)
+            if known is not None:
+                return Value(known)
+        values = in_words(self._lowering, values, self._at)
+        x = values[0]
         if op == "zero":
             return Value(x.type, tuple(const(0, Kind.FIXED) for _ in x.words))
         if op in ("primal", "tangent") and depth(x.type) <= outside:
@@ -224,6 +246,20 @@ class Structure:
             return combined(Tuple((x.type, values[1].type), "bundle"), values)
         assert isinstance(x.type, Tuple)
         return x.split(x.type.items)[op == "tangent"]
+
+    def _exact(self, op: str, types: Sequence[Exact], outside: int) -> Type | None:
+        """The type of a known number, of which the tangents are zero; None where the value is not known."""
+        x = types[0]
+        if op == "zero":
+            return replace(x, value=0)
+        if len({t.level for t in types}) > 1 or (op in ("primal", "tangent") and x.level <= outside):
+            return None
+        if op == "plus":
+            whole = self._inference.number(x.value + types[1].value)
+            return replace(x, value=whole.value) if isinstance(whole, Exact) else None
+        if op == "bundle":
+            return None if types[1].value else replace(x, level=x.level + 1)
+        return Exact(0 if op == "tangent" else x.value, x.level - 1)
 
     def _called(self, name: str, values: Sequence[Value]) -> Value:
         """The value of a function of the prelude, as code of this level."""
@@ -446,7 +482,7 @@ class Alike:
     def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
         x, y = types
         if is_real(x) and is_real(y):
-            return BOOLEAN
+            return BOOLEAN if exact_numbers(types) is None else Known(x == y)
         if BOOLEAN in types and all(t == BOOLEAN or isinstance(t, Known) for t in types):
             return BOOLEAN
         if isinstance(x, List) or isinstance(y, List):
@@ -458,7 +494,7 @@ class Alike:
         if isinstance(t, Known):
             return Value(t)
         if is_real(values[0].type):
-            return _comparison(lowering, "==", [v.words[0] for v in values])
+            return _comparison(lowering, "==", [v.words[0] for v in in_words(lowering, values, at)])
         words = [lowering.conversions.converted(v, BOOLEAN, at).words[0] for v in values]
         return _comparison(lowering, "==", words)
 
@@ -466,6 +502,13 @@ class Alike:
 def _comparison(lowering: Lowering, op: str, words: Sequence[E]) -> Value:
     a = lowering.arithmetic
     return Value(BOOLEAN, (a.expression(a.binary(op, *map(Scalar, words))),))
+
+
+#: operators of comparisons, and of the functions whose value is known where their arguments are
+COMPARED: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+}  # fmt: skip
+_WHOLE: dict[str, Callable[..., int]] = {"+": operator.add, "*": operator.mul}
 
 
 @dataclass(frozen=True)
@@ -480,10 +523,16 @@ class Compared:
         for t in types:
             if not is_real(t):
                 inference.fail("RG0703", f"`{self.name}` compares reals, and not {named(t)}", at)
-        return BOOLEAN
+        numbers = exact_numbers(types)
+        if numbers is None:
+            return BOOLEAN
+        return Known(COMPARED[self.op](numbers[0], 0 if self.zero else numbers[1]))
 
     def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
-        words = [v.words[0] for v in values]
+        known = self.type(lowering.inference, [v.type for v in values], at)
+        if isinstance(known, Known):
+            return Value(known)
+        words = [v.words[0] for v in in_words(lowering, values, at)]
         return _comparison(lowering, self.op, [*words, const(0, Kind.FIXED)] if self.zero else words)
 
 
@@ -495,7 +544,22 @@ class Real:
     op: str
     rule: str
 
+    def _whole(self, inference: Inference, types: Sequence[Type]) -> Type | None:
+        """The type of a sum, difference or product of known numbers."""
+        numbers = exact_numbers(types)
+        if numbers is None or self.op not in ("+", "-", "*"):
+            return None
+        if self.op == "-":
+            found = inference.number(numbers[0] - numbers[1] if len(numbers) == 2 else -numbers[0])
+        else:
+            found = inference.number(_WHOLE[self.op](*numbers))
+        return Exact(found.value, depth(types[0])) if isinstance(found, Exact) else None
+
     def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        whole = self._whole(inference, types)
+        if whole is not None:
+            return whole
+        types = [forgotten(t) for t in types]
         if all(t == FIXED for t in types):
             return FIXED
         for t in types:
@@ -509,6 +573,10 @@ class Real:
         return type_of_call(inference, self.rule, types)
 
     def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        whole = self._whole(lowering.inference, [v.type for v in values])
+        if isinstance(whole, Exact):
+            return Value(whole)
+        values = in_words(lowering, values, at)
         if values[0].type != FIXED:
             return call(lowering, self.rule, values, at)
         e = core.Operation(self.op, (), at)
@@ -526,7 +594,7 @@ class Kinked(Real):
     def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
         t = types[0]
         if not isinstance(t, Tuple) or not is_real(t):
-            return super().type(inference, types, at)
+            return super().type(inference, [forgotten(t)], at)
         if self.name == "sqrt" and depth(t) > 1:
             inside = t.items[0]
             self.type(inference, (inside,), at)
@@ -535,7 +603,7 @@ class Kinked(Real):
         return t
 
     def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
-        x, body, a = lowering.body.named(values[0], "x"), lowering.body, lowering.arithmetic
+        x, body, a = lowering.body.named(in_words(lowering, values, at)[0], "x"), lowering.body, lowering.arithmetic
         if not isinstance(x.type, Tuple):
             return super().value(lowering, values, at)
         primal, tangent = x.split(x.type.items)
@@ -604,6 +672,7 @@ class Wrap(OneRule):
     form: str
 
     def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
+        values = in_words(lowering, values, at)
         return combined(Tuple((values[0].type,), self.form), values)
 
 
@@ -710,6 +779,7 @@ class Transposed:
         return Function((Closure(Derivative("vjp"), (f,)),))
 
     def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
+        types = [forgotten(t) for t in types]
         f, x, _ = types
         direction = self._direction(inference, types, at)
         if NOTHING in types or direction == NOTHING:
@@ -734,6 +804,7 @@ class Transposed:
         return wanted
 
     def value(self, lowering: Lowering, values: Sequence[Value], at: Place) -> Value:
+        values = in_words(lowering, values, at)
         f, x, s = values
         closure = self._function(f.type).alternatives[0]
         direction = self._direction(lowering.inference, [v.type for v in values], at)

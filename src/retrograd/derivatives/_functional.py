@@ -17,7 +17,7 @@ from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.function import FunctionalSource, Marshalling
 from retrograd.compiler.frontends.functional.inference import Inference
-from retrograd.compiler.frontends.functional.types import INT, Function, Known, Tuple, Type, Word, kinds
+from retrograd.compiler.frontends.functional.types import INT, Function, Known, Tuple, Type, Word, forgotten, kinds
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import Parameter, Source
 from retrograd.compiler.frontends.vlad.translation import (
@@ -212,7 +212,9 @@ class VladFunction(Functional):
     def sized(self, options: Options) -> VladFunction:
         """The same function, compiled with other sizes."""
         made = VladFunction(self.expression, self.format, options, lengths=self._lengths)
-        vars(made).update({n: v for n, v in vars(self).items() if n in ("_core", "_plain", "result_type", "asks")})
+        vars(made).update(
+            {n: v for n, v in vars(self).items() if n in ("_core", "_plain", "exact", "result_type", "asks")}
+        )
         return made
 
     @cached_property
@@ -221,7 +223,16 @@ class VladFunction(Functional):
         at = self.expression.datum.at
         try:
             found = self.expression.core()
-            return found, self._solved(found)
+            try:
+                return found, self._solved(found)
+            except CompileError as error:
+                self.exact, refused = True, error
+            try:
+                return found, self._solved(found)
+            except (CompileError, RecursionError):
+                self.exact = False
+            # The refusal of the program as it is, and not of its versions for certain numbers.
+            raise refused
         except RecursionError:
             pass
         raise CompileError(Diagnostic("RG0720", "the expressions are nested too deep", at.span, None, at.text))
@@ -249,9 +260,9 @@ class VladFunction(Functional):
         return self._plain[1] if self._core is self._plain[0] else self._solved(self._core)
 
     def _solved(self, code: core.Lambda) -> Type:
-        inference = Inference(Q32_32, lambda f: f.functional_core(Captures()))
+        inference = Inference(Q32_32, lambda f: f.functional_core(Captures()), exact=self.exact)
         try:
-            return inference.solve((code, (), ()))
+            return forgotten(inference.solve((code, (), ())))
         except CompileError as error:
             raise self._outside_prelude(error, inference) from None
 
