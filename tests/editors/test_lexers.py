@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Comment, Error, Keyword, Name, Number, String, Whitespace
 from retrograd.compiler.frontends.janus.parser import JANA, JANUS_1982, Cursor
-from retrograd.compiler.frontends.vlad import translation
+from retrograd.compiler.frontends.vlad import data
 from retrograd.compiler.frontends.vlad.primitives import PRIMITIVES
 from retrograd.compiler.frontends.vlad.translation import FORMS
 
@@ -70,7 +70,7 @@ def test_vlad_examples(path: Path) -> None:
     assert "".join(t for _, t in shown) == text
     kinds = {t: kind for kind, t in shown}
     assert Error not in kinds.values()
-    expected = [m[0] for m in translation.TOKEN.finditer(text) if m["atom"]] if "#|" not in text else []
+    expected = [m[0] for m in data.TOKEN.finditer(text) if m["atom"]] if "#|" not in text else []
     atoms = [t for kind, t in shown if kind not in Comment and not t.isspace() and t not in "()[]'"]
     assert not expected or atoms == expected
     for t, kind in kinds.items():

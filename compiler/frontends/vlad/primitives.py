@@ -195,6 +195,8 @@ class Structure:
 
     def value(self, op: str, values: Sequence[Value]) -> Value:
         """The result. Raises CompileError."""
+        if op == "bundle" and getattr(values[0].type, "form", "") != "perturbation":
+            values = [values[0], _unperturbed(values[1])]
         x = values[0]
         types = [v.type for v in values]
         if NOTHING in types:
@@ -460,6 +462,10 @@ class Predicate:
                 return Known(is_real(t) and depth(t) > self.level)
             case "boolean?":
                 return Known(t == BOOLEAN or (isinstance(t, Known) and isinstance(t.value, bool)))
+            case "forward?":
+                return replace(self, name="bundle?").type(inference, types, at)
+            case "perturbation?" | "sensitivity?" | "reverse?":
+                return Known(form == self.name[:-1])
             case "symbol?":
                 return Known(isinstance(t, Known) and isinstance(t.value, str))
         return Known(isinstance(t, Function) or (form == "reverse" and isinstance(_inside(t), Function)))
@@ -832,6 +838,29 @@ def _listed(t: Type) -> Type:
     return t
 
 
+@dataclass(frozen=True)
+class Real_(OneRule):
+    """(real x): x, whose number is not known when the program is compiled."""
+
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
+        if not is_real(values[0].type):
+            inference.fail("RG0703", f"`real` of {named(values[0].type)}", at)
+        return in_words(lowering, values, at)[0]
+
+
+@dataclass(frozen=True)
+class Unperturbed(OneRule):
+    """(unperturb x): the value inside a perturbation, or the tangent of a bundle, which is a plain value."""
+
+    def made(self, inference: Inference, lowering: Lowering | None, values: Sequence[Value], at: Place) -> Value:
+        return _unperturbed(values[0])
+
+
+def _unperturbed(value: Value) -> Value:
+    t = value.type
+    return combined(t.items[0], [value]) if isinstance(t, Tuple) and t.form == "perturbation" else value
+
+
 class Entry(NamedTuple):
     """A primitive, and the number of its arguments."""
 
@@ -847,6 +876,8 @@ NEGATIVE = Real("-", "-", "bundle-negative")
 
 BUNDLE = Shaped("bundle")
 
+FORMS_ASKED = ("forward?", "perturbation?", "sensitivity?", "reverse?")
+
 PRIMITIVES: dict[str, Entry] = dict(
     [
         _real("+", "+", 2), _real("-", "-", 2), _real("*", "*", 2), _real("/", "/", 2),
@@ -855,10 +886,11 @@ PRIMITIVES: dict[str, Entry] = dict(
         _real("cos", "cos", 1), _real("atan", "atan2", 2),
         *((n, Entry(Compared(n, op), 2)) for n, op in (("=", "=="), ("<", "<"), (">", ">"), ("<=", "<="), (">=", ">="))),
         *((n, Entry(Compared(n, op, True), 1)) for n, op in (("zero?", "=="), ("positive?", ">"), ("negative?", "<"))),
-        *((n, Entry(Predicate(n), 1)) for n in ("null?", "pair?", "real?", "boolean?", "symbol?", "procedure?", "bundle?")),
+        *((n, Entry(Predicate(n), 1)) for n in ("null?", "pair?", "real?", "boolean?", "symbol?", "procedure?", "bundle?", *FORMS_ASKED)),
         ("eq?", Entry(Alike(), 2)), ("car", Entry(CAR, 1)), ("cdr", Entry(CDR, 1)),
         ("bundle", Entry(Shaped("bundle"), 2)), ("primal", Entry(Shaped("primal"), 1)),
         ("tangent", Entry(Shaped("tangent"), 1)), ("zero", Entry(Shaped("zero"), 1)), ("plus", Entry(Shaped("plus"), 2)),
+        ("perturb", Entry(Wrap("perturbation"), 1)), ("unperturb", Entry(Unperturbed(), 1)), ("real", Entry(Real_(), 1)),
         ("*j", Entry(Wrap("reverse"), 1)), ("*j-inverse", Entry(Unwrap("*j-inverse", "reverse"), 1)),
         ("sensitize", Entry(Wrap("sensitivity"), 1)), ("unsensitize", Entry(Unwrap("unsensitize", "sensitivity"), 1)),
         ("%vjp", Entry(Transposed(), 3)), ("%reversed", Entry(Reversed(), 1)), ("%restored", Entry(Restored(), 2)),

@@ -1,8 +1,4 @@
-"""VLAD to core: the text of a file as data, and each special form by its definition in terms of the core.
-
-    datum ::= number | symbol | #t | #f | (datum …) | (datum … . datum) | 'datum       ; and #| |# begin comments
-
-Brackets are matched with a stack of our own, so depth is no limit to data.
+"""VLAD to core: each special form by its definition in terms of the core, from the data of a file (data.py).
 
     (f a b c)               f applied to the pair (a b . c): each function has one argument
     (lambda (x y) e)        the argument is a pair, which `car` and `cdr` take apart; parameters may be (cons x y), (list x y …), (bundle x y)
@@ -14,8 +10,6 @@ Last come the lists in results, and the definitions of a file.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +20,7 @@ from typing import Any, NoReturn
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Binding, Core, Place, fail
 from retrograd.compiler.frontends.functional.types import List, Tuple, Type
-from retrograd.compiler.frontends.text import SourceText, tokens
+from retrograd.compiler.frontends.vlad.data import Datum, Items, Literal, Symbol, read_data, shown
 from retrograd.compiler.frontends.vlad.primitives import (
     CAR,
     CDR,
@@ -40,143 +34,6 @@ from retrograd.compiler.frontends.vlad.primitives import (
 )
 from retrograd.isa.diagnostics import InputError, nearest
 from retrograd.isa.words import format_of
-
-TOKEN = re.compile(
-    r"""\s+|;[^\n]*|\#\|.*?\|\#|(?P<open>[(\[])|(?P<close>[)\]])|(?P<quote>')"""
-    r"""|(?P<comment>\#\|)|(?P<atom>[^\s()\[\]';]+)""",
-    re.DOTALL,
-)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_CLOSING = {"(": ")", "[": "]"}
-
-
-@dataclass(frozen=True)
-class Symbol:
-    name: str
-    at: Place
-
-
-@dataclass(frozen=True)
-class Literal:
-    """A number, or True or False."""
-
-    value: float | bool
-    at: Place
-
-
-@dataclass(frozen=True)
-class Items:
-    """A list. `tail`: the datum behind a dot."""
-
-    items: tuple[Datum, ...]
-    at: Place
-    tail: Datum | None = None
-
-
-Datum = Symbol | Literal | Items
-
-
-@dataclass
-class _Open:
-    """A bracket, or a quote (`bracket` "'"), that is not complete."""
-
-    bracket: str
-    begin: int
-    items: list[Datum]
-    tail: Datum | None = None
-    #: where the dot stands
-    dot: Place | None = None
-
-
-def read_data(text: str, file: str) -> list[Datum]:
-    """The data of a text. Raises CompileError RG0724."""
-    source = SourceText(file, text)
-    stack = [_Open("", 0, [])]
-
-    def place(begin: int, end: int) -> Place:
-        span = source.span(begin, end)
-        return Place(span, source.line(span))
-
-    def add(datum: Datum) -> None:
-        while stack[-1].bracket == "'":
-            quote = Symbol("quote", place(stack[-1].begin, stack[-1].begin + 1))
-            stack.pop()
-            datum = Items((quote, datum), quote.at)
-        top = stack[-1]
-        if top.dot is None:
-            top.items.append(datum)
-        elif top.tail is None:
-            top.tail = datum
-        else:
-            fail("RG0724", "one datum stands behind the dot of a list", datum.at)
-
-    for token in tokens(TOKEN, text):
-        kind, word, begin = token
-        if kind == "comment":
-            fail("RG0724", "this comment is not closed", place(begin, token.end), "Close it with `|#`.")
-        elif kind == "open":
-            stack.append(_Open(word, begin, []))
-        elif kind == "quote":
-            stack.append(_Open("'", begin, []))
-        elif kind == "close":
-            top = stack[-1]
-            here = place(begin, token.end)
-            if top.bracket == "'":
-                fail("RG0724", "a quote without a datum", place(top.begin, top.begin + 1))
-            if not top.bracket:
-                fail("RG0724", f"`{word}` closes no bracket", here)
-            if word != _CLOSING[top.bracket]:
-                opened = place(top.begin, top.begin + 1).span
-                message = f"`{word}` closes the `{top.bracket}` of line {opened.line}, column {opened.column}"
-                fail("RG0724", message, here, f"Write `{_CLOSING[top.bracket]}`.")
-            if top.dot is not None and top.tail is None:
-                fail("RG0724", "nothing stands behind the dot", top.dot)
-            stack.pop()
-            add(Items(tuple(top.items), place(top.begin, token.end), top.tail))
-        elif word == ".":
-            here = place(begin, token.end)
-            if not stack[-1].items or stack[-1].dot is not None:
-                fail("RG0724", "a dot stands behind the items of a list", here)
-            stack[-1].dot = here
-        else:
-            add(_atom(word, place(begin, token.end)))
-    top = stack[-1]
-    if top.bracket:
-        here = place(top.begin, top.begin + 1)
-        if top.bracket == "'":
-            fail("RG0724", "a quote without a datum", here)
-        fail("RG0724", f"this `{top.bracket}` is not closed", here, f"Write `{_CLOSING[top.bracket]}` behind its list.")
-    return stack[0].items
-
-
-def _atom(text: str, at: Place) -> Datum:
-    if text in ("#t", "#f", "#true", "#false"):
-        return Literal(text.startswith("#t"), at)
-    if _NUMBER.fullmatch(text):
-        value = float(text)
-        if math.isinf(value):
-            fail("RG0714", f"{text:.40} is too large", at)
-        return Literal(value, at)
-    if text.startswith(("#", '"')):
-        fail("RG0724", f"`{text:.40}` is not in VLAD", at, "Values are numbers, #t, #f, symbols, lists and functions.")
-    return Symbol(text, at)
-
-
-def shown(datum: Datum, depth: int = 2) -> str:
-    """The datum as text, shortened."""
-    match datum:
-        case Symbol(name):
-            return name if len(name) <= 40 else f"{name[:37]}…"
-        case Literal(bool() as truth):
-            return "#t" if truth else "#f"
-        case Literal(value):
-            return f"{value:g}"
-        case Items(items, _, tail):
-            if depth < 0:
-                return "(…)"
-            inner = " ".join(shown(i, depth - 1) for i in items[:8])
-            return f"({inner}{' …' if len(items) > 8 else ''}{'' if tail is None else f' . {shown(tail, depth - 1)}'})"
-
 
 # -----------------------------------------------------------------------------
 # Special forms: data to core.
@@ -194,6 +51,8 @@ IN_PLACE = {
     **dict.fromkeys(("set-car!", "set-cdr!"), "Make a new pair: (cons x (cdr p))."),
     "begin": "A body is one expression; (let* ((x e) …) e) names values one after the other.",
     "do": "Write a loop as a function: (let loop ((x 0)) (if c x (loop (+ x 1)))).",
+    **dict.fromkeys(("write", "write-real"), "The value of each expression at the top of a file is printed."),
+    "read-real": "Define a function of the number, and call it with the numbers at the top of the file.",
     "case": "Compare by cond: (cond ((= x 1) e) (else e)).",
 }
 #: exponents below it are products
@@ -240,6 +99,9 @@ class Translation:
         return core.Apply(function, (self.chain([self.expression(a, scope) for a in args], at),), at)
 
     def _name(self, symbol: Symbol, scope: Scope) -> Core:
+        if symbol.name.startswith('"'):
+            hint = "Values are numbers, #t, #f, symbols, lists and functions."
+            fail("RG0724", f"`{symbol.name:.40}` is not in VLAD", symbol.at, hint)
         if symbol.name in scope:
             return core.Ref(scope[symbol.name], symbol.at)
         found = self._outside(symbol) or self._as_function(symbol)
@@ -248,6 +110,8 @@ class Translation:
         if symbol.name in IN_PLACE:
             message = f"`{symbol.name}` is not in VLAD, whose programs are values without changes"
             fail("RG0729", message, symbol.at, IN_PLACE[symbol.name])
+        if symbol.name == "include":
+            fail("RG0729", "`include` stands at the top of a file only", symbol.at)
         if symbol.name in FORMS:
             fail("RG0729", f"`{symbol.name}` is a form, and no value", symbol.at, "Wrap it in a lambda.")
         hint = nearest(symbol.name, [*scope, *self._names(), *self._primitives, *FORMS])
@@ -686,11 +550,17 @@ class Expression:
         return core.Lambda("expression", (), self.file.around(self.datum), at)
 
 
-class File:
-    """A file that is read. `prelude`: the definitions that it does not contain."""
+#: name as written by `include` -> (text, name of the file). Raises InputError
+Include = Callable[[str], tuple[str, str]]
 
-    def __init__(self, text: str, name: str, prelude: File | None) -> None:
+
+class File:
+    """A file that is read. `prelude`: the definitions that it does not contain. `include`: finds the files that it names; None for none."""
+
+    def __init__(self, text: str, name: str, prelude: File | None, include: Include | None = None) -> None:
         self.name, self.text = name, text
+        self._include = include
+        self._included: set[str] = set()
         self._prelude = prelude
         self.definitions: dict[str, Definition] = {}
         self.expressions: list[Expression] = []
@@ -730,6 +600,8 @@ class File:
                     fail("RG0724", f"`{_EXPECTS}` stands behind an expression", datum.at)
                 case Items((Symbol("define"), *rest), tail=None):
                     self._define(rest, datum.at)
+                case Items((Symbol("include"), Symbol(name)), tail=None) if name.startswith('"'):
+                    self._read_included(name[1:-1], datum.at)
                 case Items((Symbol("format"), Symbol(text)), tail=None):
                     try:
                         format_of(text)
@@ -744,6 +616,19 @@ class File:
                         expected = data[k + 1]
                         k += 2
                     self.expressions.append(Expression(datum, expected, self))
+
+    def _read_included(self, name: str, at: Place) -> None:
+        """Read a file in place of the form that names it; a file is read once. Raises CompileError RG0729."""
+        if self._include is None:
+            fail("RG0729", "a text that is no file includes none", at, "Write its definitions here.")
+        try:
+            text, found = self._include(name)
+        except InputError as error:
+            found_fault = error.diagnostics[0]
+            fail("RG0729", f'`include "{name:.40}"`: {found_fault.message}', at, found_fault.hint)
+        if found not in self._included:
+            self._included.add(found)
+            self._read(read_data(text, found))
 
     def _define(self, rest: Sequence[Datum], at: Place) -> None:
         if len(rest) != 2:
@@ -872,8 +757,8 @@ def prelude() -> File:
     return found
 
 
-def read_vlad(text: str, name: str) -> File:
-    """The definitions and expressions of a text. Raises CompileError."""
-    found = File(text, name, prelude())
+def read_vlad(text: str, name: str, include: Include | None = None) -> File:
+    """The definitions and expressions of a text. `include`: as of File. Raises CompileError."""
+    found = File(text, name, prelude(), include)
     found.check()
     return found

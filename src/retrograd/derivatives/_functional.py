@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,16 +21,13 @@ from retrograd.compiler.frontends.functional.inference import Inference
 from retrograd.compiler.frontends.functional.types import INT, Function, Known, Tuple, Type, Word, forgotten, kinds
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import Parameter, Source
+from retrograd.compiler.frontends.vlad.data import Datum, Items, Literal, Symbol
 from retrograd.compiler.frontends.vlad.translation import (
     ITEMS,
     PRELUDE,
-    Datum,
     Expression,
     File,
-    Items,
     Lengths,
-    Literal,
-    Symbol,
     read_vlad,
     unknown_list,
     with_items,
@@ -37,7 +35,14 @@ from retrograd.compiler.frontends.vlad.translation import (
 from retrograd.compiler.frontends.vlad.translation import Path as ResultPath
 from retrograd.compiler.language.values import Structure, Unfilled
 from retrograd.derivatives import grad, hessian, jvp, vjp
-from retrograd.isa.diagnostics import CompileError, Diagnostic, RetrogradError, api_boundary, shorten_traceback
+from retrograd.isa.diagnostics import (
+    CompileError,
+    Diagnostic,
+    InputError,
+    RetrogradError,
+    api_boundary,
+    shorten_traceback,
+)
 from retrograd.isa.files import read_file
 from retrograd.isa.words import Q32_32, Format
 from retrograd.runtime._binding import bind, fixed
@@ -386,8 +391,16 @@ class Evaluated:
 
 
 def load_vlad(path: str) -> File:
-    """The definitions and expressions in a file. Raises InputError, CompileError."""
-    return read_vlad(decode_text(read_file(Path(path)), path), path)
+    """The definitions and expressions in a file, and in those beside it that it includes. Raises InputError, CompileError."""
+
+    def include(name: str) -> tuple[str, str]:
+        if not re.fullmatch(r"[\w-]+(\.vlad)?", name):
+            hint = "The file lies beside the one that includes it."
+            raise InputError(Diagnostic("RG0603", "it is no name of a file", hint=hint))
+        found = str(Path(path).parent / f"{name.removesuffix('.vlad')}.vlad")
+        return decode_text(read_file(Path(found)), found), found
+
+    return read_vlad(decode_text(read_file(Path(path)), path), path, include)
 
 
 def evaluations(

@@ -478,7 +478,7 @@ def arguments_of_test(p: Parser) -> None:
 
 def execute_test(options: argparse.Namespace) -> int:
     """Run the tests, and print the failures. All expressions are evaluated; those without expected value must not trap."""
-    from retrograd.compiler.frontends.vlad.translation import shown as datum_text
+    from retrograd.compiler.frontends.vlad.data import shown as datum_text
     from retrograd.derivatives._functional import evaluations, load_vlad, shown
     from retrograd.runtime._execution import ProgramTrap
 

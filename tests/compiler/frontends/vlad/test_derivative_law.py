@@ -67,6 +67,14 @@ FUNCTIONS: dict[str, tuple[str, Function, float]] = {
     "sensitize": ("(let (((cons (list k) s) (unsensitize ((cdr ((*j (lambda (z) (* x z z))) (*j x))) (sensitize x)))))"
                   " (+ k s))", lambda x: 3 * x**3, 1.5),
     "unsensitize": ("(* x (unsensitize (sensitize (* x x))))", lambda x: x**3, 1.5),
+    "real": ("(* x (real 3) (real (* x x)))", lambda x: 3 * x**3, 1.25),
+    "perturb": ("(let ((b ((j* (lambda (y) (* x y y))) (bundle x (perturb 1))))) (* (primal b) (unperturb (tangent b))))",
+                lambda x: 2 * x**5, 1.25),
+    "unperturb": ("(* x (unperturb (perturb (* x x))))", lambda x: x**3, 1.5),
+    "forward?": ("(if (forward? x) 0 (* x x x))", lambda x: x**3, 1.5),
+    "perturbation?": ("(if (perturbation? (perturb x)) (* x x x) 0)", lambda x: x**3, 1.5),
+    "sensitivity?": ("(if (sensitivity? (sensitize x)) (* x x x) 0)", lambda x: x**3, 1.5),
+    "reverse?": ("(if (reverse? (*j x)) (* x x x) 0)", lambda x: x**3, 1.5),
     # functions of the prelude that compute with reals
     "min": ("(* (min x 2) (min 2 x))", lambda x: x * x, 1.5),
     "max": ("(* (max x 1) (max 1 x))", lambda x: x * x, 1.5),

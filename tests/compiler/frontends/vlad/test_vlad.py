@@ -8,7 +8,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from retrograd.compiler.frontends.vlad.translation import IN_PLACE, read_data, read_vlad
+from retrograd.compiler.frontends.vlad.data import read_data
+from retrograd.compiler.frontends.vlad.translation import IN_PLACE, read_vlad
 from retrograd.isa.diagnostics import CompileError, RetrogradError
 
 from retrograd.cli.main import main
