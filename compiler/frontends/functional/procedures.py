@@ -419,14 +419,14 @@ class Calls:
 
     def _settled(
         self, closure: Closure, captured: Sequence[Value], args: list[Value], at: core.Place
-    ) -> tuple[Key, Closure, Sequence[Value], list[Value]]:
+    ) -> tuple[Key, Closure, list[Value], list[Value]]:
         """The version of the function that is called, and the values as its types have them."""
         key: Key = (closure.code, closure.captured, tuple(a.type for a in args))
         found = self._inference.settled(key)
         if found != key:
             captured = [self._converted(v, t, at) for v, t in zip(captured, found[1], strict=True)]
             args = [self._converted(v, t, at) for v, t in zip(args, found[2], strict=True)]
-        return found, Closure(found[0], found[1]), captured, args
+        return found, Closure(found[0], found[1]), list(captured), args
 
     def _inlines(self, key: Key) -> bool:
         if key[0].size > _SMALL or self._inlined >= _DEEPEST or self._inference.is_recursive(key):

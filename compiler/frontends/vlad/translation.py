@@ -100,8 +100,8 @@ class Translation:
 
     def _name(self, symbol: Symbol, scope: Scope) -> Core:
         if symbol.name.startswith('"'):
-            hint = "Values are numbers, #t, #f, symbols, lists and functions."
-            fail("RG0724", f"`{symbol.name:.40}` is not in VLAD", symbol.at, hint)
+            values = "Values are numbers, #t, #f, symbols, lists and functions."
+            fail("RG0724", f"`{symbol.name:.40}` is not in VLAD", symbol.at, values)
         if symbol.name in scope:
             return core.Ref(scope[symbol.name], symbol.at)
         found = self._outside(symbol) or self._as_function(symbol)
