@@ -68,7 +68,7 @@ def _ends(text: str) -> None:
 
 
 def test_the_end_of_a_process_is_a_fault_of_its_share(hostile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = hostile.Reader(1, lambda: ["start\nfinish\n"], hostile.changed_text, _ends)
+    reader = hostile.Reader(1, lambda: ["start\nfinish\n"], hostile.damage.changed_text, _ends)
     monkeypatch.setitem(hostile.READERS, "assembly", reader)
     # Processes of the test are copies of it, so they have this reader.
     monkeypatch.setattr(hostile, "CONTEXT", multiprocessing.get_context("fork"))
@@ -83,10 +83,10 @@ def test_a_reader_gets_all_inputs_of_its_run(hostile: Any) -> None:
 
 
 def test_an_input_is_late_if_half_of_its_seed_is_valid(hostile: Any) -> None:
-    assert hostile.valid_part("abcd", "abcx") == 0.75
-    assert hostile.valid_part(b"abcd", b"xbcd") == 0
-    assert hostile.valid_part(("ab", "cd"), ("ab", "cx")) == 0.75
-    assert hostile.valid_part(("ab", "cd"), ("ab",)) == 0.5
+    assert hostile.damage.valid_part("abcd", "abcx") == 0.75
+    assert hostile.damage.valid_part(b"abcd", b"xbcd") == 0
+    assert hostile.damage.valid_part(("ab", "cd"), ("ab", "cx")) == 0.75
+    assert hostile.damage.valid_part(("ab", "cd"), ("ab",)) == 0.5
 
 
 def _loops(text: str) -> None:
@@ -110,7 +110,7 @@ def test_a_planted_fault_is_found(
     read: Callable[[str], Any], fault: str, hostile: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hostile, "allowed", lambda data: 0.1)
-    reader = hostile.Reader(1, lambda: ["start\nfinish\n"], hostile.changed_text, read)
+    reader = hostile.Reader(1, lambda: ["start\nfinish\n"], hostile.damage.changed_text, read)
     monkeypatch.setitem(hostile.READERS, "assembly", reader)
     went, faults = hostile.examined("assembly", 0, 2)
     assert went == {"fault": 2}
