@@ -16,7 +16,7 @@ from enum import Enum
 from functools import cache
 from itertools import product
 
-from retrograd.isa.derivatives import cotangent_step
+from retrograd.isa.derivatives import freed
 from retrograd.isa.entries import NOT_JUMPING, Guard, Opcode, a
 from retrograd.isa.expr import ZERO, substitute
 from retrograd.isa.manual.description import group_title
@@ -87,7 +87,7 @@ def _transitions_of(opcode: Opcode, w: Format) -> Iterator[Claim]:
 
 def _left(executed: Opcode, w: Format, lifted: bool) -> str:
     """The runs for which the transition of the executed opcode is not claimed; or ""."""
-    if lifted and cotangent_step(executed, w, False).drops:
+    if lifted and freed(executed, w):
         return "runs that have discarded a cotangent: this opcode discards one, and may not cross that point again (RG0409)"
     return ""
 
