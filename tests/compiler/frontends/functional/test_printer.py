@@ -56,6 +56,18 @@ def grown(x: fixed):
                 return 0.0
     return total(Node(Leaf(x), Leaf(2 * x))) + longest([x, x])
 
+@rg.functional
+def weighed(x: fixed):
+    def weight(t):
+        match t:
+            case Leaf(the_value_of_a_leaf):
+                return the_value_of_a_leaf * the_value_of_a_leaf + x
+            case Node(the_left_one, the_right_one):
+                return weight(the_left_one) + weight(the_right_one)
+            case _:
+                return x
+    return weight(Node(Leaf(x), Leaf(x)))
+
 @rg.reversible
 def plain(y: fixed, x: fixed):
     y += x
@@ -106,6 +118,17 @@ def test_patterns(capsys: pytest.CaptureFixture[str]) -> None:
     text = dumped("grown", "core", capsys)
     for part in ("Leaf(v) → v", "Node(a, b) → total(a) + total(b)", "[head, *tail] → head + longest(tail)", "_ → 0.0"):
         assert part in text
+
+
+def test_patterns_on_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """A match that is too long for a line has each pattern and each body on a line."""
+    lines = dumped("weighed", "core", capsys).splitlines()
+    first = next(n for n, line in enumerate(lines) if line.endswith("match subject {"))
+    assert [line.strip() for line in lines[first + 1 : first + 8]] == [
+        "Leaf(the_value_of_a_leaf) →", "(the_value_of_a_leaf * the_value_of_a_leaf) + x",
+        "Node(the_left_one, the_right_one) →", "weight(the_left_one) + weight(the_right_one)",
+        "_ →", "x", "}",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TYPES)
