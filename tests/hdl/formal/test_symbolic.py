@@ -256,6 +256,15 @@ def bits(draw: st.DrawFn, depth: int = 2) -> Made:
 X, Y = unknown("x", WIDTH), unknown("y", WIDTH)
 
 
+@pytest.mark.parametrize("width", [1, 3, 4])
+def test_reductions_of_numbers(width: int) -> None:
+    for word in range(1 << width):
+        bits = f"{word:0{width}b}"
+        expected = {"r|": "1" in bits, "r&": "0" not in bits, "r^": bits.count("1") % 2 == 1}
+        for operator, bit in expected.items():
+            assert terms.apply(operator, 1, [width], [word]) == bit, (operator, bits)
+
+
 @pytest.mark.long
 @settings(max_examples=60)
 @given(words(), bits())
