@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from retrograd.hdl.reversible.builder import TRUE, Builder
 from retrograd.hdl.reversible.circuit import Circuit, count
-from retrograd.hdl.reversible.lowering import Strategy, lower, lower_operation
+from retrograd.hdl.reversible.lowering import EffectLowering, Strategy, lower, lower_operation, places_of
 from retrograd.hdl.reversible.verification import disagreement
 from retrograd.isa.derivatives import NoDerivative, lift
 from retrograd.isa.diagnostics import InputError
@@ -54,6 +54,29 @@ def test_every_instruction_at_8_bits(strategy: Strategy, share: int) -> None:
         circuit = lower(opcode, w, strategy=strategy, trap=True)
         assert disagreement(circuit, opcode, w, samples(circuit, w, 24)) is None, opcode.name
         assert bool(circuit.garbage) <= (strategy == "garbage" or opcode.name == "erase"), opcode.name
+
+
+def controlled(opcode: Opcode, w: Format) -> Circuit:
+    """The effects of an instruction under a control, the input `control` of one line."""
+    b, effects = Builder(), opcode.effects(w)
+    found = EffectLowering(b, w, "bennett")
+    found.places = {name: b.inputs(w.width) for name in sorted(places_of(effects))}
+    (found.control,) = b.inputs(1)
+    given = {name: tuple(lines) for name, lines in found.places.items()} | {"control": (found.control,)}
+    found.effects(effects)
+    outputs = {name: tuple(lines) for name, lines in found.places.items()} | {"control": (found.control,)}
+    garbage = ({q for word in given.values() for q in word} | b.taken).difference(*outputs.values())
+    return Circuit(b.lines, tuple(b.gates), given, outputs, tuple(sorted(garbage)))
+
+
+def test_an_instruction_under_a_control() -> None:
+    """Control 1: the instruction. Control 0: no place changes."""
+    w = Format(8, 4)
+    for opcode in [*SMALL[::11], *(TABLE[name] for name in ("swap", "cswap", "neg", "rot", "erase"))]:
+        circuit, plain = controlled(opcode, w), lower(opcode, w)
+        for words in samples(plain, w, 12):
+            assert circuit.run(words | {"control": 1}) == plain.run(words) | {"control": 1}, opcode.name
+            assert circuit.run(words | {"control": 0}) == words | {"control": 0}, opcode.name
 
 
 @pytest.mark.parametrize("name", ["mul", "div", "fmul", "fdiv", "shl", "sar", "slt", "sltu", "seq", "max", "fsqrt"])
