@@ -27,6 +27,8 @@ _LOW, _WORD = (1 << 32) - 1, (1 << 64) - 1
 #: the number of transfers that take as long as a copy of a block, including the transfers that begin the copy and
 #: wait for its end
 _COPY = 8
+#: addresses in host registers have 64 bits with a sign, in every format
+_HOST_WORD = Format(64, 32)
 _STATUS = HostRegister.STATUS
 
 
@@ -287,7 +289,7 @@ class CoprocessorDriver:
         trapped, halted = (bool(_STATUS.field(name).of(status)) for name in ("trapped", "halted"))
         ended = Ended.TRAPPED if trapped else Ended.HALTED if halted else Ended.LIMIT
         code = TrapCause(_STATUS.field("trap").of(status)).code if trapped else None
-        pc, br = (self._signed(self._read(slot)) for slot in (HostRegister.PC, HostRegister.BR))
+        pc, br = (_HOST_WORD.signed(self._read(slot)) for slot in (HostRegister.PC, HostRegister.BR))
         return DeviceRun(ended, code, pc, br, -1 if _STATUS.field("backward").of(status) else 1, *self._counters())
 
     def _finished(self) -> int:
@@ -469,9 +471,6 @@ class CoprocessorDriver:
 
     def _command(self, *names: str) -> None:
         self._set(HostRegister.CONTROL, sum(HostRegister.CONTROL.field(name).mask for name in names))
-
-    def _signed(self, word: int) -> int:
-        return word - (word >> 63 << 64)
 
 
 def _refuse(message: str) -> NoReturn:

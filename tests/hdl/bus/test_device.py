@@ -107,8 +107,7 @@ more:   goto.lt r1, r2, again
 """
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("w", [Q32, Format(64, 32)], ids=str)
+@pytest.mark.parametrize("w", [Q32, pytest.param(Q64, marks=pytest.mark.long)], ids=str)
 def test_a_jump_to_a_lower_address_is_under_way(buses: Callable[[Format], SimulatedBus], w: Format) -> None:
     program = rg.assemble(LOOP.format(w=w.width, f=w.frac))
     device, machine = CoprocessorDriver(buses(w)), rg.Machine(program)
