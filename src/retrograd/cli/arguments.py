@@ -17,7 +17,7 @@ import stat
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter
 from math import prod
@@ -263,7 +263,7 @@ def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
 # A float64 has 53 bits. A number whose word has more is written `VALUE = word(N)`, and `word(N)` reads it back exactly.
 
 
-def parse_arguments(texts: list[str], function: Reversible | None = None) -> tuple[list[Any], dict[str, Any]]:
+def parse_arguments(texts: Sequence[str], function: Reversible | None = None) -> tuple[list[Any], dict[str, Any]]:
     """(arguments by position, arguments by name) of literals, NAME=LITERAL and @FILE.npy. Raises InputError RG0510.
 
     `function`: needed for `word(N)`, the fixed number or lognum whose word is N.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from retrograd.cli.arguments import parse_arguments, plain, read_arrays, read_folder, rounded_words, write_arrays
 from retrograd.cli.files import function_and_direction
 from retrograd.cli.options import fail, integer, step_limit
+from retrograd.cli.records import BatchOptions, MachineOptions, SharingOptions
 from retrograd.cli.report import as_dict, print_json
 from retrograd.cli.terminal import LIMIT, OK, TRAPPED
 from retrograd.isa.diagnostics import InputError, nearest, printable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retrograd.runtime._reversible import Reversible
 
 
-def executor_of(options: argparse.Namespace) -> Any:
+def executor_of(options: SharingOptions) -> Any:
     """The executor that the options describe; None runs in this process. Raises InputError RG0507, RG0512."""
     if options.workers is None:
         return options.scheduler
@@ -35,7 +35,7 @@ def executor_of(options: argparse.Namespace) -> Any:
     return None if count == 1 else count
 
 
-def distribution_of(options: argparse.Namespace) -> Distribution | None:
+def distribution_of(options: SharingOptions) -> Distribution | None:
     """The distribution that --workers, --scheduler, --store and --chunk describe; None without any. Raises InputError."""
     executor, chunk = executor_of(options), getattr(options, "chunk", None)
     rows = None if chunk is None else integer(chunk, "--chunk", 1, "number of elements")
@@ -65,12 +65,12 @@ _LENGTH = ".length"
 _ROWS, _TRAPS_SHOWN = 8, 3
 
 
-def run_batch_command(options: argparse.Namespace) -> int:
+def run_batch_command(options: BatchOptions) -> int:
     """Run a function on each element of a batch; returns the exit code."""
     from retrograd.runtime._batches import run_batch
 
     function, backward = function_and_direction(options)
-    limit = step_limit(options)
+    limit = step_limit(options.max_steps)
     if options.trace:
         raise fail(
             "RG0512", "--trace prints the steps of one run, and a batch has many", "give one element's arguments"
@@ -106,12 +106,13 @@ def _is_folder(path: str | None) -> bool:
     return path is not None and (path.endswith(("/", ".zarr")) or os.path.isdir(path))
 
 
-def _run_chunked(function: Reversible, values: list[Any], how: dict[str, Any], options: argparse.Namespace) -> int:
+def _run_chunked(function: Reversible, values: list[Any], how: dict[str, Any], options: BatchOptions) -> int:
     """Run a batch whose results are written a part at a time; returns the exit code."""
     from retrograd.runtime._batches import run_chunked
 
     if options.cycles:
         raise fail("RG0512", f"--cycles: {options.output} is written a part at a time, without cycles", "-o OUT.npz")
+    assert options.output is not None
     result = run_chunked(function, *values, out=options.output, **how)
     count, backward = result.elements, how["backward"]
     if options.json:
@@ -139,11 +140,12 @@ def _run_chunked(function: Reversible, values: list[Any], how: dict[str, Any], o
 # ---------------------------------------------------------------------- from arrays to arguments
 
 
-def batch_values(function: Reversible, options: argparse.Namespace) -> tuple[list[Any], list[int | None]]:
+def batch_values(function: Reversible, options: MachineOptions) -> tuple[list[Any], list[int | None]]:
     """(the arguments, their axes as `run_batch` takes them), from --batch, --shared and the command line."""
     from retrograd.runtime._arrays import join_words
     from retrograd.runtime._binding import bind
 
+    assert options.batch is not None
     read = read_folder if os.path.isdir(options.batch) else read_arrays
     found = {name: array for name, array in read(options.batch).items() if not name.startswith(_OURS)}
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import linecache
 import os
@@ -29,6 +28,7 @@ from retrograd.cli.options import (
     refuse_options_of_functions,
     refuse_options_of_programs,
 )
+from retrograd.cli.records import FunctionOptions, MachineOptions, ProgramOptions, RecordingOptions
 from retrograd.isa.diagnostics import Diagnosed, Diagnostic, InputError, PrecisionWarning, Span, nearest
 from retrograd.isa.files import check_output, missing, read_file, read_stream, record_input, write_file
 from retrograd.isa.program import Program
@@ -314,18 +314,18 @@ def _no_function(path: Path) -> InputError:
     return fail("RG0509", f"`{path}` is a file: which of its functions is meant?", hint)
 
 
-def _load_janus(file: str, name: str, options: argparse.Namespace | None) -> Reversible | Inverse:
+def _load_janus(file: str, name: str, options: FunctionOptions | None) -> Reversible | Inverse:
     """A procedure of Janus, in the dialect of --dialect; without a name that of --entry, or `main`."""
     from retrograd.runtime._reversible import load_janus
 
-    entry = getattr(options, "entry", None)
+    entry, dialect = (None, None) if options is None else (options.entry, options.dialect)
     if entry and name:
         raise fail("RG0512", f"--entry {entry}: the argument names `{name}` already")
-    procedure = load_janus(input_path(file), (name or entry or "main").lstrip("~"), getattr(options, "dialect", None))
+    procedure = load_janus(input_path(file), (name or entry or "main").lstrip("~"), dialect)
     return ~procedure if name.startswith("~") else procedure
 
 
-def load_function(text: str, options: argparse.Namespace | None = None) -> Reversible | Inverse:
+def load_function(text: str, options: FunctionOptions | None = None) -> Reversible | Inverse:
     """The function FILE.py:FUNCTION, or the inverse FILE.py:~FUNCTION; the procedure FILE.ja:PROCEDURE, or `main` of FILE.ja.
 
     Raises InputError RG0501, RG0508, RG0509, RG0512, CompileError RG0702, RG0725.
@@ -404,7 +404,7 @@ def _place_of(error: BaseException, path: Path) -> tuple[Span | None, str | None
     return Span(str(path), found.lineno, begin + 1, end + 1), text
 
 
-def function_and_inverse(text: str, options: argparse.Namespace) -> tuple[Reversible, bool]:
+def function_and_inverse(text: str, options: FunctionOptions) -> tuple[Reversible, bool]:
     """(the function that a text names, in the format of --format; whether the text names its inverse).
 
     Raises InputError RG0501, RG0508, RG0509, RG0512, RG0604.
@@ -415,12 +415,12 @@ def function_and_inverse(text: str, options: argparse.Namespace) -> tuple[Revers
     function = ~found if isinstance(found, Inverse) else found
     if options.format is not None:
         function = function.with_options(format=format_of(options.format))
-    if getattr(options, "precision", None) is not None:
+    if options.precision is not None:
         function = function.with_options(precision=options.precision)
     return function, isinstance(found, Inverse)
 
 
-def function_and_direction(options: argparse.Namespace) -> tuple[Reversible, bool]:
+def function_and_direction(options: ProgramOptions) -> tuple[Reversible, bool]:
     """(the function to run, whether it runs backward). Raises InputError RG0512, and as `function_and_inverse`."""
     function, inverse = function_and_inverse(options.program, options)
     refuse_options_of_programs(options)
@@ -431,7 +431,7 @@ def function_and_direction(options: argparse.Namespace) -> tuple[Reversible, boo
 # Programs on machines as the command line describes them: limits, registers, memory from files, memory to files.
 
 
-def opened(options: argparse.Namespace) -> tuple[Machine, Compiled | None]:
+def opened(options: MachineOptions) -> tuple[Machine, Compiled | None]:
     """(the machine at the beginning of a program or of FILE.py:FUNCTION with its arguments, the compiled function)."""
     if not is_function(options.program):
         return prepared(options)[0], None
@@ -447,7 +447,7 @@ def opened(options: argparse.Namespace) -> tuple[Machine, Compiled | None]:
     return load(compiled, given, backward=backward, overflow=overflow, engine=options.engine), compiled
 
 
-def gradient_of(options: argparse.Namespace) -> tuple[GradientFunction, list[Any], dict[str, Any]]:
+def gradient_of(options: RecordingOptions) -> tuple[GradientFunction, list[Any], dict[str, Any]]:
     """(the gradient of the argument --loss of FILE.py:FUNCTION, its arguments). Raises InputError RG0512 for programs."""
     if not is_function(options.program):
         raise fail("RG0512", "--loss is for functions: a program has no arguments")
@@ -456,11 +456,12 @@ def gradient_of(options: argparse.Namespace) -> tuple[GradientFunction, list[Any
 
     function, backward = function_and_direction(options)
     args, keywords = parse_arguments(options.args, function)
+    assert options.loss is not None
     f = grad(~function if backward else function, None, argument_named(options.loss), format=function.format_for())
     return f, args, keywords
 
 
-def opened_way_back(options: argparse.Namespace) -> Machine:
+def opened_way_back(options: RecordingOptions) -> Machine:
     """The machine of a gradient at the beginning of its way back. Raises InputError, ProgramTrap."""
     from retrograd.derivatives._requests import way_back
     from retrograd.runtime._execution import execute
@@ -475,8 +476,8 @@ def opened_way_back(options: argparse.Namespace) -> Machine:
     return machine
 
 
-def prepared(options: argparse.Namespace) -> tuple[Machine, int]:
-    """(the machine, loaded and ready to run; the number of words loaded beside the program's data).
+def prepared(options: MachineOptions) -> tuple[Machine, int, bool]:
+    """(the machine, loaded and ready to run; the number of words loaded beside the program's data; whether its text is PISA).
 
     Raises InputError, AssemblyError, ImageError, VerificationError.
     """
@@ -485,7 +486,7 @@ def prepared(options: argparse.Namespace) -> tuple[Machine, int]:
     from_stdin = [options.program == "-", *(re.match(r"(.*=)?-(,\w+)?$", text) is not None for text in options.mem)]
     if sum(from_stdin) > 1:
         raise fail("RG0503", "standard input is read once; two files are to come from it")
-    program, options.is_pisa = read_program(options.program, options.include)
+    program, of_pisa = read_program(options.program, options.include)
     if options.inverse:
         program = ~program
     limit = _words(options.memory_limit, "--memory-limit")
@@ -508,7 +509,7 @@ def prepared(options: argparse.Namespace) -> tuple[Machine, int]:
         loaded += len(words)
     for text in options.sets:
         _set(machine, text)
-    return machine, loaded
+    return machine, loaded, of_pisa
 
 
 def _words(text: str | None, option: str) -> int | None:
@@ -540,7 +541,7 @@ def _set(machine: Machine, text: str) -> None:
         raise fail("RG0502", f"{option}: `{name}` is neither a register nor a data label", hint)
 
 
-def output_regions(machine: Machine, texts: list[str]) -> list[Region]:
+def output_regions(machine: Machine, texts: Sequence[str]) -> list[Region]:
     """The regions of --out, checked before anything runs. Raises InputError RG0503, RG0505, RG0513."""
     regions = [Region.parse(text, machine.program, "--out") for text in texts]
     for region in regions:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from typing import TYPE_CHECKING
 
 from retrograd import __version__
 from retrograd.cli.options import Parser, add_commands
 from retrograd.cli.terminal import BAD_INPUT, INTERRUPTED, OK, colored, discard, only_json, standard_streams
+
+if TYPE_CHECKING:
+    from retrograd.cli.records import Options
 
 #: command -> summary
 COMMANDS = {
@@ -94,16 +97,16 @@ def _line(message: Warning | str, *_: object, **__: object) -> str:
 def _main(arguments: Sequence[str] | None) -> int:
     from retrograd.isa.diagnostics import Diagnosed
 
-    options = argparse.Namespace()
+    store: str | None = None
     try:
         try:
-            parser().parse_args(arguments, options)
+            run, options = parser().command_of(arguments)
         finally:
             sys.stdout.flush()  # --help ends here
-        as_json = getattr(options, "json", False) in (True, "-")
+        as_json, store = options.json in (True, "-"), options.store
         with colored(options.color), only_json(as_json):
             try:
-                code = _dispatch_within_limits(options)
+                code = _run_within_limits(run, options)
             except Diagnosed as error:
                 from retrograd.cli.report import show_errors
 
@@ -111,7 +114,6 @@ def _main(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        store = getattr(options, "store", None)
         kept = f": finished parts are in {store}, and the same command goes on from there" if store else ""
         print(f"interrupted{kept}", file=sys.stderr)
         return INTERRUPTED
@@ -129,7 +131,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         return BAD_INPUT
 
 
-def _dispatch_within_limits(options: argparse.Namespace) -> int:
+def _run_within_limits(run: Callable[[], int], options: Options) -> int:
     """Run the command under the limits of --max-input and --max-expanded; an output may not replace an input.
 
     With --sarif, the diagnostics of a command that ends or fails are written once it has.
@@ -138,32 +140,26 @@ def _dispatch_within_limits(options: argparse.Namespace) -> int:
     from retrograd.isa.files import Limits, command, parse_size
 
     given: dict[str, int] = {}
-    for name in ("input", "expanded"):
-        text = getattr(options, f"max_{name}", None)
+    for name, text in (("input", options.max_input), ("expanded", options.max_expanded)):
         if text is not None:
             try:
                 given[name] = parse_size(text)
             except ValueError as error:
                 raise InputError(Diagnostic("RG0507", f"--max-{name}: {error}")) from None
-    with command(Limits(**given)), _explained_engines(getattr(options, "explain_engine", False)):
+    with command(Limits(**given)), _explained_engines(options.explain_engine):
         if options.sarif is None:
-            return _execute(options)
+            return run()
         from retrograd.cli.terminal import logged, record, write_sarif
 
         with logged() as entries:
             try:
-                return _execute(options)
+                return run()
             except Diagnosed as error:
                 already = [entry.diagnostic for entry in entries]
                 record(d for d in error.diagnostics if all(d is not other for other in already))
                 raise
             finally:
                 write_sarif(options.sarif, entries)
-
-
-def _execute(options: argparse.Namespace) -> int:
-    code: int = options.execute(options)
-    return code
 
 
 @contextmanager

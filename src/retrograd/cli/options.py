@@ -1,9 +1,12 @@
 """Parsers of commands, and the options that several commands share.
 
-A command NAME is two functions in a module of `cli/commands/`:
+A command NAME is a class and two functions in a module of `cli/commands/`:
 
+    NameOptions              the values of the options, a record: see `records.py`
     arguments_of_NAME(p)     adds the options to the command's parser
     execute_NAME(options)    does the work and returns the exit code
+
+A group of commands NAME, such as `hdl`, has `execute_NAME(run)`, in which one of its commands runs.
 
 `add_commands` imports the module when the command is parsed, so `retrograd --help` imports none. An option of
 `run_options` has the same name, meaning and help text in each command that has it. To add one is an entry of `_RUN`.
@@ -14,7 +17,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,6 +27,7 @@ from retrograd.cli.terminal import CHOICES, is_colored, painted
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest, printable
 
 if TYPE_CHECKING:
+    from retrograd.cli.records import MachineOptions, Options, ProgramOptions
     from retrograd.isa.entries import Opcode
     from retrograd.runtime._execution import Scale
 
@@ -123,27 +128,39 @@ _DESTINATIONS = {"--set": "sets", "--break": "breaks", "-o": "output"}
 class Parser(argparse.ArgumentParser):
     """The parser of a command; the command's module adds its options when they are first needed."""
 
-    def __init__(
-        self, *args: Any, module: str | None = None, command: str = "", destination: str = "execute", **keywords: Any
-    ) -> None:
+    def __init__(self, *args: Any, module: str | None = None, command: str = "", **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self.epilog, self.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
         self.color = (
             False  # Python 3.14 colours help on a terminal; `--color` decides here, and pages are made of this text
         )
         self._negative_number_matcher = re.compile(r"-\.?[0-9]")  # of argparse, which takes no -1e-5
-        self._module, self._command, self._destination = module, command, destination
+        self._module, self._command = module, command
         self._takes_arguments = False
 
     def filled(self) -> Parser:
         """The parser with its options."""
         if self._module is not None:
+            from retrograd.cli.records import Options
+
             module, self._module = import_module(self._module), None
             getattr(module, f"arguments_of_{self._command}")(self)
-            self.set_defaults(**{self._destination: getattr(module, f"execute_{self._command}")})
-            if self.commands is None:
+            execute = getattr(module, f"execute_{self._command}")
+            if self.commands is not None:
+                self.set_defaults(within=execute)
+            else:
+                record = getattr(module, f"{self._command.capitalize()}Options", Options)
+                self.set_defaults(command=(execute, record))
                 self._diagnostics_options()
         return self
+
+    def command_of(self, arguments: Sequence[str] | None) -> tuple[Callable[[], int], Options]:
+        """(the command that the arguments name, to be run; its options)"""
+        found = vars(self.parse_args(arguments))
+        (execute, record), within = found.pop("command"), found.pop("within", None)
+        options: Options = record(**found)
+        run = partial(execute, options)
+        return run if within is None else partial(within, run), options
 
     @property
     def commands(self) -> Mapping[str, Parser] | None:
@@ -320,14 +337,13 @@ def add_commands(
     p: Parser,
     package: str,
     listed: Mapping[str, str],
-    destination: str = "execute",
     modules: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Give a parser its commands, name -> summary. `options.<destination>` becomes the function that executes the named command.
+    """Give a parser its commands, name -> summary.
 
     `modules`: command -> module of the package that has its functions. The module of a command that is not listed has the command's name.
     """
-    commands = p.add_subparsers(metavar="COMMAND", required=True, dest=f"{destination}_name")
+    commands = p.add_subparsers(metavar="COMMAND", required=True)
     for name, summary in listed.items():
         commands.add_parser(
             name,
@@ -335,7 +351,6 @@ def add_commands(
             description=f"{summary[0].upper()}{summary[1:]}.",
             module=f"{package}.{modules.get(name, name)}",
             command=name,
-            destination=destination,
         )
 
 
@@ -383,9 +398,9 @@ def scale_given(text: str) -> Scale:
     return "auto" if text == "auto" else integer(text, "--scale")
 
 
-def step_limit(options: argparse.Namespace) -> int | None:
+def step_limit(text: str | None) -> int | None:
     """The value of --max-steps. Raises InputError RG0507."""
-    return None if options.max_steps is None else integer(options.max_steps, "--max-steps", 0)
+    return None if text is None else integer(text, "--max-steps", 0)
 
 
 def figures_of(texts: Sequence[str]) -> dict[str, str]:
@@ -399,15 +414,15 @@ def figures_of(texts: Sequence[str]) -> dict[str, str]:
     return figures
 
 
-def given_option(options: argparse.Namespace, names: Sequence[str]) -> str | None:
+def given_option(options: Options, names: Sequence[str]) -> str | None:
     """The first option of these that is given."""
     places = {name: _DESTINATIONS.get(name, name.strip("-").replace("-", "_")) for name in names}
     return next(
-        (name for name, place in places.items() if getattr(options, place, None) not in (None, False, [])), None
+        (name for name, place in places.items() if getattr(options, place, None) not in (None, False, [], ())), None
     )
 
 
-def refuse_options_of_programs(options: argparse.Namespace, *more: str) -> None:
+def refuse_options_of_programs(options: ProgramOptions, *more: str) -> None:
     """Raise InputError RG0512 if a function is run with an option that only programs have."""
     option = given_option(options, (*_OF_PROGRAMS, *more))
     if option is not None:
@@ -417,7 +432,7 @@ def refuse_options_of_programs(options: argparse.Namespace, *more: str) -> None:
         raise fail("RG0512", f"{option} is for assembly and images, and `{options.program}` is a function", hint)
 
 
-def refuse_options_of_compiled(options: argparse.Namespace, *more: str) -> None:
+def refuse_options_of_compiled(options: ProgramOptions, *more: str) -> None:
     """Raise InputError RG0510, RG0512 if a program has arguments or options of a function that is compiled."""
     if options.args:
         raise fail("RG0510", f"`{options.args[0][:60]}`: a program takes no arguments")
@@ -426,7 +441,7 @@ def refuse_options_of_compiled(options: argparse.Namespace, *more: str) -> None:
         raise fail("RG0512", f"{option} is for functions, and `{options.program}` is a program")
 
 
-def refuse_options_of_functions(options: argparse.Namespace) -> None:
+def refuse_options_of_functions(options: MachineOptions) -> None:
     """Raise InputError RG0510, RG0512 if a program is run with arguments or options that only functions have."""
     option = given_option(options, _OF_FUNCTIONS)
     if option is not None:

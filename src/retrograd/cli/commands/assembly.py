@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Sequence
 
 from retrograd import catalogue
 from retrograd.assembler.assemble import disassemble
@@ -12,11 +12,18 @@ from retrograd.assembler.instructions import SUGAR, sugar_page
 from retrograd.assembler.verify import erasures, findings
 from retrograd.cli.files import input_path, load_program, read_program
 from retrograd.cli.options import Parser, fail, no_instruction
+from retrograd.cli.records import Options
 from retrograd.cli.report import print_findings, print_json
 from retrograd.cli.terminal import BAD_INPUT, OK, print_diagnostics, record
 from retrograd.isa.diagnostics import Diagnostic, RetrogradError, nearest, printable
 from retrograd.isa.files import write_file
 from retrograd.isa.manual import pages as manual
+
+
+class AsmOptions(Options):
+    program: str
+    include: Sequence[str]
+    output: str
 
 
 def arguments_of_asm(p: Parser) -> None:
@@ -26,7 +33,7 @@ def arguments_of_asm(p: Parser) -> None:
     p.size_options()
 
 
-def execute_asm(options: argparse.Namespace) -> int:
+def execute_asm(options: AsmOptions) -> int:
     """Assemble, and write the image."""
     program = load_program(options.program, options.include)
     image = to_image(program)
@@ -41,6 +48,13 @@ def execute_asm(options: argparse.Namespace) -> int:
 # `retrograd dis`: a program as assembly text.
 
 
+class DisOptions(Options):
+    program: str
+    include: Sequence[str]
+    addresses: bool
+    inverse: bool
+
+
 def arguments_of_dis(p: Parser) -> None:
     """Options of `retrograd dis`."""
     p.program_argument()
@@ -49,7 +63,7 @@ def arguments_of_dis(p: Parser) -> None:
     p.size_options()
 
 
-def execute_dis(options: argparse.Namespace) -> int:
+def execute_dis(options: DisOptions) -> int:
     """Print the program, which need not pass the verifier."""
     program = load_program(options.program, options.include, check=False)
     sys.stdout.write(disassemble(~program if options.inverse else program, addresses=options.addresses))
@@ -60,6 +74,12 @@ def execute_dis(options: argparse.Namespace) -> int:
 # `retrograd isa`: the manual of the instruction set, from the table.
 
 
+class IsaOptions(Options):
+    json: bool
+    name: str | None
+    markdown: bool
+
+
 def arguments_of_isa(p: Parser) -> None:
     """Options of `retrograd isa`."""
     p.add_argument("name", metavar="OPCODE", nargs="?", help="an instruction, such as mul, mul.add or goto.lt")
@@ -67,7 +87,7 @@ def arguments_of_isa(p: Parser) -> None:
     p.add_argument("--markdown", action="store_true", help="the manual as Markdown")
 
 
-def execute_isa(options: argparse.Namespace) -> int:
+def execute_isa(options: IsaOptions) -> int:
     """Print the whole table, or one instruction."""
     if options.json:
         print_json("retrograd.isa/1", manual.as_json())
@@ -91,6 +111,13 @@ def execute_isa(options: argparse.Namespace) -> int:
 # `retrograd verify`: whether programs can run backward from every point.
 
 
+class VerifyOptions(Options):
+    json: bool
+    programs: Sequence[str]
+    include: Sequence[str]
+    strict: bool
+
+
 def arguments_of_verify(p: Parser) -> None:
     """Options of `retrograd verify`."""
     p.program_argument("; several programs are checked one after another", nargs="+")
@@ -99,9 +126,9 @@ def arguments_of_verify(p: Parser) -> None:
     p.size_options()
 
 
-def execute_verify(options: argparse.Namespace) -> int:
+def execute_verify(options: VerifyOptions) -> int:
     """Print the findings of all programs, and a verdict on each. A program that cannot be read does not stop the others."""
-    files: list[str] = options.programs
+    files = options.programs
     if files.count("-") > 1:
         raise fail("RG0507", "standard input is named twice", "Give `-` once.")
     everything: list[Diagnostic] = []
@@ -124,7 +151,7 @@ def execute_verify(options: argparse.Namespace) -> int:
     return BAD_INPUT if wrong else OK
 
 
-def _checked(file: str, options: argparse.Namespace) -> tuple[list[Diagnostic], str]:
+def _checked(file: str, options: VerifyOptions) -> tuple[list[Diagnostic], str]:
     """(the findings in one program, the verdict as a sentence)."""
     try:
         program, is_checked = read_program(file, options.include, check=False)
@@ -151,6 +178,13 @@ def _checked(file: str, options: argparse.Namespace) -> tuple[list[Diagnostic], 
 # `retrograd invert`: the inverse program of a program of Janus.
 
 
+class InvertOptions(Options):
+    program: str
+    output: str | None
+    jana: bool
+    dialect: str | None
+
+
 def arguments_of_invert(p: Parser) -> None:
     """Options of `retrograd invert`."""
     p.add_argument("program", metavar="FILE.ja", help="a program of Janus")
@@ -160,7 +194,7 @@ def arguments_of_invert(p: Parser) -> None:
     p.size_options()
 
 
-def execute_invert(options: argparse.Namespace) -> int:
+def execute_invert(options: InvertOptions) -> int:
     """Print or write the inverse program."""
     if not options.program.endswith((".ja", ".janus")):
         hint = "`retrograd dis --inverse` prints the inverse of an assembly program; `FILE.py:~FUNCTION` is the inverse of a function"
@@ -180,12 +214,16 @@ def execute_invert(options: argparse.Namespace) -> int:
 # `retrograd explain`: the catalogue of errors.
 
 
+class ExplainOptions(Options):
+    code: str | None
+
+
 def arguments_of_explain(p: Parser) -> None:
     """Options of `retrograd explain`."""
     p.add_argument("code", nargs="?", metavar="RG…", help="a code such as RG0108; without one, all are listed")
 
 
-def execute_explain(options: argparse.Namespace) -> int:
+def execute_explain(options: ExplainOptions) -> int:
     """Print one error code, or the list of them."""
     kinds = catalogue.catalogue()
     if options.code is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import math
@@ -20,6 +19,7 @@ from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.batches import distribution_of
 from retrograd.cli.files import function_and_inverse, is_function, load_program
 from retrograd.cli.options import Parser, fail
+from retrograd.cli.records import FunctionOptions, SharingOptions
 from retrograd.cli.report import as_dict, print_json
 from retrograd.cli.terminal import OK, WRONG
 from retrograd.isa.diagnostics import DeviceError, nearest
@@ -35,6 +35,22 @@ from retrograd.simulator.engines.cuda.runtime import (
     size_text,
     version_text,
 )
+
+
+class BenchOptions(SharingOptions):
+    json: str | None
+    workloads: Sequence[str]
+    quick: bool
+    peers: str
+    data: str | None
+    full: bool
+    from_: str | None
+    gpu: bool
+    fake: bool
+    minutes: float | None
+    papers: bool
+    report: str | None
+    check: str | None
 
 
 def arguments_of_bench(p: Parser) -> None:
@@ -81,7 +97,7 @@ def arguments_of_bench(p: Parser) -> None:
     p.size_options()
 
 
-def execute_bench(options: argparse.Namespace) -> int:
+def execute_bench(options: BenchOptions) -> int:
     """Measure or read, show, write, compare."""
     _check(options)
     from retrograd.benchmarks import reporting
@@ -122,7 +138,7 @@ def execute_bench(options: argparse.Namespace) -> int:
     return _verdict(document, before, again)
 
 
-def _on_gpu(options: argparse.Namespace, folder: Path | None) -> int:
+def _on_gpu(options: BenchOptions, folder: Path | None) -> int:
     """Measure on a GPU, show and write the results; exit code 1 where bits differ or a part has failed."""
     from retrograd.benchmarks.gpu import measured
     from retrograd.benchmarks.page import instructions_table, section
@@ -146,7 +162,7 @@ def _on_gpu(options: argparse.Namespace, folder: Path | None) -> int:
     return WRONG if found["wrong"] else OK
 
 
-def _tables(options: argparse.Namespace, folder: Path | None) -> int:
+def _tables(options: BenchOptions, folder: Path | None) -> int:
     """Measure the papers' tables; exit code 1 where a row has failed."""
     from retrograd.benchmarks import papers
     from retrograd.benchmarks.papers import TABLES, failed, measure
@@ -175,7 +191,7 @@ def _tables(options: argparse.Namespace, folder: Path | None) -> int:
     return WRONG if failed(found) else OK
 
 
-def _again(names: list[str], quick: bool) -> dict[str, Any]:
+def _again(names: Sequence[str], quick: bool) -> dict[str, Any]:
     """A run of these workloads (none: all), without peers and without the toolchain."""
     from retrograd.benchmarks.run import run
     from retrograd.benchmarks.workload import Sizes
@@ -188,7 +204,7 @@ def _use_cache(folder: str) -> None:
     os.environ["RETROGRAD_CACHE"] = folder
 
 
-def _afresh(names: list[str]) -> dict[str, Any]:
+def _afresh(names: Sequence[str]) -> dict[str, Any]:
     """A quick run as a user starts it: in a process and with a cache of its own, which hold no optimised code of a full run."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -202,7 +218,7 @@ def _afresh(names: list[str]) -> dict[str, Any]:
 
 
 def _verdict(
-    document: dict[str, Any], before: dict[str, Any] | None, again: Callable[[list[str]], dict[str, Any]] | None
+    document: dict[str, Any], before: dict[str, Any] | None, again: Callable[[Sequence[str]], dict[str, Any]] | None
 ) -> int:
     code = WRONG if document["wrong"] else OK
     if before is None:
@@ -219,7 +235,7 @@ def _verdict(
     return WRONG if found.worse else code
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(options: BenchOptions) -> None:
     """Raise InputError RG0501, RG0512 for options that exclude each other."""
     if options.fake and not options.gpu:
         raise fail("RG0512", "--fake is for --gpu")
@@ -257,7 +273,7 @@ def _check(options: argparse.Namespace) -> None:
                 )
 
 
-def _measured(options: argparse.Namespace) -> dict[str, Any]:
+def _measured(options: BenchOptions) -> dict[str, Any]:
     from retrograd.benchmarks.peers import PEERS, chosen
     from retrograd.benchmarks.run import run
     from retrograd.benchmarks.toolchain import PARTS
@@ -318,6 +334,14 @@ def _progress(total: int) -> Iterator[Callable[[str, bool], None]]:
 # `retrograd devices`: the processor and the CUDA devices, and the resources that the kernels of a program take on them.
 
 
+class DevicesOptions(FunctionOptions):
+    json: bool
+    args: Sequence[str]
+    program: str | None
+    arch: str | None
+    include: Sequence[str]
+
+
 def arguments_of_devices(p: Parser) -> None:
     """Options of `retrograd devices`."""
     p.function_arguments(
@@ -335,7 +359,7 @@ def arguments_of_devices(p: Parser) -> None:
     p.json_option("retrograd.devices/1")
 
 
-def execute_devices(options: argparse.Namespace) -> int:
+def execute_devices(options: DevicesOptions) -> int:
     """Print the processor and the CUDA devices, or the reason for their absence. Only `--program` compiles."""
     for name in ("arch", "format", "args", "include"):
         if options.program is None and getattr(options, name):
@@ -363,8 +387,9 @@ def execute_devices(options: argparse.Namespace) -> int:
     return OK
 
 
-def _program(options: argparse.Namespace) -> Program:
+def _program(options: DevicesOptions) -> Program:
     """The program that `--program` names."""
+    assert options.program is not None
     if not is_function(options.program):
         for name in ("args", "format"):
             if getattr(options, name):
@@ -377,7 +402,7 @@ def _program(options: argparse.Namespace) -> Program:
     return ~program if inverse else program
 
 
-def _program_kernels(options: argparse.Namespace, found: Sequence[Device]) -> dict[str, Any]:
+def _program_kernels(options: DevicesOptions, found: Sequence[Device]) -> dict[str, Any]:
     """The kernels of a program with their resources: on each device, or else by ptxas."""
     from retrograd.simulator.engines.cuda.kernel_report import (
         bytes_of_instance,

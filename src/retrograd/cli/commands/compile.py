@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from retrograd import __version__
 from retrograd.cli.arguments import argument_named, parse_arguments
 from retrograd.cli.files import function_and_inverse, input_path, is_function, read_program
 from retrograd.cli.options import Parser, fail, integer, refuse_options_of_compiled
+from retrograd.cli.records import CompilingOptions
 from retrograd.cli.report import print_json
 from retrograd.cli.terminal import OK
 from retrograd.isa.diagnostics import nearest, printable
@@ -22,6 +22,18 @@ if TYPE_CHECKING:
     from retrograd.compiler.compiled import Compiled, Storage
     from retrograd.compiler.ir.statements import Remark
     from retrograd.runtime._reversible import Inverse, Reversible
+
+
+class CompileOptions(CompilingOptions):
+    json: bool
+    output: str | None
+    asm: bool
+    dump: str | None
+    dump_ir: str | None
+    emit: str | None
+    report: bool
+    gradient: str | None
+    arch: str | None
 
 
 def arguments_of_compile(p: Parser) -> None:
@@ -68,7 +80,7 @@ def arguments_of_compile(p: Parser) -> None:
     p.size_options()
 
 
-def execute_compile(options: argparse.Namespace) -> int:
+def execute_compile(options: CompileOptions) -> int:
     """Compile a function, and write or print it in the form that the options name."""
     if options.arch is not None and options.emit != "ptx":
         raise fail("RG0512", "--arch is for `--emit ptx`")
@@ -83,7 +95,7 @@ def execute_compile(options: argparse.Namespace) -> int:
     if (options.emit is not None or options.report) and not is_function(options.program):
         return _translate_program(options)
     if options.emit == "pisa" and options.format is None:
-        options.format = "32,0"
+        options = options.changed(format="32,0")
     function, inverse, args, keywords = function_to_compile(options)
     if options.dump is not None:
         return _dump(function, args, keywords, options)
@@ -117,7 +129,7 @@ def execute_compile(options: argparse.Namespace) -> int:
     return OK
 
 
-def function_to_compile(options: argparse.Namespace) -> tuple[Reversible, bool, list[Any], dict[str, Any]]:
+def function_to_compile(options: CompilingOptions) -> tuple[Reversible, bool, list[Any], dict[str, Any]]:
     """(the function as `compile_options` describe it, whether its inverse is named, examples of its arguments by position, and by name).
 
     Raises InputError RG0507, RG0510, RG0512, and as `function_and_inverse`.
@@ -138,7 +150,7 @@ def function_to_compile(options: argparse.Namespace) -> tuple[Reversible, bool, 
 
 
 def _by_energy(
-    function: Reversible, inverse: bool, args: list[Any], keywords: dict[str, Any], options: argparse.Namespace
+    function: Reversible, inverse: bool, args: list[Any], keywords: dict[str, Any], options: CompilingOptions
 ) -> dict[str, Any]:
     """The options that minimise the energy of the function on these arguments."""
     from retrograd.physics.advice import advise
@@ -151,7 +163,7 @@ def _by_energy(
     return {"erase": found.options.erase, "temporaries": found.options.temporaries}
 
 
-def _dump_vlad(options: argparse.Namespace) -> int:
+def _dump_vlad(options: CompileOptions) -> int:
     """Print a stage of the compilation of each expression of a VLAD file."""
     from retrograd.derivatives._functional import VladFunction, deep_recursion, load_vlad
 
@@ -162,7 +174,7 @@ def _dump_vlad(options: argparse.Namespace) -> int:
     return OK
 
 
-def _dump(function: Any, args: list[Any], keywords: dict[str, Any], options: argparse.Namespace) -> int:
+def _dump(function: Any, args: list[Any], keywords: dict[str, Any], options: CompileOptions) -> int:
     """Print a stage of the compilation of a functional function."""
     from retrograd.compiler.frontends.functional.printer import definition_text, types_text
     from retrograd.compiler.frontends.python.captures import Captures
@@ -221,7 +233,7 @@ def _summary(compiled: Compiled) -> str:
 # ---------------------------------------------------------------------- LLVM IR, PTX, loops
 
 
-def _translate_program(options: argparse.Namespace) -> int:
+def _translate_program(options: CompileOptions) -> int:
     """Emit an assembly text or an image, or report its loops."""
     refuse_options_of_compiled(options, "--gradient")
     program, is_pisa = read_program(options.program, options.include)
@@ -229,7 +241,7 @@ def _translate_program(options: argparse.Namespace) -> int:
 
 
 def _report(
-    program: Program, options: argparse.Namespace, storage: Storage | None = None, remarks: Sequence[Remark] = ()
+    program: Program, options: CompileOptions, storage: Storage | None = None, remarks: Sequence[Remark] = ()
 ) -> int:
     """Print the loops of the program, the remarks of the compiler, and the results that the program keeps in memory."""
     from retrograd.runtime._compilation import LoopReport
@@ -259,7 +271,7 @@ def _pisa_program(compiled: Compiled) -> Program:
     return emit(compiled.module, registers=OPERANDS).program
 
 
-def _emit(program: Program, options: argparse.Namespace, is_pisa: bool = False) -> int:
+def _emit(program: Program, options: CompileOptions, is_pisa: bool = False) -> int:
     """Print or write the program in the form that `--emit` names. A program read from PISA is written as PISA at its addresses."""
     if options.emit == "pisa":
         from retrograd.assembler.pisa_writer import write_back, write_program
@@ -303,6 +315,10 @@ def _llvm(program: Program, name: str) -> str:
 # `retrograd graph`: control flow and mirrored code of a program as a picture.
 
 
+class GraphOptions(CompilingOptions):
+    picture: str
+
+
 def arguments_of_graph(p: Parser) -> None:
     """Options of `retrograd graph`."""
     p.add_argument("-o", dest="picture", metavar="FILE.svg", required=True, help="the picture")
@@ -313,7 +329,7 @@ def arguments_of_graph(p: Parser) -> None:
     p.size_options()
 
 
-def execute_graph(options: argparse.Namespace) -> int:
+def execute_graph(options: GraphOptions) -> int:
     """Draw a program."""
     from retrograd.physics._graph import graph
 
@@ -327,7 +343,7 @@ def execute_graph(options: argparse.Namespace) -> int:
     return OK
 
 
-def _program(options: argparse.Namespace) -> Program:
+def _program(options: GraphOptions) -> Program:
     """The program in a file, or that of a function as `retrograd compile` makes it."""
     if is_function(options.program):
         function, inverse, args, keywords = function_to_compile(options)

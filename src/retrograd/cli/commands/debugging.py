@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import cmd
 import importlib.util
 import io
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from retrograd.cli.files import constant, gradient_of, input_path, is_function, opened, opened_way_back, read_bytes
 from retrograd.cli.options import Parser, fail, integer, refuse_options_of_programs
+from retrograd.cli.records import Options, RecordingOptions
 from retrograd.cli.report import memory_table, registers_table, show_errors
 from retrograd.cli.terminal import BAD_INPUT, LIMIT, OK
 from retrograd.isa.diagnostics import RetrogradError, nearest, printable
@@ -324,7 +324,7 @@ class Prompt(cmd.Cmd):
 # The session of a program, as options describe it: a program, a function, the way back of a gradient, an expression of VLAD.
 
 
-def opened_session(options: argparse.Namespace) -> Session:
+def opened_session(options: DebugOptions) -> Session:
     """A session at the beginning, or in the state of --resume. Raises InputError, CompileError, ProgramTrap."""
     if options.program.endswith(".vlad"):
         return Session(_opened_vlad(options))
@@ -336,7 +336,7 @@ def opened_session(options: argparse.Namespace) -> Session:
     return Session(machine, 0 if options.resume is None else load_state(options.resume, machine))
 
 
-def _opened_vlad(options: argparse.Namespace) -> Machine:
+def _opened_vlad(options: DebugOptions) -> Machine:
     """The machine of an expression of FILE.vlad, the first one if no number is given. Raises InputError, CompileError."""
     from retrograd.derivatives._functional import load_vlad, machine_of
 
@@ -392,7 +392,14 @@ def recording_options(p: Parser) -> None:
     p.size_options()
 
 
-def recorded(options: argparse.Namespace) -> Exploration:
+class RecordedOptions(RecordingOptions):
+    """Options of `explore` and `trace`."""
+
+    steps: str | None
+    begin: str
+
+
+def recorded(options: RecordedOptions) -> Exploration:
     """The recording that the options describe. Raises InputError, and the errors of programs and functions."""
     from retrograd.observe._explorer import explore, explored
     from retrograd.observe._timeline import STEPS
@@ -404,15 +411,14 @@ def recorded(options: argparse.Namespace) -> Exploration:
             raise fail("RG0510", "--from and --loss: the recording of a gradient begins at the beginning")
         f, args, keywords = gradient_of(options)
         return explore(f, *args, steps=steps, tech=options.tech, **keywords)
-    options.engine = "auto" if begin else "reference"
-    machine, _ = opened(options)
+    machine, _ = opened(options.changed(engine="auto" if begin else "reference"))
     if begin:
         machine.run(begin)
     name = options.program.rpartition(":")[2] if is_function(options.program) else Path(options.program).name
     return explored(name, machine, steps, options.tech)
 
 
-def concluded(found: Exploration, options: argparse.Namespace, line: str) -> int:
+def concluded(found: Exploration, options: RecordedOptions, line: str) -> int:
     """Print the line about a recording, and how to get the rest of a run that goes on. Returns the exit code.
 
     A recording that ends at a number of steps that the command names is whole.
@@ -434,12 +440,16 @@ def concluded(found: Exploration, options: argparse.Namespace, line: str) -> int
 # `retrograd lsp`: a language server for assembly text, on standard streams.
 
 
+class LspOptions(Options):
+    stdio: bool
+
+
 def arguments_of_lsp(p: Parser) -> None:
     """`retrograd lsp` has no options. Editors that pass `--stdio` may do so."""
     p.add_argument("--stdio", action="store_true", help="speak on standard streams (the default)")
 
 
-def execute_lsp(options: argparse.Namespace) -> int:
+def execute_lsp(options: LspOptions) -> int:
     """Serve one editor. Raises InputError RG0515 without pygls."""
     if importlib.util.find_spec("pygls") is None:
         raise fail("RG0515", "the package pygls is not installed", "`pip install 'retrograd[lsp]'` installs it.")
@@ -476,6 +486,10 @@ LAUNCH = {
 }  # fmt: skip
 
 
+class DapOptions(Options):
+    port: str | None
+
+
 def arguments_of_dap(p: Parser) -> None:
     """Options of `retrograd dap`."""
     p.add_argument(
@@ -486,7 +500,7 @@ def arguments_of_dap(p: Parser) -> None:
     p.size_options()
 
 
-def execute_dap(options: argparse.Namespace) -> int:
+def execute_dap(options: DapOptions) -> int:
     """Serve one editor on standard streams, or editors one after the other on a port."""
     if options.port is not None:
         _serve_port(integer(options.port, "--port", 0))
@@ -564,17 +578,18 @@ def launched(given: Arguments, token: str | None = None) -> Launched:
     if token is not None and not secrets.compare_digest((given.maybe_text("token") or "").encode(), token.encode()):
         hint = 'add `"token": "…"` to the arguments of `launch`, with the token that `retrograd dap --port` has printed'
         raise bad_request("`token` is not that of this server", hint)
-    if options.cwd is not None:
+    folder = given.maybe_text("cwd")
+    if folder is not None:
         try:
-            os.chdir(options.cwd)
+            os.chdir(folder)
         except (OSError, ValueError) as error:
-            raise bad_request(f"`cwd` {options.cwd[:60]}: {error}") from None
+            raise bad_request(f"`cwd` {folder[:60]}: {error}") from None
     session = opened_session(options)
     name = options.program.rpartition(":")[2] if is_function(options.program) else os.path.basename(options.program)
     return Launched(name, session, Interpreter(session, pricing_context(options.tech, session.machine.format)))
 
 
-def options_of(given: Arguments) -> argparse.Namespace:
+def options_of(given: Arguments) -> DebugOptions:
     """The options of `retrograd debug` for the arguments of `launch`. Raises InputError RG1306."""
     for name in given.values:
         if name not in LAUNCH and name not in _EDITOR and not name.startswith("__"):
@@ -586,13 +601,13 @@ def options_of(given: Arguments) -> argparse.Namespace:
     if texts["program"] == "-":
         raise bad_request("`program` is a file: standard input belongs to the protocol")
     numbers = {name: str(given.integer(name)) if name in given.values else None for name in _NUMBERS}
-    return argparse.Namespace(
-        program=texts["program"], cwd=texts["cwd"], engine=texts["engine"] or "auto", format=texts["format"],
-        precision=None, loss=texts["loss"], resume=texts["resume"], tech=texts["tech"] or "landauer",
+    return DebugOptions(
+        program=texts["program"], engine=texts["engine"] or "auto", format=texts["format"],
+        loss=texts["loss"], resume=texts["resume"], tech=texts["tech"] or "landauer",
         args=given.texts("args"), sets=_pairs(given, "set"), mem=given.texts("mem"), include=given.texts("include"),
         memory=numbers["memory"], memory_limit=numbers["memoryLimit"], expression=numbers["expression"],
         backward=truths["backward"], inverse=truths["inverse"], no_overflow=truths["noOverflow"],
-        strict=truths["strict"],
+        strict=truths["strict"], script=None,
     )  # fmt: skip
 
 
@@ -608,6 +623,12 @@ def _pairs(given: Arguments, name: str) -> list[str]:
 # `retrograd debug`: a program in a debugger that goes both ways, at a prompt or by a script.
 #
 # `interpreter.py` has the commands, as text in and text out. The session does the work.
+
+
+class DebugOptions(RecordingOptions):
+    script: str | None
+    resume: str | None
+    expression: str | None
 
 
 def arguments_of_debug(p: Parser) -> None:
@@ -628,7 +649,7 @@ def arguments_of_debug(p: Parser) -> None:
     p.size_options()
 
 
-def execute_debug(options: argparse.Namespace) -> int:
+def execute_debug(options: DebugOptions) -> int:
     """Open a session and carry out its commands."""
     session = opened_session(options)
     interpreter = Interpreter(session, pricing_context(options.tech, session.machine.format))
@@ -657,6 +678,10 @@ def run_script(interpreter: Interpreter, lines: Iterator[str]) -> int:
 # `retrograd explore`: a page that shows a run step by step, forward and back.
 
 
+class ExploreOptions(RecordedOptions):
+    page: str
+
+
 def arguments_of_explore(p: Parser) -> None:
     """Options of `retrograd explore`."""
     p.add_argument(
@@ -665,7 +690,7 @@ def arguments_of_explore(p: Parser) -> None:
     recording_options(p)
 
 
-def execute_explore(options: argparse.Namespace) -> int:
+def execute_explore(options: ExploreOptions) -> int:
     """Record a run and write its page."""
     check_output(options.page)
     found = recorded(options)
@@ -679,6 +704,11 @@ def execute_explore(options: argparse.Namespace) -> int:
 # `retrograd trace`: a recorded run for other tools: GTKWave, Surfer, Konata, Perfetto, programs.
 
 
+class TraceOptions(RecordedOptions):
+    written: str
+    to: str | None
+
+
 def arguments_of_trace(p: Parser) -> None:
     """Options of `retrograd trace`."""
     p.add_argument(
@@ -689,7 +719,7 @@ def arguments_of_trace(p: Parser) -> None:
     recording_options(p)
 
 
-def execute_trace(options: argparse.Namespace) -> int:
+def execute_trace(options: TraceOptions) -> int:
     """Record a run and write it."""
     from retrograd.observe._explorer import format_of_file
 

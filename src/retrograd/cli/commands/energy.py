@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
 import shlex
@@ -25,6 +24,7 @@ from retrograd.cli.files import (
     write_words,
 )
 from retrograd.cli.options import Parser, fail, figures_of, integer, refuse_options_of_programs, step_limit
+from retrograd.cli.records import MachineOptions, ProgramOptions, SharingOptions
 from retrograd.cli.report import print_json, print_limit, print_trap, show_errors
 from retrograd.cli.terminal import LIMIT, OK, TRAPPED
 from retrograd.isa.files import check_output, replacing
@@ -33,6 +33,7 @@ from retrograd.simulator.energy.counts import host_traffic
 from retrograd.simulator.energy.technology import Range, shipped, technology, with_prefix
 
 if TYPE_CHECKING:
+    from retrograd.compiler.compiled import Precision
     from retrograd.physics.report import EnergyReport
     from retrograd.physics.sweeps import Row
     from retrograd.runtime._reversible import Inverse, Reversible
@@ -41,6 +42,24 @@ if TYPE_CHECKING:
 _PICTURES = (".png", ".svg", ".pdf")
 #: the kind of plot that observes every step
 _TIME = "time"
+
+
+class EnergyOptions(MachineOptions):
+    json: bool
+    models: bool
+    compare: str | None
+    scope: str | None
+    tech: str | None
+    temperature: str | None
+    frequency: str | None
+    figures: Sequence[str]
+    gates: str | None
+    activity: str | None
+    advise: bool
+    lines: bool
+    timeline: bool
+    plot: str | None
+    plot_kind: str
 
 
 def arguments_of_energy(p: Parser) -> None:
@@ -69,11 +88,11 @@ def arguments_of_energy(p: Parser) -> None:
     p.size_options(arrays=True)
 
 
-def execute_energy(options: argparse.Namespace) -> int:
+def execute_energy(options: EnergyOptions) -> int:
     """Count, price, show."""
     if options.models:
         return _show_models(options.json)
-    if options.program is None:
+    if not options.program:
         raise fail(
             "RG0512", "nothing to run", "write FILE.py:FUNCTION, an assembly text or an image; --models lists models"
         )
@@ -119,7 +138,7 @@ def execute_energy(options: argparse.Namespace) -> int:
     return OK
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(options: EnergyOptions) -> None:
     """Raise InputError RG0512 for options that exclude each other."""
     if options.plot is not None and not options.plot.endswith(_PICTURES):
         raise fail("RG0512", f"--plot {options.plot[:60]}: no picture", f"the name ends in {', '.join(_PICTURES)}")
@@ -152,7 +171,7 @@ def _check(options: argparse.Namespace) -> None:
         raise fail("RG0512", "--advise is for functions: a program says nothing of routines", "write FILE.py:FUNCTION")
 
 
-def _how(options: argparse.Namespace) -> dict[str, Any]:
+def _how(options: EnergyOptions) -> dict[str, Any]:
     return {
         "temperature": options.temperature, "frequency": options.frequency, "figures": figures_of(options.figures),
         "gates": options.gates, "activity": options.activity,
@@ -168,14 +187,14 @@ def _fitting(tech: str, how: dict[str, Any], *, alone: bool) -> dict[str, Any]:
     return {**how, "figures": figures, "activity": activity}
 
 
-def _look(options: argparse.Namespace) -> bool:
+def _look(options: EnergyOptions) -> bool:
     return bool(options.timeline) or (options.plot is not None and options.plot_kind == _TIME)
 
 
 # ---------------------------------------------------------------------- runs
 
 
-def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
+def _function_report(options: EnergyOptions, tech: str, how: dict[str, Any]) -> EnergyReport | int:
     from retrograd.physics.energy import energy
     from retrograd.runtime._binding import bind
     from retrograd.runtime._execution import ProgramTrap
@@ -199,7 +218,7 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
             *values,
             tech=tech,
             engine=options.engine,
-            max_steps=step_limit(options),
+            max_steps=step_limit(options.max_steps),
             timeline=_look(options),
             **how,
         )
@@ -207,14 +226,14 @@ def _function_report(options: argparse.Namespace, tech: str, how: dict[str, Any]
         return print_trap(trap)
 
 
-def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> EnergyReport | int:
+def _program_report(options: EnergyOptions, tech: str, how: dict[str, Any]) -> EnergyReport | int:
     from retrograd.physics.report import report_of, with_way_back
     from retrograd.simulator.energy.counts import Ledger
     from retrograd.simulator.energy.pricing import pricing_context
     from retrograd.simulator.machine import Stop, Trap
 
-    limit = step_limit(options)
-    machine, loaded = prepared(options)
+    limit = step_limit(options.max_steps)
+    machine, loaded, _ = prepared(options)
     program = machine.program
     by = pricing_context(tech, program.format, **how)
     outputs = output_regions(machine, options.out)
@@ -233,7 +252,7 @@ def _program_report(options: argparse.Namespace, tech: str, how: dict[str, Any])
     return report if ledger is None else with_way_back(report, machine, ledger)
 
 
-def _advise(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> int:
+def _advise(options: EnergyOptions, tech: str, how: dict[str, Any]) -> int:
     from retrograd.physics.advice import advise
     from retrograd.runtime._binding import bind
     from retrograd.runtime._execution import ProgramTrap
@@ -244,7 +263,7 @@ def _advise(options: argparse.Namespace, tech: str, how: dict[str, Any]) -> int:
     args, keywords = parse_arguments(options.args, function)
     values = bind(function, args, keywords)
     try:
-        found = advise(function, *values, tech=tech, max_steps=step_limit(options), **how)
+        found = advise(function, *values, tech=tech, max_steps=step_limit(options.max_steps), **how)
     except ProgramTrap as trap:
         return print_trap(trap)
     if options.json:
@@ -300,6 +319,17 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 _WORDS = "words"
 
 
+class EntropyOptions(ProgramOptions):
+    json: bool
+    prior: Sequence[str]
+    erase: bool
+    condition: bool
+    samples: str
+    seed: str
+    temperature: str
+    max_steps: str | None
+
+
 def arguments_of_entropy(p: Parser) -> None:
     """Options of `retrograd entropy`."""
     p.add_argument("program", metavar="FILE.py:FUNCTION", help="the function, or ~FUNCTION for its inverse")
@@ -320,7 +350,7 @@ def arguments_of_entropy(p: Parser) -> None:
     p.size_options()
 
 
-def execute_entropy(options: argparse.Namespace) -> int:
+def execute_entropy(options: EntropyOptions) -> int:
     """Run the function on all inputs, or on samples, and show its entropies."""
     from retrograd.physics.entropy import entropy
     from retrograd.runtime._execution import ProgramTrap
@@ -342,7 +372,7 @@ def execute_entropy(options: argparse.Namespace) -> int:
             seed=integer(options.seed, "--seed", 0),
             traps="condition" if options.condition else "raise",
             temperature=options.temperature,
-            max_steps=step_limit(options),
+            max_steps=step_limit(options.max_steps),
         )
     except ProgramTrap as trap:
         return print_trap(trap)
@@ -386,6 +416,21 @@ def _items(text: str) -> list[str]:
 _SHOWN = 3
 
 
+class SweepOptions(SharingOptions):
+    json: bool
+    functions: Sequence[str]
+    arguments: Sequence[Sequence[str]]
+    format: str | None
+    precision: Precision | None
+    tech: str
+    temperature: str | None
+    frequency: str | None
+    figures: Sequence[str]
+    gates: str | None
+    max_steps: str | None
+    quiet: bool
+
+
 def arguments_of_sweep(p: Parser) -> None:
     """Options of `retrograd sweep`."""
     p.add_argument("functions", metavar="FILE.py:FUNCTION", nargs="+", help="~FUNCTION for its inverse")
@@ -407,7 +452,7 @@ def arguments_of_sweep(p: Parser) -> None:
     p.size_options()
 
 
-def execute_sweep(options: argparse.Namespace) -> int:
+def execute_sweep(options: SweepOptions) -> int:
     """Run, price, show."""
     from retrograd.physics.sweeps import energy_sweep
 
@@ -427,7 +472,7 @@ def execute_sweep(options: argparse.Namespace) -> int:
         executor=executor,
         store=options.store,
         progress=False if options.quiet else None,
-        max_steps=step_limit(options),
+        max_steps=step_limit(options.max_steps),
         traps="return",
     )
     if options.json:
@@ -461,7 +506,7 @@ def _show_reasons(reasons: Iterable[str]) -> None:
 # ---------------------------------------------------------------------- axes of the sweep
 
 
-def _programs(texts: list[str]) -> dict[str, Reversible | Inverse]:
+def _programs(texts: Sequence[str]) -> dict[str, Reversible | Inverse]:
     """The functions by name; two functions of the same name get the texts of the command line as names."""
     found = [(text, load_function(text)) for text in texts]
     names = [f.__name__ for _, f in found]
@@ -488,7 +533,7 @@ def _listed(text: str | None) -> list[str | None]:
 # ---------------------------------------------------------------------- to be read
 
 
-def _as_dict(options: argparse.Namespace, rows: list[Row]) -> dict[str, Any]:
+def _as_dict(options: SweepOptions, rows: list[Row]) -> dict[str, Any]:
     """The models with their figures and sources, and the rows, which refer to models by name."""
     models = [technology(name).as_dict() for name in options.tech.split(",")]
     figures = figures_of(options.figures)

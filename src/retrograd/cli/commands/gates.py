@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrograd.cli.arguments import parse_arguments
 from retrograd.cli.files import is_function, load_function, read_bytes
 from retrograd.cli.options import Parser, fail, figures_of, integer, opcodes_named
+from retrograd.cli.records import FunctionOptions
 from retrograd.cli.report import print_json
 from retrograd.cli.terminal import OK, WRONG
 from retrograd.isa.diagnostics import printable
@@ -25,6 +26,27 @@ _MADE = ("strategy", "budget", "format", "trap", "cotangents")
 #: the format of netlists that are made here, where --format does not name another
 _FORMAT = "16,8"
 _OF_OPCODES = ("trap", "cotangents")
+
+
+class GatesOptions(FunctionOptions):
+    json: bool
+    what: str
+    files: Sequence[str]
+    strategy: str | None
+    budget: str | None
+    trap: bool
+    cotangents: bool
+    input: str | None
+    real: str | None
+    qasm: str | None
+    draw: str | None
+    irreversible: bool
+    tech: str | None
+    temperature: str | None
+    frequency: str | None
+    figures: Sequence[str]
+    garbage: str | None
+    seconds: str
 
 
 def arguments_of_gates(p: Parser) -> None:
@@ -70,7 +92,7 @@ def arguments_of_gates(p: Parser) -> None:
     p.json_option("retrograd.netlist/1", "retrograd.netlist-energy/1 or retrograd.equivalence/1")
 
 
-def execute_gates(options: argparse.Namespace) -> int:
+def execute_gates(options: GatesOptions) -> int:
     """Count, write, simulate or compare."""
     for path in (options.real, options.qasm, options.draw):
         if path is not None:
@@ -90,7 +112,7 @@ def _read(path: str) -> Netlist:
     return (read_qasm if Path(path).suffix == ".qasm" else read_real)(text, path)
 
 
-def _show(options: argparse.Namespace) -> int:
+def _show(options: GatesOptions) -> int:
     from retrograd.hdl.reversible.circuit import count, simulate
     from retrograd.hdl.reversible.formats import netlist as named
     from retrograd.hdl.reversible.formats import write_qasm, write_real
@@ -147,7 +169,7 @@ def _show(options: argparse.Namespace) -> int:
     return OK
 
 
-def _priced(options: argparse.Namespace, circuit: Circuit) -> int:
+def _priced(options: GatesOptions, circuit: Circuit) -> int:
     """The price of one evaluation, or the gates of the irreversible netlist."""
     from retrograd.hdl.reversible.irreversible import levels_of, network_of
     from retrograd.physics._derived import energy_of_netlist
@@ -180,7 +202,7 @@ def _priced(options: argparse.Namespace, circuit: Circuit) -> int:
     return OK
 
 
-def _strategy(options: argparse.Namespace) -> dict[str, Any]:
+def _strategy(options: GatesOptions) -> dict[str, Any]:
     """The strategy and its budget, as keywords."""
     budget = None if options.budget is None else integer(options.budget, "--budget", 0, "number of ancillas")
     strategy = options.strategy or ("bennett" if budget is None else "pebble")
@@ -189,7 +211,7 @@ def _strategy(options: argparse.Namespace) -> dict[str, Any]:
     return {"strategy": strategy, "budget": budget}
 
 
-def _of_function(options: argparse.Namespace) -> Circuit:
+def _of_function(options: GatesOptions) -> Circuit:
     from retrograd.hardware.function_netlists import netlist
     from retrograd.runtime._reversible import oriented
 
@@ -202,7 +224,7 @@ def _of_function(options: argparse.Namespace) -> Circuit:
     return netlist(f, *args, format=w, **_strategy(options), **keywords).circuit
 
 
-def _of_opcode(options: argparse.Namespace) -> Circuit:
+def _of_opcode(options: GatesOptions) -> Circuit:
     from retrograd.hdl.reversible.lowering import lower
     from retrograd.isa.derivatives import NoDerivative
 
@@ -222,7 +244,7 @@ def _of_opcode(options: argparse.Namespace) -> Circuit:
         raise fail("RG0512", f"--cotangents: `{options.what}` has none: {error}") from None
 
 
-def _check(options: argparse.Namespace) -> int:
+def _check(options: GatesOptions) -> int:
     given = next(
         (
             name

@@ -5,12 +5,11 @@ It imports retrograd.hdl. Start with `arguments` below; the options of the hardw
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from retrograd.cli.options import (
     scale_given,
     step_limit,
 )
+from retrograd.cli.records import CoreOptions, MachineOptions, SharingOptions
 from retrograd.cli.report import print_json, show_errors
 from retrograd.cli.terminal import LIMIT, OK, TRAPPED, WRONG, answer
 from retrograd.hdl.parameters import Parameters
@@ -60,14 +60,13 @@ COMMANDS = {
 
 def arguments_of_hdl(p: Parser) -> None:
     """The commands of `retrograd hdl`."""
-    add_commands(p, "retrograd.cli.commands", COMMANDS, "execute_hdl", dict.fromkeys(COMMANDS, "hdl"))
+    add_commands(p, "retrograd.cli.commands", COMMANDS, dict.fromkeys(COMMANDS, "hdl"))
 
 
-def execute_hdl(options: argparse.Namespace) -> int:
+def execute_hdl(run: Callable[[], int]) -> int:
     """Run one of the commands. Raises DeviceError RG1008 where a tool is missing or fails."""
     try:
-        code: int = options.execute_hdl(options)
-        return code
+        return run()
     except FileNotFoundError as error:
         tool = Path(error.filename).name if error.filename else str(error)
         raise _lacking(tool) from None
@@ -122,13 +121,12 @@ def frequency(text: str) -> float:
     return mhz
 
 
-def lanes_given(options: argparse.Namespace) -> int | None:
+def lanes_given(core: str, lanes: str | None) -> int | None:
     """The value of --lanes, None where it is not given. Raises InputError RG0502, RG0512, RG1125."""
-    lanes: str | None = getattr(options, "lanes", None)
-    if options.core != LANES:
-        core_units(options.core)
+    if core != LANES:
+        core_units(core)
         if lanes is not None:
-            raise fail("RG0512", f"--lanes is for the core lanes, and not for {options.core}", "--core lanes")
+            raise fail("RG0512", f"--lanes is for the core lanes, and not for {core}", "--core lanes")
     number = None if lanes is None else integer(lanes, "--lanes", 1)
     if number is not None and number > MAX_LANES:
         raise fail("RG0507", f"--lanes {lanes}: a core has 1 to {MAX_LANES} lanes")
@@ -140,20 +138,27 @@ def core_name(p: Parameters) -> str:
     return f"{p.core} with {p.lanes} lane{'s' * (p.lanes > 1)}" if p.core == LANES else p.core
 
 
-def parameters(options: argparse.Namespace) -> Parameters:
+def parameters(options: CoreOptions) -> Parameters:
     """The co-processor that the options describe. Raises InputError RG0507, RG0604, RG1125."""
     w = format_of(options.format)
-    code = integer(getattr(options, "code", "1024"), "--code", 2)
-    data = integer(getattr(options, "data", "1024"), "--data", 2)
-    lanes = lanes_given(options) or (SOME_LANES if options.core == LANES else 1)
+    code, data = integer(options.code, "--code", 2), integer(options.data, "--data", 2)
+    lanes = lanes_given(options.core, options.lanes) or (SOME_LANES if options.core == LANES else 1)
     try:
-        return Parameters(w, code, data, core=options.core, lanes=lanes, dma=getattr(options, "dma", False))
+        return Parameters(w, code, data, core=options.core, lanes=lanes, dma=options.dma)
     except ValueError as error:
         raise fail("RG0507", str(error)) from None
 
 
 # -----------------------------------------------------------------------------
 # `retrograd hdl build`: the bitstream of the co-processor for a board.
+
+
+class BuildOptions(CoreOptions):
+    board: str
+    mhz: str
+    seed: str
+    folder: str | None
+    output: str
 
 
 def arguments_of_build(p: Parser) -> None:
@@ -168,7 +173,7 @@ def arguments_of_build(p: Parser) -> None:
     p.add_argument("-o", "--output", metavar="FILE.bit", required=True, help="the bitstream to write")
 
 
-def execute_build(options: argparse.Namespace) -> int:
+def execute_build(options: BuildOptions) -> int:
     """Build, and write the bitstream if it is reliable."""
     from retrograd.hdl.flow.synthesis import BOARDS, build, pll_for
     from retrograd.hdl.netlist import ECPPACK, NEXTPNR, YOSYS, need, version
@@ -200,6 +205,12 @@ def execute_build(options: argparse.Namespace) -> int:
 # `retrograd hdl formal`: proofs that each step of the hardware is the table's, and is undone exactly.
 
 
+class FormalOptions(CoreOptions, SharingOptions):
+    opcodes: Sequence[str]
+    classes: bool
+    seconds: str
+
+
 def arguments_of_formal(p: Parser) -> None:
     """Options of `retrograd hdl formal`."""
     p.add_argument(
@@ -216,7 +227,7 @@ def arguments_of_formal(p: Parser) -> None:
     p.json_option("retrograd.formal/2")
 
 
-def execute_formal(options: argparse.Namespace) -> int:
+def execute_formal(options: FormalOptions) -> int:
     """Prove, and show each proof as it ends."""
     from retrograd.hardware.proofs import distributed_proofs
     from retrograd.hdl.formal.claims import claims, classes, not_covered
@@ -237,14 +248,14 @@ def execute_formal(options: argparse.Namespace) -> int:
                 f"`retrograd isa` lists the instructions; the parts of the core {core} are {', '.join(every_part)}"
             )
             raise fail("RG0506", f"no instruction or part is named `{name[:40]}`", hint) from None
-    options.opcodes = list(dict.fromkeys(chosen))
-    if options.classes and options.opcodes:
+    opcodes = list(dict.fromkeys(chosen))
+    if options.classes and opcodes:
         raise fail("RG0512", "--classes chooses the opcodes", "leave out the opcodes, or --classes")
     seconds = integer(options.seconds, "--seconds", 1, "number of seconds")
     over = distribution_of(options)
     class_of = {o.name: group_title(o.group) for o in TABLE}
     class_of |= {o.name: name for name, opcodes in classes(w).items() for o in opcodes}
-    wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else options.opcodes or known
+    wanted = [opcodes[0].name for opcodes in classes(w).values()] if options.classes else opcodes or known
     parts = [part for part in every_part if part in wanted or options.classes]
     # The expected claims follow from the table, so an absent proof fails like a refuted claim.
     expected = {claim.name: (claim.kind.value, class_of[claim.opcode.name]) for claim in claims(w, wanted)}
@@ -308,6 +319,11 @@ def _as_dict(
 # `retrograd hdl registers`: the register map of the co-processor for drivers, debuggers and documentation.
 
 
+class RegistersOptions(CoreOptions):
+    kind: str | None
+    base: str
+
+
 def arguments_of_registers(p: Parser) -> None:
     """Options of `retrograd hdl registers`."""
     p.add_argument(
@@ -321,12 +337,11 @@ def arguments_of_registers(p: Parser) -> None:
     p.json_option("retrograd.registers/1")
 
 
-def execute_registers(options: argparse.Namespace) -> int:
+def execute_registers(options: RegistersOptions) -> int:
     """Write or print the map."""
     from retrograd.hdl.bus.register_documents import as_dict, header, markdown, svd
     from retrograd.hdl.bus.register_map import Area
 
-    options.core = "small"
     p, base = parameters(options), integer(options.base, "--base", 0)
     if base + Area.CODE.address(p.code_words) > 1 << 32:
         raise fail("RG0507", f"--base: from {options.base[:40]} on, the device does not fit 32 bits of address")
@@ -365,6 +380,10 @@ def _table() -> str:
 # `retrograd hdl stat`: gates of each function unit.
 
 
+class StatOptions(CoreOptions):
+    pass
+
+
 def arguments_of_stat(p: Parser) -> None:
     """Options of `retrograd hdl stat`."""
     format_option(p)
@@ -373,7 +392,7 @@ def arguments_of_stat(p: Parser) -> None:
     p.json_option("retrograd.gates/1")
 
 
-def execute_stat(options: argparse.Namespace) -> int:
+def execute_stat(options: StatOptions) -> int:
     """Count, write and show."""
     from retrograd.hdl.flow.gates import as_dict, units
 
@@ -399,6 +418,15 @@ def execute_stat(options: argparse.Namespace) -> int:
 # `retrograd hdl synth`: size and clock of the co-processor, placed and routed for an ECP5-85F.
 
 
+class SynthOptions(CoreOptions):
+    mhz: str
+    seed: str
+    seeds: str | None
+    grade: str
+    folder: str
+    path: bool
+
+
 def arguments_of_synth(p: Parser) -> None:
     """Options of `retrograd hdl synth`."""
     format_option(p)
@@ -416,7 +444,7 @@ def arguments_of_synth(p: Parser) -> None:
     p.json_option("retrograd.synth/1")
 
 
-def execute_synth(options: argparse.Namespace) -> int:
+def execute_synth(options: SynthOptions) -> int:
     """Place and route, and show the result."""
     from retrograd.hdl.flow.synthesis import place, spread
     from retrograd.hdl.netlist import NEXTPNR, YOSYS, need, version
@@ -462,6 +490,11 @@ def execute_synth(options: argparse.Namespace) -> int:
 # `retrograd hdl verilog`: the co-processor as Verilog.
 
 
+class VerilogOptions(CoreOptions):
+    serial: str | None
+    axi_lite: bool
+
+
 def arguments_of_verilog(p: Parser) -> None:
     """Options of `retrograd hdl verilog`."""
     format_option(p)
@@ -475,7 +508,7 @@ def arguments_of_verilog(p: Parser) -> None:
     p.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
 
 
-def execute_verilog(options: argparse.Namespace) -> int:
+def execute_verilog(options: VerilogOptions) -> int:
     """Write or print the Verilog."""
     from retrograd.hdl.bus.top import AxiLiteCoprocessor, Coprocessor, SerialCoprocessor
     from retrograd.hdl.netlist import convert
@@ -500,6 +533,18 @@ def execute_verilog(options: argparse.Namespace) -> int:
 
 # -----------------------------------------------------------------------------
 # `retrograd hdl run`: a program or a reversible function on the simulated co-processor.
+
+
+class RunOptions(MachineOptions):
+    json: bool
+    grad: str | None
+    scale: str | None
+    core: str
+    lanes: str | None
+    verilator: bool
+    vcd: str | None
+    erasure: bool
+    activity: str | None
 
 
 def arguments_of_run(p: Parser) -> None:
@@ -548,7 +593,7 @@ def arguments_of_run(p: Parser) -> None:
     p.size_options(arrays=True)
 
 
-def execute_run(options: argparse.Namespace) -> int:
+def execute_run(options: RunOptions) -> int:
     """Run and show."""
     counting = given_option(options, ("--activity", "--erasure"))
     if counting is not None:
@@ -563,7 +608,7 @@ def execute_run(options: argparse.Namespace) -> int:
             )
     if options.activity is not None:
         check_output(options.activity)
-    lanes_given(options)
+    lanes_given(options.core, options.lanes)
     if options.core == LANES:
         if options.vcd is not None:
             raise fail("RG0512", "--vcd is not for the core lanes", "leave out --vcd, or --core lanes")
@@ -583,12 +628,12 @@ def execute_run(options: argparse.Namespace) -> int:
     return _run_function(options) if is_function(options.program) else _run_program(options)
 
 
-def _folder(options: argparse.Namespace) -> Path | None:
+def _folder(options: RunOptions) -> Path | None:
     """The folder of Verilator's libraries; None for Amaranth's simulator."""
     return cached_folder("verilator") if options.verilator else None
 
 
-def _run_program(options: argparse.Namespace) -> int:
+def _run_program(options: RunOptions) -> int:
     refuse_options_of_functions(options)
     program = load_program(options.program, options.include)
     registers: dict[int, int] = {}
@@ -608,7 +653,7 @@ def _run_program(options: argparse.Namespace) -> int:
             backward=options.backward,
             overflow=not options.no_overflow,
             strict=options.strict,
-            steps=step_limit(options),
+            steps=step_limit(options.max_steps),
             loss=loss,
             scale=integer(options.scale or "0", "--scale", 0),
             folder=_folder(options),
@@ -725,7 +770,7 @@ def _overwrites_dict(one: Overwrites, w: Format) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _write_activity(options: argparse.Namespace, document: dict[str, Any] | None) -> dict[str, Any]:
+def _write_activity(options: RunOptions, document: dict[str, Any] | None) -> dict[str, Any]:
     """Write the file of --activity: {"activity": document}; nothing without the option."""
     if options.activity is None or document is None:
         return {}
@@ -750,7 +795,7 @@ def _show_activity(activity: dict[str, Any]) -> None:
 _KINDS = ("AND", "XOR", "NOT", "DFF", "memory port", "memory bits")
 
 
-def _run_function(options: argparse.Namespace) -> int:
+def _run_function(options: RunOptions) -> int:
     from retrograd.hardware import run_on_hardware
     from retrograd.hdl.bus.links import UnfinishedRun
     from retrograd.runtime._reversible import oriented
@@ -770,7 +815,7 @@ def _run_function(options: argparse.Namespace) -> int:
             vcd=options.vcd,
             erasure=options.erasure,
             activity=options.activity is not None,
-            max_steps=step_limit(options),
+            max_steps=step_limit(options.max_steps),
             core=options.core,
             **keywords,
         )
@@ -803,7 +848,7 @@ def _run_function(options: argparse.Namespace) -> int:
     return OK
 
 
-def _run_batch(options: argparse.Namespace) -> int:
+def _run_batch(options: RunOptions) -> int:
     """Each element of a batch on a lane of its own."""
     from retrograd.cli.batches import batch_values
     from retrograd.hardware import run_batch_on_hardware
@@ -817,13 +862,13 @@ def _run_batch(options: argparse.Namespace) -> int:
             ~function if inverse != options.backward else function,
             *values,
             in_axes=in_axes,
-            lanes=lanes_given(options),
+            lanes=lanes_given(options.core, options.lanes),
             format=None if options.format is None else format_of(options.format),
             precision=options.precision,
             loss=options.grad,
             scale=scale_given(options.scale or "auto"),
             verilator=_folder(options),
-            max_steps=step_limit(options),
+            max_steps=step_limit(options.max_steps),
         )
     except UnfinishedRun as error:
         show_errors(error, as_json=options.json)

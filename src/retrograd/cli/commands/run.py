@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import threading
 import time
@@ -31,6 +30,7 @@ from retrograd.cli.options import (
     scale_given,
     step_limit,
 )
+from retrograd.cli.records import BatchOptions, FunctionOptions, ProgramOptions
 from retrograd.cli.report import (
     Tracer,
     engine_text,
@@ -51,7 +51,7 @@ from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Outcome, Stop, Trap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from retrograd.derivatives import GradientReport
     from retrograd.observe._ranges import ErrorBound
@@ -121,6 +121,15 @@ def cycles_dict(machine: Machine, core: str = "small") -> dict[str, Any]:
 # `retrograd grad FILE.py:FUNCTION …`: gradients of a reversible function, and their cost.
 
 
+class GradOptions(FunctionOptions):
+    json: bool
+    function: str
+    args: Sequence[str]
+    loss: str
+    wrt: Sequence[str] | None
+    scale: str
+
+
 def arguments_of_grad(p: Parser) -> None:
     """Options of `retrograd grad`."""
     p.add_argument("function", metavar="FILE.py:FUNCTION", help="~FUNCTION for its inverse")
@@ -148,7 +157,7 @@ def arguments_of_grad(p: Parser) -> None:
     p.size_options()
 
 
-def execute_grad(options: argparse.Namespace) -> int:
+def execute_grad(options: GradOptions) -> int:
     """Run a function forward and back, and show the gradient."""
     from retrograd.derivatives import gradient_report
     from retrograd.derivatives._arguments import automatic, loss_part
@@ -207,6 +216,12 @@ def _show_gradient(loss: str, report: GradientReport, gradients: dict[str, Any])
 # `retrograd ranges`: the magnitudes of the numbers of a function, and the formats that hold them.
 
 
+class RangesOptions(ProgramOptions):
+    json: bool
+    max_steps: str | None
+    loss: str | None
+
+
 def arguments_of_ranges(p: Parser) -> None:
     """Options of `retrograd ranges`."""
     p.add_argument("program", metavar="FILE.py:FUNCTION", help="the function, or ~FUNCTION for its inverse")
@@ -217,7 +232,7 @@ def arguments_of_ranges(p: Parser) -> None:
     p.size_options()
 
 
-def execute_ranges(options: argparse.Namespace) -> int:
+def execute_ranges(options: RangesOptions) -> int:
     """Run the function, and show the ranges."""
     from retrograd.cli.arguments import argument_named, parse_arguments
     from retrograd.derivatives import grad
@@ -230,7 +245,7 @@ def execute_ranges(options: argparse.Namespace) -> int:
     measured = f if options.loss is None else grad(f, None, argument_named(options.loss))
     args, keywords = parse_arguments(options.args, function)
     try:
-        limit, w = step_limit(options), function.format_for()
+        limit, w = step_limit(options.max_steps), function.format_for()
         found = ranges(measured, *args, max_steps=limit, format=w, **keywords)
         error = None
         if options.loss is not None:
@@ -255,6 +270,14 @@ def _bound(error: ErrorBound | None) -> dict[str, Any]:
 
 #: seconds of a run before its progress is shown, and between two updates
 _PATIENCE, _TICK = 1.0, 0.5
+
+
+class RunOptions(BatchOptions):
+    breaks: Sequence[str]
+    until: str | None
+    resume: str | None
+    turn: bool
+    save: str | None
 
 
 def arguments_of_run(p: Parser) -> None:
@@ -286,7 +309,7 @@ def arguments_of_run(p: Parser) -> None:
     p.size_options(arrays=True)
 
 
-def execute_run(options: argparse.Namespace) -> int:
+def execute_run(options: RunOptions) -> int:
     """Load, run, show."""
     core_units(options.core)
     if options.core != "small" and not options.cycles:
@@ -309,7 +332,7 @@ def execute_run(options: argparse.Namespace) -> int:
 # ---------------------------------------------------------------------- files of VLAD
 
 
-def _run_vlad(options: argparse.Namespace) -> int:
+def _run_vlad(options: RunOptions) -> int:
     """Print the value of each expression."""
     from retrograd.derivatives._functional import evaluations, load_vlad
     from retrograd.derivatives._functional import shown as text_of
@@ -331,7 +354,7 @@ def _run_vlad(options: argparse.Namespace) -> int:
         format=options.format,
         precision=options.precision,
         engine=options.engine,
-        max_steps=step_limit(options),
+        max_steps=step_limit(options.max_steps),
         overflow=not options.no_overflow,
     )
     try:
@@ -353,14 +376,14 @@ def _run_vlad(options: argparse.Namespace) -> int:
 # ---------------------------------------------------------------------- functions
 
 
-def _run_function(options: argparse.Namespace) -> int:
+def _run_function(options: RunOptions) -> int:
     from retrograd.runtime._binding import bind
     from retrograd.runtime._execution import ProgramTrap
     from retrograd.runtime._reversible import request_of
 
     function, backward = function_and_direction(options)
     args, keywords = parse_arguments(options.args, function)
-    limit = step_limit(options)
+    limit = step_limit(options.max_steps)
     try:
         given = bind(function, args, keywords)
         request = request_of(
@@ -401,8 +424,8 @@ def _run_function(options: argparse.Namespace) -> int:
 # ---------------------------------------------------------------------- programs
 
 
-def _run_program(options: argparse.Namespace) -> int:
-    machine, _ = prepared(options)
+def _run_program(options: RunOptions) -> int:
+    machine, _, is_pisa = prepared(options)
     outputs = output_regions(machine, options.out)
     if options.save is not None:
         check_output(options.save)
@@ -420,14 +443,14 @@ def _run_program(options: argparse.Namespace) -> int:
 
         until = _variables.Expression(options.until, machine, condition=True).holds
     breakpoints = frozenset(_breakpoint(text, machine.program) for text in options.breaks)
-    max_steps = step_limit(options)
+    max_steps = step_limit(options.max_steps)
     observe = Tracer(machine) if options.trace else None
 
     trap: Trap | None = None
     before = machine.retired
     try:
         with _Progress(machine, max_steps, wanted=observe is None and sys.stderr.isatty()):
-            if options.is_pisa:
+            if is_pisa:
                 outcome = _run_pisa(
                     machine, max_steps, breakpoints, until, observe, sys.stderr if options.json else sys.stdout
                 )

@@ -11,7 +11,7 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -19,6 +19,7 @@ from retrograd import __version__
 from retrograd.assembler.assemble import assemble
 from retrograd.cli.files import input_path
 from retrograd.cli.options import EXIT_CODES, Parser, step_limit
+from retrograd.cli.records import FunctionOptions, Options
 from retrograd.cli.report import print_json, print_trap
 from retrograd.cli.terminal import OK, WRONG
 from retrograd.isa.diagnostics import printable
@@ -369,12 +370,16 @@ def _zsh_quoted(text: str) -> str:
 _SCRIPTS = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
 
 
+class CompletionOptions(Options):
+    shell: str
+
+
 def arguments_of_completion(p: Parser) -> None:
     """Options of `retrograd completion`."""
     p.add_argument("shell", metavar="SHELL", choices=tuple(_SCRIPTS), help="bash, zsh or fish")
 
 
-def execute_completion(options: argparse.Namespace) -> int:
+def execute_completion(options: CompletionOptions) -> int:
     """Print the script of one shell."""
     from retrograd.cli.main import parser
 
@@ -390,7 +395,7 @@ def arguments_of_man(p: Parser) -> None:
     """`retrograd man` has no options of its own."""
 
 
-def execute_man(options: argparse.Namespace) -> int:
+def execute_man(options: Options) -> int:
     """Print the page in the macros of man(7)."""
     from retrograd.cli.main import parser
 
@@ -424,7 +429,7 @@ def arguments_of_demo(p: Parser) -> None:
     """`retrograd demo` has no options."""
 
 
-def execute_demo(options: argparse.Namespace) -> int:
+def execute_demo(options: Options) -> int:
     """Assemble, verify, run forward, run backward, and show that every bit is back."""
     folder = files("retrograd.examples")
     source = folder.joinpath("xtea.rga").read_text("utf-8")
@@ -468,6 +473,14 @@ def execute_demo(options: argparse.Namespace) -> int:
 # `retrograd test`: the expressions of VLAD files that have an expected value, forward and back.
 
 
+class TestOptions(FunctionOptions):
+    json: bool
+    files: Sequence[str]
+    engine: str
+    max_steps: str | None
+    no_overflow: bool
+
+
 def arguments_of_test(p: Parser) -> None:
     """Options of `retrograd test`."""
     p.add_argument("files", metavar="FILE.vlad", nargs="+", help="files with lines `expression ===> value`")
@@ -476,7 +489,7 @@ def arguments_of_test(p: Parser) -> None:
     p.size_options()
 
 
-def execute_test(options: argparse.Namespace) -> int:
+def execute_test(options: TestOptions) -> int:
     """Run the tests, and print the failures. All expressions are evaluated; those without expected value must not trap."""
     from retrograd.compiler.frontends.vlad.data import shown as datum_text
     from retrograd.derivatives._functional import evaluations, load_vlad, shown
@@ -492,7 +505,7 @@ def execute_test(options: argparse.Namespace) -> int:
             precision=options.precision,
             engine=options.engine,
             back=True,
-            max_steps=step_limit(options),
+            max_steps=step_limit(options.max_steps),
             overflow=not options.no_overflow,
         )
         try:
