@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 from retrograd.assembler.directives import REGISTERS, Directives, Layout, SymbolTable
@@ -22,7 +23,7 @@ from retrograd.assembler.verify import verify
 from retrograd.isa.diagnostics import PrecisionWarning, Span, nearest, printable
 from retrograd.isa.encoding import write
 from retrograd.isa.files import read_stream
-from retrograd.isa.program import MAX_CODE, Program
+from retrograd.isa.program import MAX_CODE, Hints, Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Q32_32, Format, format_of
 
@@ -201,6 +202,7 @@ def assemble_file(path: str | os.PathLike[str], **options: object) -> Program:
 # Program -> assembly text that assembles to the same program.
 
 _DATA_PER_LINE = 8
+_ACCESSES_PER_LINE = 16
 
 
 def disassemble(
@@ -235,7 +237,18 @@ def disassemble(
         out.append(f"    {text:<40} ; {'  '.join(notes)}" if notes else f"    {text}")
     end = len(program.code)
     out += [f"{name}:" for name in by_address.get(end, ())] + quoted.get(end, [])
+    out += _hint_lines(program.hints)
     return "\n".join(out) + "\n"
+
+
+def _hint_lines(hints: Hints) -> Iterator[str]:
+    """The hints, by addresses: pairs, then the accesses of one region after those of another."""
+    for pair in hints.pairs:
+        yield f"    .pair {', '.join(map(str, pair))}"
+    for region, run in groupby(hints.accesses, lambda access: access[1:]):
+        places = [access[0] for access in run]
+        for k in range(0, len(places), _ACCESSES_PER_LINE):
+            yield f"    .access {', '.join(map(str, (*region, *places[k : k + _ACCESSES_PER_LINE])))}"
 
 
 def _is_label(name: str) -> bool:

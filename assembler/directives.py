@@ -28,7 +28,7 @@ from retrograd.assembler.lexer import (
 from retrograd.isa.diagnostics import AssemblyError, nearest
 from retrograd.isa.encoding import CODE_SHIFT, FIELD_SHIFT
 from retrograd.isa.entries import Opcode
-from retrograd.isa.program import MAX_DATA, ArrayLayout, Program, SourceMap, VariableLocation
+from retrograd.isa.program import MAX_DATA, ArrayLayout, Hints, Program, SourceMap, VariableLocation
 from retrograd.isa.table import Table
 from retrograd.isa.words import WIDTHS, Format
 
@@ -402,6 +402,9 @@ class Layout:
         self.subroutine: Subroutine | None = None
         self._code_fixups: list[Fixup] = []
         self._data_fixups: list[Fixup] = []
+        #: hints: pairs of blocks, and accesses
+        self.pairs: list[tuple[int, int, int, int]] = []
+        self.accesses: list[tuple[int, int, int]] = []
         #: addresses of the words of data that are written as fixed-point numbers
         self._reals: set[int] = set()
 
@@ -468,8 +471,19 @@ class Layout:
         source = SourceMap(tuple(f.name for f in sources.files), self.spans, tuple(f.lines for f in sources.files))
         names = {name: number for name, number in symbols.registers.items() if name not in REGISTERS}
         labels = symbols.labels, symbols.data_labels
+        hints = Hints(tuple(self.pairs), tuple(self.accesses))
+        variables = self._fixed_data()
         return Program(
-            self.code, self.data, self.memory, symbols.format, *labels, source, self.table, names, self._fixed_data()
+            self.code,
+            self.data,
+            self.memory,
+            symbols.format,
+            *labels,
+            source,
+            self.table,
+            names,
+            variables,
+            hints=hints,
         )
 
     def _fixed_data(self) -> list[VariableLocation]:
@@ -534,6 +548,8 @@ class Directives:
             ".ascii": self._ascii,
             ".include": self._include,
             ".label": self._label,
+            ".pair": self._pair,
+            ".access": self._access,
         }
 
     # ------------------------------------------------------------ names and the format
@@ -621,6 +637,18 @@ class Directives:
     def _word(self, rest: str, column: int) -> None:
         self._need_data(column)
         self.layout.store_constants(split_operands(rest), column)
+
+    def _pair(self, rest: str, column: int) -> None:
+        places = arguments(rest, column, 4, ".pair START, END, UNDO, AFTER")
+        start, end, undo, after = (self.symbols.value(text, at) for text, at in places)
+        self.layout.pairs.append((start, end, undo, after))
+
+    def _access(self, rest: str, column: int) -> None:
+        """.access BASE, WORDS, ADDRESS, … for each instruction that accesses the region."""
+        count = max(3, len(split_operands(rest)))
+        first, size, *places = arguments(rest, column, count, ".access BASE, WORDS, ADDRESS, …")
+        base, words = self.symbols.value(*first), self.symbols.value(*size)
+        self.layout.accesses += [(self.symbols.value(*place), base, words) for place in places]
 
     def _zero(self, rest: str, column: int) -> None:
         self._need_data(column)

@@ -24,7 +24,7 @@ register(
      "find the sum that was added.",
      "Copy the value to a zero register first, use that, and uncompute the copy."),
     ("RG0109", "unknown directive", "No directive has this name.",
-     "Directives: .equ .reg .format .memory .data .text .word .zero .ascii .label .include."),
+     "Directives: .equ .reg .format .memory .data .text .word .zero .ascii .label .include .pair .access."),
     ("RG0110", "include cannot be read", "The file that .include names does not exist, is not a regular text file, or is too large.",
      "Give a path relative to the including file."),
     ("RG0111", "include loop", "A file includes itself, directly or through others.",

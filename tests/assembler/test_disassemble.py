@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.laws import sample_instructions
+from retrograd.isa.program import Hints
 
 import retrograd as rg
 
@@ -255,3 +257,11 @@ def test_the_inverse_of_a_program_with_everything() -> None:
     assert again.code == inverse.code
     assert again.data_labels == inverse.data_labels
     assert ~again == rg.assemble(rg.disassemble(~inverse), check=False) or (~again).code == program.code
+
+
+def test_hints_are_lines_at_the_end() -> None:
+    hints = Hints(((0, 1, 1, 2), (3, 4, 5, 6)), (*((k, 0, 3) for k in range(20)), (1, 3, 2)))
+    program = replace(rg.assemble("start\nfinish\n"), hints=hints)
+    text = rg.disassemble(program)
+    assert text.splitlines()[-2:] == ["    .access 0, 3, 16, 17, 18, 19", "    .access 3, 2, 1"]
+    assert rg.assemble(text).hints == hints
