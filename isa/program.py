@@ -103,6 +103,10 @@ class VariableLocation(NamedTuple):
         return tuple(out) if rest == 0 and 0 not in layout.shape else None
 
 
+#: the instructions from which on it takes less time to skip an uncompute block without branches than to execute it
+WORTH_SKIPPING = 8
+
+
 @dataclass(frozen=True)
 class Hints:
     """The places of uncompute blocks, for engines that skip them. Engines verify each, so a wrong hint costs time and changes no result.

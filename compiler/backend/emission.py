@@ -34,7 +34,7 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.ir.traversal import callees_first, operands_of
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import Instruction, encode
-from retrograd.isa.program import ArrayLayout, Hints, Program, SourceMap, VariableLocation
+from retrograd.isa.program import WORTH_SKIPPING, ArrayLayout, Hints, Program, SourceMap, VariableLocation
 from retrograd.isa.table import TABLE
 
 
@@ -266,7 +266,7 @@ def emit(module: Module, *, registers: int = 256) -> Emitted:
         procedures |= emitters
     main = FunctionEmitter(shared, entry)
     main.emit_body()
-    return _link(shared, main, procedures)
+    return _link(shared, main, procedures, accesses)
 
 
 def _reachable(
@@ -296,7 +296,9 @@ def _mentions_stack(steps: Iterable[Step]) -> bool:
     return False
 
 
-def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, FunctionEmitter]) -> Emitted:
+def _link(
+    shared: Shared, main: FunctionEmitter, procedures: Mapping[str, FunctionEmitter], accesses: AccessAnalysis
+) -> Emitted:
     """Lay the parts out in code and memory."""
     module, w = shared.module, shared.module.format
     clobbered = main.locations.clobbered
@@ -354,10 +356,10 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
         dict(zip(names, entrances.values(), strict=False)),
         {name: region.address or 0 for name, region in zip(names[len(entrances) :], regions, strict=True)},
         _source_map(module, spans),
-        hints=_hints(bases, emitters, len(setup)),
+        hints=_hints(code, bases, emitters, len(setup)),
         variables=location_lists(module, shared.moves, emitters, bases, len(code)),
         unsettled=module.with_unsettled(unsettled_arrays(emitters.values()))
-        .with_unsettled(half_updated(emitters.values(), AccessAnalysis(module)))
+        .with_unsettled(half_updated(emitters.values(), accesses))
         .unsettled,
     )
     watched = {
@@ -368,16 +370,16 @@ def _link(shared: Shared, main: FunctionEmitter, procedures: Mapping[str, Functi
     return Emitted(program, checks, externals, watched, origins)
 
 
-def _hints(bases: Mapping[str, int], emitters: Mapping[str, FunctionEmitter], setup: int) -> Hints:
-    """The places of pairs and of accesses in the whole code. A pair right inside another one is joined with it.
+def _hints(
+    code: Sequence[Instruction], bases: Mapping[str, int], emitters: Mapping[str, FunctionEmitter], setup: int
+) -> Hints:
+    """The places of pairs and of accesses in the whole code. A pair right inside another one is joined with it, a short pair is left out.
 
     `setup`: how many instructions in front of the entry load SP and constants; their inverse behind it is the outermost pair.
     """
-    accesses: list[tuple[int, int, int]] = []
     joined: list[list[int]] = []
     for name, emitter in emitters.items():
         base, end = bases[name], len(emitter.code)
-        accesses += [(base + at, region.address or 0, region.size) for at, region in emitter.regions.items()]
         pairs = [*emitter.pairs(), *([] if name else [(-setup, 0, end, end + setup)])]
         inside: dict[tuple[int, int], list[int]] = {}
         for pair in sorted(pairs, key=lambda p: (p[0], -p[3])):
@@ -389,7 +391,17 @@ def _hints(bases: Mapping[str, int], emitters: Mapping[str, FunctionEmitter], se
             else:
                 outer[1:3] = end, undo
             inside[end, undo] = outer
-    return Hints(tuple((p[0], p[1], p[2], p[3]) for p in joined if p[1] > p[0]), tuple(accesses))
+    kept = [
+        (start, end, undo, after)
+        for start, end, undo, after in joined
+        if end - start >= WORTH_SKIPPING or any("br" in i.opcode.writes for i in code[start:end])
+    ]
+    accesses = [
+        (bases[name] + at, region.address or 0, region.size)
+        for name, emitter in emitters.items()
+        for at, region in emitter.regions.items()
+    ]
+    return Hints(tuple(kept), tuple(sorted(accesses, key=lambda a: (a[1:], a[0])))) if kept else Hints()
 
 
 def _data(module: Module) -> list[int]:

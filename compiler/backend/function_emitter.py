@@ -328,9 +328,9 @@ class FunctionEmitter:
 
     def pairs(self) -> Iterator[tuple[int, int, int, int]]:
         """The pairs of blocks of which each undoes the other; an instruction that was removed at an end of one block is left out of the other."""
-        for (start, head), (end, tail), (undo, undone_tail), (after, undone_head) in self.marks.values():
+        for (start, head), (end, tail), (undone, undone_tail), (after, undone_head) in self.marks.values():
             outer, inner = head - undone_head, tail - undone_tail
-            yield start + max(-outer, 0), end - max(-inner, 0), undo + max(inner, 0), after - max(outer, 0)
+            yield start + max(-outer, 0), end - max(-inner, 0), undone + max(inner, 0), after - max(outer, 0)
 
     def location_lists(self) -> Iterator[tuple[ir.Var, int, int, int]]:
         """(variable, location, first, last): the location holds the variable from point `first` of the code to point `last`.
@@ -427,9 +427,8 @@ class FunctionEmitter:
 
     def _put_checked(self, i: Instruction, opcode: Opcode, region: ir.Region | None) -> None:
         """Put, and note the address if the opcode of the origin can trap, and the array that it accesses."""
-        region = self.shared.fixed.one(region)
-        if region is not None:
-            self.regions[len(self.code)] = region
+        if region is not None and (known := self.shared.fixed.one(region)) is not None:
+            self.regions[len(self.code)] = known
         if _can_trap(opcode, self._w):
             self.checks.append(len(self.code))
         self._put(i)
@@ -451,7 +450,8 @@ class FunctionEmitter:
 
     def _update_wide(self, op: ir.Op, word: int, undone: bool) -> None:
         computed = ir.invert_node(op) if undone else op
-        assert isinstance(computed, ir.Op) and computed.opcode.update is not None
+        assert isinstance(computed, ir.Op)
+        assert computed.opcode.update is not None
         registers, loads = self._reach((op.d,))
         made = make_constant(registers[op.d], word & self._w.mask, self._w, computed.opcode.update)
         self._load(loads)

@@ -67,6 +67,7 @@ class FixedRegions:
 
     def __init__(self, module: ir.Module) -> None:
         self._given: dict[ir.Region, set[Memory]] = {}
+        self._known: dict[ir.Region, ir.Region | None] = {}
         for call in (node for body in bodies(module) for node in walk(body) if isinstance(node, ir.Call)):
             procedure = module.procedures.get(call.procedure)
             for region, given in zip(procedure.regions if procedure else (), call.regions, strict=False):
@@ -74,17 +75,17 @@ class FixedRegions:
 
     def one(self, region: Memory) -> ir.Region | None:
         """The region with an address that this is in every run; None if there is no such region."""
-        given = {region}
-        while len(given) == 1:
-            (region,) = given
-            if region is None or region.address is not None:
-                return region
+        if region is None or region.address is not None:
+            return region
+        if region not in self._known:
             # A recursive call gives its own parameter.
             given = self._given.get(region, set()) - {region}
-        return None
+            self._known[region] = None
+            self._known[region] = self.one(given.pop()) if len(given) == 1 else None
+        return self._known[region]
 
     def of(self, regions: Memories) -> Memories:
-        return frozenset(map(self.one, regions))
+        return frozenset(map(self.one, regions)) if regions else regions
 
 
 def linearize(
@@ -183,17 +184,21 @@ class _Lowering:
         stored = self.fixed.of(between.stores)
         for part in reversed(node.compute):
             access = self.accesses.of(part)
-            loads, stores = self.fixed.of(access.loads), self.fixed.of(access.stores)
-            steady = not between.clobbers(access) and stored.isdisjoint(loads | stores)
-            # A region that is known only in a run may be any.
-            known = None not in stores and not (loads and stored and None in loads | stored)
-            kept = steady and known and not any(isinstance(n, ir.Call) for n in walk((part,)))
+            steady = not between.clobbers(access)
+            # What uses the free part of the stack may call a procedure.
+            kept = steady and not access.stack
+            if access.loads:
+                # Words that are stored are also loaded.
+                loads, stores = self.fixed.of(access.loads), self.fixed.of(access.stores)
+                steady = steady and stored.isdisjoint(loads)
+                # A region that is known only in a run may be any.
+                kept = kept and steady and None not in stores and not (stored and None in loads | stored)
+                if not kept:
+                    # Words that a kept statement has stored are put back; the inverse of another one changes them once more.
+                    stored |= stores
             out.append(kept)
             if not steady:
                 between |= access
-            if not kept:
-                # Words that a kept statement has stored are put back; the inverse of another one changes them once more.
-                stored |= stores
         return out[::-1]
 
     def _mark(self, pair: int, place: int, node: ir.Within, span: Span | None, depth: int) -> None:

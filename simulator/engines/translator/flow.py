@@ -24,7 +24,7 @@ from retrograd.isa.effects import Erase, Unerase
 from retrograd.isa.encoding import Instruction, inverse
 from retrograd.isa.entries import REGISTER_FIELDS, Mode, br
 from retrograd.isa.expr import ONE, Expr, const, place
-from retrograd.isa.program import MAX_DATA, Hints, Program
+from retrograd.isa.program import MAX_DATA, WORTH_SKIPPING, Hints, Program
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm.instructions import Step, step_of
 from retrograd.simulator.engines.translator.affine import AffineForms
@@ -32,10 +32,10 @@ from retrograd.simulator.engines.translator.affine import AffineForms
 Node = tuple[int, bool]
 #: (first address, words) of a range of memory
 Region = tuple[int, int]
-#: the length from which on it takes less time to skip an uncompute block without branches than to execute it
-WORTH = 8
 #: words of regions that one compute block may store to: they are copied before it
 COPIED = 1024
+#: blocks around an instruction up to which pairs are verified, on average: any hints take time in proportion to the code
+NESTED = 64
 #: whether variants have vector loops unless they say otherwise
 VECTOR_LOOPS = True
 
@@ -200,7 +200,11 @@ class Flow:
 
     def mirrors(self, hints: Hints) -> Iterator[Mirror]:
         """The pairs that are hinted at and verified, in both directions."""
-        inside = [pair for pair in hints.pairs if all(0 <= at <= self.length for at in pair)]
+        inside, left = [], NESTED * self.length
+        for pair in hints.pairs:
+            if all(0 <= at <= self.length for at in pair) and left > 0:
+                left -= abs(pair[3] - pair[0])
+                inside.append(pair)
         for pair in (*inside, *Hints(tuple(inside)).reflected(2 * self.length).pairs):
             yield from self._verified(*pair)
 
@@ -220,7 +224,7 @@ class Flow:
         for kept, run in groupby(range(n), holds.__getitem__):
             first, *_, last = [*run] * 2
             # A part of a block saves less than the whole, and has as many conditions.
-            if kept and (last - first + 1 == n or last - first >= 2 * WORTH):
+            if kept and (last - first + 1 == n or last - first >= 2 * WORTH_SKIPPING):
                 yield Mirror(start + first, start + last + 1, after - 1 - last, after - first)
 
     def _changed(self, start: int, end: int, undo: int, holds: list[bool]) -> Iterator[int]:
@@ -273,7 +277,9 @@ class Flow:
             return "its compute block stores to a region that is not known"
         if sum(words for _, words in self.stored_regions(ghost)) > COPIED:
             return f"its compute block stores to more than {COPIED} words"
-        if ghost.end - ghost.start < WORTH and not any(self.branches(at) for at in range(ghost.start, ghost.end)):
+        if ghost.end - ghost.start < WORTH_SKIPPING and not any(
+            self.branches(at) for at in range(ghost.start, ghost.end)
+        ):
             return "it is short"
         return "it lies in a loop without branches" if self._in_straight_loop(ghost) else ""
 

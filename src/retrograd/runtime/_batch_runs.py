@@ -74,8 +74,9 @@ class Code:
 
     @classmethod
     def of(cls, program: Program) -> Code:
-        """The code of a program, its table of instructions and its data: all that determines a run."""
-        return cls(Program(program.code, program.data, program.memory, program.format, table=program.table))
+        """The code of a program, its table of instructions, its data and its hints: all that determines a run and its speed."""
+        words = program.code, program.data, program.memory, program.format
+        return cls(Program(*words, table=program.table, hints=program.hints))
 
     @property
     def format(self) -> Format:

@@ -37,6 +37,7 @@ from retrograd.compiler.ir.statements import (
     Test as When,
 )
 from retrograd.isa.diagnostics import Span
+from retrograd.isa.encoding import inverse
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine, Trap
@@ -68,6 +69,10 @@ def checked_emit(module: Module, registers: int = 256) -> Emitted:
     emitted = emit(module, registers=registers)
     assert verify(emitted.program) == []
     assert len(emitted.origins) == len(emitted.program.code) == len(emitted.program.source.spans)
+    code = emitted.program.instructions
+    for start, end, undo, after in emitted.program.hints.pairs:
+        assert start < end <= undo < after
+        assert code[undo:after] == tuple(map(inverse, reversed(code[start:end]))), (start, end, undo, after)
     return emitted
 
 
@@ -557,3 +562,15 @@ def test_an_ill_formed_module_is_refused(body: Block, message: str) -> None:
 def test_too_few_registers_are_refused() -> None:
     with pytest.raises(ValueError, match="8 registers are too few"):
         emit(Module((), {}), registers=8)
+
+
+@pytest.mark.parametrize("update", ["add", "sub", "xor"])
+def test_a_wide_constant_is_undone_by_the_inverse_of_its_making(update: str) -> None:
+    """In a block that engines skip: of two instructions, the last is undone first."""
+    x, y = Var("x"), Var("y")
+    words = [(k + 3) * 0x1234_5678_9ABC for k in range(5)]
+    compute = (Local(x), *(Op(TABLE[f"mov.{update}"], x, Const(word)) for word in words))
+    body = (Local(y), Op(ADD, y, x), Op(SUB, y, x), Delocal(y))
+    emitted = checked_emit(Module((Within(compute, body),), {}))
+    ((start, end, _, _),) = emitted.program.hints.pairs
+    assert end - start == 2 * len(words)
