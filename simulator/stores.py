@@ -179,7 +179,7 @@ class FixedLength(MutableSequence[int]):
 
 
 class _Words(dict[int, int]):
-    """address -> word, for the addresses that were written; `words[i]` is 0 at the others. Its length is that of the memory."""
+    """address -> word, for the addresses that were written; 0 at the others. Its length is that of the memory."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -194,7 +194,7 @@ class _Words(dict[int, int]):
 class SparseWords(FixedLength):
     """The words of a memory that begins as zeros, in the room of those that were written.
 
-    Handlers of instructions use `words`, whose accesses are those of a dict. Trap: `words` accepts any integer as an address.
+    Handlers of instructions use `words`, with the accesses of a dict. Trap: `words` accepts any integer as an address.
     """
 
     __slots__ = ("words",)
@@ -253,14 +253,15 @@ class SparseWords(FixedLength):
         return repr(list(self))
 
 
-#: words from which on a memory is held sparsely: a list of as many is filled in the time of some thousand steps, which are a tenth slower then
+#: words from which on a memory is held sparsely: a list of as many takes the time of some thousand steps,
+#: which are a tenth slower on sparse words
 LARGE = 1 << 18
 #: words from which on a memory is a list again: it is refused where the computer has no room for all of its words
 LARGEST = 1 << 30
 
 
 def memory_words(first: Iterable[int], length: int, large: int = LARGE) -> Store:
-    """A memory of this length that begins with these words, and zeros behind them; it is sparse if it has more than `large` words."""
+    """A memory that begins with these words, and zeros behind them. It is sparse if it has more than `large` words."""
     if large < length <= LARGEST:
         return SparseWords(first, length)
     found = list(first)
@@ -268,7 +269,7 @@ def memory_words(first: Iterable[int], length: int, large: int = LARGE) -> Store
 
 
 def for_handlers(store: Store) -> Store:
-    """The store as handlers of instructions read and write it: by addresses that they have checked, and never by slices."""
+    """The store as handlers of instructions use it: by addresses that they have checked, and never by slices."""
     return store.words if isinstance(store, SparseWords) else store  # type: ignore[return-value]
 
 

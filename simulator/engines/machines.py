@@ -95,7 +95,7 @@ class WholeRuns:
         self._dtype: np.dtype[Any] = np.dtype(DTYPES[program.format.width])
         self._data = np.array(program.data, dtype=self._dtype)
         sizes = (CONTROL_WORDS, self._room(REGISTERS), len(found.flow.counters), self._room(found.losses + 1))
-        #: where registers, counts, log and memory begin, and the end of all. The memory comes last, so that few pages of a large one are used
+        #: where registers, counts, log and memory begin, and the end of all; few pages of a large memory are used
         self._registers, self._counts, self._log, self._memory, self._size = np.cumsum(
             (*sizes, self._room(program.memory + 1))
         ).tolist()
@@ -209,7 +209,7 @@ _MANY = 1 << 18
 
 
 def _zeros(size: int, steps: int | None) -> NDArray[np.int64]:
-    """The state of a run of about this many steps, as zeros. A run that uses few of them pays for the pages that it uses."""
+    """The state of a run of about this many steps, as zeros. A run that uses few of them pays for their pages."""
     if size < _MANY or steps is None or steps > size // 8 or not hasattr(mmap, "MAP_PRIVATE"):
         return np.zeros(size, dtype=np.int64)
     pages = mmap.mmap(-1, size * _BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

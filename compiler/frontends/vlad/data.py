@@ -63,7 +63,7 @@ _PREFIXES = {"'": "a quote without a datum", "#;": "no datum that could be left 
 
 @dataclass
 class _Open:
-    """A bracket, a quote (`bracket` "'"), or the mark of a datum that is left out (`bracket` "#;"), that is not complete."""
+    """A bracket, a quote, or the mark `#;` of a datum that is left out, that is not complete."""
 
     bracket: str
     begin: int

@@ -142,7 +142,7 @@ def is_real(t: Type) -> bool:
 
 
 def in_words(lowering: Lowering | None, values: Sequence[Value], at: Place) -> list[Value]:
-    """The values with a word for each real, those that are known among them; without a lowering, values of their types."""
+    """The values with a word for each real, known or not; without a lowering, values of their types."""
     if lowering is None:
         return [Value(forgotten(v.type)) for v in values]
     return [lowering.conversions.converted(v, forgotten(v.type), at) for v in values]
@@ -514,7 +514,7 @@ def _comparison(lowering: Lowering, op: str, words: Sequence[E]) -> Value:
 COMPARED: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
 }  # fmt: skip
-_WHOLE: dict[str, Callable[..., int]] = {"+": operator.add, "*": operator.mul}
+_WHOLE: dict[str, Callable[..., int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 @dataclass(frozen=True)
@@ -553,12 +553,10 @@ class Real:
     def _whole(self, inference: Inference, types: Sequence[Type]) -> Type | None:
         """The type of a sum, difference or product of known numbers."""
         numbers = exact_numbers(types)
-        if numbers is None or self.op not in ("+", "-", "*"):
+        if numbers is None or self.op not in _WHOLE:
             return None
-        if self.op == "-":
-            found = inference.number(numbers[0] - numbers[1] if len(numbers) == 2 else -numbers[0])
-        else:
-            found = inference.number(_WHOLE[self.op](*numbers))
+        # The negative is 0 − x.
+        found = inference.number(_WHOLE[self.op](*(numbers if len(numbers) == 2 else [0, *numbers])))
         return Exact(found.value, depth(types[0])) if isinstance(found, Exact) else None
 
     def type(self, inference: Inference, types: Sequence[Type], at: Place) -> Type:
@@ -876,7 +874,10 @@ NEGATIVE = Real("-", "-", "bundle-negative")
 
 BUNDLE = Shaped("bundle")
 
-FORMS_ASKED = ("forward?", "perturbation?", "sensitivity?", "reverse?")
+#: predicates of the form of a value
+QUESTIONS = (
+    "null?", "pair?", "real?", "boolean?", "symbol?", "procedure?", "bundle?", "forward?", "perturbation?", "sensitivity?", "reverse?",
+)  # fmt: skip
 
 PRIMITIVES: dict[str, Entry] = dict(
     [
@@ -886,7 +887,7 @@ PRIMITIVES: dict[str, Entry] = dict(
         _real("cos", "cos", 1), _real("atan", "atan2", 2),
         *((n, Entry(Compared(n, op), 2)) for n, op in (("=", "=="), ("<", "<"), (">", ">"), ("<=", "<="), (">=", ">="))),
         *((n, Entry(Compared(n, op, True), 1)) for n, op in (("zero?", "=="), ("positive?", ">"), ("negative?", "<"))),
-        *((n, Entry(Predicate(n), 1)) for n in ("null?", "pair?", "real?", "boolean?", "symbol?", "procedure?", "bundle?", *FORMS_ASKED)),
+        *((n, Entry(Predicate(n), 1)) for n in QUESTIONS),
         ("eq?", Entry(Alike(), 2)), ("car", Entry(CAR, 1)), ("cdr", Entry(CDR, 1)),
         ("bundle", Entry(Shaped("bundle"), 2)), ("primal", Entry(Shaped("primal"), 1)),
         ("tangent", Entry(Shaped("tangent"), 1)), ("zero", Entry(Shaped("zero"), 1)), ("plus", Entry(Shaped("plus"), 2)),

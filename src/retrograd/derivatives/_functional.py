@@ -365,7 +365,7 @@ def shown(value: Any) -> str:
 
 #: frames of Python
 _FRAMES = 6000
-#: words of the heap; recursion has as many. A derivative inside doubles both, and fewer are taken where a machine does not grant all
+#: words of the heap; recursion has as many. A derivative inside doubles both: fewer where a machine does not grant all
 _LARGEST = 1 << 24
 #: heap, stack and their cotangents have addresses of a word: each has an eighth of these at most
 _FEWEST_BITS = 3
@@ -391,7 +391,7 @@ class Evaluated:
 
 
 def load_vlad(path: str) -> File:
-    """The definitions and expressions in a file, and in those beside it that it includes. Raises InputError, CompileError."""
+    """The definitions and expressions of a file and of those that it includes. Raises InputError, CompileError."""
 
     def include(name: str) -> tuple[str, str]:
         if not re.fullmatch(r"[\w-]+(\.vlad)?", name):
@@ -471,7 +471,7 @@ def machine_of(
 
 
 def _run(function: VladFunction, engine: str, settings: dict[str, Any]) -> tuple[VladFunction, Any]:
-    """The function and its run. Heap and stack are as large as a machine grants, since a run costs the words that it uses."""
+    """The function and its run. Heap and stack are what a machine grants, since a run costs the words that it uses."""
     values, w = bind(function, (), {}), function.format_for()
     size = min(_LARGEST, 1 << (w.width - _FEWEST_BITS))
     while True:
