@@ -6,7 +6,9 @@ ArrayWords(array)[i] = v    v mod 2^W as an unsigned number; an array has a spar
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, overload
 
 import numpy as np
@@ -36,6 +38,36 @@ def words_with_spare(count: int, w: Format) -> ArrayWords:
 def zeros(count: int, w: Format) -> NDArray[np.unsignedinteger[Any]]:
     """An array of zero words of the format, in the type that compiled code reads."""
     return np.zeros(count, dtype=DTYPES[w.width])
+
+
+#: bytes from which on fresh pages take less time than zeros that are written
+_MANY = 1 << 21
+
+
+def fresh_zeros(count: int, dtype: Any) -> NDArray[Any]:
+    """Zeros that take the room and the time of the pages that are used. Where all are used, `np.zeros` takes less time."""
+    size = count * np.dtype(dtype).itemsize
+    if size < _MANY or not hasattr(mmap, "MAP_PRIVATE"):
+        return np.zeros(count, dtype)
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        # A kernel without large pages refuses the advice, and does not need it.
+        with suppress(OSError):
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, dtype)
+
+
+def shared_words(words: Store, w: Format) -> ArrayWords:
+    """The words in an array, as compiled code reads them."""
+    if isinstance(words, ArrayWords):
+        return words
+    if isinstance(words, SparseWords):
+        shared = ArrayWords(np.zeros(0, DTYPES[w.width]))
+        shared.renew(words)
+        return shared
+    shared = words_with_spare(len(words), w)
+    shared[:] = words
+    return shared
 
 
 def address_of(array: NDArray[Any] | None) -> int:
@@ -77,16 +109,19 @@ class ArrayWords(FixedLength):
     def __setitem__(self, index: slice, value: Iterable[int]) -> None: ...
     def __setitem__(self, index: int | slice, value: int | Iterable[int]) -> None:
         if isinstance(value, SparseWords) and index == slice(None) and len(value) == len(self):
-            # Pages of new zeros are made where they are used; old ones would be written, all of them.
-            self.array = np.zeros(len(self) + 1, self.array.dtype)[: len(self)]
-            for address, word in value.written():
-                self.array[address] = word
+            self.renew(value)
             return
         if isinstance(index, slice) and not isinstance(value, int | np.ndarray):
             value = np.fromiter(value, dtype=self.array.dtype)
             if len(value) != len(range(*index.indices(len(self.array)))):
                 raise TypeError("words cannot be inserted or deleted")
         self.array[index] = value
+
+    def renew(self, words: SparseWords) -> None:
+        """Take a new array with these words: zeros are fresh in it, and would be written in the old one, all of them."""
+        self.array = fresh_zeros(len(words) + 1, self.array.dtype)[: len(words)]
+        for address, word in words.written():
+            self.array[address] = word
 
     def copy(self) -> NDArray[Any]:
         """The words in an array of their own, which can be assigned to `words[:]`."""

@@ -6,9 +6,7 @@ WholeRuns       a run from one end of a program to the other on given words; a m
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from retrograd.simulator.engines.array_words import (
     DTYPES,
     ArrayWords,
     address_of,
+    fresh_zeros,
     words_with_spare,
 )
 from retrograd.simulator.engines.native import BRIEF
@@ -29,7 +28,7 @@ from retrograd.simulator.engines.state import (
     Slot,
     TranslatedSlot,
 )
-from retrograd.simulator.engines.tiered_machine import TieredMachine
+from retrograd.simulator.engines.tiered_machine import LARGE_IN_PYTHON, TieredMachine
 from retrograd.simulator.engines.tiering import Decision, Reason
 from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
@@ -183,9 +182,12 @@ class WholeRuns:
         """The words that a run has erased."""
         return 0 if self._erased is None else int(self._erased @ state[self._counts : self._log])
 
-    def fresh_machine(self, engine: str) -> TieredMachine:
-        """A machine of the engine at the start of a long run."""
-        return ArrayMachine(self.program, engine=engine, backward=self.backward, overflow=self.overflow)
+    def fresh_machine(self, engine: str, given: int) -> TieredMachine:
+        """A machine of the engine at the start of a long run. `given`: words of memory that will be loaded."""
+        # An array is filled faster; a sparse memory has the room of the words that are used.
+        memory = self.program.memory
+        cls = ArrayMachine if memory <= max(8 * given, LARGE_IN_PYTHON) else TieredMachine
+        return cls(self.program, engine=engine, backward=self.backward, overflow=self.overflow)
 
     def machine(self, engine: str, state: NDArray[np.int64]) -> TieredMachine:
         """A machine of the engine that stands where a run ended."""
@@ -204,20 +206,11 @@ class WholeRuns:
         return _NAMED if engine == "translated" else _LOADED
 
 
-#: numbers from which on fresh pages take less time than zeros that are written: 2 MB
-_MANY = 1 << 18
-
-
 def _zeros(size: int, steps: int | None) -> NDArray[np.int64]:
-    """The state of a run of about this many steps, as zeros. A run that uses few of them pays for their pages."""
-    if size < _MANY or steps is None or steps > size // 8 or not hasattr(mmap, "MAP_PRIVATE"):
+    """The state of a run of about this many steps, as zeros: fresh ones where the run can use a small part of them only."""
+    if steps is None or steps > size // 8:
         return np.zeros(size, dtype=np.int64)
-    pages = mmap.mmap(-1, size * _BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):
-        # A kernel without large pages refuses the advice, and does not need it.
-        with suppress(OSError):
-            pages.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(pages, dtype=np.int64)
+    return fresh_zeros(size, np.int64)
 
 
 class FinishedRun:

@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from retrograd.isa.words import Format
 from retrograd.simulator.engines import tiering
 from retrograd.simulator.engines.array_words import (
     ArrayWords,
     SharedCotangents,
-    words_with_spare,
+    shared_words,
     zeros,
 )
 from retrograd.simulator.engines.interpreter import ENTRY_BYTES, decode, entry, handlers_to_load
@@ -100,7 +99,7 @@ class NativeEngine:
         #: how often each instruction was executed: forward by address, backward by address from the end
         self.hits = np.array([machine.executed[+1], machine.executed[-1][::-1]], dtype=np.int64)
         self._format = w = machine.format
-        machine._registers, machine._memory = _shared(machine._registers, w), _shared(machine._memory, w)
+        machine._registers, machine._memory = shared_words(machine._registers, w), shared_words(machine._memory, w)
         machine.executed = {+1: ArrayWords(self.hits[0]), -1: ArrayWords(self.hits[1][::-1])}
         if machine._cotangents is not None:
             machine._cotangents = self.shared_cotangents(machine._cotangents)
@@ -111,7 +110,7 @@ class NativeEngine:
 
     def shared_cotangents(self, old: Cotangents) -> Cotangents:
         """The cotangents in arrays, with their account in the control block."""
-        words = _shared(old.registers, self._format), _shared(old.memory, self._format)
+        words = shared_words(old.registers, self._format), shared_words(old.memory, self._format)
         new = SharedCotangents(self.control, *words, keep=old.keep, strict=old.strict)
         new.take_over(old)
         return new
@@ -336,11 +335,3 @@ def _interruptible(
 def _address(words: Store) -> int:
     assert isinstance(words, ArrayWords)
     return words.array.ctypes.data
-
-
-def _shared(words: Store, w: Format) -> ArrayWords:
-    if isinstance(words, ArrayWords):
-        return words
-    shared = words_with_spare(len(words), w)
-    shared[:] = words
-    return shared

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from retrograd.simulator.engines import machines
-from retrograd.simulator.engines.array_words import words_with_spare
+from retrograd.simulator.engines.array_words import ArrayWords, words_with_spare
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.stores import LARGE, SparseWords, memory_words
 
@@ -131,6 +131,22 @@ def test_pages_of_a_run_without_a_machine(monkeypatch: pytest.MonkeyPatch) -> No
     assert [a.base is not None for a in made] == [True] * len(made)
     assert made
     assert not any(a.any() for a in (zeros(1 << 18, 1), zeros(1 << 18, 1 << 18), zeros(10, None)))
+
+
+def test_a_long_run_copies_the_written_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of many steps goes on a machine, which may have to begin again."""
+    function = descent(heap=WORDS, stack=WORDS)
+    copied = []
+    copy = ArrayWords.copy
+
+    def counted(self: ArrayWords) -> Any:
+        copied.append(len(self))
+        return copy(self)
+
+    monkeypatch.setattr(ArrayWords, "copy", counted)
+    values = [rg.run(function, 0.25, 9000, engine="translated").values for _ in range(3)]
+    assert values[0] == values[1] == values[2]
+    assert max(copied, default=0) < WORDS
 
 
 def test_a_machine_restores_a_large_memory() -> None:

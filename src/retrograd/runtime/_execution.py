@@ -268,7 +268,7 @@ def finished(
                 raise Unexplained
     machine: Machine
     if whole is not None and named in _TRANSLATING and whole.is_long:
-        machine = whole.fresh_machine(named)
+        machine = whole.fresh_machine(named, len(words))
     else:
         machine = machine_for(compiled.emitted.program, engine, backward=backward, overflow=overflow)
     machine.load(0, words)
