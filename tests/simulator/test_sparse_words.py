@@ -133,20 +133,12 @@ def test_pages_of_a_run_without_a_machine(monkeypatch: pytest.MonkeyPatch) -> No
     assert not any(a.any() for a in (zeros(1 << 18, 1), zeros(1 << 18, 1 << 18), zeros(10, None)))
 
 
-def test_a_long_run_copies_the_written_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run of many steps goes on a machine, which may have to begin again."""
-    function = descent(heap=WORDS, stack=WORDS)
-    copied = []
-    copy = ArrayWords.copy
-
-    def counted(self: ArrayWords) -> Any:
-        copied.append(len(self))
-        return copy(self)
-
-    monkeypatch.setattr(ArrayWords, "copy", counted)
-    values = [rg.run(function, 0.25, 9000, engine="translated").values for _ in range(3)]
-    assert values[0] == values[1] == values[2]
-    assert max(copied, default=0) < WORDS
+def test_the_machine_of_a_long_run() -> None:
+    """It begins with sparse words, which are copied for a second start, unless most of its memory is given."""
+    runs = machines.WholeRuns(_program("start\nfinish\n"), backward=False, overflow=True)
+    few, many = (runs.fresh_machine("auto", given) for given in (3, WORDS // 2))
+    assert isinstance(few._memory, SparseWords)
+    assert isinstance(many._memory, ArrayWords)
 
 
 def test_a_machine_restores_a_large_memory() -> None:
