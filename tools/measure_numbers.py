@@ -96,7 +96,7 @@ def _c_operation(node: Expr, v: list[str], w: Format, tables: dict[tuple[int, ..
             top, bottom = f"(P)(S){v[0]} * ((P)1 << {max(s, 0)})", f"(P)(S){v[1]} * ((P)1 << {max(-s, 0)})"
             return f"{v[1]} ? (U)floor_div({top}, {bottom}) : 0"
         case "mulround":
-            return f"(U)(((P)(S){v[0]} * (S){v[1]} + {half(s, w)}) >> {s})"
+            return f"(U)(((P)(S){v[0]} * (S){v[1]} + (P){half(s, w)}ULL) >> {s})"
         case "divround":
             places = s % w.width
             twice = f"floor_div((P)(S){v[0]} * ((P)1 << {places + 1}), (P)(S){v[1]})"
@@ -285,6 +285,12 @@ CASES = [
          "log_sum(a, b)", "a != (b ^ SIGN)", "logarithm(out[0])", "(out[0] & SIGN) == ((logarithm(a) >= logarithm(b) ? a : b) & SIGN)", 2),
     Case("lsub", "lognum a − b", "ab", _roots("lsub.mul"), lambda p: mp.log(abs(p.x - p.y), 2),
          "log_sum(a, b ^ SIGN)", "a != b", "logarithm(out[0])", "(out[0] & SIGN) == ((logarithm(a) >= logarithm(b) ? a : b ^ SIGN) & SIGN)", 2),
+    Case("llog", "ln of a lognum", "a", _roots("llog.add"), lambda p: mp.log(p.x),
+         "(R)logarithm(a) * F(log)((R)2)", "!(a & SIGN)", bound=0.63, monotone=True),
+    Case("lexp", "lognum e^a", "a", _roots("lexp.mul"), lambda p: p.a / mp.log(2),
+         "(R)(S)a / F(log)((R)2)", value="logarithm(out[0])", sound="!(out[0] & SIGN)", limit_parts=2, bound=0.59, monotone=True),
+    Case("lpow", "lognum a^b", "ab", _roots("lpow.mul"), lambda p: p.b * mp.log(p.x, 2),
+         "(R)logarithm(a) * (R)(S)b / ONE", "!(a & SIGN)", "logarithm(out[0])", "!(out[0] & SIGN)", 2, bound=0.5),
     Case("rot d", "first component", "dab", _rotated("d"), lambda p: p.d * mp.cos(p.b) - p.a * mp.sin(p.b),
          "(R)(S)d * F(cos)(real(b)) - (R)(S)a * F(sin)(real(b))", _SHORT, bound=2.0),
     Case("rot a", "second component", "dab", _rotated("a"), lambda p: p.d * mp.sin(p.b) + p.a * mp.cos(p.b),
@@ -423,6 +429,15 @@ def samples(case: Case, w: Format, rng: np.random.Generator, n: int) -> Points:
             return Points((None, np.where(turned, x, y), np.where(turned, y, x)), 0, n)
         case "fmul":
             return Points((None, x, any_words(rng, w, n)), 0, n)
+        case "llog":
+            return Points((None, x >> 1 & (w.sign - 1), None), 0, n)
+        case "lexp":
+            # The logarithm of a power has a bit less than a word.
+            return Points((None, x >> 1, None), 0, n)
+        case "lpow":
+            # Half of the exponents are short, so that more powers fit.
+            exponents = any_words(rng, w, n) >> rng.integers(0, w.width, n) * rng.integers(0, 2, n)
+            return Points((None, x >> 1 & (w.sign - 1), exponents), 0, n)
         case "ladd" | "lsub":
             top = rng.integers(-w.sign // 4, w.sign // 4, n) >> rng.integers(0, w.width // 2, n)
             far = rng.integers(0, (w.frac + 8) * one, n)
@@ -458,6 +473,13 @@ def edges(case: Case, w: Format) -> list[int]:
                 steps = [((k + j) << e) // k for e in range(w.width - 1) for j in range(k)]
                 steps = [x for x in steps if x < w.sign]
                 return steps + [-x for x in steps if case.name == "ftol"] + ends
+            case "llog":
+                # Words in the order of the numbers, from the least to the greatest; 0 is the number 1.
+                least, most = w.sign // 2 + REACH, w.sign // 2 - REACH - 1
+                logs = [s << n for n in range(w.width - 3) for s in (1, -1)]
+                return [least, most, 0, *(x & (w.sign - 1) for x in logs if REACH < abs(x) < most)]
+            case "lexp":
+                return [int(s * mp.log(2) * (w.sign // 2)) for s in (1, -1)] + ends
             case "fsin" | "fcos" | "rot t" | "rot s":
                 turn = 2 * mp.pi * one
                 last = int(w.sign / turn)
@@ -506,8 +528,11 @@ def everything(case: Case, w: Format) -> tuple[str, list[Points]] | None:
             )
         case "flog" | "fsqrt":
             return "all arguments", list(counting(0, w.sign))
-        case "fsin" | "fcos":
+        case "fsin" | "fcos" | "lexp":
             return "all arguments", list(counting(-w.sign, w.sign))
+        case "llog":
+            # The words of numbers from 1 on, then of those below.
+            return "all arguments", [*counting(0, w.sign // 2), *counting(w.sign // 2, w.sign)]
         case "ftol":
             return "all arguments", list(counting(-w.sign, 0)) + list(counting(1, w.sign))
         case "ltof":
@@ -631,8 +656,8 @@ Look up how exact each function on numbers is, and how its error was measured. [
 - Cotangents are rounded in the same way: each product or quotient with a derivative is one of these.
 - The other functions round once, at the end, to nearest. Their error before that is a small part of a unit, except in `fexp` and `ltof`. There it is
   relative to the power, and reaches a quarter of a unit more where the power fills the word.
-- `llog`, `lexp` and `lpow` are products of logarithms, in every format with functions: `lpow` is exact, then rounded to nearest; `llog` is within 0.63 units,
-  and `lexp` within 0.59, since their constants, 1 − ln 2 and log₂ e − 1, are rounded to W places.
+- `llog`, `lexp` and `lpow` are products of logarithms, in every format with functions: `lpow` is exact, then rounded to nearest; `llog` is within {llog} units,
+  and `lexp` within {lexp}, since their constants, 1 − ln 2 and log₂ e − 1, are rounded to W places.
 - Integers are not rounded: `div` floors, and `mod` is the remainder, as `//` and `%` do in Python; shifts to the right floor.
 - Rounding to nearest has no bias except that of ties, which are one in 2^F of random products. The floor is ½ unit too low on average,
   and a sum of n floored products n/2 units.
@@ -682,7 +707,7 @@ def shown(worst: float) -> str:
 def render(data: dict[str, Any]) -> str:
     """The page."""
     by_name = {case.name: case for case in CASES}
-    out = [_HEADER, _TEXT.format(share=SHARE)]
+    out = [_HEADER, _TEXT.format(share=SHARE, **{name: by_name[name].bound for name in ("llog", "lexp")})]
     for w in (Q16, Q32):
         out.append(
             f"\n## Worst errors in {w}\n\n| function | computes | points | worst error, units | where |\n|---|---|---|---|---|\n"
