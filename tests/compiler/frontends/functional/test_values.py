@@ -31,6 +31,37 @@ def test_values(name: str) -> None:
     assert close(case.f(*case.args), case.value, case)
 
 
+@rg.functional
+def beyond(x: rg.fixed):
+    return x * 1e12
+
+
+@rg.functional
+def below(x: rg.fixed):
+    return 2.0 * x + 1e-12
+
+
+@rg.functional
+def greatest(x: rg.fixed):
+    return max(x, 1e12)
+
+
+@rg.functional
+def whole(n: int):
+    return n + 2**70
+
+
+@pytest.mark.parametrize(("f", "constant"), [(beyond, "1e12"), (below, "1e-12"), (greatest, "1e12"), (whole, "2**70")])
+def test_a_refused_constant_is_marked(f: rg.Functional, constant: str) -> None:
+    """The constant without a word is marked, and not the operation on it."""
+    with pytest.raises(rg.RetrogradError) as refused:
+        f(2)
+    found = refused.value.diagnostics[0]
+    assert found.span is not None
+    assert found.line is not None
+    assert found.line[found.span.column - 1 : found.span.end - 1] == constant
+
+
 @pytest.mark.parametrize("shape", [1, 0, 2, 4, 8, 16, 32, 64, 6, 26, 42, 100, 127 - 1])
 def test_patterns_are_those_of_python(shape: int) -> None:
     f = programs.patterns
