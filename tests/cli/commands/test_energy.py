@@ -84,6 +84,20 @@ def test_lines(cli: Cli, functions: str, tmp_path: Path) -> None:
     assert [row[:2] for row in rows if row[-3:] == ["sub", "r1,", "5"]] == [["1", "1"]]
 
 
+def test_lines_of_several_files_have_their_names(cli: Cli, tmp_path: Path) -> None:
+    """A row with its name before the lines of each file; a program of one file has no such row."""
+    (tmp_path / "steps.rga").write_text(" add r1, 5\n sub r1, 5\n")
+    (tmp_path / "one.rga").write_text("start\n add r1, 5\n finish\n")
+    (tmp_path / "two.rga").write_text('start\n.include "steps.rga"\n finish\n')
+
+    def names(program: str) -> list[str]:
+        rows = cli("energy", str(tmp_path / program), "--lines")[1].splitlines()
+        return [Path(row.strip()).name for row in rows if row.endswith(".rga")]
+
+    assert names("one.rga") == []
+    assert sorted(names("two.rga")) == ["steps.rga", "two.rga"]
+
+
 @pytest.mark.parametrize("other", [["--json"], ["--compare", "cmos45,landauer"], ["--advise"]])
 def test_lines_are_text(cli: Cli, functions: str, other: list[str]) -> None:
     code, out, err = cli("energy", f"{functions}:norm", "0.0", "3.0", "4.0", "--lines", *other)
