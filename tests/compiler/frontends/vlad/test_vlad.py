@@ -51,11 +51,11 @@ def test_run_prints_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert lines[:3] == ["9", "(#t a #[bundle 1 2] #[procedure f])", "(0 1 16)"]
     assert lines[-1].endswith("0 bits erased")
     assert main(["run", str(path), "--json"]) == 0
-    assert [e["value"] for e in json.loads(capsys.readouterr().out)["expressions"]] == [
-        "9",
-        "(#t a #[bundle 1 2] #[procedure f])",
-        "(0 1 16)",
-    ]
+    document = json.loads(capsys.readouterr().out)
+    assert [e["value"] for e in document["expressions"]] == ["9", "(#t a #[bundle 1 2] #[procedure f])", "(0 1 16)"]
+    for name in ("steps", "erased_bits"):
+        assert document[name] == sum(e[name] for e in document["expressions"])
+    assert lines[-1] == f"{document['steps']} steps forward, {document['erased_bits']} bits erased"
 
 
 @pytest.mark.parametrize("engine", ["reference", pytest.param("translated", marks=pytest.mark.long)])
