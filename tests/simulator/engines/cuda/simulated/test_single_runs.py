@@ -129,6 +129,25 @@ def test_an_interrupt_leaves_a_state_that_goes_on(make: Any, host: Any, monkeypa
     both.run()
 
 
+def test_a_longer_slice_takes_fewer_launches(make: Any, host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch, launches = host.launch, []
+
+    def counted(*arguments: Any) -> None:
+        launches.append(arguments)
+        launch(*arguments)
+
+    def number(steps: int) -> int:
+        monkeypatch.setattr(stepped_machine, "SLICE", steps)
+        launches.clear()
+        both = Lockstep(make, nest(UPDATE))
+        both.set(lambda m: fill(m, list(range(MEMORY))))
+        both.run()
+        return len(launches)
+
+    monkeypatch.setattr(host, "launch", counted)
+    assert number(25) > number(10**6)
+
+
 def all_pass(self: Any) -> Any:
     """Words are not compared with their bounds."""
     self._begin("test")
