@@ -30,7 +30,6 @@ from retrograd.simulator.engines.state import (
     Exit,
     Flag,
     Slot,
-    Snapshot,
     TranslatedSlot,
 )
 from retrograd.simulator.engines.translator.flow import Variant
@@ -44,7 +43,7 @@ from retrograd.simulator.engines.translator.translate import (
     translation_is_loaded,
 )
 from retrograd.simulator.engines.translator.vector_loops import second_thread
-from retrograd.simulator.machine import Machine, restore, snapshot
+from retrograd.simulator.machine import Machine, Snapshot, restore, snapshot
 from retrograd.simulator.stores import Cotangents, Store
 
 #: steps of the interpreter after which Python looks at its signals: a fraction of a second

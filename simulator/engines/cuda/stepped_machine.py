@@ -57,13 +57,13 @@ from retrograd.simulator.engines.llvm.functions import Trees
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.machines import ArrayMachine
 from retrograd.simulator.engines.native import NativeEngine, variant_of
-from retrograd.simulator.engines.state import UNLIMITED, Exit, Slot, Snapshot, TranslatedSlot
+from retrograd.simulator.engines.state import UNLIMITED, Exit, Slot, TranslatedSlot
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, Word, flow_of, register
 from retrograd.simulator.engines.translator.loops import VectorLoop, find_vector_loops
 from retrograd.simulator.engines.translator.row_sharing import MANY, PAUSE, RowDistributionEmitter, RowLoopEmitter
 from retrograd.simulator.engines.translator.translate import Translator, executed_by, most_lost_words
 from retrograd.simulator.engines.translator.vector_loops import PASSES, ParallelLoop, find_parallel_loops, single_row
-from retrograd.simulator.machine import Machine
+from retrograd.simulator.machine import Machine, Snapshot
 
 #: the kernels, in the order of their launches
 STEPS, TEST, ADD = "retrograd_steps", "retrograd_test", "retrograd_add"
