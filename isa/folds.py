@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from retrograd.isa.effects import UPDATE_OPERATORS
-from retrograd.isa.expr import ZERO, Expr, Parameter, const, fold, half, high_word, nodes, place, select
+from retrograd.isa.expr import WHOLE, ZERO, Expr, Parameter, const, fold, half, high_word, nodes, place, select
 from retrograd.isa.words import Format
 
 
@@ -36,6 +36,10 @@ def replaced(root: Expr, replacements: Mapping[str, Expr]) -> Expr:
         done[node] = node
         if node.op == "input":
             done[node] = replacements.get(str(node.param), node)
+        elif node in WHOLE:
+            operands, made = WHOLE[node]
+            given = tuple(done[x] for x in operands)
+            done[node] = node if given == operands else made(*given)
         elif not node.inputs.isdisjoint(replacements):
             done[node] = simplified(node.op, tuple(done[arg] for arg in node.args), node.param)
     return done[root]

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from retrograd.isa.entries import Guard, a, b, imm
 from retrograd.isa.expr import (
     ONE,
+    WHOLE,
     ZERO,
     Expr,
     const,
@@ -52,11 +53,14 @@ class Shifted(NamedTuple):
 KNOWN: dict[Expr, Shifted] = {}
 
 
-def _shifted(*parts: Any) -> Shifted:
+def _shifted(again: Callable[..., Shifted], *parts: Any) -> Shifted:
+    """`again`: the operation on other operands. It is 0 where one of these is."""
     made = Shifted(*parts)
     KNOWN[made.value] = made
+    WHOLE[made.value] = made.operands, lambda *x: ZERO if ZERO in x else again(*x).value
     if made.fits is not ONE:
         KNOWN[made.fits] = made
+        WHOLE[made.fits] = made.operands, lambda *x: ONE if ZERO in x else again(*x).fits
     return made
 
 
@@ -92,7 +96,7 @@ def move(x: Expr, w: Format) -> Shifted:
     # −imm − 1 = ¬imm: the bit below the last place that is left.
     left = x << imm
     value = select(imm.lt(0), x.sar(-imm) + (x.sar(~imm) & 1), left)
-    return _shifted(value, (x,), imm.lt(0) | left.sar(imm).eq(x), imm, _never)
+    return _shifted(lambda x: move(x, w), value, (x,), imm.lt(0) | left.sar(imm).eq(x), imm, _never)
 
 
 def product(x: Expr, y: Expr, w: Format) -> Shifted:
@@ -114,7 +118,9 @@ def product(x: Expr, y: Expr, w: Format) -> Shifted:
         near = mul_round(*operands, shift)
         return near, high_word(near, w).eq(near.sar(sign)) if shift < w.width else ONE
 
-    return _shifted(value, (x, y), (upper.sar(imm) + value.ltu(half)).eq(value.sar(sign)), imm, known)
+    return _shifted(
+        lambda x, y: product(x, y, w), value, (x, y), (upper.sar(imm) + value.ltu(half)).eq(value.sar(sign)), imm, known
+    )
 
 
 def quotient(x: Expr, y: Expr, w: Format, e: Expr = imm) -> Shifted:
@@ -134,7 +140,7 @@ def quotient(x: Expr, y: Expr, w: Format, e: Expr = imm) -> Shifted:
         low, high = div_round(*operands, shift), div_round(*operands, shift - w.width)
         return low, high.eq(low.sar(w.width - 1))
 
-    return _shifted((n << e) + f, (x, y), fits, e, known)
+    return _shifted(lambda x, y: quotient(x, y, w, e), (n << e) + f, (x, y), fits, e, known)
 
 
 def root(x: Expr, w: Format) -> Shifted:
@@ -147,7 +153,7 @@ def root(x: Expr, w: Format) -> Shifted:
     def known(operands: tuple[Expr, ...], shift: int) -> tuple[Expr, Expr] | None:
         return (sqrt_round(*operands, 2 * shift), ONE) if 0 <= shift < w.width // 2 else None
 
-    return _shifted((floor.shr(const(w.width // 2 - 1) - imm) + 1).shr(1), (x,), ONE, imm, known)
+    return _shifted(lambda x: root(x, w), (floor.shr(const(w.width // 2 - 1) - imm) + 1).shr(1), (x,), ONE, imm, known)
 
 
 def share_of_root(c: Expr, r: Expr, w: Format) -> Shifted:
