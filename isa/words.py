@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 from retrograd.isa.diagnostics import Diagnostic, InputError
 
@@ -45,14 +46,29 @@ class Format:
     def __post_init__(self) -> None:
         if not isinstance(self.width, int) or self.width not in WIDTHS:
             raise _no_format(f"width must be one of {WIDTHS}, not {self.width!r:.40}")
-        if not isinstance(self.frac, int) or not 0 <= self.frac < self.width:
-            raise _no_format(f"frac must be in 0..{self.width - 1}, not {self.frac!r:.40}")
+        least, most = self._fractions()
+        if not isinstance(self.frac, int) or not least <= self.frac <= most:
+            raise _no_format(f"frac must be in {least}..{most}, not {self.frac!r:.40}")
         object.__setattr__(self, "mask", (1 << self.width) - 1)
         object.__setattr__(self, "sign", 1 << (self.width - 1))
         object.__setattr__(self, "few", 1 << self.width // 4)
 
+    def _fractions(self) -> tuple[int, int]:
+        """The least and the greatest `frac`."""
+        return 0, self.width - 1
+
     def __str__(self) -> str:
         return f"Q{self.width - self.frac}.{self.frac}"
+
+    def at(self, point: int) -> Format:
+        """The format of numbers `fixed[point]` in words of this width: value = word / 2^point. Raises FormatError.
+
+        >>> Format(64, 32).at(40) == Format(64, 40)
+        True
+        >>> str(Format(64, 32).at(-20)), float(Format(64, 32).at(-20).to_real(3))
+        ('Q84.-20', 3145728.0)
+        """
+        return _at(self.width, point)
 
     @staticmethod
     def named(text: str) -> Format:
@@ -67,6 +83,12 @@ class Format:
         first, fraction = int(found[2]), int(found[3])
         return Format(first + fraction if found[1] else first, fraction)
 
+    @staticmethod
+    def of_numbers(text: str) -> Format:
+        """The format of numbers as `str` writes it, one with a binary point beside the word among them: Q84.-20. Raises FormatError."""
+        found = re.fullmatch(r"Q(-?[0-9]{1,4})\.(-?[0-9]{1,4})", text)
+        return Format.named(text) if found is None else _at(int(found[1]) + int(found[2]), int(found[2]))
+
     def wrap(self, value: int) -> int:
         """value mod 2^W, the word that holds it."""
         return value & self.mask
@@ -77,14 +99,21 @@ class Format:
 
     def to_real(self, word: int) -> Fraction:
         """word / 2^F, exactly."""
-        return Fraction(self.signed(word), 1 << self.frac)
+        return self.times(self.signed(word), -self.frac)
+
+    @staticmethod
+    def times(value: int | Fraction, exponent: int) -> Fraction:
+        """value · 2^exponent, exactly."""
+        return (
+            Fraction(value << exponent) if exponent >= 0 and isinstance(value, int) else value * Fraction(2) ** exponent
+        )
 
     def from_real(self, value: float | int | Fraction) -> int:
         """The word nearest to value * 2^F, ties to even.
 
         Raises OverflowError when the value does not fit, ValueError for a NaN.
         """
-        scaled = round(Fraction(value) * (1 << self.frac))
+        scaled = round(self.times(Fraction(value), self.frac))
         if not -self.sign <= scaled < self.sign:
             raise OverflowError(f"{brief(value)} is outside the range of {self}")
         return scaled & self.mask
@@ -96,12 +125,12 @@ class Format:
         half of them. Exact numbers, such as 0.5 or 2^-F, lose nothing. Trap: the range is not tested, see `from_real`.
         """
         number = Fraction(value)
-        scaled = number * (1 << self.frac)
+        scaled = self.times(number, self.frac)
         return abs(round(scaled) - scaled) * (1 << self.width // 4) <= abs(scaled)
 
     def vanishes(self, value: float | int | Fraction) -> bool:
         """Whether a number other than 0 has the word 0: |value| ≤ 2^(−F−1)."""
-        return value != 0 and abs(Fraction(value)) * (2 << self.frac) <= 1
+        return value != 0 and self.times(abs(Fraction(value)), self.frac + 1) <= 1
 
     def keeping(self, value: float | int | Fraction, bits: bool = True) -> list[Format]:
         """The formats of the same width that hold a number and keep half of its bits, from some fraction on; the coarsest first.
@@ -130,6 +159,28 @@ class Format:
                     return f"{which} {'holds' if len(found) == 1 else 'hold'} it."
                 return f"No format of {self.width} bits holds it, but {which} {'does' if len(found) == 1 else 'do'}."
         return "No format holds it, but a lognum does."
+
+
+class _Pointed(Format):
+    """A format of numbers whose binary point lies beside the word; no program is computed in it. `Format.at` makes it."""
+
+    def _fractions(self) -> tuple[int, int]:
+        return -self.width, 2 * self.width
+
+
+@lru_cache(maxsize=1024)
+def _at(width: int, point: int) -> Format:
+    if not -width <= point <= 2 * width:
+        message = f"`fixed[{point}]`: in words of {width} bits a binary point lies in {-width} … {2 * width}"
+        raise FormatError(Diagnostic("RG0604", message, hint="Scale the number by a power of two, or choose wider words."))
+    return Format(width, point) if 0 <= point < width else _Pointed(width, point)
+
+
+def numbers_of(kind: str, w: Format) -> Format | None:
+    """The format of the numbers of a kind of words: w for "fixed", that of its own point for "fixed[40]"; None for words that are no fixed numbers."""
+    if kind == "fixed":
+        return w
+    return w.at(int(kind[6:-1])) if kind.startswith("fixed[") else None
 
 
 def format_of(format: Format | str) -> Format:
