@@ -702,7 +702,7 @@ def _add_array(source: ArgumentStorage, target: ArgumentStorage, offset: int, w:
         where.append(at)
     body: list[Node] = []
     for k, kind in enumerate(source.kinds):
-        if kind in (Kind.FIXED, Kind.LOGNUM):
+        if kind.is_real:
             x, shadow = MemoryWord(where[0], k, source.region), MemoryWord(where[0], k + offset, None)
             body += _add_word(MemoryWord(where[1], k, target.region), shadow, x, kind, w)
     block: Block = (Within(tuple(made), tuple(body)),)
@@ -792,9 +792,9 @@ def _number(value: Value, steps: Sequence[str | tuple[int, ...]]) -> Var | Memor
             case _:
                 return None
     match value:
-        case Scalar(_, Var(kind=Kind.FIXED) as place):
+        case Scalar(_, Var(kind=kind) as place) if kind.is_fixed:
             return place
-        case Scalar(e, Address(region, Var() as base, (), offset)) if e.kind is Kind.FIXED:
+        case Scalar(e, Address(region, Var() as base, (), offset)) if e.kind.is_fixed:
             return MemoryWord(base, offset, region)
     return None
 
@@ -829,7 +829,7 @@ def _gradient_pairs(
         return None
     pairs: list[tuple[ArgumentStorage, ArgumentStorage]] = []
     for x, g in zip(sources, targets, strict=True):
-        real = tuple(Kind.FIXED if k is Kind.LOGNUM else k for k in x.kinds)
+        real = tuple(Kind.FIXED if k.is_real else k for k in x.kinds)
         if x.shape != g.shape or real != g.kinds:
             return None
         if Kind.FIXED in real:

@@ -739,7 +739,7 @@ class OwnedLocals:
         def number(word: int) -> str:
             if initial.kind is Kind.UINT:
                 return str(word & w.mask)
-            return f"{float(w.to_real(w.wrap(word)))}" if initial.kind is Kind.FIXED else str(word)
+            return f"{float(initial.kind.numbers(w).to_real(w.wrap(word)))}" if initial.kind.is_fixed else str(word)
 
         if initial.op != "const":
             return (

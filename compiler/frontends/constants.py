@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from retrograd.compiler.ir.expressions import NOISE, Address, E, Role, Vanishing, constant, load, word_of
+from retrograd.compiler.ir.expressions import NOISE, Address, E, Role, Vanishing, load, number_as, precise, word_of
 from retrograd.compiler.ir.statements import Exact, Kind, Region
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.words import Format, brief
@@ -50,7 +50,7 @@ class SourceConstant(NamedTuple):
         extremes = (self.numbers,) if isinstance(self.numbers, Fraction) else (self.numbers.min(), self.numbers.max())
         try:
             for x in extremes:
-                word_of(x, self.kind, w)
+                number_as(x, self.kind, self.role, w)
         except OverflowError:
             return False
         return True
@@ -60,6 +60,12 @@ class SourceConstant(NamedTuple):
         loss = self.loss(w)
         return self.fits(w) and not (loss is not None and loss[1])
 
+    def numbers_in(self, w: Format) -> Format:
+        """The format of its numbers in a program of a format: that of its point, which a factor chooses."""
+        if self.role is Role.FACTOR and isinstance(self.numbers, Fraction):
+            return precise(self.numbers, w).kind.numbers(w)
+        return self.kind.numbers(w)
+
     def loss(self, w: Format, noise: bool = False) -> tuple[int, bool] | None:
         """(index, whether it becomes 0) of a number that loses more than half of its bits; None if no number does.
 
@@ -67,8 +73,9 @@ class SourceConstant(NamedTuple):
         not as numbers that become 0.
         """
         library = self.place is not None and self.place.library
-        if self.kind is not Kind.FIXED or self.role is Role.NEGLIGIBLE or library:
+        if not self.kind.is_fixed or self.role is Role.NEGLIGIBLE or library:
             return None
+        w = self.numbers_in(w)
         if isinstance(self.numbers, Fraction):
             vanishes = w.vanishes(self.numbers)
             return (0, vanishes) if vanishes or not (self.role is Role.COMPARED or w.keeps(self.numbers)) else None
@@ -98,7 +105,7 @@ class Constants:
         #: texts of warnings, each with its place
         self.warnings: list[tuple[str, Place]] = []
         self._memory = memory
-        self._known: dict[tuple[Fraction, Kind, Role] | tuple[float, ...], SourceConstant] = {}
+        self._known: dict[tuple[Any, ...], SourceConstant] = {}
         self._where: Callable[[Fraction | None], Place] | None = None
 
     def at(self, where: Callable[[Fraction | None], Place], make: Callable[..., T], *args: Any) -> T:
@@ -111,30 +118,30 @@ class Constants:
 
     def number(self, value: int | float | Fraction, kind: Kind, role: Role = Role.VALUE) -> E:
         """The expression of a number. Raises Vanishing, OverflowError, ValueError."""
-        e = constant(value, kind, self.w)
-        if kind not in (Kind.FIXED, Kind.LOGNUM):
+        e = number_as(value, kind, role, self.w)
+        if not kind.is_real:
             return e
         exact = Fraction(value)
         found = self._known.get((exact, kind, role))
         if found is None:
             found = self._noted(SourceConstant(exact, kind, self._place(exact), role), lambda _: brief(value))
             self._known[exact, kind, role] = found
-        if not self.recorded or (kind is Kind.FIXED and exact.denominator == 1):
+        if not self.recorded or (kind.is_fixed and exact.denominator == 1):
             return e
-        region = self._memory((e.param,), Exact(kind, (exact,)), None if found.place is None else found.place.span)
-        return load(Address(region, None), kind)
+        region = self._memory((e.param,), Exact(e.kind, (exact,)), None if found.place is None else found.place.span)
+        return load(Address(region, None), e.kind)
 
     def array(self, array: np.ndarray[Any, Any], kind: Kind) -> Region:
         """The memory of a constant array. Raises Vanishing, OverflowError, ValueError."""
         values: list[int | float] = array.ravel().tolist()
         words = tuple(word_of(v, kind, self.w) for v in values)
-        if kind is not Kind.FIXED or not words:
+        if not kind.is_fixed or not words:
             return self._memory(words, None, None)
         key = tuple(map(float, values))
-        found = self._known.get(key)
+        found = self._known.get((kind, *key))
         if found is None:
             found = SourceConstant(np.array(key), kind, self._place())
-            self._known[key] = self._noted(
+            self._known[(kind, *key)] = self._noted(
                 found, lambda i: f"{key[i]:.6g}, element {_index(i, array.shape)} of an array,"
             )
         recorded = self.recorded and not all(v.is_integer() for v in key)
@@ -146,17 +153,17 @@ class Constants:
 
     def _noted(self, constant: SourceConstant, text: Callable[[int], str]) -> SourceConstant:
         """The constant, which is one of the program now. Raises Vanishing; notes a warning."""
-        loss = constant.loss(self.w, noise=True)
+        loss, w = constant.loss(self.w, noise=True), constant.numbers_in(self.w)
         if loss is not None:
             index, vanishes = loss
             numbers = constant.numbers
             value = numbers if isinstance(numbers, Fraction) else Fraction(float(numbers[index]))
             if vanishes:
                 hint = f"{self.w.remedy(value)} Or scale the numbers of the program."
-                raise Vanishing(f"{text(index)} would be 0 in {self.w}", value, hint)
-            word = float(self.w.to_real(self.w.from_real(value)))
+                raise Vanishing(f"{text(index)} would be 0 in {w}", value, hint)
+            word = float(w.to_real(w.from_real(value)))
             if constant.place is not None and not self.recorded:
-                message = f"{text(index)} is {word:.6g} in {self.w}"
+                message = f"{text(index)} is {word:.6g} in {w}"
                 if word:
                     message += f", a relative error of {abs(word / float(value) - 1):.2g}. {self.w.remedy(value)}"
                 else:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import gcd
 from typing import Any, NamedTuple
 
-from retrograd.compiler.ir.statements import Kind, Region, Var
+from retrograd.compiler.ir.statements import Kind, Region, Var, fixed_at
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.words import Format, brief
 
@@ -83,6 +83,8 @@ class Role(Enum):
     VALUE = "value"
     #: it is compared with words, of which none lies between it and its own word
     COMPARED = "compared"
+    #: a factor, a divisor, or a term beside numbers with points of their own: it keeps all of its bits
+    FACTOR = "factor"
     #: a part of a complex number that is smaller than the other part by 2^50, as the sine in e^iπ
     NEGLIGIBLE = "negligible"
 
@@ -175,6 +177,38 @@ def constant(value: int | float | Fraction, kind: Kind, w: Format) -> E:
     """A constant by its value. Raises OverflowError, ValueError."""
     word = word_of(value, kind, w)
     return const(w.signed(word) if kind is Kind.INT else word, kind)
+
+
+def number_of(e: E, w: Format) -> Fraction:
+    """The value of a constant that is a fixed number."""
+    return e.kind.numbers(w).to_real(e.param)
+
+
+def precise(value: int | float | Fraction, w: Format) -> E:
+    """A fixed number as a constant that keeps all of its bits, or as many as a word has: at the point F if it does so there.
+
+    Raises OverflowError where no point of a word of this width reaches so far.
+    """
+    exact = Fraction(value)
+    places = exact.denominator.bit_length() - 1
+    if exact.denominator == 1 << places and places <= w.frac:
+        word = w.times(exact, w.frac)
+        if -w.sign <= word < w.sign:
+            return const(w.wrap(int(word)), Kind.FIXED)
+    # The greatest point at which the rounded word fits; a dyadic number needs no more places than it has.
+    most = w.width - 1 - (abs(exact.numerator).bit_length() - exact.denominator.bit_length())
+    while abs(round(w.times(exact, most))) >= w.sign:
+        most -= 1
+    point = min(most, places) if exact.denominator == 1 << places else most
+    if point < -w.width:
+        raise OverflowError(f"{brief(value)} is outside the range of every binary point of {w.width} bits")
+    kind = fixed_at(min(point, 2 * w.width))
+    return const(word_of(exact, kind, w), kind)
+
+
+def number_as(value: int | float | Fraction, kind: Kind, role: Role, w: Format) -> E:
+    """A number of the source in its role. Raises OverflowError, ValueError."""
+    return precise(value, w) if role is Role.FACTOR and kind is Kind.FIXED else constant(value, kind, w)
 
 
 #: kinds whose words wrap mod 2^W
@@ -451,9 +485,9 @@ def are_apart(x: Address, size_x: int, y: Address, size_y: int, ranges: Ranges, 
 
 def word_of(value: int | float | Fraction, kind: Kind, w: Format) -> int:
     """The word of a constant. Raises OverflowError where it does not fit, ValueError where it has none."""
+    if kind.is_fixed:
+        return kind.numbers(w).from_real(value)
     match kind:
-        case Kind.FIXED:
-            return w.from_real(value)
         case Kind.LOGNUM:
             from math import log2
 

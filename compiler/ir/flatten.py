@@ -26,12 +26,15 @@ from retrograd.compiler.ir.expressions import (
     const,
     less,
     load,
+    number_of,
     read,
     sub,
     variables,
+    word_of,
 )
 from retrograd.compiler.ir.instruction_selection import OPPOSITE
-from retrograd.isa.diagnostics import Span
+from retrograd.compiler.ir.statements import fixed_at
+from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
@@ -183,9 +186,11 @@ class Temporaries:
 
     # ------------------------------------------------------------------ updates
 
-    def op(self, name: str, update: str, d: ir.Var, a: ir.Operand | None = None, b: ir.Operand | None = None) -> ir.Op:
-        """`d update= name(a, b)`."""
-        return ir.Op(TABLE[f"{name}.{update}"], d, a, b, 0, self.span)
+    def op(
+        self, name: str, update: str, d: ir.Var, a: ir.Operand | None = None, b: ir.Operand | None = None, imm: int = 0
+    ) -> ir.Op:
+        """`d update= name(a, b, imm)`."""
+        return ir.Op(TABLE[f"{name}.{update}"], d, a, b, imm, self.span)
 
     def memory(self, opcode: str, register: ir.Operand, at: Address) -> ir.Op:
         """ld, st or exch at an address."""
@@ -203,21 +208,32 @@ class Temporaries:
             self._logarithmic(out, d, update, e, fresh)
             return
         # A sum with something that is not zero may overflow, in fixed point: a move that is checked.
-        move = "fmov" if d.kind is ir.Kind.FIXED and not (fresh and update == "add") else "mov"
+        move = "fmov" if d.kind.is_fixed and not (fresh and update == "add") else "mov"
+        shift = d.kind.point(self.w) - e.kind.point(self.w) if d.kind.is_fixed and e.kind.is_fixed else 0
         known = None if fresh else self._find(e)
         if known is not None:
-            out.append(self.op(move, update, d, known))
+            self._move(out, d, update, known, shift, move)
             return
         match e.op:
+            case "const" if shift:
+                word = self.w.wrap(self._aligned(e, d.kind))
+                if word:
+                    out.append(self.op(move, update, d, ir.Const(word)))
             case "const" | "read":
                 if e.op == "const" and e.param == 0:
                     return
-                out.append(self.op(move, update, d, self.operand(e)))
+                self._move(out, d, update, self.operand(e), shift, move)
             case "load":
-                if move == "fmov":
-                    out.append(self.op(move, update, d, self.operand(e)))
+                if move == "fmov" or shift:
+                    self._move(out, d, update, self.operand(e), shift, move)
                 else:
                     out.append(self.memory(f"ld.{update}", d, e.param))
+            case "add" | "sub" | "neg" if (
+                shift > 0 and (finest := self._finest(e)) is not None and finest < d.kind.point(self.w)
+            ):
+                # Terms that are all coarser than d may be too large for it where their sum is not.
+                total = self.operand(E(e.op, fixed_at(finest), e.args))
+                self._move(out, d, update, total, d.kind.point(self.w) - finest, move)
             case "add" | "sub" | "neg" if update in ("add", "sub"):
                 second = update if e.op == "add" else OPPOSITE[update]
                 if len(e.args) == 2:
@@ -227,25 +243,119 @@ class Temporaries:
             case "not" if d.kind is ir.Kind.BOOL:
                 self.into(out, d, "xor", e.args[0], fresh)
                 out.append(self.op("mov", "xor", d, ir.Const(1)))
-            case "apply":
+            case "apply" if e.param in ("fmov", "fmul", "fdiv", "fsqrt") and d.kind.is_fixed:
+                self._shifted(out, d, update, e)
+            case "apply" if not shift:
                 operands = [self.operand(x) for x in e.args]
-                if d.kind is ir.Kind.FIXED and e.param == "mul":
+                if d.kind.is_fixed and e.param == "mul":
                     out += self._without_derivative(operands)
                 out.append(self.op(e.param, update, d, *operands))
-            case "power" if update in ("add", "sub"):
+            case "power" if update in ("add", "sub") and not shift:
                 self._power(out, d, update, e)
-            case "call" if self._in_place(e, update, fresh):
+            case "call" if not shift and self._in_place(e, update, fresh):
                 self._call(out, (d,), e, update == "sub")
             case "choose":
                 self._choose(out, d, update, e, fresh)
             case "total":
                 self._total(out, d, update, e)
             case _:
-                out.append(self.op(move, update, d, self.operand(e)))
+                self._move(out, d, update, self.operand(e), shift, move)
+
+    # ------------------------------------------------------------------ binary points
+
+    def _finest(self, e: E) -> int | None:
+        """The finest point of the terms of a sum; None where one of them is computed at any point."""
+        if e.op in ("add", "sub", "neg"):
+            points = [self._finest(x) for x in e.args if x.op != "const"]
+            return None if not points or None in points else max(p for p in points if p is not None)
+        if e.op in ("choose", "total") or (e.op == "apply" and e.param in ("fmul", "fdiv", "fsqrt")):
+            return None
+        return e.kind.point(self.w)
+
+    def _aligned(self, e: E, kind: ir.Kind) -> int:
+        """The word of a constant at another point."""
+        number = number_of(e, self.w)
+        try:
+            word = word_of(number, kind, self.w)
+        except OverflowError:
+            message = (
+                f"{float(number):.6g} is outside the range of the numbers that it is added to, {kind.numbers(self.w)}"
+            )
+            raise CompileError(Diagnostic("RG0714", message, self.span)) from None
+        if number and not word:
+            message = f"{float(number):.6g} would be 0 beside the numbers that it is added to, {kind.numbers(self.w)}"
+            raise CompileError(Diagnostic("RG0730", message, self.span))
+        return word
+
+    def _move(self, out: list[ir.Node], d: ir.Var, update: str, x: ir.Operand, shift: int, move: str) -> None:
+        """`d update= x·2^shift`, rounded to nearest, ties up. Of a shift by W or more to the right nothing is left: |x·2^−W| ≤ ½."""
+        if not shift:
+            out.append(self.op(move, update, d, x))
+            return
+        if shift <= -self.w.width:
+            return
+        out.append(self.op("fmovp", update, d, *self._left(x, d.kind.point(self.w) - shift, shift, self.w.width - 1)))
+
+    def _left(self, x: ir.Operand, point: int, shift: int, most: int) -> tuple[ir.Operand, None, int]:
+        """x·2^(shift − most) as a temporary and `most`, or x and the shift where that is not greater than `most`. `point`: that of x."""
+        while shift > most:
+            by = min(shift - most, self.w.width - 1)
+            point, shift = point + by, shift - by
+            t = self._temporary(point)
+            self.compute.append(self.op("fmovp", "add", t, x, None, by))
+            x = t
+        return x, None, shift
+
+    def _temporary(self, point: int) -> ir.Var:
+        """A temporary of a point, or of the nearest one that a type can have, which is what messages show."""
+        return self.fresh("t", fixed_at(min(max(point, -self.w.width), 2 * self.w.width)))
+
+    def _shifted(self, out: list[ir.Node], d: ir.Var, update: str, e: E) -> None:
+        """`d update=` a move, product, quotient or root of numbers with points of their own, rounded once.
+
+        The constant of the instruction is a difference of points (`retrograd.isa.points`). Where it is out of the instruction's range, the
+        numerator or the radicand is moved before, or the result after it: that rounds a second time where it is moved to the right.
+        """
+        w, name = self.w, e.param
+        at, to = [x.kind.point(w) for x in e.args], d.kind.point(w)
+        a, *more = (self.operand(x) for x in e.args)
+        b = more[0] if more else None
+        match name:
+            case "fmov":
+                self._move(out, d, update, a, to - at[0], name)
+                return
+            case "fmul":
+                shift, least, plain = at[0] + at[1] - to, 0, w.frac
+                if shift >= 2 * w.width:
+                    return  # |a·b| ≤ 2^(2W − 2), of which nothing is left
+            case "fdiv":
+                shift, least, plain = to - at[0] + at[1], 0, w.frac
+                if shift > w.width - 2:
+                    a, _, shift = self._left(a, at[0], shift, w.width - 2)
+            case _:
+                twice = 2 * to - at[0]
+                if twice % 2 and twice != w.frac:
+                    t = self._temporary(at[0] - 1)
+                    self._move(self.compute, t, "add", a, -1, "mov")
+                    a, twice = t, twice + 1
+                if twice != w.frac and twice > w.width - 2:
+                    a, _, twice = self._left(a, at[0], twice, w.width - 2)
+                shift, least, plain = twice, 0, w.frac
+        if shift == plain:
+            out.append(self.op(name, update, d, a, b))
+            return
+        if shift >= least:
+            out.append(self.op(f"{name}p", update, d, a, b, shift if more else shift // 2))
+            return
+        # The product or the quotient of the words, or the root of the word, and a move: of a product to the left, of the others to the right.
+        further = -shift if name == "fmul" else shift if more else shift // 2
+        t = self._temporary(to - further)
+        self.compute.append(self.op(f"{name}p", "add", t, a, b, 0))
+        self._move(out, d, update, t, further, "fmov")
 
     def _without_derivative(self, operands: Sequence[ir.Operand]) -> ir.Block:
         """The condition for q·z, z a fixed number and the integer q too large for one: its derivative by z is q, and does not fit."""
-        of = tuple(x for x in operands if isinstance(x, ir.Var) and x.kind is ir.Kind.FIXED)
+        of = tuple(x for x in operands if isinstance(x, ir.Var) and x.kind.is_fixed)
         message = "the derivative by the divisor of `%`, which is the quotient, does not fit"
         return (ir.Check(ir.Test("ne", ir.ZERO, ir.ZERO), "RG0404", message, self.span, of),) if of else ()
 

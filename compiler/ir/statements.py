@@ -11,11 +11,13 @@ Source: the shape of Janus (Yokoyama and Glück 2007, §2), with locals, and com
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, cast
 
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.encoding import IMMEDIATE_MAX, IMMEDIATE_MIN
@@ -26,7 +28,10 @@ from retrograd.isa.words import Q32_32, Format
 
 
 class Kind(Enum):
-    """The type of the words of a variable."""
+    """The type of the words of a variable.
+
+    Beside the kinds below there is one for each binary point, `fixed_at(p)`, of value "fixed[p]": its numbers are word / 2^p.
+    """
 
     INT = "int"
     #: a word as a number of 0 … 2^W − 1
@@ -36,6 +41,40 @@ class Kind(Enum):
     BOOL = "bool"
     #: a memory address; carries no derivative
     ADDRESS = "address"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Kind | None:
+        found = re.fullmatch(r"fixed\[(-?[0-9]{1,5})\]", value) if isinstance(value, str) else None
+        if found is None:
+            return None
+        # A member that is made when it is first named, as those of `enum.Flag` are: one for each value, so `is` compares kinds.
+        made = object.__new__(cls)
+        made._name_, made._value_ = f"FIXED_{found[1]}", value
+        return cast(Kind, cls._value2member_map_.setdefault(value, made))
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is FIXED, or a fixed number with a point of its own."""
+        return self is Kind.FIXED or "[" in self._value_
+
+    @property
+    def is_real(self) -> bool:
+        """Whether its numbers have derivatives: fixed numbers and lognums."""
+        return self is Kind.LOGNUM or self.is_fixed
+
+    def point(self, w: Format) -> int:
+        """The places behind the binary point of a fixed number: F, or those of its own."""
+        return w.frac if self is Kind.FIXED else int(self.value[6:-1])
+
+    def numbers(self, w: Format) -> Format:
+        """The format of the numbers: value = word / 2^point for a fixed number, w for any other kind."""
+        return w if self is Kind.FIXED or not self.is_fixed else w.at(self.point(w))
+
+
+@lru_cache(maxsize=4096)
+def fixed_at(point: int) -> Kind:
+    """The kind `fixed[point]`."""
+    return Kind(f"fixed[{point}]")
 
 
 @dataclass(eq=False, slots=True)

@@ -176,7 +176,7 @@ class _Writer:
         return self.fixed(operand.word) if fixed else self.integer(operand.word)
 
     def test(self, test: ir.Test) -> str:
-        fixed = any(isinstance(x, ir.Var) and x.kind is ir.Kind.FIXED for x in (test.a, test.b))
+        fixed = any(isinstance(x, ir.Var) and x.kind.is_fixed for x in (test.a, test.b))
         return f"{self.operand(test.a, fixed)} {_RELATIONS[test.cc]} {self.operand(test.b, fixed)}"
 
     def whole(self, block: ir.Block, depth: int) -> list[str]:
@@ -256,7 +256,7 @@ class _Writer:
         """The instruction as the assembler writes it, with names for registers."""
         variables = [x for x in (op.d, op.a, op.b) if isinstance(x, ir.Var)]
         memory = "[ra+imm]" in op.opcode.operands
-        fixed = op.opcode.group == "fixed" or any(x.kind is ir.Kind.FIXED for x in variables)
+        fixed = op.opcode.group == "fixed" or any(x.kind.is_fixed for x in variables)
         written: list[str] = []
         for kind in op.opcode.operands:
             if kind == "[ra+imm]":

@@ -33,12 +33,15 @@ from retrograd.compiler.ir.expressions import (
     less,
     neg,
     negated,
+    number_as,
     sub,
 )
 from retrograd.compiler.ir.statements import (
     Kind,
+    fixed_at,
 )
 from retrograd.compiler.language import complex_numbers, intrinsics
+from retrograd.compiler.language.binary_points import PointArithmetic, pointed
 from retrograd.compiler.language.complex_numbers import ComplexArithmetic
 from retrograd.compiler.language.lognums import LognumArithmetic, is_exponential, is_lognum
 from retrograd.compiler.language.purity import need_operators, need_plain
@@ -136,9 +139,10 @@ class Arithmetic:
 
     def __init__(self, w: Format, number: Callable[[Any, Kind, Role], E] | None = None) -> None:
         self.w = w
-        self._number = number or (lambda value, kind, _: constant(value, kind, w))
+        self.number = number or (lambda value, kind, role: number_as(value, kind, role, w))
         self.complex = ComplexArithmetic(self)
         self.lognum = LognumArithmetic(self)
+        self.points = PointArithmetic(self)
 
     def folded(self, op: str, left: Constant, right: Constant) -> Constant:
         """The operator on constants. Raises TooLarge before it takes all memory, and the exceptions of the operator."""
@@ -182,17 +186,32 @@ class Arithmetic:
                     raise advised(OverflowError(message), way)
                 if wanted is BOOL and number not in (0, 1):
                     raise advised(TypeError(f"{brief(number)} is no bool"), "bool(x) makes a bool of a number")
-                return self._number(number, wanted, role)
+                return self.number(number, wanted, role)
             case Scalar(e):
                 return self.converted(e, kind or e.kind)
         real = "its parts are z.real and z.imag" if isinstance(value, StructValue) and is_complex(value.type) else None
         raise advised(TypeError(f"{describe(value)} where one number is needed"), real)
+
+    def operand(self, value: Value, kind: Kind | None = None) -> E:
+        """`expression` of a value that is used at the point of the kind: constants among the terms of a sum are rounded there."""
+        e = self.expression(value, kind)
+        return self.points.aimed(e, e.kind) if e.kind.is_fixed else e
 
     def converted(self, e: E, kind: Kind) -> E:
         """e as another kind, where every value of its own kind is one of that kind."""
         match e.kind, kind:
             case (a, b) if a is b:
                 return e
+            case (a, b) if a.is_fixed and b.is_fixed:
+                return self.points.aligned(e, b)
+            case (a, b) if a.is_fixed and a is not FIXED:
+                return self.converted(self.points.aligned(e, FIXED), b)
+            case (a, b) if b.is_fixed and b is not FIXED and a is not LOGNUM:
+                return (
+                    constant(e.param, b, self.w)
+                    if e.op == "const"
+                    else self.points.aligned(self.converted(e, FIXED), b)
+                )
             case (Kind.BOOL, Kind.INT | Kind.UINT):
                 return const(e.param, kind) if e.op == "const" else apply("mov", kind, e)
             case (Kind.UINT, Kind.FIXED):
@@ -283,6 +302,8 @@ class Arithmetic:
             return self._power(x, y)
         if op in ("&", "|", "^", "<<", ">>"):
             return self._bitwise(op, x, y, kinds)
+        if pointed(kinds):
+            return Scalar(self.points.binary(op, self._own(x), self._own(y)))
         kind = FIXED if FIXED in kinds or op == "/" else UINT if UINT in kinds else INT
         if kind is UINT and op in _BOTH:
             a, b = self.modulo(x), self.modulo(y)
@@ -307,10 +328,17 @@ class Arithmetic:
             case "%" if b.op == "const" and b.param == 0:
                 raise ZeroDivisionError
             case "%":
-                e = self._remainder(a, b)
+                e = self.remainder(a, b)
             case _:
                 raise TypeError(f"{op} is not defined for {kind.value}")
         return Scalar(e)
+
+    def _own(self, value: Value) -> E:
+        """A number at the point that it has; a constant of the source with all of its bits."""
+        if isinstance(value, Constant):
+            return self.expression(value, FIXED, Role.FACTOR)
+        e = self.expression(value)
+        return e if e.kind.is_fixed else self.converted(e, FIXED)
 
     def _unsigned_division(self, op: str, a: E, b: E) -> E:
         """⌊a/b⌋ or a − b·⌊a/b⌋ of uints. The instruction divides ints, so the dividend is halved:
@@ -347,20 +375,20 @@ class Arithmetic:
             way = "write uint(n), the word of an int n as a uint, where n is not below 0, or int(u)"
             raise advised(TypeError(message), way)
 
-    def _remainder(self, a: E, b: E) -> E:
+    def remainder(self, a: E, b: E) -> E:
         """a − q·b with q = ⌊a/b⌋, exact: the quotient is an integer, and so is its product with a word.
 
         The derivative by a variable b is −q, of a product of fixed numbers: q·b = (q + [q < 0])·b − [q < 0]·b, of which no part is
         larger than a or b. Where q is too large for a fixed number its product is one of integers, and has no derivative.
         """
-        q = apply("div", INT, a, b)
-        whole = sub(a, apply("mul", FIXED, q, b), self.w)
+        q, kind = apply("div", INT, a, b), a.kind
+        whole = sub(a, apply("mul", kind, q, b), self.w)
         if b.op == "const":
             return whole
         negative = apply("slt", BOOL, q, const(0, INT))
         same = apply("mov", INT, q)  # the quotient itself, which a sum would compute again
-        product = apply("fmul", FIXED, apply("itof", FIXED, add(same, apply("mov", INT, negative), self.w)), b)
-        rest = add(sub(a, product, self.w), choose(negative, b, const(0, FIXED)), self.w)
+        product = apply("fmul", kind, apply("itof", FIXED, add(same, apply("mov", INT, negative), self.w)), b)
+        rest = add(sub(a, product, self.w), choose(negative, b, const(0, kind)), self.w)
         if self.w.frac == 0:
             return rest
         most = const(self.w.signed(1 << (self.w.width - self.w.frac)), INT)
@@ -382,6 +410,8 @@ class Arithmetic:
         raise advised(TypeError(f"{op} is not defined for {describe(x)} and {describe(y)}"), how)
 
     def _product(self, a: E, b: E, kind: Kind) -> E:
+        if kind is FIXED and pointed((a.kind, b.kind)):
+            return self.points.product(a, b)
         if kind in WRAPPING or self.w.frac < self.w.width - 1:  # else 1 does not fit
             one = constant(1, kind, self.w)
             if one in (a, b):
@@ -435,17 +465,17 @@ class Arithmetic:
     def _power(self, x: Value, y: Value) -> Value:
         base = self.expression(x)
         real = isinstance(y, Constant) and number_kind(y.value) is FIXED
-        kind = FIXED if base.kind is FIXED or real else UINT if base.kind is UINT else INT
+        kind = FIXED if base.kind.is_fixed or real else UINT if base.kind is UINT else INT
         if isinstance(y, Constant) and _whole(y.value):
             n = int(y.value)
             if n < 0 and kind is not FIXED:
                 raise NegativePower(f"the exponent of {'an int' if kind is INT else 'a uint'} is {n}")
             if n == 0:
                 return Scalar(const(1, UINT)) if kind is UINT else Constant(1 if kind is INT else 1.0)
-            e = self._repeated(self.expression(x, kind), abs(n), kind)
-            return Scalar(e if n > 0 else apply("fdiv", FIXED, constant(1, FIXED, self.w), e))
+            e = self._repeated(base if base.kind.is_fixed else self.expression(x, kind), abs(n), kind)
+            return Scalar(e if n > 0 else self.points.quotient(constant(1, FIXED, self.w), e))
         if isinstance(y, Constant) and y.value == 0.5:
-            return Scalar(apply("fsqrt", FIXED, self.expression(x, FIXED)))
+            return Scalar(self.points.root(base if base.kind.is_fixed else self.expression(x, FIXED)))
         before = self.w.width - self.w.frac
         if real and isinstance(y, Constant) and 2 <= before <= 4 and math.isfinite(y.value):
             return Scalar(self._narrow_power(self.expression(x, FIXED), Fraction(y.value)))
@@ -454,6 +484,7 @@ class Arithmetic:
             exponent = self.converted(exponent, INT) if exponent.kind is BOOL else exponent
             if kind is not FIXED:
                 return Scalar(E("power", kind, (self.converted(base, kind), exponent)))
+            base = self.converted(base, FIXED)
             if exponent.kind is UINT:
                 return Scalar(E("power", FIXED, (base, exponent)))
             # x^n = 1 / x^(−n) where n < 0
@@ -510,6 +541,8 @@ class Arithmetic:
     def _compare(self, op: str, x: Value, y: Value, kinds: set[Kind]) -> Value:
         if LOGNUM in kinds and (found := self.lognum.compared(op, x, y)) is not None:
             return Scalar(found)
+        if pointed(kinds):
+            return Scalar(self.points.compared(op, self._own(x), self._own(y)))
         kind = LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else UINT if UINT in kinds else INT
         if kind is UINT:
             self._refuse_mixed(op, (x, y))
@@ -544,7 +577,7 @@ class Arithmetic:
         match op:
             case "+":
                 return x
-            case "-" if e.kind in (INT, UINT, BOOL, FIXED):
+            case "-" if e.kind.is_fixed or e.kind in (INT, UINT, BOOL):
                 return Scalar(neg(self.converted(e, INT) if e.kind is BOOL else e))
             case "-":
                 return Scalar(self.lognum.opposite(e))
@@ -607,6 +640,8 @@ class Arithmetic:
             return self.complex.function(name, v)
         if is_lognum(v[0]) and (found := self.lognum.function(name, v[0])) is not None:
             return Scalar(found)
+        if f.instruction == "fsqrt" and isinstance(v[0], Scalar) and v[0].kind.is_fixed:
+            return Scalar(self.points.root(v[0].e))
         if f.instruction is not None:
             return Scalar(apply(f.instruction, f.kind, *(self.expression(x, f.kind) for x in v)))
         assert f.value is not None
@@ -617,13 +652,17 @@ class Arithmetic:
         x = self.expression(value)
         if x.kind in (INT, UINT, BOOL):
             return value
+        x = x if x.kind.is_fixed else self.converted(x, FIXED)
+        point = x.kind.point(self.w)
+        if point < 0:
+            return Scalar(apply("mov", INT, self.points.aligned(x, fixed_at(0))))
         # Not `ftoi`, which rounds to nearest.
-        return Scalar(apply("sar", INT, self.converted(x, FIXED), const(self.w.frac, INT)))
+        return Scalar(apply("sar", INT, x, const(min(point, self.w.width - 1), INT)))
 
     def size(self, value: Value) -> Value:
         """|x|."""
         x = self.expression(value)
-        return value if x.kind is UINT else Scalar(apply("fabs" if x.kind is FIXED else "abs", x.kind, x))
+        return value if x.kind is UINT else Scalar(apply("fabs" if x.kind.is_fixed else "abs", x.kind, x))
 
     def select(self, c: Value, x: Value, y: Value) -> Value:
         """x if c else y."""
@@ -636,12 +675,15 @@ class Arithmetic:
         x = self.expression(value)
         if x.kind in (INT, UINT, BOOL):
             return value
-        x = self.converted(x, FIXED)
-        if self.w.frac == 0:
-            return Scalar(apply("mov", INT, x))
-        below = apply("sar", INT, x, const(self.w.frac, INT))
-        rest = apply("and", INT, x, const((1 << self.w.frac) - 1, INT))
-        half = sub(const(1 << (self.w.frac - 1), INT), apply("and", INT, below, const(1, INT)), self.w)
+        x = x if x.kind.is_fixed else self.converted(x, FIXED)
+        point = x.kind.point(self.w)
+        if point <= 0:
+            return Scalar(apply("mov", INT, self.points.aligned(x, fixed_at(0))))
+        if point >= self.w.width:
+            return Constant(0)  # |x| ≤ ½, of which the even neighbour is 0
+        below = apply("sar", INT, x, const(point, INT))
+        rest = apply("and", INT, x, const((1 << point) - 1, INT))
+        half = sub(const(1 << (point - 1), INT), apply("and", INT, below, const(1, INT)), self.w)
         return Scalar(add(below, apply("mov", INT, apply("slt", BOOL, half, rest)), self.w))
 
     def extreme(self, name: str, v: Sequence[Value]) -> Value:
@@ -668,6 +710,8 @@ class Arithmetic:
         }
         if UINT in kinds and kinds <= {INT, UINT, BOOL}:
             return UINT
+        if LOGNUM not in kinds and pointed(kinds):
+            return self.points.coarser(*(self._own(x) for x in v))
         return LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else BOOL if kinds == {BOOL} else INT
 
     def conversion(self, kind: Kind, x: Value) -> Value:
@@ -684,9 +728,14 @@ class Arithmetic:
         if kind is BOOL:
             return Scalar(self.truth(x))
         e = self.expression(x)
+        if kind.is_fixed and e.kind is not LOGNUM and pointed((e.kind, kind)):
+            # A move of its own: the value is rounded here, also where it is a term of a sum.
+            return Scalar(apply("fmov", kind, self.converted(e, kind)))
+        if e.kind.is_fixed and not kind.is_fixed:
+            e = self.points.aligned(e, FIXED)
         match e.kind, kind:
-            case (Kind.LOGNUM, Kind.FIXED):
-                return Scalar(apply("ltof", FIXED, e))
+            case (Kind.LOGNUM, _) if kind.is_fixed:
+                return Scalar(self.points.aligned(apply("ltof", FIXED, e), kind))
             case (Kind.FIXED, Kind.LOGNUM) if not is_exponential(Scalar(e)):
                 return Scalar(apply("ftol", LOGNUM, e))
             case (Kind.INT, Kind.UINT) | (Kind.UINT, Kind.INT):

@@ -358,7 +358,7 @@ def is_real(t: Type) -> bool:
     """Whether a value of this type holds a number that has a derivative: fixed or lognum."""
     match t:
         case ScalarType(kind):
-            return kind in (Kind.FIXED, Kind.LOGNUM)
+            return kind.is_real
         case ArrayType(element):
             return is_real(element)
         case StructType(_, fields):
@@ -370,12 +370,17 @@ def _axes(count: int) -> str:
     return "1 axis" if count == 1 else f"{count} axes"
 
 
+def takes(wanted: Type | None, given: Type) -> bool:
+    """Whether a parameter of a type takes a value of another as it is: `fixed` takes fixed numbers of any binary point."""
+    return given == wanted or (wanted == FIXED and isinstance(given, ScalarType) and given.kind.is_fixed)
+
+
 def mismatch(
     wanted: ArrayAnnotation, element: ScalarType | StructType, shape: Sequence[L], sizes: dict[str, L]
 ) -> str | None:
     """Why an array of this shape does not have the annotated type, or None. `sizes`: the lengths of named dimensions so far."""
     matches = isinstance(element, StructType) and is_open(wanted.element) and element.cls is wanted.element
-    if not matches and element_of(wanted.element) != element:
+    if not matches and not takes(element_of(wanted.element), element):
         return f"its elements are {element}"
     if wanted.dims is None:
         return None

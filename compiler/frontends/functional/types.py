@@ -418,6 +418,8 @@ def _type(annotation: Any, cls: type | None) -> Type:
         # The annotation is the user's own Python, written as text because it names a class that is defined later.
         annotation = eval(annotation, names, {**own, **around})
     scalar = scalar_of(annotation)
+    if scalar is not None and scalar.kind.is_fixed and scalar.kind is not Kind.FIXED:
+        raise TypeError(f"functional functions have no {scalar}; their numbers have the point of the format")
     if scalar is not None:
         return Word(scalar.kind)
     if annotation is float:

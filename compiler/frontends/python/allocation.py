@@ -15,7 +15,7 @@ from retrograd.compiler.frontends.builder import OwnedLocal, Versions
 from retrograd.compiler.frontends.python.calls import items_of
 from retrograd.compiler.frontends.python.context import Context, lowers, performs
 from retrograd.compiler.frontends.python.expressions import OPERATORS
-from retrograd.compiler.frontends.python.indexing import MADE_BY
+from retrograd.compiler.frontends.python.indexing import made_by
 from retrograd.compiler.frontends.python.source import shortened
 from retrograd.compiler.frontends.python.updates import is_update, location, permute, update_array
 from retrograd.compiler.ir.expressions import (
@@ -239,7 +239,7 @@ def _make_array(cx: Context, name: str, value: Lazy, node: ast.AST) -> Value:
         cx.fail("RG0703", f"an array of {describe(sample)} cannot be copied", node)
     assert isinstance(view, ArrayView)
     operands = cx.builder.snapshot(*reads)
-    update = MADE_BY[kind]
+    update = made_by(kind)
     cx.builder.emit(first)
     place = (cx.builder.out, len(cx.builder.out))
     update_array(cx, view, update, value, node)
@@ -653,7 +653,7 @@ def _free_array(cx: Context, made: OwnedLocal, x: ArrayView, value: Value, given
     assert isinstance(x.element, ScalarType)
     e = cx.stored(value, given)
     with cx.builder.collect() as nodes:
-        update_array(cx, x, OPPOSITE[MADE_BY[x.element.kind]], e, call)
+        update_array(cx, x, OPPOSITE[made_by(x.element.kind)], e, call)
     tested = not cx.locals.is_trusted(made)
     if tested:
         cx.locals.test_allocation(made)

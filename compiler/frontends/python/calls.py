@@ -61,6 +61,7 @@ from retrograd.compiler.language.types import (
     static,
     struct_of,
     sum_over,
+    takes,
     words_of,
 )
 from retrograd.compiler.language.values import (
@@ -154,7 +155,9 @@ def fitted_argument(
         return value
     scalar = scalar_of(wanted) if wanted is not NOTHING else None
     if scalar is not None:
-        if isinstance(value, Scalar) and value.kind is scalar.kind:
+        if isinstance(value, Scalar) and (
+            value.kind is scalar.kind or _of_any_point(scalar.kind, value.kind, function)
+        ):
             return value
         if isinstance(value, Scalar | Constant):
             e = cx.number(value, where, scalar.kind)
@@ -175,7 +178,7 @@ def fitted_argument(
                 cx.fail("RG0715", f"{shown} is {wanted}, not {what}", where, hint)
             problem = mismatch(wanted, value.element, value.shape, sizes)
             if problem is not None:
-                code = "RG0715" if element_of(wanted.element) != value.element else "RG0712"
+                code = "RG0712" if takes(element_of(wanted.element), value.element) else "RG0715"
                 message = f"{shown} is {wanted}, and `{shortened(where)}` is not: {problem}"
                 cx.fail(code, message, where, of if code == "RG0715" else None)
     elif isinstance(wanted, StackAnnotation):
@@ -196,7 +199,18 @@ def fitted_argument(
     if isinstance(value, Constant) and number_kind(value.value) is not None:
         e = cx.number(value, where)
         return Scalar(e, None, f"it is {describe(value)}")
+    if function.first_result and isinstance(value, Scalar) and value.kind.is_fixed and value.kind is not Kind.FIXED:
+        why = f"it is {describe(value)}, and converted to a fixed"
+        return Scalar(cx.number(value, where, Kind.FIXED), None, why)
     return value
+
+
+def _of_any_point(wanted: Kind, kind: Kind, function: SourceFunction) -> bool:
+    """Whether a parameter declared `fixed` takes a number with a point of its own as it is: the function is compiled for that point.
+
+    Functions of numbers of the library are approximations for the format's own point, and functional functions have no other.
+    """
+    return wanted is Kind.FIXED and kind.is_fixed and not function.source.library and not function.first_result
 
 
 def shape_of_argument(cx: Context, name: str, value: Value, where: ast.AST, found: list[Leaf]) -> Shape:

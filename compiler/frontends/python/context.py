@@ -311,7 +311,7 @@ class Context:
 
     def number(self, value: Value, node: ast.AST, kind: Kind | None = None) -> E:
         """The expression of a value that must be one number, converted to `kind` if one is given."""
-        return self.guarded(node, self.arithmetic.expression, value, kind)
+        return self.guarded(node, self.arithmetic.operand, value, kind)
 
     def condition(self, node: ast.expr) -> E:
         """The expression of a condition."""
@@ -419,7 +419,7 @@ class Context:
         kinds = [kind_of(v) for v in found]
         if alike and LOGNUM in kinds:
             for kind, v, n in zip(kinds, found, nodes, strict=True):
-                if kind in (INT, FIXED) and not is_exponential(first_of(v)):
+                if kind is not None and (kind is INT or kind.is_fixed) and not is_exponential(first_of(v)):
                     message = f"`{shortened(n)}` is {'an' if kind is INT else 'a'} {kind.value} beside a lognum"
                     self.fail("RG0703", message, n, f"lognum({shortened(n)}) makes a lognum of it")
         return found

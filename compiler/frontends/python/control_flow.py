@@ -449,7 +449,8 @@ def _lower_range(cx: Context, call: ast.Call) -> Iterable:
         if isinstance(v, Constant) and number_kind(v.value) is INT and not -w.sign <= v.value < w.sign:
             message = f"the index of a loop cannot reach {v.value} in words of {w.width} bits"
             cx.fail("RG0714", message, a)
-        if (v.kind if isinstance(v, Scalar) else number_kind(getattr(v, "value", None))) is Kind.FIXED:
+        kind = v.kind if isinstance(v, Scalar) else number_kind(getattr(v, "value", None))
+        if kind is not None and kind.is_fixed:
             hint = "Count with integers, and compute the number from the index: `for k in range(n):`, `t = k * 0.25`."
             cx.fail("RG0703", f"`{shortened(a)}` is {describe(v)}, and a range goes through integers", a, hint)
     if any(isinstance(v, Scalar) and v.kind is UINT for v in values):

@@ -347,7 +347,7 @@ class Specialiser:
 def _cotangent_of(shape: Shape) -> Shape | None:
     """The shape of the cotangent of an argument; None where it has none. In a struct 0 stands for a part without one."""
     match shape:
-        case ScalarShape(Kind.FIXED | Kind.LOGNUM):
+        case ScalarShape(kind) if kind.is_real:
             return ScalarShape(Kind.FIXED)
         case ArrayShape(element, lengths, strides) if is_real(element):
             return ArrayShape(_fixed_like(element), _lengths_again(lengths), strides)
@@ -366,7 +366,7 @@ def _lengths_again(lengths: tuple[int | PassedLength, ...]) -> tuple[int | Passe
 def _fixed_like(t: T) -> T:
     """The type with fixed numbers in place of lognums."""
     match t:
-        case ScalarType(Kind.LOGNUM):
+        case ScalarType(kind) if kind.is_real:
             return replace(t, kind=Kind.FIXED)
         case ArrayType(element):
             return replace(t, element=_fixed_like(element))

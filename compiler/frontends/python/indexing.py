@@ -433,7 +433,12 @@ def _constant_item(cx: Context, array: Any, keys: Sequence[ast.expr], node: ast.
 # Trap: of the views that are tested, 2 · x, int(x) and fixed(n) have an inverse for each value that fits; lognum(x) for values whose
 # logarithm is not rounded to that of another number.
 
-MADE_BY = {FIXED: "add", INT: "add", UINT: "add", BOOL: "xor", LOGNUM: "mul"}
+
+def made_by(kind: Kind) -> str:
+    """The update that makes a number of the kind from a variable that is zero."""
+    return {BOOL: "xor", LOGNUM: "mul"}.get(kind, "add")
+
+
 #: kinds between which there is a view, and back
 _CONVERTED = (
     (INT, FIXED), (FIXED, INT), (FIXED, LOGNUM), (LOGNUM, FIXED), (INT, BOOL), (BOOL, INT), (INT, UINT), (UINT, INT), (UINT, BOOL),
@@ -555,7 +560,7 @@ def _turned(cx: Context, op: ast.unaryop, kind: Kind, node: ast.expr) -> Step | 
     """−x, ~n, not b: their own inverses."""
     text, span = shortened(node), cx.span(node)
     match op, kind:
-        case ast.USub(), (Kind.INT | Kind.UINT | Kind.FIXED):
+        case ast.USub(), _ if kind.is_fixed or kind in (INT, UINT):
             return Step(text, kind, lambda d: Op(TABLE["neg"], d, None, None, 0, span))
         case ast.USub(), Kind.LOGNUM:
             minus = Const(cx.w.sign)
@@ -579,7 +584,7 @@ def _scaled(cx: Context, op: ast.operator, factor: Fraction, kind: Kind, node: a
         opcode = TABLE["lmov.mul" if isinstance(op, ast.Mult) else "lmov.div"]
         return Step(text, kind, lambda d: Op(opcode, d, word, None, 0, span))
     shift = _exponent(factor)
-    if shift is None or (isinstance(op, ast.FloorDiv) if kind is FIXED else isinstance(op, ast.Div)):
+    if shift is None or (isinstance(op, ast.FloorDiv) if kind.is_fixed else isinstance(op, ast.Div)):
         return None
     up = shift if isinstance(op, ast.Mult) else -shift
     if kind is FIXED and -w.frac <= up <= w.frac and abs(up) < w.width - w.frac - 1:
@@ -678,12 +683,12 @@ def _stepped(
     assert step.back is not None
     span, whole = cx.span(node), step.text
     m = Var(name or x.name, step.kind, span)
-    made = MADE_BY[step.kind]
+    made = made_by(step.kind)
     nodes += [
         Local(m, False, span),
         Check(Test("eq", m, ZERO), "RG0814", f"`{whole}` was changed to a value without an inverse: {_rest(m)}", span),
         *_updated(cx, m, made, step.forward(read(x)), True),
-        *_updated(cx, x, OPPOSITE[MADE_BY[x.kind]], step.back(read(m)), False),
+        *_updated(cx, x, OPPOSITE[made_by(x.kind)], step.back(read(m)), False),
         Check(Test("eq", x, ZERO), "RG0814", f"`{whole}` has no inverse here: {_rest(x)}", span),
     ]
     if region is not None:

@@ -288,9 +288,13 @@ _DEFINED = {
 }  # fmt: skip
 
 
+def _updates(kind: Kind) -> tuple[str, ...]:
+    return _DEFINED[FIXED if kind.is_fixed else kind]
+
+
 def is_update(op: ast.operator, kind: Kind | None) -> bool:
     """Whether a kind has the augmented assignment of an operator."""
-    return kind is not None and _UPDATES.get(type(op)) in _DEFINED[kind]
+    return kind is not None and _UPDATES.get(type(op)) in _updates(kind)
 
 
 @lowers(ast.AugAssign)
@@ -363,7 +367,7 @@ def _update_struct(cx: Context, place: StructValue, update: str, value: Value, n
 def _operand_of_update(cx: Context, place: Scalar, update: str, value: Value, node: ast.AST) -> E:
     """The expression of the right-hand side, of the kind of the place."""
     kind = place.kind
-    if update not in _DEFINED[kind]:
+    if update not in _updates(kind):
         message = f"{SIGNS[update]} is not defined for {'an' if kind is INT else 'a'} {kind.value}"
         cx.fail("RG0703", message, node, _instead(update, kind, node))
     at = node.value if isinstance(node, ast.AugAssign) else node
@@ -461,18 +465,18 @@ def _refuse_shifted(cx: Context, place: ArrayView, value: Value, node: ast.AST) 
 
 def _instead(update: str, kind: Kind, node: ast.AST) -> str | None:
     """A hint for an update that is not defined for a kind."""
-    if update in ("mul", "div") and kind in (FIXED, INT, UINT):
+    if update in ("mul", "div") and (kind.is_fixed or kind in (INT, UINT)):
         new = ""
         if isinstance(node, ast.AugAssign):
             new = f", `t = {shortened(node.target)} {OPERATORS[type(node.op)]} {shortened(node.value)}`"
-        if kind is not FIXED:
+        if not kind.is_fixed:
             return f"An even factor and a quotient forget a part of the old value: make a new variable{new}."
         return f"Rounding and zero factors forget the old value: make a new variable{new}; or use a lognum, whose *= and /= are exact."
     if kind is Kind.LOGNUM:
         return "lognums have *= and /=; a sum of lognums is a factor, `z *= x + y`"
     if kind is BOOL:
         return "bools have ^="
-    if kind is FIXED and update == "xor":
+    if kind.is_fixed and update == "xor":
         return "fixed numbers have += and -="
     return None
 
@@ -514,7 +518,7 @@ def _update_one_to_one(cx: Context, node: ast.AugAssign) -> bool:
             if (
                 found.value == -1
                 and kinds
-                and kinds <= {INT, UINT, FIXED}
+                and all(k.is_fixed or k in (INT, UINT) for k in kinds)
                 and (kinds not in ({INT}, {UINT}) or isinstance(node.op, ast.Mult))
             ):
                 _elementwise(cx, "neg", place, node, node.target)
@@ -673,7 +677,12 @@ def _exchange(cx: Context, x: Value, y: Value, node: ast.AST) -> None:
         case _:
             code = "RG0712" if isinstance(x, ArrayView) and isinstance(y, ArrayView) else "RG0703"
             message = f"{describe(x)} and {describe(y)} are exchanged"
-            cx.fail(code, message, node, "Exchange two places of one type and shape.")
+            points = isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind.is_fixed and y.kind.is_fixed
+            cx.fail(code, message, node, _ONE_POINT if points else "Exchange two places of one type and shape.")
+
+
+#: a hint
+_ONE_POINT = "Give both the same point: a word changes its value with its point, and moving it would lose bits."
 
 
 def _exchange_words(cx: Context, t: Temporaries, x: Address, y: Address, nodes: Block, node: ast.AST) -> None:
@@ -713,7 +722,7 @@ def _elementwise(cx: Context, name: str, x: Value, call: ast.AST, target: ast.ex
 
     def changed(t: Temporaries, d: Var) -> Block:
         match name, kind:
-            case "neg", (Kind.INT | Kind.UINT | Kind.FIXED):
+            case "neg", _ if kind.is_fixed or kind in (INT, UINT):
                 return (Op(TABLE["neg"], d, None, None, 0, span),)
             case "neg", Kind.LOGNUM:
                 return (t.op("lmov", "mul", d, Const(cx.w.sign)),)
@@ -747,9 +756,12 @@ def _rotate_values(cx: Context, name: str, x: Value, y: Value, angle: Value, cal
             shapes[0], lambda i: _rotate_values(cx, name, element(x, i), element(y, i), element(angle, i), call)
         )
         return
-    if not (isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind is y.kind is FIXED):
+    if not (isinstance(x, Scalar) and isinstance(y, Scalar) and x.kind.is_fixed and y.kind.is_fixed):
         message = f"rg.{name} of {describe(x)} and {describe(y)}: it turns two fixed numbers"
         cx.fail("RG0703", message, call)
+    if x.kind.point(cx.w) != y.kind.point(cx.w):
+        message = f"rg.{name} of {describe(x)} and {describe(y)}, whose binary points differ"
+        cx.fail("RG0703", message, call, _ONE_POINT)
     e = cx.number(angle, call, FIXED)
     given, span = [(x, call.args[0]), (y, call.args[1])], cx.span(call)
     _in_registers(cx, given, [e], call, lambda t, d, a, turn: (Op(TABLE[name], d, a, turn, 0, span),))
@@ -796,7 +808,7 @@ def roll(cx: Context, name: str, call: ast.Call) -> None:
     if not isinstance(x, Scalar) or x.kind not in (INT, UINT) or x.place is None:
         hint = "Multiply a fixed by a power of two in a new variable, `t = x * 8`."
         message = f"rg.{name} of {describe(x)}: it rotates the bits of an int or a uint"
-        cx.fail("RG0703", message, call, hint if isinstance(x, Scalar) and x.kind is FIXED else None)
+        cx.fail("RG0703", message, call, hint if isinstance(x, Scalar) and x.kind.is_fixed else None)
     k, span = cx.integer(args[1]), cx.span(call)
     _in_registers(cx, [(x, args[0])], [k], call, lambda t, d, amount: (Op(TABLE[name], d, amount, None, 0, span),))
 
