@@ -353,13 +353,13 @@ def _number_of(function: Reversible | None, annotation: Any, word: int) -> float
 
     element = annotation.element if isinstance(annotation, ArrayAnnotation | StackAnnotation) else annotation
     t = None if function is None else element_of(element)
-    if function is None or not isinstance(t, ScalarType) or t.kind.value not in ("fixed", "lognum"):
+    if function is None or not isinstance(t, ScalarType) or not t.kind.is_real:
         hint = "Annotate the parameter, or write the value itself: integers and bools are exact."
         raise fail("RG0510", f"word({word}) stands for a number of a parameter that is declared fixed or lognum", hint)
     w = function.format_for()
     if word > w.mask:
         raise fail("RG0510", f"word({word}) does not fit in {w.width} bits")
-    return real_of(word, "fixed" if t.kind.value == "fixed" else "lognum", w)
+    return real_of(word, "fixed" if t.kind.is_fixed else "lognum", t.kind.numbers(w))
 
 
 def plain(value: Any) -> Any:

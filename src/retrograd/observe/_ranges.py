@@ -168,6 +168,7 @@ def error_bound(
     values = run.values(args, keywords)
     turned = way_back(run, values)
     compiled, w = turned.compiled, turned.compiled.format
+    _need_one_point(compiled, "error_bound")
     first = run.machine(compiled, values)
     execute(compiled, first, max_steps)
     value = real_of(first.memory[turned.loss.address], "fixed", w)
@@ -301,6 +302,18 @@ class _Roundings:
             total, counted = out.get(key, (0.0, 0))
             out[key] = total + error, counted + count
         return out
+
+
+def _need_one_point(compiled: Compiled, what: str) -> None:
+    """Raise InputError RG0603 for a program with binary points beside the format's own, in whose units the report would mislead."""
+    program, own = compiled.program, ("fmovp", "fmulp", "fdivp", "fsqrtp")
+    pointed = next((v.name for v in program.variables if v.kind.startswith("fixed[")), None)
+    if pointed is None and not any(i.opcode.entry.name in own for i in program.instructions):
+        return
+    shown = f"`{pointed}` of it has" if pointed else "it has numbers with"
+    message = f"rg.{what} measures in units of one binary point, and {shown} one of its own"
+    hint = "Compare with the same function in a wider format, or in floating point: its values are exact to their own points."
+    raise InputError(Diagnostic("RG0603", message, hint=hint))
 
 
 @cache
@@ -685,6 +698,7 @@ def _measured(
         values = request.values(args, {**keywords, **zeros})
         turned = way_back(request, values) if isinstance(f, LossFunction) else None
         compiled = request.compiled(values) if turned is None else turned.compiled
+        _need_one_point(compiled, "ranges")
         machine = request.machine(compiled, values, losses)
         _, meter = meters.setdefault(id(compiled), (compiled, Meter(compiled.program)))
         execute(compiled, machine, most, meter.observer(machine), externals=False)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.program import Program, VariableLocation
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, numbers_of
 from retrograd.runtime._arrays import real_of
 from retrograd.runtime._binding import lognum
 from retrograd.simulator.machine import REGISTERS, Machine
@@ -281,9 +281,10 @@ def _word_or_zero(place: Place, machine: Machine) -> int:
 
 def value_of(kind: str, word: int, w: Format) -> Value:
     """The value of a word by the kind of its variable."""
+    numbers = numbers_of(kind, w)
+    if numbers is not None:
+        return numbers.to_real(word)
     match kind:
-        case "fixed":
-            return w.to_real(word)
         case "lognum":
             return float(real_of(word, "lognum", w))
         case "bool" if word in (0, 1):
@@ -308,11 +309,12 @@ def word_of_text(kind: str, text: str, w: Format) -> int:
     found: int | None = None
     if kind == "bool":
         found = _TRUTH.get(given.lower())
-    elif kind in ("fixed", "lognum"):
+    elif kind == "lognum" or (numbers := numbers_of(kind, w)) is not None:
         if _NUMBER.fullmatch(given):
             if kind == "lognum":
                 return int(lognum.to_words([float(given)], w)[0])
-            found = round(Fraction(given) * (1 << w.frac))
+            assert numbers is not None
+            found = round(w.times(Fraction(given), numbers.frac))
             found = found if -w.sign <= found < w.sign else None
     elif re.fullmatch(r"[+-]?(0x[0-9a-f]{1,32}|\d{1,40})", given, re.IGNORECASE | re.ASCII):
         number = int(given, 16 if "x" in given.lower() else 10)

@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypedDict
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, Span, nearest
 from retrograd.isa.encoding import write
 from retrograd.isa.program import Program, VariableLocation
+from retrograd.isa.words import numbers_of
 from retrograd.observe._server import Arguments, Connection, Launched, Request, bad_request
 from retrograd.observe._session import Event, Session
 from retrograd.observe._variables import (
@@ -271,7 +272,8 @@ class Views:
         if node.place is None or not node.settable:
             raise bad_request(f"`{node.name[:60]}` has no word of its own that could be set")
         machine = self._session.machine
-        kind = node.kind if node.kind in ("fixed", "lognum", "bool", "uint") else "int"
+        real = numbers_of(node.kind, machine.format) is not None
+        kind = node.kind if real or node.kind in ("lognum", "bool", "uint") else "int"
         self._session.set(node.place, word_of_text(kind, text, machine.format))
         node.value = _text(machine, node.place, kind)
         return node

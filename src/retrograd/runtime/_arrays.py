@@ -170,8 +170,9 @@ def lognum_words(reals: NDArray[Any], w: Format) -> Words:
 
 
 def integer_words(integers: NDArray[Any], w: Format) -> Words:
-    """integer * 2^F, exactly. Raises InputError RG0601."""
-    most = (w.sign - 1) >> w.frac
+    """integer * 2^F, exactly, or rounded where F < 0. Raises InputError RG0601."""
+    exact = 0 <= w.frac < w.width
+    most = (w.sign - 1) >> w.frac if exact else int(w.times(w.sign - 1, -w.frac))
     # Compared as Python's integers, since NumPy has no type that holds both int64 and uint64.
     if integers.size and not (-most - 1 <= int(integers.min()) and int(integers.max()) <= most):
         outside = (integers > most) if int(integers.max()) > most else np.zeros(integers.shape, dtype=bool)
@@ -179,6 +180,9 @@ def integer_words(integers: NDArray[Any], w: Format) -> Words:
             outside = outside | (integers < -most - 1)
         at = _first(outside) or ()
         raise fail("RG0601", f"{integers[at]!s} does not fit {w}", at)
+    if not exact:
+        words = [w.wrap(round(w.times(n, w.frac))) for n in integers.ravel().tolist()]
+        return np.array(words, dtype=np.uint64).reshape(integers.shape)
     return (integers.astype(np.int64) << np.int64(w.frac)).view(np.uint64) & np.uint64(w.mask)
 
 
@@ -278,8 +282,8 @@ def real_of(word: int, kind: RealKind, format: Format) -> float:
     """The number that a word stands for; a WordFloat where a float64 has too few bits for it."""
     if kind == "fixed":
         integer = format.signed(word)
-        value = integer / (1 << format.frac)
-        if -WHOLE <= integer <= WHOLE or int(value * (1 << format.frac)) == integer:
+        value = math.ldexp(integer, -format.frac)
+        if -WHOLE <= integer <= WHOLE or int(math.ldexp(value, format.frac)) == integer:
             return value
     else:
         half = format.sign >> 1
@@ -864,7 +868,7 @@ def _joined(name: str, values: Any, words: Any, format: Any) -> WordArray:
     kinds: dict[str, RealKind] = {"fixed": "fixed", "lognum": "lognum"}
     kind = kinds.get(named)
     try:
-        found = Format.named(written)
+        found = Format.of_numbers(written)
     except FormatError:
         found = None
     if found is None or kind is None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
@@ -144,6 +145,16 @@ class fixed(_Declared, metaclass=_NumberType):
     #: the name of the type in the compiler
     retrograd_kind = "fixed"
 
+    def __class_getitem__(cls, point: int) -> type:
+        """`fixed[p]`: numbers with p places behind the binary point, value = word / 2^p, of a range of ±2^(W − 1 − p).
+
+        −W ≤ p ≤ 2W in words of W bits; Q32.32's `fixed` is `fixed[32]`. A conversion within a function is written `fixed[p](x)`.
+        """
+        if not isinstance(point, int) or isinstance(point, bool):
+            hint = "The places behind the binary point are an integer: `fixed[40]`."
+            raise InputError(Diagnostic("RG0602", f"`fixed[{point!r:.40}]` is no type", hint=hint))
+        return _fixed_at(point)
+
     @staticmethod
     def to_words(
         values: ArrayLike, format: Format | str = Q32_32, rounding: Rounding = "nearest"
@@ -164,6 +175,22 @@ class fixed(_Declared, metaclass=_NumberType):
     def to_reals(words: ArrayLike, format: Format | str = Q32_32) -> NDArray[np.float64]:
         """word / 2^F, as near as a float64 comes; an array with its words where that is not exact."""
         return reals_of(as_array(words), "fixed", format_of(format))
+
+
+@lru_cache(maxsize=1024)
+def _fixed_at(point: int) -> type:
+    name = f"fixed[{point}]"
+    made: type = _NumberType(name, (fixed,), {"retrograd_kind": name})
+    return made
+
+
+def _reduced(cls: _NumberType) -> str | tuple[Any, ...]:
+    kind: str = cls.__dict__["retrograd_kind"]
+    return (_fixed_at, (int(kind[6:-1]),)) if "[" in kind else cls.__qualname__
+
+
+# Pickle finds a class by its name in the module, which `fixed[40]` has none of.
+copyreg.pickle(_NumberType, _reduced)  # type: ignore[arg-type]
 
 
 class uint(_Declared, metaclass=_NumberType):
@@ -306,7 +333,7 @@ def _class(kind: str, fields: tuple[tuple[str, Type], ...]) -> type:
 def _annotation(t: Type) -> Any:
     match t:
         case ScalarType(kind):
-            return _ANNOTATIONS[kind]
+            return _ANNOTATIONS[kind] if kind in _ANNOTATIONS else fixed[kind.point(Q32_32)]
         case ArrayType(element, shape):
             return ArrayAnnotation(_annotation(element), shape)
         case StructType(cls, _):

@@ -65,6 +65,8 @@ class Loss(NamedTuple):
     name: str
     place: tuple[int, ...]
     value: float
+    #: of the words of these numbers
+    format: Format
     lost: int = 1
     zeros: int = 0
 
@@ -81,7 +83,7 @@ class Losses(list[Loss]):
         word = round(scaled)
         # Exact, as numbers of so few digits are.
         if abs(word - scaled) * w.few > abs(scaled):
-            self.append(Loss(name, (), value, 1, int(word == 0)))
+            self.append(Loss(name, (), value, w, 1, int(word == 0)))
 
     def array(self, name: str, array: NDArray[Any], w: Format) -> None:
         """Note the elements of an array of floats, which have words."""
@@ -116,17 +118,19 @@ class Losses(list[Loss]):
                 if index:
                     index[0] += self.begin
                 zeros = int((words[lost] == 0).sum())
-                self.append(Loss(name, tuple(index), float(values[first]), len(lost), zeros))
+                self.append(Loss(name, tuple(index), float(values[first]), w, len(lost), zeros))
 
     def report(self, compiled: Compiled, what: str = "", format: Format | None = None) -> None:
         """Warn of the numbers, if there are any, or raise InputError RG0607.
 
         `what`: the kind of numbers, for messages; `format`: that of their words, if it is another one than the program's.
         """
-        precision, w = compiled.options.precision, format or compiled.format
+        precision = compiled.options.precision
         if not self or precision == "ignore":
             return
-        message, remedy = self._message(w, what), _remedy(w, math.frexp(self[0].value)[1])
+        w, exponent = self[0].format, math.frexp(self[0].value)[1]
+        message = self._message(w, what)
+        remedy = _remedy(w, exponent) if w in (compiled.format, format) else _point_remedy(w, exponent)
         if precision == "error":
             parameter = re.split(r"[.\[]", self[0].name, maxsplit=1)[0]
             raise InputError(located(Diagnostic("RG0607", message, hint=remedy), compiled.function, parameter))
@@ -135,7 +139,7 @@ class Losses(list[Loss]):
     def _message(self, w: Format, what: str) -> str:
         first = self[0]
         place = f"{what}`{first.name}{list(first.place)}`" if first.place else f"{what}`{first.name}`"
-        word = round(math.ldexp(first.value, w.frac)) / (1 << w.frac)
+        word = math.ldexp(round(math.ldexp(first.value, w.frac)), -w.frac)
         became = f"is {word:.6g} in {w}" + (f", a relative error of {abs(word / first.value - 1):.2g}" if word else "")
         count, zeros = sum(loss.lost for loss in self), sum(loss.zeros for loss in self)
         if count == 1:
@@ -149,6 +153,12 @@ def _remedy(w: Format, exponent: int) -> str:
     """The formats that keep half of the bits of a number of this size: see `Format.remedy`."""
     # 2^-0.5 is no sum of few powers of two, as most numbers.
     return f'{w.remedy(math.ldexp(0.7071067811865476, exponent))} Or let it be so, by precision="ignore".'
+
+
+def _point_remedy(w: Format, exponent: int) -> str:
+    """The binary points that keep half of the bits of a number of this size."""
+    most = min(w.width - 1 - exponent, 2 * w.width)
+    return f'Its parameter keeps them from `fixed[{w.width // 4 - exponent}]` to `fixed[{most}]`. Or let it be so, by precision="ignore".'
 
 
 def _level_of_caller() -> int:
@@ -184,6 +194,8 @@ def to_words(t: Type, value: Any, w: Format, name: str, losses: Losses | None = 
 
 def _word(kind: Kind, value: Any, w: Format, name: str, losses: Losses | None) -> int | None:
     """The word of a number, without NumPy; None for a number of another type, or that does not fit."""
+    if kind is not Kind.FIXED and kind.is_fixed:
+        kind, w = Kind.FIXED, kind.numbers(w)
     match kind, value:
         case Kind.FIXED | Kind.LOGNUM, float():
             # A plain float has no word of its own.
@@ -193,7 +205,7 @@ def _word(kind: Kind, value: Any, w: Format, name: str, losses: Losses | None) -
             if kind is Kind.LOGNUM:
                 return _lognum_word(float(value), w)
             # Scaling by a power of two is exact; round() takes ties to even, as np.rint does.
-            scaled = float(value) * (1 << w.frac)
+            scaled = float(value) * 2.0**w.frac
             if not math.isfinite(scaled):
                 return None
             integer = round(scaled)
@@ -202,6 +214,8 @@ def _word(kind: Kind, value: Any, w: Format, name: str, losses: Losses | None) -
         case Kind.BOOL, bool():
             return int(value)
         case Kind.FIXED, int() if not isinstance(value, bool):
+            if not 0 <= w.frac < w.width:
+                return None
             integer = value << w.frac if -w.sign <= value < w.sign else w.sign
         case Kind.INT, int() if not isinstance(value, bool):
             integer = value
@@ -351,6 +365,8 @@ def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
 def _array_words(
     kind: Kind, array: np.ndarray[Any, Any], w: Format, name: str, losses: Losses | None
 ) -> NDArray[np.uint64]:
+    if kind is not Kind.FIXED and kind.is_fixed:
+        kind, w = Kind.FIXED, kind.numbers(w)
     if kind in (Kind.FIXED, Kind.LOGNUM) and array.dtype.kind == "O":
         objects = enumerate(array.ravel().tolist())
         words = [_word_of_object(kind, v, w, _at(array, i), name, losses) for i, v in objects]
@@ -421,7 +437,8 @@ def _word_of_object(kind: Kind, value: Any, w: Format, at: str, name: str, losse
     """The word of a number out of an array of objects. Raises InputError."""
     if not isinstance(value, bool | int | float | np.number) or isinstance(value, np.complexfloating):
         raise InputError(Diagnostic("RG0602", f"{at}{value!r:.40} is no number"))
-    if isinstance(value, int) and (value.bit_length() > 1000 or (kind is Kind.FIXED and not -w.sign <= value < w.sign)):
+    beyond = kind is Kind.FIXED and w.frac >= 0 and not -w.sign <= value < w.sign
+    if isinstance(value, int) and (value.bit_length() > 1000 or beyond):
         raise InputError(Diagnostic("RG0601", f"{at}{brief(value)} does not fit {w}"))
     word = _word(kind, value, w, name, losses)
     if word is None:
@@ -442,8 +459,8 @@ def from_words(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) ->
     match t:
         case ScalarType(kind):
             word = int(words[0])
-            if kind is Kind.FIXED or kind is Kind.LOGNUM:
-                return real_of(word, "fixed" if kind is Kind.FIXED else "lognum", w)
+            if kind is Kind.FIXED or kind.is_real:
+                return real_of(word, "lognum" if kind is Kind.LOGNUM else "fixed", kind.numbers(w))
             return word != 0 if kind is Kind.BOOL else word if kind is Kind.UINT else w.signed(word)
         case ArrayType(ScalarType(kind), shape):
             return _array_of(kind, words, w).reshape(shape)
@@ -490,8 +507,8 @@ def _form_value(t: FormType, words: Sequence[int] | NDArray[np.uint64], w: Forma
 
 def _array_of(kind: Kind, words: Sequence[int] | NDArray[np.uint64], w: Format) -> np.ndarray[Any, Any]:
     array = np.asarray(words, dtype=np.uint64)
-    if kind is Kind.FIXED:
-        return reals_of(array, "fixed", w)
+    if kind.is_fixed:
+        return reals_of(array, "fixed", kind.numbers(w))
     if kind is Kind.LOGNUM:
         return reals_of(array, "lognum", w)
     if kind is Kind.BOOL:

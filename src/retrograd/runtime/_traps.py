@@ -68,9 +68,6 @@ _FUNCTIONS = {
     "ftol": "lognum", "ltof": "fixed", "llog": "rg.log", "lexp": "rg.exp", "lpow": "a power",
 }  # fmt: skip
 
-#: the kinds of numbers whose words depend on the fraction of the format
-_REALS = (Kind.FIXED, Kind.LOGNUM)
-
 _BACKWARD = "Run backward from values that running forward leaves; from others, or where the program is wrong, there is no way back."
 
 
@@ -131,7 +128,9 @@ def _explained(context: _TrapContext) -> Diagnostic:
         case _:
             pass
     hint = compiled.function.trap_fixes.get("loop" if code == "RG0803" and isinstance(node, While) else code)
-    if code == "RG0404" and hint and isinstance(node, Op) and (holds := context.format_that_holds(node)) is not None:
+    if code == "RG0404" and isinstance(node, Op) and (point := context.point_that_holds(node)) is not None:
+        hint = f"`fixed[{point}]` holds this result: write it for the variable, or around the part of the expression."
+    elif code == "RG0404" and hint and isinstance(node, Op) and (holds := context.format_that_holds(node)) is not None:
         hint = f"{holds} holds this result. {hint}"
     if trap.direction < 0:
         message = f"running backward, {message}"
@@ -203,10 +202,11 @@ class _TrapContext:
 
     def shown(self, word: int, kind: Kind) -> str:
         """A word as a value of the language."""
+        if kind.is_fixed:
+            w = kind.numbers(self.w)
+            text = _shortest(w.to_real(word), lambda x: w.from_real(x) == word)
+            return text if re.search("[.en]", text) else f"{text}.0"
         match kind:
-            case Kind.FIXED:
-                text = _shortest(self.w.to_real(word), lambda x: self.w.from_real(x) == word)
-                return text if re.search("[.en]", text) else f"{text}.0"
             case Kind.LOGNUM:
                 value = float(lognum.to_reals(word, self.w))
                 if not math.isfinite(value) or not value:
@@ -493,7 +493,7 @@ class _TrapContext:
             case "RG0403":
                 message = f"{_FUNCTIONS.get(i.opcode.entry.name, 'the function')} has no value at {value}"
             case "RG0404":
-                message = f"the result does not fit in {self.w}"
+                message = f"the result does not fit in {self._target(node)}"
             case "RG0411":
                 message = "the result is zero, which no lognum can be"
             case _:
@@ -502,6 +502,13 @@ class _TrapContext:
         if code == "RG0404":
             known += [f"{name} is {value}" for name, value in self._numbers_without_names(node, i)]
         return message + (f": {', '.join(known)}" if known else "")
+
+    def _target(self, node: Op) -> str:
+        """What the result of an instruction must fit: the format, or a type with a point of its own and its range."""
+        kind = node.d.kind if isinstance(node.d, Var) else Kind.FIXED
+        if not kind.is_fixed or kind is Kind.FIXED:
+            return f"{self.w}"
+        return f"{kind.value}, whose numbers reach to ±{float(self.w.times(self.w.sign, -kind.point(self.w))):.4g}"
 
     def _variables(self, node: Op, i: Instruction) -> dict[str, str]:
         """The values of the user's variables among the operands."""
@@ -532,7 +539,7 @@ class _TrapContext:
         """(name, value) of the other numbers that an instruction reads: elements, and values of expressions."""
         text = self.source.line(node.span) or ""
         for operand, register in dict.fromkeys(((node.a, i.ra), (node.b, i.rb))):
-            if not isinstance(operand, Var) or operand.kind not in _REALS:
+            if not isinstance(operand, Var) or not operand.kind.is_real:
                 continue
             if operand.span == node.span or not re.search(rf"\b{operand.name}\b", text):
                 yield (
@@ -578,6 +585,29 @@ class _TrapContext:
                         return f"`{element}`", Kind(layout.kind)
         return None
 
+    def point_that_holds(self, node: Op) -> int | None:
+        """The finest point at which the instruction has a result for its operands, where its result has a point of its own."""
+        w, i, registers = self.w, self.compiled.program.instructions[self.trap.pc], self.machine.registers
+        d = node.d
+        if not isinstance(d, Var) or not d.kind.is_fixed or d.kind is Kind.FIXED or not i.opcode.entry.name.startswith("f"):
+            return None
+        a, b, own = (w.signed(registers[r]) for r in (i.ra, i.rb, i.rd))
+        shift = i.imm if i.opcode.entry.name.endswith("p") else w.frac
+        match i.opcode.entry.name.removesuffix("p"):
+            case "fmov":
+                value = w.times(a, i.imm)
+            case "fmul":
+                value = w.times(a * b, -shift)
+            case "fdiv" if b:
+                value = w.times(a, shift) / b
+            case _:
+                return None
+        forward = i.opcode.name.endswith(".add") == (self.trap.direction > 0)
+        total = abs(own + value if forward else own - value)
+        beyond = int(total).bit_length() + 1 - w.width
+        point = d.kind.point(w) - max(beyond, 1)
+        return point if point >= -w.width else None
+
     def format_that_holds(self, node: Op) -> Format | None:
         """A format in which the instruction has a result for its operands."""
         i, registers = self.compiled.program.instructions[self.trap.pc], self.machine.registers
@@ -585,7 +615,7 @@ class _TrapContext:
             return None
         words = {"d": registers[i.rd], "a": registers[i.ra], "b": registers[i.rb], "br": 0}
         operands = {"d": node.d, "a": node.a, "b": node.b}
-        kinds = {p: x.kind.value for p, x in operands.items() if isinstance(x, Var) and x.kind in _REALS}
+        kinds = {p: x.kind.value for p, x in operands.items() if isinstance(x, Var) and x.kind.is_real}
         if "m" in i.opcode.reads or "m" in i.opcode.writes:
             words["m"], kinds["m"] = self._accessed(i), "fixed"
         return format_that_holds(i.opcode, words, kinds, self.w)

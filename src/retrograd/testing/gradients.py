@@ -26,7 +26,7 @@ from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, 
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives import value_and_grad
-from retrograd.derivatives._arguments import REAL, at_scale, differentiable, loss_part, scales_of, without_derivative
+from retrograd.derivatives._arguments import at_scale, differentiable, loss_part, scales_of, without_derivative
 from retrograd.derivatives._requests import loss_of
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
@@ -375,7 +375,7 @@ def check_gradient(
     if own.here is None or float(w.to_real(own.here)) != value:
         s.broken("RG0902", f"`{at.name}` is {own.here} words after `{s.name}`, and value_and_grad says {value}")
     # Ints and bools of structs, lists and data classes are not varied.
-    moved = [address for cell, address, _ in found if cell.kind in REAL]
+    moved = [address for cell, address, _ in found if cell.kind.is_real]
     line = next((d for d in finer(s, own, at, steps) if d.measure(moved)), None)
     if line is None:
         line = own
@@ -387,7 +387,7 @@ def check_gradient(
     judge = _Judge(s, line, allowed, tolerance is None, names, loss, amplified)
     first = _FIRST if step is None else round(-math.log2(step))
     elements = tuple(
-        judge.element(i, cell, address, g, first) for i, (cell, address, g) in enumerate(found) if cell.kind in REAL
+        judge.element(i, cell, address, g, first) for i, (cell, address, g) in enumerate(found) if cell.kind.is_real
     )
     return GradientComparison(value, steps, line.w, elements)
 

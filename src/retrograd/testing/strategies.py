@@ -192,8 +192,8 @@ def _values(t: Type, w: Format, low: float, high: float) -> Any:
     match t:
         case ScalarType(Kind.BOOL):
             return st.booleans()
-        case ScalarType(Kind.FIXED):
-            return fixed_numbers(w, low, high)
+        case ScalarType(kind) if kind.is_fixed:
+            return fixed_numbers(kind.numbers(w), low, high)
         case ScalarType(Kind.LOGNUM):
             largest = max(abs(low), abs(high), 2.0**-w.frac)
             logs = fixed_numbers(w, -3.0, max(-3.0, min(math.log2(largest), 2.0 ** (w.width - w.frac - 2) - 1)))
