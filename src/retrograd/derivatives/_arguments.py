@@ -22,7 +22,6 @@ from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.frontends.python.source import NOTHING
 from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import (
-    FIXED,
     ArrayType,
     ComplexNumber,
     ScalarType,
@@ -161,7 +160,7 @@ def without_derivative(t: Type) -> str | None:
     """Why no number of a value of this type has a derivative, in words; None where one has, and for a struct without numbers."""
     match t:
         case ScalarType(kind):
-            return None if kind in (Kind.FIXED, Kind.LOGNUM) else kind.value
+            return None if kind.is_real else kind.value
         case ArrayType(element):
             return without_derivative(element)
         case FormType(form=form):
@@ -204,10 +203,6 @@ def highest_scale(w: Format) -> int:
 # ---------------------------------------------------------------------- words and reals
 
 
-#: the kinds of words that have a derivative
-REAL = frozenset((Kind.FIXED, Kind.LOGNUM))
-
-
 def kinds(t: Type) -> list[Kind]:
     """The kind of each word of a type: of a stack, which has no derivative, INT."""
     match t:
@@ -221,30 +216,51 @@ def kinds(t: Type) -> list[Kind]:
             return [kind for _, inner in fields for kind in kinds(inner)]
 
 
+def _of_kind(t: Type, wanted: Callable[[Kind], bool]) -> list[int]:
+    """Which words are of a kind that is wanted."""
+    if isinstance(t, ArrayType) and isinstance(t.element, ScalarType):
+        return list(range(t.size)) if wanted(t.element.kind) else []
+    return [i for i, kind in enumerate(kinds(t)) if wanted(kind)]
+
+
 def _logs(t: Type) -> list[int]:
     """Which words are lognums."""
-    if isinstance(t, ArrayType) and t.element == ScalarType(Kind.FIXED):
-        return []
-    return [i for i, kind in enumerate(kinds(t)) if kind is Kind.LOGNUM]
+    return _of_kind(t, lambda kind: kind is Kind.LOGNUM)
+
+
+def _exponents(t: Type, w: Format) -> tuple[list[int], list[int]]:
+    """(which words are fixed numbers with a point p of their own, F − p of each): the cotangent of the word x·2^p is ∂L/∂x · 2^(F − p)."""
+    places = _of_kind(t, lambda kind: kind.is_fixed and kind is not Kind.FIXED)
+    every = kinds(t) if places else []
+    return places, [w.frac - every[i].point(w) for i in places]
 
 
 def all_fixed(t: Type) -> bool:
-    """Whether a differentiable type has no lognums, so that all `sizes` are 1."""
-    return not _logs(t)
+    """Whether all numbers of a differentiable type are `fixed`, no lognums and none with a point of its own, so that all `sizes` are 1."""
+    return not _of_kind(t, lambda kind: kind.is_real and kind is not Kind.FIXED)
+
+
+def unit(t: Type, w: Format) -> float:
+    """The `sizes` of a fixed number: 2^(F − p) for a point p of its own."""
+    return 2.0 ** (w.frac - t.kind.point(w)) if isinstance(t, ScalarType) and t.kind.is_fixed else 1.0
 
 
 def sizes(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> Reals:
-    """x where a word holds the lognum x, 1 where it is fixed: dx/d ln|x|, and dx/dx."""
+    """x where a word holds the lognum x, 1 where it is fixed, 2^(F − p) where it is fixed[p]: dx/d ln|x|, dx/dx, and dx/d(word/2^F)."""
     out = np.ones(len(words))
-    logs = _logs(t)
+    logs, (places, exponents) = _logs(t), _exponents(t, w)
     if logs:
         out[logs] = nearest_reals(np.array([words[i] for i in logs], dtype=np.uint64), "lognum", w)
+    if places:
+        out[places] = np.exp2(np.array(exponents, dtype=np.float64))
     return out
 
 
 def logarithms(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> tuple[Reals, Reals]:
     """(s, l) with s·2^l = x where a word holds the lognum x, (1, 0) where it is fixed: `sizes` beyond the range of floats."""
     signs, logs = np.ones(len(words)), np.zeros(len(words))
+    own, exponents = _exponents(t, w)
+    logs[own] = exponents
     places = _logs(t)
     if places:
         held = np.array([words[i] for i in places], dtype=np.uint64)
@@ -284,6 +300,12 @@ def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, wh
         raise InputError(Diagnostic(d.code, f"{what} of `{name}`: {d.message}", hint=d.hint)) from None
 
 
+def _cotangents_of(kind: Kind, w: Format, scale: int) -> Format:
+    """The format of the cotangents of fixed numbers: of those of a point p that of the point 2F − p, and `scale` more."""
+    point = 2 * w.frac - kind.point(w) + scale
+    return w.at(min(max(point, -w.width), 2 * w.width))
+
+
 @cache
 def _finer(w: Format, scale: int) -> Format:
     """The format with `scale` more places."""
@@ -300,10 +322,10 @@ def report_losses(compiled: Compiled, given: Iterable[tuple[Argument, Reals]], s
     losses, w = Losses(), _finer(compiled.format, scale)
     for a, flat in given:
         match a.type:
-            case ScalarType(Kind.FIXED):
-                losses.number(a.name, float(flat[0]), w)
-            case ArrayType(ScalarType(Kind.FIXED), shape):
-                losses.array(a.name, flat.reshape(shape), w)
+            case ScalarType(kind) if kind.is_fixed:
+                losses.number(a.name, float(flat[0]), _cotangents_of(kind, compiled.format, scale))
+            case ArrayType(ScalarType(kind), shape) if kind.is_fixed:
+                losses.array(a.name, flat.reshape(shape), _cotangents_of(kind, compiled.format, scale))
             case _ if is_complex(a.type):
                 losses.array(a.name, flat, w)
     losses.report(compiled, f"the {what} of ", w)
@@ -337,9 +359,9 @@ def shaped(t: Type, flat: Reals) -> Any:
     """Flat cotangents as a value of the argument's own form: number, array, struct, array of structs; 0 for parts without derivative."""
     match t:
         case ScalarType(kind):
-            return float(flat[0]) if kind in REAL else 0
+            return float(flat[0]) if kind.is_real else 0
         case ArrayType(ScalarType(kind), shape):
-            return flat.reshape(shape) if kind in REAL else np.zeros(shape, dtype=np.int64)
+            return flat.reshape(shape) if kind.is_real else np.zeros(shape, dtype=np.int64)
         case StackType():
             return []
         case StaticType():
@@ -611,7 +633,7 @@ def with_derivative(arguments: Sequence[Argument]) -> list[ArgumentPart]:
 def first_number(a: Argument) -> str | None:
     """The path of the first fixed number in an argument, or None."""
     path, t = a.name, a.type
-    while t != FIXED:
+    while not (isinstance(t, ScalarType) and t.kind.is_fixed):
         match t:
             case ArrayType(element, shape) if t.size:
                 path, t = f"{path}[{', '.join('0' for _ in shape)}]", element

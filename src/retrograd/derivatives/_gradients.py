@@ -27,6 +27,7 @@ from retrograd.compiler.language.types import (
     LOGNUM,
     ArrayAnnotation,
     ArrayType,
+    ScalarType,
     StructType,
     Type,
     element_of,
@@ -37,7 +38,6 @@ from retrograd.compiler.language.types import (
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import (
-    REAL,
     Reals,
     all_fixed,
     by_sizes,
@@ -142,7 +142,7 @@ def reversible_gradient(
     at = lost_part.position
     keep = _gradient_words(keep)
     lost = function.parameters[at]
-    if not lost_part.steps and lost.annotation is not NOTHING and scalar_of(lost.annotation) != FIXED:
+    if not lost_part.steps and lost.annotation is not NOTHING and not _is_fixed(lost.annotation):
         hint = "a loss is one fixed number"
         if scalar_of(lost.annotation) == LOGNUM:
             hint += f"; {fixed_loss_hint(lost.name)}"
@@ -208,9 +208,14 @@ def _element(annotation: Any) -> Any:
     return annotation.element if isinstance(annotation, ArrayAnnotation) else annotation
 
 
+def _is_fixed(annotation: Any) -> bool:
+    scalar = scalar_of(annotation)
+    return scalar is not None and scalar.kind.is_fixed
+
+
 def _holds_reals(annotation: Any) -> bool:
     """Whether some number of an argument of this annotation has a derivative."""
-    return _holds(annotation, REAL)
+    return _holds(annotation, (Kind.FIXED, Kind.LOGNUM))
 
 
 def _holds(annotation: Any, wanted: Collection[Kind]) -> bool:
@@ -220,7 +225,7 @@ def _holds(annotation: Any, wanted: Collection[Kind]) -> bool:
         return Kind.FIXED in wanted
     scalar = scalar_of(annotation)
     if scalar is not None:
-        return scalar.kind in wanted
+        return (Kind.FIXED if scalar.kind.is_fixed else scalar.kind) in wanted
     return is_struct(annotation) and any(_holds(field, wanted) for field in annotation.__retrograd_fields__.values())
 
 
@@ -257,7 +262,7 @@ def batch_gradient(
 
     def numbers(scale: int) -> dict[Range, Numbers]:
         found = {r: Numbers(scale, words=False) for a, r in zip(b.each, b.cotangents, strict=True) if all_fixed(a.type)}
-        return found if plan.is_logarithmic else found | dict.fromkeys(value, Numbers())
+        return found | dict.fromkeys(value, Numbers()) if all_fixed(plan.loss.type) else found
 
     ran = plan.program.run_rows_scaled(
         request, plan.scales, loaded, plan.program.seed, numbers, [*value, *b.cotangents], total, b.summed
@@ -274,7 +279,7 @@ def batch_gradient(
     logarithmic = rows.results[0].words if plan.is_logarithmic else None
     for a, result in zip(b.each, rows.results[len(value) :], strict=True):
         if result.reals is not None and logarithmic is None:
-            found[a.name] = _stacked(a.type, result.reals.reshape(batch.length, a.type.size))
+            found[a.name] = _stacked(a.type, result.reals.reshape(batch.length, a.type.size) * plan.unit)
             continue
         held = np.tile(_words(loaded, a), (batch.length, 1)) if batch.shares(a) else _rows(loaded, a)
         of_all = many(a.type, batch.length)
@@ -290,12 +295,13 @@ def batch_gradient(
             found[a.name] = _stacked(a.type, reals.reshape(batch.length, a.type.size))
             continue
         assert result.words is not None
-        reals = from_words(result.words.ravel(), sizes(of_all, held.ravel(), w), scales, w)
+        reals = from_words(result.words.ravel(), sizes(of_all, held.ravel(), w), scales, w) * plan.unit
         found[a.name] = _stacked(a.type, reals.reshape(batch.length, a.type.size))
     column = len(total)
     for a in b.added:
         added, column = rows.sums[column : column + a.type.size], column + a.type.size
-        total_of = shaped(a.type, from_integers(added, sizes(a.type, _words(loaded, a), w), plan.scales[0], w))
+        reals = from_integers(added, sizes(a.type, _words(loaded, a), w), plan.scales[0], w) * plan.unit
+        total_of = shaped(a.type, reals)
         found[a.name] = restored(a.type, batch.values[a.name], total_of) if a.name in batch.values else total_of
     for a in b.each:
         if isinstance(a.type, FormType):
@@ -304,7 +310,8 @@ def batch_gradient(
     if not request.value:
         return gradients
     if total:
-        return rows.sums[0] / (1 << w.frac), gradients
+        assert isinstance(plan.loss.type, ScalarType)
+        return float(w.times(rows.sums[0], -plan.loss.type.kind.point(w))), gradients
     return stacked_values(plan.loss.type, rows.results[0], w), gradients
 
 

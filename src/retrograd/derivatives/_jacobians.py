@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.types import ArrayType, StructType, Type
+from retrograd.compiler.language.types import ArrayType, ScalarType, StructType, Type
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import (
     PIECE,
-    REAL,
     Reals,
     at_scale,
     by_sizes,
@@ -209,8 +208,8 @@ class _Rows:
             final = np.array(machine.memory[: len(final)], dtype=np.uint64)
         self.outputs = self._logarithms(self.y, final)
         #: the words of y and of the arguments that have a derivative: rows and columns of all others are 0
-        self._real = np.array([kind in REAL for kind in kinds(self.y.type)], dtype=bool)
-        self._columns = np.array([kind in REAL for a in self.wanted for kind in kinds(a.type)], dtype=np.float64)
+        self._real = np.array([kind.is_real for kind in kinds(self.y.type)], dtype=bool)
+        self._columns = np.array([kind.is_real for a in self.wanted for kind in kinds(a.type)], dtype=np.float64)
 
     def _logarithms(self, a: Argument, words: NDArray[np.uint64]) -> tuple[Reals, Reals]:
         return logarithms(a.type, words[a.address : a.address + a.type.size], self.format)
@@ -470,7 +469,8 @@ def _report(request: Request, args: tuple[Any, ...], keywords: dict[str, Any]) -
     there = _watched(load(plain, values, backward=request.backward, engine=engine))
     initial = there.memory[:size]
     execute(plain, there)
-    value = real_of(there.memory[loss.address], "fixed", plain.format)
+    assert isinstance(loss.type, ScalarType)
+    value = real_of(there.memory[loss.address], "fixed", loss.type.kind.numbers(plain.format))
 
     plan = plan_of(request, plain)
 
@@ -504,7 +504,8 @@ def _report(request: Request, args: tuple[Any, ...], keywords: dict[str, Any]) -
 
     def gradient(address: int, n: int, t: Any) -> Any:
         words = slice(address, address + n)
-        return shaped(t, from_words(cotangents[words], sizes(t, initial[words], plain.format), scale, plain.format))
+        found = from_words(cotangents[words], sizes(t, initial[words], plain.format), scale, plain.format)
+        return shaped(t, found * plan.unit)
 
     gradients = {a.name: gradient(a.address, a.type.size, a.type) for a in wanted}
     found = by_choice(request.argnums, restored_by_name(plain.arguments, values, gradients))

@@ -22,7 +22,7 @@ from retrograd.compiler.compiled import Compiled, Precision, emit_optimised, fau
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
-from retrograd.compiler.language.types import FIXED, LOGNUM
+from retrograd.compiler.language.types import FIXED, LOGNUM, ScalarType
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import (
@@ -48,6 +48,7 @@ from retrograd.derivatives._arguments import (
     shaped,
     sizes,
     to_words,
+    unit,
     without_derivative,
 )
 from retrograd.isa.diagnostics import InputError, api_boundary, nearest
@@ -383,7 +384,7 @@ def loss_of(request: Request, compiled: Compiled, logarithmic: bool = False) -> 
     assert request.loss is not None
     f = given_function(request)
     a = part_of(f, compiled.arguments, request.loss)
-    if a.type == FIXED or (logarithmic and a.type == LOGNUM):
+    if (isinstance(a.type, ScalarType) and a.type.kind.is_fixed) or (logarithmic and a.type == LOGNUM):
         return a
     if a.type == LOGNUM:
         message = f"the loss `{a.name}` of `{f.__name__}` is lognum, of which rg.grad, rg.value_and_grad and rg.jacobian are taken"
@@ -422,8 +423,10 @@ def gradient_at(request: Request, args: tuple[Any, ...], keywords: dict[str, Any
     gradients = by_choice(request.argnums, restored_by_name(compiled.arguments, values, found))
     if not request.value:
         return gradients
+    assert isinstance(plan.loss.type, ScalarType)
     kind: RealKind = "lognum" if plan.is_logarithmic else "fixed"
-    return real_of(machine.memory[plan.program.value], kind, compiled.format), gradients
+    numbers = plan.loss.type.kind.numbers(compiled.format)
+    return real_of(machine.memory[plan.program.value], kind, numbers), gradients
 
 
 def filled(request: Request, number: float, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -450,6 +453,11 @@ class GradientPlan:
         """Whether the loss is a lognum."""
         return self.loss.type == LOGNUM
 
+    @property
+    def unit(self) -> float:
+        """2^(F − p) for a loss of the point p, whose cotangent begins as one of the point F; 1 for others."""
+        return unit(self.loss.type, self.compiled.format)
+
     def scale_at(self, values: list[Any], engine: str = "auto") -> int:
         """The scale of the gradient at these arguments; the last of the scales where it overflows at all of them."""
         if len(self.scales) == 1:
@@ -470,11 +478,11 @@ class GradientPlan:
             inputs = logarithms(a.type, memory[a.address : a.address + a.type.size], w)
             return shaped(a.type, by_sizes(inside, value, inputs))
         if a.type == FIXED:
-            return w.signed(run.memory[address]) / (1 << (w.frac + scale))
+            return w.signed(run.memory[address]) / (1 << (w.frac + scale)) * self.unit
         memory = words_of(run)
         words = memory[address : address + a.type.size]
         size = None if all_fixed(a.type) else sizes(a.type, memory[a.address : a.address + a.type.size], w)
-        return shaped(a.type, from_words(words, size, scale, w))
+        return shaped(a.type, from_words(words, size, scale, w) * self.unit)
 
 
 @dataclass(frozen=True)

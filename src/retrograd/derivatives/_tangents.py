@@ -39,6 +39,7 @@ from retrograd.derivatives._arguments import (
     shaped,
     sizes,
     to_words,
+    unit,
 )
 from retrograd.derivatives._requests import (
     DerivedProgram,
@@ -230,6 +231,8 @@ class _SecondOrder:
         self.memory = words = argument_words(self.compiled, self.values)
         self.words = {a.name: words[a.address : a.address + a.type.size] for a in self.wanted}
         self.sizes = {a.name: sizes(a.type, self.words[a.name], self.format) for a in self.wanted}
+        #: see `GradientPlan.unit`
+        self._unit_of_loss = unit(self._loss.type, self.format)
         self.vector: dict[str, Reals] = {}
         self.machine: Finished
 
@@ -323,7 +326,7 @@ class _SecondOrder:
         if vector is not None and not all_fixed(a.type):
             logarithmic = np.array([kind is Kind.LOGNUM for kind in kinds(a.type)])
             change = change - np.where(logarithmic, from_words(slopes, size, self.scale, w) * vector, 0)
-        return change / size
+        return change / size * self._unit_of_loss
 
     def columns(self) -> dict[str, dict[str, Reals]]:
         """H times each unit vector, as rows: by argument, and by the argument of which the vector is an element.
