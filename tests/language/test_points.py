@@ -1,0 +1,278 @@
+"""Fixed numbers with binary points of their own: random programs against exact rationals, and updates and comparisons over whole tables."""
+
+from __future__ import annotations
+
+import linecache
+import math
+import random
+from collections.abc import Mapping
+from fractions import Fraction
+from types import MappingProxyType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from retrograd.isa.words import Format
+
+import retrograd as rg
+from retrograd import fixed
+
+_MODULES = iter(range(10**9))
+
+
+def compiled(text: str, name: str = "f", format: str = "64,32") -> Any:
+    file = f"<points {next(_MODULES)}>"
+    text = text.replace("@rg.reversible", f'@rg.reversible(format="{format}")')
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    module = ModuleType("points_of_test")
+    vars(module).update(rg=rg, fixed=fixed, __file__=file)
+    exec(compile(text, file, "exec"), vars(module))
+    return vars(module)[name]
+
+
+# ------------------------------------------------------------------ random programs
+
+
+def _within(point: int, w: Format) -> int:
+    return min(max(point, -w.width), 2 * w.width)
+
+
+class Term(NamedTuple):
+    """An expression: its text, exact value, the greatest error of a word that holds it at a point, its own point, and its derivatives.
+
+    The points are those that the page of the language states.
+    """
+
+    text: str
+    value: Fraction
+    point: int
+    #: error of the words that it is made of, without its own rounding; None for a variable or a constant, which have none
+    inner: Fraction
+    slopes: dict[str, float]
+    constant: bool = False
+    #: Σ |∂t/∂x|·2^point over the terms t in it: the cotangent of a word of a point is rounded by so much
+    noise: Mapping[str, float] = MappingProxyType({})
+
+    def at(self, point: int) -> Fraction:
+        """The greatest error of the value as a word of this point."""
+        return self.inner + Fraction(2) ** -point
+
+
+def _size(value: Fraction) -> int:
+    n = math.frexp(float(abs(value)))[1]
+    return n + 1 if abs(value) >= Fraction(2) ** n else n
+
+
+def _noisy(made: Term, *parts: Term) -> Term:
+    """The term with the noise of its parts and its own."""
+    noise = {name: abs(slope) * 2.0**made.point for name, slope in made.slopes.items()}
+    for part in parts:
+        for name, size in part.noise.items():
+            noise[name] = noise.get(name, 0.0) + size
+    return made._replace(noise=noise)
+
+
+def _slopes(*parts: tuple[float, Term]) -> dict[str, float]:
+    out: dict[str, float] = {}
+    for factor, term in parts:
+        for name, slope in term.slopes.items():
+            out[name] = out.get(name, 0.0) + factor * slope
+    return out
+
+
+class Generator:
+    """Expressions over variables with random points, whose values are a random share of their ranges."""
+
+    def __init__(self, seed: int, w: Format) -> None:
+        self.random, self.w = random.Random(seed), w
+        self.variables: dict[str, tuple[int, int]] = {}
+        for name in "abc":
+            point = self.random.randint(-w.width // 2, w.width * 5 // 4)
+            bits = self.random.randint(w.width // 3, w.width - 8)
+            self.variables[name] = point, self.random.choice((-1, 1)) * self.random.randint(1 << bits - 1, 1 << bits)
+
+    def term(self, depth: int) -> Term:
+        if depth == 0 or self.random.random() < 0.2:
+            if self.random.random() < 0.3:
+                number = self.random.choice((3.0, 0.1, 1e-7, 6.674e-5, 12345.678, -2.5))
+                return Term(
+                    f"({number!r})",
+                    Fraction(number),
+                    0,
+                    abs(Fraction(number)) * Fraction(2) ** (2 - self.w.width),
+                    {},
+                    True,
+                )
+            name = self.random.choice("abc")
+            point, word = self.variables[name]
+            return _noisy(Term(name, word * Fraction(2) ** -point, point, Fraction(0), {name: 1.0}))
+        x, y = self.term(depth - 1), self.term(depth - 1)
+        if x.constant and y.constant:
+            return x
+        match self.random.choice("++-**/rn"):
+            case "+" | "-" as op:
+                return self.sum(op, x, y)
+            case "*":
+                return self.product(x, y)
+            case "/" if y.value:
+                return self.quotient(x, y)
+            case "r" if x.value > 0 and not x.constant:
+                root = Fraction(math.isqrt(int(x.value * (1 << 160)))) / (1 << 80)
+                if root:
+                    point = (x.point + self.w.frac) >> 1
+                    inner = x.at(x.point - 1) / root
+                    slopes = _slopes((0.5 / float(root), x))
+                    return _noisy(Term(f"rg.sqrt({x.text})", root, _within(point, self.w), inner, slopes), x)
+            case "n" if not x.constant:
+                return x._replace(text=f"(-{x.text})", value=-x.value, slopes=_slopes((-1.0, x)))
+        return x if y.constant else y
+
+    def sum(self, op: str, x: Term, y: Term) -> Term:
+        sign = 1 if op == "+" else -1
+        points = [t.point for t in (x, y) if not t.constant]
+        most = min((self.w.width - 2 - _size(t.value) for t in (x, y) if t.constant), default=points[0])
+        value = x.value + sign * y.value
+        # A term is rounded where the sum is, or at its own point.
+        point = _within(min(*points, most), self.w)
+        inner = sum((t.at(t.point) for t in (x, y) if not t.constant and t.inner), Fraction(0)) + sum(
+            t.inner + Fraction(2) ** -max(points) for t in (x, y) if t.constant
+        )
+        slopes = _slopes((1, x), (sign, y))
+        made = Term(f"({x.text} {op} {y.text})", value, point, inner + Fraction(2) ** (1 - point), slopes)
+        return _noisy(made, x, y)
+
+    def _held(self, t: Term) -> Fraction:
+        """The greatest error of an operand in a register."""
+        return t.inner if t.constant or not t.inner else t.at(t.point)
+
+    def product(self, x: Term, y: Term) -> Term:
+        if x.constant or y.constant:
+            c, other = (x, y) if x.constant else (y, x)
+            point = other.point - _size(c.value)
+        else:
+            point = x.point + y.point - self.w.frac
+        ex, ey = self._held(x), self._held(y)
+        inner = abs(x.value) * ey + abs(y.value) * ex + ex * ey + Fraction(1, 10**60)
+        slopes = _slopes((float(y.value), x), (float(x.value), y))
+        made = Term(f"({x.text} * {y.text})", x.value * y.value, _within(point, self.w), inner, slopes)
+        return _noisy(made, x, y)
+
+    def quotient(self, x: Term, y: Term) -> Term:
+        if y.constant:
+            point = x.point + _size(y.value) - 1
+        elif x.constant:
+            point = 2 * self.w.frac - y.point - _size(x.value) + 1
+        else:
+            point = x.point - y.point + self.w.frac
+        ex, ey = self._held(x), self._held(y)
+        if ey * 2 > abs(y.value):
+            return x if not x.constant else y
+        value = x.value / y.value
+        inner = (ex + abs(value) * ey) / (abs(y.value) - ey) + Fraction(1, 10**60)
+        slopes = _slopes((float(1 / y.value), x), (float(-value / y.value), y))
+        made = _noisy(Term(f"({x.text} / {y.text})", value, _within(point, self.w), inner, slopes), x, y)
+        for name, slope in y.slopes.items():
+            # −(c·q)/b: the product is rounded, and then divided.
+            made.noise[name] += abs(slope) * 2.0 ** (made.point - x.point + y.point) / abs(float(y.value))
+        return made
+
+
+def _program(seed: int, w: Format) -> tuple[str, Term, int, list[float]]:
+    """(text, the value of y, its point, the arguments)"""
+    g = Generator(seed, w)
+    term = g.term(3)
+    while not term.slopes or not term.value:
+        term = g.term(3)
+    point = min(w.width - 3 - _size(term.value) - g.random.randint(0, w.width // 3), 2 * w.width)
+    point = max(point, -w.width)
+    declared = ", ".join(f"{name}: fixed[{p}]" for name, (p, _) in g.variables.items())
+    text = f"@rg.reversible\ndef f(y: fixed[{point}], {declared}):\n    y += {term.text}\n"
+    return text, term, point, [float(word * Fraction(2) ** -p) for p, word in g.variables.values()]
+
+
+@pytest.mark.parametrize("first", range(0, 10_000, 25))
+def test_random_programs_with_points_against_exact_rationals(first: int) -> None:
+    """Within the bound of the page's roundings; back to the arguments, bit for bit; alike on three engines; slopes those of the expression."""
+    ran = differentiated = 0
+    for seed in range(first, first + 25):
+        w = Format(*((64, 32), (64, 48), (32, 16))[seed % 3])
+        text, term, point, args = _program(seed, w)
+        f = compiled(text, format=f"{w.width},{w.frac}")
+        # Arguments of 64-bit words that a float64 holds.
+        try:
+            r = rg.run(f, 0.0, *args, engine="reference", precision="ignore").values
+        except (rg.CompileError, rg.ProgramTrap) as error:
+            refused = error.diagnostics[0].code
+        else:
+            refused = None
+        # A constant beside coarse or narrow numbers; a term out of the range of its point.
+        assert refused in (None, "RG0714", "RG0730", "RG0404", "RG0402", "RG0403"), text
+        if refused is not None:
+            continue
+        exact = {name: Fraction(*float(x).as_integer_ratio()) for name, x in zip("abc", args, strict=True)}
+        assert [float(exact[n]) for n in "abc"] == list(map(float, r[1:])), text
+        error = abs(Fraction(*float(r[0]).as_integer_ratio()) - term.value)
+        bound = 2 * term.at(point) + abs(term.value) * Fraction(1, 1 << 52)
+        assert error <= bound, (text, float(term.value), r[0], float(error), float(bound))
+        ran += 1
+        for engine in ("threaded", "translated"):
+            assert rg.run(f, 0.0, *args, engine=engine, precision="ignore").values == r, (text, engine)
+        back = rg.run(~f, *r, engine="reference", precision="ignore").values
+        assert list(back) == [0.0, *args], text
+        if w.width < 64:
+            continue
+        try:
+            found = rg.grad(f)(0.0, *args)
+        except (rg.ProgramTrap, rg.RetrogradError):
+            continue
+        for name, g in zip("abc", found, strict=True):
+            slope = term.slopes.get(name, 0.0)
+            noise = term.noise.get(name, 0.0) * 2.0 ** (12 - w.frac - min(point, term.point))
+            if noise <= 0.01 * abs(slope):
+                assert g == pytest.approx(slope, rel=0.02), (text, name)
+                differentiated += 1
+    assert ran >= 5
+    assert differentiated >= 1
+
+
+# ------------------------------------------------------------------ whole tables
+
+W8 = Format(8, 4)
+_POINTS = range(-8, 17)
+
+
+@pytest.mark.parametrize("p", _POINTS)
+@pytest.mark.parametrize("q", _POINTS)
+def test_an_update_rounds_once_for_all_words_and_points(p: int, q: int) -> None:
+    """x += v of x: fixed[p] and v: fixed[q]: ⌊v·2^p + ½⌋ for every word of v, or a trap where that is no word; x −= v is its inverse."""
+    f = compiled(f"@rg.reversible\ndef f(x: fixed[{p}], v: fixed[{q}]):\n    x += v\n", format="8,4")
+    values = [W8.at(q).to_real(word) for word in range(256)]
+    meant = [math.floor(v * Fraction(2) ** p + Fraction(1, 2)) for v in values]
+    fits = [-128 <= n < 128 for n in meant]
+    assert any(fits)
+    given = np.array([float(v) for v, there in zip(values, fits, strict=True) if there])
+    ran = rg.vmap(f)(np.zeros(len(given)), given)
+    wanted = [float(W8.at(p).to_real(n & 255)) for n, there in zip(meant, fits, strict=True) if there]
+    assert ran[0].tolist() == wanted
+    back = rg.vmap(~f)(*ran)
+    assert back[0].tolist() == [0.0] * len(given)
+    if not all(fits):
+        with pytest.raises(rg.ProgramTrap, match="RG0404"):
+            f(0.0, float(values[fits.index(False)]))
+
+
+@pytest.mark.parametrize("p", _POINTS)
+@pytest.mark.parametrize("q", _POINTS)
+def test_comparisons_compare_values_for_all_points(p: int, q: int) -> None:
+    """x < z, x <= z, x == z and their opposites, in both orders, of numbers whose words lie near each other and at the ends."""
+    text = (
+        f"@rg.reversible\ndef f(n: int, x: fixed[{p}], z: fixed[{q}]):\n"
+        "    n += (x < z) + 2 * (x <= z) + 4 * (x == z) + 8 * (z < x) + 16 * (z <= x) + 32 * (x != z)\n"
+    )
+    f = compiled(text, format="8,4")
+    words = [0, 1, 2, 3, 64, 127, 128, 129, 254, 255]
+    xs = [float(W8.at(p).to_real(a)) for a in words for _ in words]
+    zs = [float(W8.at(q).to_real(b)) for _ in words for b in words]
+    found = rg.vmap(f)(np.zeros(len(xs), dtype=int), np.array(xs), np.array(zs))[0].tolist()
+    for n, x, z in zip(found, xs, zs, strict=True):
+        assert n == (x < z) + 2 * (x <= z) + 4 * (x == z) + 8 * (z < x) + 16 * (z <= x) + 32 * (x != z), (x, z)
