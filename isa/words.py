@@ -172,7 +172,9 @@ class _Pointed(Format):
 def _at(width: int, point: int) -> Format:
     if not -width <= point <= 2 * width:
         message = f"`fixed[{point}]`: in words of {width} bits a binary point lies in {-width} … {2 * width}"
-        raise FormatError(Diagnostic("RG0604", message, hint="Scale the number by a power of two, or choose wider words."))
+        raise FormatError(
+            Diagnostic("RG0604", message, hint="Scale the number by a power of two, or choose wider words.")
+        )
     return Format(width, point) if 0 <= point < width else _Pointed(width, point)
 
 

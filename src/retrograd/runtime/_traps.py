@@ -589,7 +589,12 @@ class _TrapContext:
         """The finest point at which the instruction has a result for its operands, where its result has a point of its own."""
         w, i, registers = self.w, self.compiled.program.instructions[self.trap.pc], self.machine.registers
         d = node.d
-        if not isinstance(d, Var) or not d.kind.is_fixed or d.kind is Kind.FIXED or not i.opcode.entry.name.startswith("f"):
+        if (
+            not isinstance(d, Var)
+            or not d.kind.is_fixed
+            or d.kind is Kind.FIXED
+            or not i.opcode.entry.name.startswith("f")
+        ):
             return None
         a, b, own = (w.signed(registers[r]) for r in (i.ra, i.rb, i.rd))
         shift = i.imm if i.opcode.entry.name.endswith("p") else w.frac

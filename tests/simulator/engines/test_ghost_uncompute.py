@@ -462,9 +462,7 @@ CALLS = "add r14, 2\n call f\n sub r14, 2\n add r14, 4\n uncall f\n sub r14, 4"
 
 
 @pytest.mark.parametrize(("counter", "given_up"), [(0, False), (1, False), (-6, True)])
-def test_a_body_may_call(
-    translated: Make, counter: int, given_up: bool, not_given_up: set[Any], skips: bool
-) -> None:
+def test_a_body_may_call(translated: Make, counter: int, given_up: bool, not_given_up: set[Any], skips: bool) -> None:
     program = assembled(USED.format(before="", inside="", body=CALLS) + PROCEDURE)
     # The address of the load comes from the caller, and that of the store is a counter's.
     at = program.instructions.index(op("ld.add", rd=15, ra=14))
