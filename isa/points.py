@@ -49,7 +49,7 @@ class Shifted(NamedTuple):
     known: Callable[[tuple[Expr, ...], int], tuple[Expr, Expr] | None]
 
 
-#: by the value and by the test that it fits. The parts of a value may wrap where the value does not: what asks whether a value fits asks here first
+#: by the value and by the test that it fits. The parts of a value may wrap where the value does not: whether a value fits is looked up here first
 KNOWN: dict[Expr, Shifted] = {}
 
 
@@ -151,7 +151,7 @@ def root(x: Expr, w: Format) -> Shifted:
     floor = r - (x.ltu(high) | (high.eq(x) & low.ne(0)))
 
     def known(operands: tuple[Expr, ...], shift: int) -> tuple[Expr, Expr] | None:
-        return (sqrt_round(*operands, 2 * shift), ONE) if 0 <= shift < w.width // 2 else None
+        return (sqrt_round(operands[0], 2 * shift), ONE) if 0 <= shift < w.width // 2 else None
 
     return _shifted(lambda x: root(x, w), (floor.shr(const(w.width // 2 - 1) - imm) + 1).shr(1), (x,), ONE, imm, known)
 

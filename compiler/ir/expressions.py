@@ -485,8 +485,6 @@ def are_apart(x: Address, size_x: int, y: Address, size_y: int, ranges: Ranges, 
 
 def word_of(value: int | float | Fraction, kind: Kind, w: Format) -> int:
     """The word of a constant. Raises OverflowError where it does not fit, ValueError where it has none."""
-    if kind.is_fixed:
-        return kind.numbers(w).from_real(value)
     match kind:
         case Kind.LOGNUM:
             from math import log2
@@ -518,3 +516,4 @@ def word_of(value: int | float | Fraction, kind: Kind, w: Format) -> int:
                     f"{brief(value)} {'is no integer of' if number != value else 'does not fit in'} {w.width} bits"
                 )
             return number & w.mask
+    return kind.numbers(w).from_real(value)

@@ -187,7 +187,14 @@ class Temporaries:
     # ------------------------------------------------------------------ updates
 
     def op(
-        self, name: str, update: str, d: ir.Var, a: ir.Operand | None = None, b: ir.Operand | None = None, imm: int = 0
+        self,
+        name: str,
+        update: str,
+        d: ir.Var,
+        a: ir.Operand | None = None,
+        b: ir.Operand | None = None,
+        *,
+        imm: int = 0,
     ) -> ir.Op:
         """`d update= name(a, b, imm)`."""
         return ir.Op(TABLE[f"{name}.{update}"], d, a, b, imm, self.span)
@@ -294,17 +301,18 @@ class Temporaries:
             return
         if shift <= -self.w.width:
             return
-        out.append(self.op("fmovp", update, d, *self._left(x, d.kind.point(self.w) - shift, shift, self.w.width - 1)))
+        x, by = self._left(x, d.kind.point(self.w) - shift, shift, self.w.width - 1)
+        out.append(self.op("fmovp", update, d, x, imm=by))
 
-    def _left(self, x: ir.Operand, point: int, shift: int, most: int) -> tuple[ir.Operand, None, int]:
+    def _left(self, x: ir.Operand, point: int, shift: int, most: int) -> tuple[ir.Operand, int]:
         """x·2^(shift − most) as a temporary and `most`, or x and the shift where that is not greater than `most`. `point`: that of x."""
         while shift > most:
             by = min(shift - most, self.w.width - 1)
             point, shift = point + by, shift - by
             t = self._temporary(point)
-            self.compute.append(self.op("fmovp", "add", t, x, None, by))
+            self.compute.append(self.op("fmovp", "add", t, x, imm=by))
             x = t
-        return x, None, shift
+        return x, shift
 
     def _temporary(self, point: int) -> ir.Var:
         """A temporary of a point, or of the nearest one that a type can have, which is what messages show."""
@@ -331,7 +339,7 @@ class Temporaries:
             case "fdiv":
                 shift, least, plain = to - at[0] + at[1], 0, w.frac
                 if shift > w.width - 2:
-                    a, _, shift = self._left(a, at[0], shift, w.width - 2)
+                    a, shift = self._left(a, at[0], shift, w.width - 2)
             case _:
                 twice = 2 * to - at[0]
                 if twice % 2 and twice != w.frac:
@@ -339,18 +347,18 @@ class Temporaries:
                     self._move(self.compute, t, "add", a, -1, "mov")
                     a, twice = t, twice + 1
                 if twice != w.frac and twice > w.width - 2:
-                    a, _, twice = self._left(a, at[0], twice, w.width - 2)
+                    a, twice = self._left(a, at[0], twice, w.width - 2)
                 shift, least, plain = twice, 0, w.frac
         if shift == plain:
             out.append(self.op(name, update, d, a, b))
             return
         if shift >= least:
-            out.append(self.op(f"{name}p", update, d, a, b, shift if more else shift // 2))
+            out.append(self.op(f"{name}p", update, d, a, b, imm=shift if more else shift // 2))
             return
         # The product or the quotient of the words, or the root of the word, and a move: of a product to the left, of the others to the right.
         further = -shift if name == "fmul" else shift if more else shift // 2
         t = self._temporary(to - further)
-        self.compute.append(self.op(f"{name}p", "add", t, a, b, 0))
+        self.compute.append(self.op(f"{name}p", "add", t, a, b, imm=0))
         self._move(out, d, update, t, further, "fmov")
 
     def _without_derivative(self, operands: Sequence[ir.Operand]) -> ir.Block:

@@ -44,8 +44,7 @@ class Kind(Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> Kind | None:
-        found = re.fullmatch(r"fixed\[(-?[0-9]{1,5})\]", value) if isinstance(value, str) else None
-        if found is None:
+        if not isinstance(value, str) or (found := re.fullmatch(r"fixed\[(-?[0-9]{1,5})\]", value)) is None:
             return None
         # A member that is made when it is first named, as those of `enum.Flag` are: one for each value, so `is` compares kinds.
         made = object.__new__(cls)

@@ -710,7 +710,7 @@ class Arithmetic:
         }
         if UINT in kinds and kinds <= {INT, UINT, BOOL}:
             return UINT
-        if LOGNUM not in kinds and pointed(kinds):
+        if LOGNUM not in kinds and pointed(k for k in kinds if k is not None):
             return self.points.coarser(*(self._own(x) for x in v))
         return LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else BOOL if kinds == {BOOL} else INT
 

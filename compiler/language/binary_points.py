@@ -83,7 +83,8 @@ class PointArithmetic:
         if e.op == "const":
             return number_of(e, self.w)
         if e.op == "load" and (exact := e.param.region.exact) is not None and len(exact.numbers) == 1:
-            return exact.numbers[0]
+            number: Fraction = exact.numbers[0]
+            return number
         return None
 
     def aimed(self, e: E, kind: Kind) -> E:
@@ -182,13 +183,13 @@ class PointArithmetic:
             e = apply("seq", BOOL, a, b) if equal else less(a, b, w)
             return negated(e) if opposite else e
         k = abs(k)
-        n = apply("sar", INT, fine, const(min(k, w.width - 1), INT))
+        floor = apply("sar", INT, fine, const(min(k, w.width - 1), INT))
         rest = apply("and", INT, fine, const(w.signed((1 << k) - 1), INT))
         whole = apply("seq", BOOL, rest, const(0, INT))
         if equal:
-            e = apply("and", BOOL, apply("seq", BOOL, n, coarse), whole)
+            e = apply("and", BOOL, apply("seq", BOOL, floor, coarse), whole)
         elif fine is a:
-            e = apply("slt", BOOL, n, coarse)
+            e = apply("slt", BOOL, floor, coarse)
         else:
-            e = apply("slt", BOOL, coarse, add(n, apply("mov", INT, negated(whole)), w))
+            e = apply("slt", BOOL, coarse, add(floor, apply("mov", INT, negated(whole)), w))
         return negated(e) if opposite else e

@@ -190,7 +190,7 @@ def _reduced(cls: _NumberType) -> str | tuple[Any, ...]:
 
 
 # Pickle finds a class by its name in the module, which `fixed[40]` has none of.
-copyreg.pickle(_NumberType, _reduced)  # type: ignore[arg-type]
+copyreg.pickle(_NumberType, _reduced)
 
 
 class uint(_Declared, metaclass=_NumberType):
@@ -333,7 +333,7 @@ def _class(kind: str, fields: tuple[tuple[str, Type], ...]) -> type:
 def _annotation(t: Type) -> Any:
     match t:
         case ScalarType(kind):
-            return _ANNOTATIONS[kind] if kind in _ANNOTATIONS else fixed[kind.point(Q32_32)]
+            return _ANNOTATIONS[kind] if kind in _ANNOTATIONS else _fixed_at(kind.point(Q32_32))
         case ArrayType(element, shape):
             return ArrayAnnotation(_annotation(element), shape)
         case StructType(cls, _):
