@@ -325,7 +325,7 @@ def calls() -> Iterator[list[str]]:
 
         return patch.object(_adapters, name, call)
 
-    with noted("pullback_alone"), noted("run_batch"), noted("batch_pullback"):
+    with noted("pullback_alone"), noted("batch_run"), noted("batch_pullback"):
         yield made
 
 
@@ -358,7 +358,7 @@ def test_vmap_in_jax_is_one_batch(jax: Any, calls: list[str], jit: bool) -> None
         assert found.tolist() == (values if name == "values" else gradients), name
         assert calls.count("pullback_alone") == 0, name
         # JAX leaves out values without a use.
-        assert calls.count("run_batch") <= 1, name
+        assert calls.count("batch_run") <= 1, name
         assert calls, name
         assert calls.count("batch_pullback") == (name != "values"), name
 
