@@ -151,3 +151,15 @@ def test_the_pictures_of_the_benchmarks() -> None:
     assert faults(draw_round_off(json.loads((ROOT / "docs" / papers.STORE).read_text()))) == []
     kept = {path.stem for path in (ROOT / "docs" / "benchmarks").glob("*.svg")}
     assert kept == page.PICTURES.keys() | {Path(papers.PICTURE).stem}
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"), [((2, 150), (2, 150)), ((1, 10), (1, 10)), ((3, 40), (1, 100)), ((2, 8), (1, 10))]
+)
+def test_an_axis_shows_two_powers_of_ten(shown: tuple[float, float], expected: tuple[float, float]) -> None:
+    """An axis that shows two powers of ten keeps its limits."""
+    _, ax = axes_of(None)
+    ax.set_xscale("log")
+    ax.set_xlim(*shown)
+    two_decades(ax.xaxis)
+    assert ax.get_xlim() == pytest.approx(expected)
