@@ -113,9 +113,10 @@ def product(x: Expr, y: Expr, w: Format) -> Shifted:
     def known(operands: tuple[Expr, ...], shift: int) -> tuple[Expr, Expr] | None:
         if not 0 <= shift < 2 * w.width:
             return None
+        x, y = operands
         if shift > w.width:
-            return mul_shift(*operands, shift) + (mul_shift(*operands, shift - 1) & 1), ONE
-        near = mul_round(*operands, shift)
+            return mul_shift(x, y, shift) + (mul_shift(x, y, shift - 1) & 1), ONE
+        near = mul_round(x, y, shift)
         return near, high_word(near, w).eq(near.sar(sign)) if shift < w.width else ONE
 
     return _shifted(
@@ -137,7 +138,8 @@ def quotient(x: Expr, y: Expr, w: Format, e: Expr = imm) -> Shifted:
     def known(operands: tuple[Expr, ...], shift: int) -> tuple[Expr, Expr] | None:
         if not 0 <= shift <= w.width - 2:
             return None
-        low, high = div_round(*operands, shift), div_round(*operands, shift - w.width)
+        x, y = operands
+        low, high = div_round(x, y, shift), div_round(x, y, shift - w.width)
         return low, high.eq(low.sar(w.width - 1))
 
     return _shifted(lambda x, y: quotient(x, y, w, e), (n << e) + f, (x, y), fits, e, known)
