@@ -102,6 +102,14 @@ def shifts(opcode: Opcode) -> bool:
     return any(node in points.KNOWN for node in nodes(*opcode.transition(Format()).values()))
 
 
+@cache
+def divides(opcode: Opcode) -> bool:
+    """Whether its constant is a difference of binary points by which it divides or takes a root: the general tree divides a word more."""
+    return shifts(opcode) and any(
+        node.op in ("divshift", "sqrtround") for node in nodes(*opcode.transition(Format()).values())
+    )
+
+
 def step_of(i: Instruction, w: Format, differentiating: bool = False) -> Step:
     """The step of an instruction, whose constant and registers are known, as they are in compiled code."""
     return step(i.opcode, w, differentiating, differentiating and i.ra == i.rb, i.imm if shifts(i.opcode) else None)
