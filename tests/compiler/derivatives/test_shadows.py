@@ -24,6 +24,7 @@ from retrograd.compiler.derivatives.accumulators import (
     tangents,
     with_shadows,
 )
+from retrograd.isa import points
 from retrograd.isa.derivatives import NoDerivative, lift
 from retrograd.isa.effects import UPDATE_OPERATORS, transition
 from retrograd.isa.entries import BAR, Bijection, Function, Opcode, bar
@@ -75,7 +76,10 @@ def apply(shadows: Shadows, opcode: Opcode, w: Format, state: Mapping[str, int])
 
 
 def exactly(root: Expr, w: Format, words: Mapping[str, int], shadows: Mapping[str, Fraction]) -> Fraction:
-    """The tree over rational shadows, in which it is linear; what reads words only is a word, roundings and all."""
+    """The tree over rational shadows, in which it is linear; what reads words only is a word, roundings and all.
+
+    An operation with a shift is so as a whole, and not node by node.
+    """
     known: dict[Expr, Fraction] = {}
 
     def value(node: Expr) -> Fraction:
@@ -87,6 +91,8 @@ def exactly(root: Expr, w: Format, words: Mapping[str, int], shadows: Mapping[st
         return Fraction(w.signed(evaluate(node, w, words)))
 
     def linear(node: Expr) -> Fraction:
+        if (shifted := points.KNOWN.get(node)) is not None:
+            return shifted_exactly(node, [*map(value, shifted.operands)], int(word(shifted.shift)))
         s = node.param if isinstance(node.param, int) else 0
         match node.op:
             case "input":
@@ -112,6 +118,16 @@ def exactly(root: Expr, w: Format, words: Mapping[str, int], shadows: Mapping[st
     return value(root)
 
 
+def shifted_exactly(node: Expr, operands: list[Fraction], shift: int) -> Fraction:
+    """A move, a product or a quotient of rational numbers with a shift."""
+    made = points.KNOWN[node]
+    if len(operands) == 2 and node in (points.quotient(*made.operands, w, made.shift).value for w in (WIDE, NARROW)):
+        return operands[0] * Fraction(2) ** shift / operands[1] if operands[1] else Fraction(0)
+    return (
+        operands[0] * Fraction(2) ** shift if len(operands) == 1 else operands[0] * operands[1] / Fraction(2) ** shift
+    )
+
+
 def apply_exactly(
     shadows: Shadows, opcode: Opcode, w: Format, words: Mapping[str, int], before: Mapping[str, Fraction]
 ) -> dict[str, Fraction]:
@@ -131,13 +147,15 @@ def apply_exactly(
     return now
 
 
-def random_state(rng: random.Random, w: Format) -> dict[str, int]:
-    """Words and shadows of random lengths, so that small numbers and kinks are met."""
+def random_state(rng: random.Random, w: Format, opcode: Opcode | None = None) -> dict[str, int]:
+    """Words and shadows of random lengths, so that small numbers and kinks are met. The constant is one that the opcode takes."""
+    legal = None if opcode is None else opcode.constants(w)
 
     def word() -> int:
         return w.wrap(rng.choice((1, -1)) * rng.getrandbits(rng.randint(0, w.width)))
 
-    return {p: word() for p in (*PLACES, *map(bar, PLACES))} | {"imm": word(), "br": 0}
+    imm = word() if legal is None else w.wrap(rng.choice(legal))
+    return {p: word() for p in (*PLACES, *map(bar, PLACES))} | {"imm": imm, "br": 0}
 
 
 # ---------------------------------------------------------------- cotangents: what the machine does
@@ -153,13 +171,13 @@ def check_cotangents(opcode: Opcode, w: Format, state: Mapping[str, int]) -> Non
 def test_steps_are_the_lift_at_eight_bits(opcode: Opcode) -> None:
     rng = random.Random(opcode.code)
     for _ in range(40):
-        check_cotangents(opcode, NARROW, random_state(rng, NARROW))
+        check_cotangents(opcode, NARROW, random_state(rng, NARROW, opcode))
 
 
 @settings(max_examples=120)
 @given(st.sampled_from(MOVING), st.sampled_from(FORMATS), st.randoms(use_true_random=False))
 def test_steps_are_the_lift_at_every_width(opcode: Opcode, w: Format, rng: random.Random) -> None:
-    check_cotangents(opcode, w, random_state(rng, w))
+    check_cotangents(opcode, w, random_state(rng, w, opcode))
 
 
 # ---------------------------------------------------------------- tangents: the transpose
@@ -167,7 +185,7 @@ def test_steps_are_the_lift_at_every_width(opcode: Opcode, w: Format, rng: rando
 
 def check_pairing(opcode: Opcode, w: Format, rng: random.Random) -> None:
     """⟨x̄', ẋ'⟩ = ⟨x̄, ẋ⟩, each moved as its steps say."""
-    words = random_state(rng, w)
+    words = random_state(rng, w, opcode)
     one, other = ({bar(p): Fraction(rng.randint(-9, 9), rng.randint(1, 9)) for p in PLACES} for _ in range(2))
     bars = apply_exactly(cotangents(opcode, w), opcode, w, words, one)
     dots = apply_exactly(tangents(opcode, w), opcode, w, words, other)
@@ -210,7 +228,7 @@ def test_tangents_of_the_inverse_undo_the_tangents(opcode: Opcode) -> None:
     undo = TABLE.inverse(opcode)
     for w in (WIDE, NARROW):
         for _ in range(10):
-            state = random_state(rng, w)
+            state = random_state(rng, w, opcode)
             after = {**words_after(opcode, w, state), **apply(tangents(opcode, w), opcode, w, state)}
             restored = apply(tangents(undo, w), undo, w, after)
             assert restored == {bar(p): state[bar(p)] for p in PLACES}
