@@ -31,6 +31,7 @@ from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import differentiable, flattened, kinds, without_derivative
 from retrograd.derivatives._gradients import LossFunction
 from retrograd.derivatives._requests import WayBack, way_back
+from retrograd.isa import points
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, Span, api_boundary, markup
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import Function, Opcode
@@ -325,6 +326,8 @@ def units_of(opcode: Opcode) -> float:
     entry = opcode.entry
     if not isinstance(entry, Function):
         return _ROTATED if entry.name == "rot" else 0.0
+    if entry.value(Format()) in points.KNOWN:
+        return 0.5
     if not is_rounded(opcode):
         return 0.0
     return 0.5 if entry.value(Format()).op in _ROUNDED else 1.0
