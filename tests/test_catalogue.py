@@ -122,7 +122,7 @@ def test_every_link_of_the_manual_to_an_error_has_its_heading() -> None:
 
 def test_an_error_names_the_instructions_that_raise_it() -> None:
     section = PAGE.split("### RG0402")[1].split("###")[0]
-    assert "**Raised by:** `div`, `mod`, `fdiv`." in section
+    assert "**Raised by:** `div`, `mod`, `fdiv`, `fdivp`." in section
 
 
 def test_writing_and_checking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -376,7 +376,7 @@ def _plan(request: Request, compiled: Compiled) -> GradientPlan:
     wanted = wanted_of(request, compiled.arguments)
     scales = scales_of(request.scale, compiled.format)
     program = loss_gradient_program(compiled, request.backward, wanted, loss, scales[0])
-    return GradientPlan(compiled, program, loss, scales, wanted)
+    return GradientPlan(compiled, program, loss, scales, wanted, unit(loss.type, compiled.format))
 
 
 def loss_of(request: Request, compiled: Compiled, logarithmic: bool = False) -> Argument:
@@ -447,16 +447,13 @@ class GradientPlan:
     #: the scales to try; the first is that of the program
     scales: tuple[int, ...]
     wanted: list[Argument]
+    #: 2^(F − p) for a loss of the point p, whose cotangent begins as one of the point F; 1 for others
+    unit: float
 
     @property
     def is_logarithmic(self) -> bool:
         """Whether the loss is a lognum."""
         return self.loss.type == LOGNUM
-
-    @property
-    def unit(self) -> float:
-        """2^(F − p) for a loss of the point p, whose cotangent begins as one of the point F; 1 for others."""
-        return unit(self.loss.type, self.compiled.format)
 
     def scale_at(self, values: list[Any], engine: str = "auto") -> int:
         """The scale of the gradient at these arguments; the last of the scales where it overflows at all of them."""

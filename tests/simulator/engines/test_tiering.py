@@ -13,9 +13,9 @@ from retrograd.simulator.engines.batch import loops
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.machines import FinishedRun, WholeRuns
 from retrograd.simulator.engines.native import NativeEngine
-from retrograd.simulator.engines.state import Snapshot
 from retrograd.simulator.engines.tiered_machine import TieredMachine
 from retrograd.simulator.engines.tiering import Costs, Decision, Policy, Ready, Reason
+from retrograd.simulator.machine import Snapshot
 
 import retrograd as rg
 from retrograd import fixed, reversible
