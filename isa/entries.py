@@ -112,7 +112,8 @@ class Function:
     shorthand: str | None = None
     #: the function that takes a constant in place of the last register
     immediate_form: str | None = None
-    #: the constants that an instruction may hold, where its tree has a meaning for some alone; the verifier refuses others
+    #: the constants that an instruction may hold, where its tree has a meaning for some alone; the verifier refuses
+    #: others
     constants: Callable[[Format], range] | None = None
 
 

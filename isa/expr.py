@@ -164,7 +164,8 @@ def as_expr(value: Word) -> Expr:
     return value if isinstance(value, Expr) else const(value)
 
 
-#: trees that stand for one operation → its operands, and the tree for others. `folds.replaced` takes them as a whole: simplified part by part they
+#: trees that stand for one operation → its operands, and the tree for others. `folds.replaced` takes them as a whole:
+#: simplified part by part they
 #: would have other forms, of which no instruction is the pattern
 WHOLE: dict[Expr, tuple[tuple[Expr, ...], Callable[..., Expr]]] = {}
 

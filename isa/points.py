@@ -7,11 +7,14 @@ A word x with p places behind its point stands for x / 2^p. The instruction's co
     fdivp  d ⊕= ⌊a·2^imm / b⌉        imm = p_d − p_a + p_b,        0 ≤ imm ≤ W − 2
     fsqrtp d ⊕= ⌊√(a·2^(2·imm))⌉     imm = p_d − p_a / 2,          0 ≤ imm ≤ W/2 − 1
 
-Each is rounded once, to nearest, ties up. The trees shift by the constant, so they are made of the operations that the other
-instructions have: every fold, the hardware among them, has these instructions without a part of its own. Where the constant is known
+Each is rounded once, to nearest, ties up. The trees shift by the constant, so they are made of the operations that
+the other
+instructions have: every fold, the hardware among them, has these instructions without a part of its own. Where the
+constant is known
 beforehand, as in translated code, its shifts are those of `fmul`, `fdiv` and `fsqrt`.
 
-With cotangents of words, x̄ = ∂L/∂x · 2^g for one g, the adjoint of each is made of the same four operations with the same constants.
+With cotangents of words, x̄ = ∂L/∂x · 2^g for one g, the adjoint of each is made of the same four operations with the
+same constants.
 """
 
 from __future__ import annotations
@@ -49,7 +52,8 @@ class Shifted(NamedTuple):
     known: Callable[[tuple[Expr, ...], int], tuple[Expr, Expr] | None]
 
 
-#: by the value and by the test that it fits. The parts of a value may wrap where the value does not: whether a value fits is looked up here first
+#: by the value and by the test that it fits. The parts of a value may wrap where the value does not: whether a value
+#: fits is looked up here first
 KNOWN: dict[Expr, Shifted] = {}
 
 
@@ -128,7 +132,8 @@ def quotient(x: Expr, y: Expr, w: Format, e: Expr = imm) -> Shifted:
     """⌊x·2^e / y⌉ = n·2^e + f: the digits n before the point, and those behind it, rounded, 0 ≤ f ≤ 2^e; 0 if y = 0."""
     n = div_shift(x, y, 0)
     rest = x - n * y
-    # |rest| < |y|, so W − 1 digits of the rest's quotient are a word; one digit more than f has is kept for the rounding.
+    # |rest| < |y|, so W − 1 digits of the rest's quotient are a word; one digit more than f has is kept for the
+    # rounding.
     digits = div_shift(rest, y, w.width - 1).sar(const(w.width - 2) - e)
     f = (digits + 1).shr(1)
     whole = n + f.sar(e)
@@ -147,7 +152,8 @@ def quotient(x: Expr, y: Expr, w: Format, e: Expr = imm) -> Shifted:
 
 def root(x: Expr, w: Format) -> Shifted:
     """⌊√(x·2^(2·imm))⌉, which always fits; 0 if x < 0"""
-    # ⌊√(x·2^W)⌋ from the rounded root: that is one too large where its square is above the radicand, whose low word is 0.
+    # ⌊√(x·2^W)⌋ from the rounded root: that is one too large where its square is above the radicand, whose low word
+    # is 0.
     r = sqrt_round(x, w.width)
     low, high = r * r, mul_shift(r, r, w.width) + select(r.lt(0), r + r, ZERO)
     floor = r - (x.ltu(high) | (high.eq(x) & low.ne(0)))
@@ -159,7 +165,10 @@ def root(x: Expr, w: Format) -> Shifted:
 
 
 def share_of_root(c: Expr, r: Expr, w: Format) -> Shifted:
-    """⌊c·2^(2·imm) / 2r⌉: c times the derivative of the root r. Twice the root need not be a word, but that of an integer is."""
+    """⌊c·2^(2·imm) / 2r⌉: c times the derivative of the root r.
+
+    Twice the root need not be a word, but that of an integer is.
+    """
     return quotient(c, select(imm, r, r + r), w, select(imm, imm + imm - 1, ZERO))
 
 

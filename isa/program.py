@@ -55,7 +55,8 @@ class ArrayLayout(NamedTuple):
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    #: of elements of a stack, or of one of their fields: how many words before the first the number of elements lies; else 0
+    #: of elements of a stack, or of one of their fields: how many words before the first the number of elements lies;
+    #: else 0
     stack: int = 0
 
     def element_at(self, word: int) -> str | None:
@@ -109,7 +110,9 @@ WORTH_SKIPPING = 8
 
 @dataclass(frozen=True)
 class Hints:
-    """The places of uncompute blocks, for engines that skip them. Engines verify each, so a wrong hint costs time and changes no result.
+    """The places of uncompute blocks, for engines that skip them.
+
+    Engines verify each, so a wrong hint costs time and changes no result.
 
         code[undo:after] = code[start:end]⁻¹       (start, end, undo, after) is a pair
         code[at] accesses memory[base : base + size]       (at, base, size) is an access

@@ -85,7 +85,10 @@ class Format:
 
     @staticmethod
     def of_numbers(text: str) -> Format:
-        """The format of numbers as `str` writes it, one with a binary point beside the word among them: Q84.-20. Raises FormatError."""
+        """The format of numbers as `str` writes it, one with a binary point beside the word among them: Q84.-20.
+
+        Raises FormatError.
+        """
         found = re.fullmatch(r"Q(-?[0-9]{1,4})\.(-?[0-9]{1,4})", text)
         return Format.named(text) if found is None else _at(int(found[1]) + int(found[2]), int(found[2]))
 
@@ -162,7 +165,10 @@ class Format:
 
 
 class _Pointed(Format):
-    """A format of numbers whose binary point lies beside the word; no program is computed in it. `Format.at` makes it."""
+    """A format of numbers whose binary point lies beside the word; no program is computed in it.
+
+    `Format.at` makes it.
+    """
 
     def _fractions(self) -> tuple[int, int]:
         return -self.width, 2 * self.width

@@ -373,9 +373,12 @@ def _link(
 def _hints(
     code: Sequence[Instruction], bases: Mapping[str, int], emitters: Mapping[str, FunctionEmitter], setup: int
 ) -> Hints:
-    """The places of pairs and of accesses in the whole code. A pair right inside another one is joined with it, a short pair is left out.
+    """The places of pairs and of accesses in the whole code.
 
-    `setup`: how many instructions in front of the entry load SP and constants; their inverse behind it is the outermost pair.
+    A pair right inside another one is joined with it, a short pair is left out.
+
+    `setup`: how many instructions in front of the entry load SP and constants; their inverse behind it is the
+    outermost pair.
     """
     joined: list[list[int]] = []
     for name, emitter in emitters.items():

@@ -185,7 +185,8 @@ class FunctionEmitter:
         self.checks: list[int] = []
         #: address of a mark -> where the operands of its External are
         self.watched: dict[int, tuple[int | ir.Const, ...]] = {}
-        #: pair -> the addresses of its marks, and how many instructions of the block were removed there with their inverses outside
+        #: pair -> the addresses of its marks, and how many instructions of the block were removed there with their
+        #: inverses outside
         self.marks: dict[int, list[tuple[int, int]]] = {}
         self._placed: list[Mark] = []
         #: address of an access -> the array at a fixed address in which it lies

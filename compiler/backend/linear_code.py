@@ -194,7 +194,8 @@ class _Lowering:
                 # A region that is known only in a run may be any.
                 kept = kept and steady and None not in stores and not (stored and None in loads | stored)
                 if not kept:
-                    # Words that a kept statement has stored are put back; the inverse of another one changes them once more.
+                    # Words that a kept statement has stored are put back; the inverse of another one changes them
+                    # once more.
                     stored |= stores
             out.append(kept)
             if not steady:

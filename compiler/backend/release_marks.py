@@ -107,7 +107,8 @@ def _zero_tests(node: ir.Node) -> Iterator[ir.Check]:
 def _run(block: ir.Block, start: int, step: int, places: set[Span | None]) -> int:
     """The last index, from `start` on in this direction, of statements that stand at these places.
 
-    It does not reach into the pop of `t = rg.pop(s)`, which stands at the place of t, and is no part of its making or release.
+    It does not reach into the pop of `t = rg.pop(s)`, which stands at the place of t, and is no part of its making or
+    release.
     """
     at = start
     while 0 <= at + step < len(block) and not any(map(_tests_pop, walk((block[at + step],)))):

@@ -295,7 +295,10 @@ class Temporaries:
         return word
 
     def _move(self, out: list[ir.Node], d: ir.Var, update: str, x: ir.Operand, shift: int, move: str) -> None:
-        """`d update= x·2^shift`, rounded to nearest, ties up. Of a shift by W or more to the right nothing is left: |x·2^−W| ≤ ½."""
+        """`d update= x·2^shift`, rounded to nearest, ties up.
+
+        Of a shift by W or more to the right nothing is left: |x·2^−W| ≤ ½.
+        """
         if not shift:
             out.append(self.op(move, update, d, x))
             return
@@ -305,7 +308,10 @@ class Temporaries:
         out.append(self.op("fmovp", update, d, x, imm=by))
 
     def _left(self, x: ir.Operand, point: int, shift: int, most: int) -> tuple[ir.Operand, int]:
-        """x·2^(shift − most) as a temporary and `most`, or x and the shift where that is not greater than `most`. `point`: that of x."""
+        """x·2^(shift − most) as a temporary and `most`, or x and the shift where that is not greater than `most`.
+
+        `point`: that of x.
+        """
         while shift > most:
             by = min(shift - most, self.w.width - 1)
             point, shift = point + by, shift - by
@@ -321,8 +327,10 @@ class Temporaries:
     def _shifted(self, out: list[ir.Node], d: ir.Var, update: str, e: E) -> None:
         """`d update=` a move, product, quotient or root of numbers with points of their own, rounded once.
 
-        The constant of the instruction is a difference of points (`retrograd.isa.points`). Where it is out of the instruction's range, the
-        numerator or the radicand is moved before, or the result after it: that rounds a second time where it is moved to the right.
+        The constant of the instruction is a difference of points (`retrograd.isa.points`). Where it is out of the
+        instruction's range, the
+        numerator or the radicand is moved before, or the result after it: that rounds a second time where it is moved
+        to the right.
         """
         w, name = self.w, e.param
         at, to = [x.kind.point(w) for x in e.args], d.kind.point(w)
@@ -355,14 +363,15 @@ class Temporaries:
         if shift >= least:
             out.append(self.op(f"{name}p", update, d, a, b, imm=shift if more else shift // 2))
             return
-        # The product or the quotient of the words, or the root of the word, and a move: of a product to the left, of the others to the right.
+        # The product or the quotient of the words, or the root of the word, and a move: of a product to the left, of
+        # the others to the right.
         further = -shift if name == "fmul" else shift if more else shift // 2
         t = self._temporary(to - further)
         self.compute.append(self.op(f"{name}p", "add", t, a, b, imm=0))
         self._move(out, d, update, t, further, "fmov")
 
     def _without_derivative(self, operands: Sequence[ir.Operand]) -> ir.Block:
-        """The condition for q·z, z a fixed number and the integer q too large for one: its derivative by z is q, and does not fit."""
+        """The condition for q·z, z fixed and the integer q too large for that: its derivative by z is q, and does not fit."""
         of = tuple(x for x in operands if isinstance(x, ir.Var) and x.kind.is_fixed)
         message = "the derivative by the divisor of `%`, which is the quotient, does not fit"
         return (ir.Check(ir.Test("ne", ir.ZERO, ir.ZERO), "RG0404", message, self.span, of),) if of else ()
@@ -456,7 +465,7 @@ class Temporaries:
             message = f"`{which}` of no elements has no value"
             self.require([InRange(sub(count, const(1, ir.Kind.INT), self.w), self.w.sign, message, self.span)])
         if region.address is None:
-            # Another activation of the function may be live, or the number of words is unknown, so they lie on the stack.
+            # They lie on the stack: another activation of the function may be live, or the number of words is unknown.
             base = self.fresh("at", ir.Kind.ADDRESS)
             self.compute.append(self.op("mov", "add", base, ir.SP))
             words = self.operand(add(count, const(1, ir.Kind.INT), self.w))

@@ -45,7 +45,10 @@ _MANY = 1 << 21
 
 
 def fresh_zeros(count: int, dtype: Any) -> NDArray[Any]:
-    """Zeros that take the room and the time of the pages that are used. Where all are used, `np.zeros` takes less time."""
+    """Zeros that take the room and the time of the pages that are used.
+
+    Where all are used, `np.zeros` takes less time.
+    """
     size = count * np.dtype(dtype).itemsize
     if size < _MANY or not hasattr(mmap, "MAP_PRIVATE"):
         return np.zeros(count, dtype)

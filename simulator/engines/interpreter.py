@@ -78,9 +78,12 @@ class Kind(NamedTuple):
 
 
 def kind_of(i: Instruction, w: Format, differentiating: bool) -> Kind:
-    """The kind of handler that executes an instruction. Each shift by which it divides has a handler: the general one takes 20 times as long.
+    """The kind of handler that executes an instruction.
 
-    Products and moves by a shift that is read when they are executed take 1.6 times as long as by a known one, which repays no compilation.
+    Each shift by which it divides has a handler: the general one takes 20 times as long.
+
+    Products and moves by a shift that is read when they are executed take 1.6 times as long as by a known one, which
+    repays no compilation.
     """
     shift = i.imm if divides(i.opcode) else None
     return Kind(i.opcode.entry, w, differentiating, differentiating and i.ra == i.rb, shift)

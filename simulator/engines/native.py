@@ -194,7 +194,9 @@ class NativeEngine:
     # ------------------------------------------------------------------ translated
 
     def translated(self, machine: Machine, left: int, before: Snapshot | None = None) -> int:
-        """Run the translation from an end of the program. Returns the steps taken. `before`: a copy of the machine as it is.
+        """Run the translation from an end of the program.
+
+        Returns the steps taken. `before`: a copy of the machine as it is.
 
         It stops at the other end, at an instruction that the interpreter must execute, or before the steps are used up.
         """

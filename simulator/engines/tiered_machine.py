@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 #: runs of fewer steps are left to Python without a decision: a single step of a debugger among them
 FEW = 4
-#: words from which on the memory is sparse while Python runs: such runs have few steps, and a list takes longer to be filled
+#: words from which on the memory is sparse while Python runs: such runs have few steps, and a list takes longer to be
+#: filled
 LARGE_IN_PYTHON = 1 << 16
 
 

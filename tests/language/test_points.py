@@ -46,7 +46,8 @@ class Term(NamedTuple):
     text: str
     value: Fraction
     point: int
-    #: error of the words that it is made of, without its own rounding; None for a variable or a constant, which have none
+    #: error of the words that it is made of, without its own rounding; None for a variable or a constant, which have
+    #: none
     inner: Fraction
     slopes: dict[str, float]
     constant: bool = False

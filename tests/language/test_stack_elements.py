@@ -187,7 +187,8 @@ def test_random_elements(case: Case) -> None:
 class Statements:
     """Random pushes, pops, exchanges and calls on two stacks, a variable and an array, and what they do to lists.
 
-    `before`, `after`: the arguments of the function f that consists of them. Its parameters i0, i1, i2 are the numbers 0, 1, 2 of a run.
+    `before`, `after`: the arguments of the function f that consists of them. Its parameters i0, i1, i2 are the
+    numbers 0, 1, 2 of a run.
     """
 
     def __init__(self, case: Case, seed: int) -> None:

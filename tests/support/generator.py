@@ -81,7 +81,8 @@ class Shape:
     integer: bool = False
     #: with guards that may fail where it reads one register twice, such as the logarithm of x − x
     apart: bool = False
-    #: the constants to draw from, where its tree has a meaning for some alone: those at which the guards hold for numbers about one
+    #: the constants to draw from, where its tree has a meaning for some alone: those at which the guards hold for
+    #: numbers about one
     constants: tuple[int, ...] = ()
 
 

@@ -3,7 +3,8 @@
     changed_text("add r1, 5\\n", random.Random(3))      another text, of which often only one token differs
     valid_part("abcd", "abcx")                          0.75: the share of the seed before its first change
 
-Of half of the results the first half is as it was, so that a reader comes past its first lines. See `hostile_inputs.py`.
+Of half of the results the first half is as it was, so that a reader comes past its first lines. See
+`hostile_inputs.py`.
 """
 
 from __future__ import annotations

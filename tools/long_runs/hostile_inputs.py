@@ -196,7 +196,10 @@ def run_functional(text: str) -> None:
 
 
 def _accepted(reads: Iterable[Callable[[], object]]) -> None:
-    """Whether one of several readers accepts an input. Raises the refusal that knows most about it, each of which is printable."""
+    """Whether one of several readers accepts an input.
+
+    Raises the refusal that knows most about it, each of which is printable.
+    """
     refused: list[RetrogradError] = []
     for read in reads:
         try:

@@ -1,6 +1,7 @@
 """Valid inputs of every reader: assembly, images, PISA, Janus, VLAD, functions, netlists, arrays, documents, commands, sessions of editors.
 
-Each function or table has the inputs of one reader, which accepts most of them as they are. `hostile_inputs.py` damages them.
+Each function or table has the inputs of one reader, which accepts most of them as they are. `hostile_inputs.py`
+damages them.
 """
 
 from __future__ import annotations
@@ -154,7 +155,10 @@ def _requests(*commands: tuple[str, dict[str, Any]]) -> tuple[str, ...]:
 
 
 def debug_adapter() -> list[tuple[str, ...]]:
-    """Sessions that stop at the entry. A request that runs the program is the last one: a program that runs takes no other."""
+    """Sessions that stop at the entry.
+
+    A request that runs the program is the last one: a program that runs takes no other.
+    """
     place: dict[str, Any] = {"source": {"path": "p.rga"}}
     ready: tuple[str, dict[str, Any]] = ("configurationDone", {})
     return [

@@ -245,10 +245,14 @@ NOWHERE = core.Place(Span("", 1, 1, 2), "")
 
 
 class Inference:
-    """The results of all functions of a program. `define`: a functional function -> its definition. `constants`: of the program.
+    """The results of all functions of a program.
 
-    `exact`: whole numbers have types of their own, so a condition on them is known when a program is compiled. Of a function that has
-    _MOST_EXACT versions, all further ones have forgotten the numbers: so recursion over a number ends in one version for all of them.
+    `define`: a functional function -> its definition. `constants`: of the program.
+
+    `exact`: whole numbers have types of their own, so a condition on them is known when a program is compiled. Of a
+    function that has
+    _MOST_EXACT versions, all further ones have forgotten the numbers: so recursion over a number ends in one version
+    for all of them.
     """
 
     def __init__(self, w: Format, define: Define, constants: Constants | None = None, exact: bool = False) -> None:

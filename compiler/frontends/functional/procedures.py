@@ -317,7 +317,8 @@ class Body:
 # Functions that are small and do not call themselves are inlined. Others become procedures, one for each combination of types. A derivative is a
 # call of the gradient of a procedure, which restores the heap.
 #
-# Once a program has many statements of functions that are inlined again, a function with a large inlined body is a procedure from its second call
+# Once a program has many statements of functions that are inlined again, a function with a large inlined body is a
+# procedure from its second call
 # on. So the code of fₙ₊₁ = λt. fₙ(fₙ(t)) grows with n, and not with 2ⁿ.
 
 #: nodes of a function that is inlined, and functions that are inlined within each other

@@ -595,7 +595,10 @@ class ArrayResult:
 
 
 class Program:
-    """`define`, `exact`: see Inference. `declare_gradient` takes a gradient whose body is made when the program is complete. `heap`: words."""
+    """`define`, `exact`: see Inference.
+
+    `declare_gradient` takes a gradient whose body is made when the program is complete. `heap`: words.
+    """
 
     def __init__(
         self,

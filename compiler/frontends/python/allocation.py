@@ -638,7 +638,10 @@ def _parts_given(cx: Context, x: Value, given: ast.expr) -> list[Value]:
 
 
 def _free_number(cx: Context, made: OwnedLocal, x: Scalar, e: E, changed: Collection[Var], call: ast.Call) -> None:
-    """Free one number by its value. `changed`: the variables that the statement frees, which the value must not read."""
+    """Free one number by its value.
+
+    `changed`: the variables that the statement frees, which the value must not read.
+    """
     assert isinstance(x.place, Var)
     if not variables(e).isdisjoint(changed):
         cx.fail("RG0704", f"the value that `{made.name}` is said to have depends on it", call)

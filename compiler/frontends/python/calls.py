@@ -208,7 +208,8 @@ def fitted_argument(
 def _of_any_point(wanted: Kind, kind: Kind, function: SourceFunction) -> bool:
     """Whether a parameter declared `fixed` takes a number with a point of its own as it is: the function is compiled for that point.
 
-    Functions of numbers of the library are approximations for the format's own point, and functional functions have no other.
+    Functions of numbers of the library are approximations for the format's own point, and functional functions have
+    no other.
     """
     return wanted is Kind.FIXED and kind.is_fixed and not function.source.library and not function.first_result
 

@@ -555,7 +555,10 @@ Include = Callable[[str], tuple[str, str]]
 
 
 class File:
-    """A file that is read. `prelude`: the definitions that it does not contain. `include`: finds the files that it names; None for none."""
+    """A file that is read.
+
+    `prelude`: the definitions that it does not contain. `include`: finds the files that it names; None for none.
+    """
 
     def __init__(self, text: str, name: str, prelude: File | None, include: Include | None = None) -> None:
         self.name, self.text = name, text

@@ -9,8 +9,10 @@ A mirror is a pair of a compute block and its uncompute block, the exact inverse
 
     compute = code[start:end];  body = code[end:undo];  uncompute = code[undo:after] = compute⁻¹
 
-The compiler hints at pairs, and at the region of memory in which an access stays. Each pair is verified here, and translated code checks at
-run time that the body keeps the words that the compute block uses (ghost_uncompute.py). A wrong hint costs time and never changes a result.
+The compiler hints at pairs, and at the region of memory in which an access stays. Each pair is verified here, and
+translated code checks at
+run time that the body keeps the words that the compute block uses (ghost_uncompute.py). A wrong hint costs time and
+never changes a result.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ Node = tuple[int, bool]
 Region = tuple[int, int]
 #: words of regions that one compute block may store to: they are copied before it
 COPIED = 1024
-#: blocks around an instruction up to which pairs are verified, on average: any hints take time in proportion to the code
+#: blocks around an instruction up to which pairs are verified, on average: any hints take time in proportion to the
+#: code
 NESTED = 64
 #: whether variants have vector loops unless they say otherwise
 VECTOR_LOOPS = True
@@ -102,7 +105,10 @@ def has_address(i: Instruction) -> bool:
 
 @dataclass
 class Flow:
-    """The control flow of a program from one of its ends. `hints`: those of a variant whose uncompute blocks are skipped."""
+    """The control flow of a program from one of its ends.
+
+    `hints`: those of a variant whose uncompute blocks are skipped.
+    """
 
     program: Program
     origin: int

@@ -8,7 +8,8 @@ return, so the loops of a procedure are not those of its callers.
 Numbers are those of one pass: each instruction of the loop is counted once, without inner loops and called procedures. A pass of a loop with
 branches executes some of these instructions. A skipped uncompute block (ghost_uncompute.py) counts with its whole length.
 
-An instruction counts as uncompute if it lies in an uncompute block that the compiler hints at, or if it undoes an earlier
+An instruction counts as uncompute if it lies in an uncompute block that the compiler hints at, or if it undoes an
+earlier
 instruction: it is the inverse, both see the same registers, and no jump leads from between the two to other places.
 Trap: words of memory are taken to stay the same between the two. The numbers are for reading, and no code relies on them.
 """

@@ -53,7 +53,8 @@ def distribution_of(options: SharingOptions) -> Distribution | None:
 #
 # An array has the name of an argument, and its first axis is the batch. Results have the same form, so a run backward takes the file that
 # a run forward has written. A struct has an array for each field (`z.re`, `z.im`). A stack has a row for each element, and
-# `s.length` beside `s` holds the lengths if they differ. A stack of structs has such rows for each field (`s.re`, `s.im`).
+# `s.length` beside `s` holds the lengths if they differ. A stack of structs has such rows for each field (`s.re`,
+# `s.im`).
 
 #: arrays of counts and traps; no argument has such a name
 _STEPS, _ERASED, _TRAPS = "retrograd.steps", "retrograd.erased_bits", "retrograd.trap"

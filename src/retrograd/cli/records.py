@@ -1,6 +1,7 @@
 """The options of commands as typed records: each command has a record, which `Parser.command_of` fills.
 
-A command NAME has the class `NameOptions` in its module, a field for each option and argument of `arguments_of_NAME`. The
+A command NAME has the class `NameOptions` in its module, a field for each option and argument of `arguments_of_NAME`.
+The
 classes here hold the options that several commands share, for the functions that these commands share. A field with a
 default is an option that some of the commands do not have.
 """

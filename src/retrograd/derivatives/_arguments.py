@@ -77,7 +77,9 @@ def differentiable(
     loss: Any = NOTHING,
     value: bool = False,
 ) -> Request:
-    """The request for a derivative of f: see `Request`. `loss`: a position, a name or a part; NOTHING for derivatives of all results.
+    """The request for a derivative of f: see `Request`.
+
+    `loss`: a position, a name or a part; NOTHING for derivatives of all results.
 
     Raises NotDifferentiable, also for arguments that f does not have.
     """

@@ -380,7 +380,10 @@ def _plan(request: Request, compiled: Compiled) -> GradientPlan:
 
 
 def loss_of(request: Request, compiled: Compiled, logarithmic: bool = False) -> Argument:
-    """The loss as an argument of its own, at its address. Raises NotDifferentiable unless it is one fixed number, or one lognum where `logarithmic`."""
+    """The loss as an argument of its own, at its address.
+
+    Raises NotDifferentiable unless it is one fixed number, or one lognum where `logarithmic`.
+    """
     assert request.loss is not None
     f = given_function(request)
     a = part_of(f, compiled.arguments, request.loss)
@@ -399,7 +402,10 @@ def loss_of(request: Request, compiled: Compiled, logarithmic: bool = False) -> 
 
 
 def way_back(request: Request, values: Sequence[Any]) -> WayBack:
-    """The way back of a machine in differentiation mode, without a gradient program; the scale `"auto"` is 0. Raises NotDifferentiable."""
+    """The way back of a machine in differentiation mode, without a gradient program; the scale `"auto"` is 0.
+
+    Raises NotDifferentiable.
+    """
     compiled = request.with_cotangents().compiled(values)
     need_automatic(compiled)
     loss = loss_of(request, compiled)

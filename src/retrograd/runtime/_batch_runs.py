@@ -454,7 +454,8 @@ def _places(ranges: Sequence[Range]) -> list[int]:
 # -----------------------------------------------------------------------------
 # The rows of a batch as tasks: in this process or on workers, in memory or a chunk at a time.
 #
-#     run_distributed(request, compiled, loaded, kept, summed) == run_rows(request, compiled, loaded, kept, summed),   bit for bit
+#     run_distributed(request, compiled, loaded, kept, summed) == run_rows(request, compiled, loaded, kept, summed),
+# bit for bit
 #
 # A task holds code and words, so workers need this package alone and functions need no names. A worker reports elements that
 # do not end by their index; they run again where the call is made, which has the source of their traps. Sums are sums of

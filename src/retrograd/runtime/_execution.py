@@ -318,8 +318,10 @@ def execute(
 #
 #     Request(f, engine=…, format=…, max_steps=…).run(args, keywords)  =  Result(values, steps, erased_bits, …)
 #
-# `rg.run`, `f(…)`, `rg.run_batch`, `rg.vmap`, all derivatives, `rg.energy` and the co-processor describe their runs by this
-# one record, so `engine`, `format`, `options` and limits mean the same in each. A request is made once, and used for many
+# `rg.run`, `f(…)`, `rg.run_batch`, `rg.vmap`, all derivatives, `rg.energy` and the co-processor describe their runs
+# by this
+# one record, so `engine`, `format`, `options` and limits mean the same in each. A request is made once, and used for
+# many
 # arguments.
 
 #: arguments to differentiate by: positions, names or parts
@@ -344,14 +346,19 @@ class ArgumentPart(NamedTuple):
 class Request:
     """What is compiled and run, and how; the arguments follow with each run.
 
-    `backward`: from `finish` to `start`: the inverse of the function. `engine`: a name of `ENGINES`; all engines give the same bits.
-    `format`, `options`: how the function is compiled; None stands for the function's own. `precision`: that of the options, if it
+    `backward`: from `finish` to `start`: the inverse of the function. `engine`: a name of `ENGINES`; all engines give
+    the same bits.
+    `format`, `options`: how the function is compiled; None stands for the function's own. `precision`: that of the
+    options, if it
     is another one. `max_steps`: a limit of instructions, for each element of a batch. `overflow`: trap on overflow.
 
-    Of a batch: `checks`: engines that run it as one can leave checks out. `cycles`: count the cycles of the co-processor, with its
-    core `core`. `progress`: whether a bar is shown; None shows one on a terminal after a second. `over`: the workers that run it.
+    Of a batch: `checks`: engines that run it as one can leave checks out. `cycles`: count the cycles of the
+    co-processor, with its
+    core `core`. `progress`: whether a bar is shown; None shows one on a terminal after a second. `over`: the workers
+    that run it.
 
-    Of a derivative: ∂(the part `loss`)/∂(the parts `chosen`), None for all that have a derivative, in the form of `argnums`, with
+    Of a derivative: ∂(the part `loss`)/∂(the parts `chosen`), None for all that have a derivative, in the form of
+    `argnums`, with
     cotangents at `scale`; with `value`, the loss besides.
     """
 
@@ -387,7 +394,10 @@ class Request:
         options: Options | None = None,
         **settings: Any,
     ) -> Request:
-        """The same on another engine, in another format, with other options; "auto" and None leave its own. `settings`: other fields."""
+        """The same on another engine, in another format, with other options; "auto" and None leave its own.
+
+        `settings`: other fields.
+        """
         given: dict[str, Any] = {"engine": engine, "format": format, "precision": precision, "options": options}
         return replace(
             self, **{name: value for name, value in given.items() if value not in ("auto", None)}, **settings

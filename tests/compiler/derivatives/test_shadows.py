@@ -148,7 +148,10 @@ def apply_exactly(
 
 
 def random_state(rng: random.Random, w: Format, opcode: Opcode | None = None) -> dict[str, int]:
-    """Words and shadows of random lengths, so that small numbers and kinks are met. The constant is one that the opcode takes."""
+    """Words and shadows of random lengths, so that small numbers and kinks are met.
+
+    The constant is one that the opcode takes.
+    """
     legal = None if opcode is None else opcode.constants(w)
 
     def word() -> int:

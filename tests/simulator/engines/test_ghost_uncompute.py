@@ -1,7 +1,8 @@
 """Uncompute blocks that translated code skips: results, counts and traps are those of the reference machine.
 
 Random programs hold compute blocks, bodies and uncompute blocks, nested, in loops and branches. Hostile ones have uncompute blocks
-that are no inverse, bodies that change words that compute read, accesses outside their region, wrong labels, jumps into blocks. Hints
+that are no inverse, bodies that change words that compute read, accesses outside their region, wrong labels, jumps
+into blocks. Hints
 are found in the code, with any body; wrong ones name other addresses and regions.
 """
 
