@@ -76,6 +76,16 @@ class Access(NamedTuple):
     bits: int = 0
 
 
+class Traffic(NamedTuple):
+    """A word that crosses the border below each memory of `most` words or fewer that has more than `least`: see `Reuse`."""
+
+    pc: int
+    #: whether the word is written to the larger memory, or read from it
+    written: bool
+    least: int
+    most: int
+
+
 #: address -> executions there
 Site = tuple[int, Execution]
 
@@ -95,6 +105,8 @@ class Counts:
     dropped_at: Mapping[int, int] | None = field(default=None, repr=False)
     #: the core that executes the run
     core: str = "small"
+    #: words between memories of any size, from the run's own addresses; None: not counted
+    traffic: Mapping[Traffic, int] | None = field(default=None, repr=False)
 
     @property
     def toggled_bits(self) -> int | None:
@@ -141,6 +153,23 @@ class Counts:
             out = Access(out.reads + n * reads, out.writes + n * writes, out.bits + n * (reads + writes) * width)
         return out
 
+    def between(self, capacity: float, *, written: bool) -> int:
+        """Words read from, or written to, what is behind a memory of `capacity` words. Trap: 0 where `traffic` is not counted."""
+        return sum(
+            n
+            for found, n in (self.traffic or {}).items()
+            if found.written == written and found.least <= capacity < found.most
+        )
+
+    def accessed(self, *, written: bool) -> int:
+        """Words that the program reads, or writes, with their cotangents."""
+        return sum(n * _accesses(e, self.format)[written] * (2 if e.lifted else 1) for e, n in self.executions.items())
+
+    @cached_property
+    def footprint(self) -> int:
+        """Words of memory that the run may use, with their cotangents where these are live."""
+        return self.program.memory * (2 if any(e.lifted for e in self.executions) else 1)
+
     @cached_property
     def operations(self) -> Mapping[str, int]:
         """Function unit -> its micro-operations. An instruction is charged like its inverse: see `operations_of`."""
@@ -168,7 +197,10 @@ class Counts:
         wanted = frozenset(addresses)
         executed = {site: n for site, n in self.executed.items() if site[0] in wanted}
         toggled, dropped = (_within(found, wanted) for found in (self.toggled_at, self.dropped_at))
-        return Counts(self.program, executed, sum((dropped or {}).values()), NOTHING, toggled, dropped, self.core)
+        traffic = None if self.traffic is None else {t: n for t, n in self.traffic.items() if t.pc in wanted}
+        return Counts(
+            self.program, executed, sum((dropped or {}).values()), NOTHING, toggled, dropped, self.core, traffic
+        )
 
     def with_host(self, host: HostTraffic) -> Counts:
         """The same counts with the traffic of the host."""
@@ -194,6 +226,7 @@ class Counts:
             _sum(self.toggled_at, other.toggled_at, sign),
             _sum(self.dropped_at, other.dropped_at, sign),
             self.core,
+            _sum(self.traffic, other.traffic, sign),
         )
 
 
@@ -244,6 +277,83 @@ def _accesses(execution: Execution, w: Format) -> tuple[int, int]:
     return 1, int("m" in changed)
 
 
+# ---------------------------------------------------------------------- memories of any size
+
+#: most words of a memory: what no memory holds
+_UNBOUNDED = 1 << 62
+
+
+class Reuse:
+    """Stack distances: the words that cross the border of a memory, for memories of every size at once.
+
+        distance of an access = distinct words accessed since the last access to its word, itself included
+        a memory of C words holds the word  ⇔  distance ≤ C      (the least recently used word leaves first)
+
+    Source: Mattson, Gecsei, Slutz, Traiger, IBM Syst. J. 9, 78 (1970). An access with distance d reads its word from what is behind each
+    memory of fewer than d words. A word that was written leaves such a memory once, changed: for all capacities from the
+    greatest distance since that write, up to d. Memories are fully associative, and a line is a word.
+    """
+
+    def __init__(self) -> None:
+        self.traffic: Counter[Traffic] = Counter()
+        #: word -> time of its last access; and a Fenwick tree of the times that are the last of a word
+        self._last: dict[int, int] = {}
+        self._marks: list[int] = [0]
+        #: changed word -> its last writer, and the greatest distance of its accesses since
+        self._changed: dict[int, tuple[int, int]] = {}
+
+    def access(self, word: int, pc: int, *, written: bool) -> None:
+        """The instruction at pc reads the word, and writes it back if `written`."""
+        before = self._last.get(word)
+        distance = _UNBOUNDED if before is None else self._since(before)
+        self.traffic[Traffic(pc, False, 0, distance)] += 1
+        self._leaves(word, distance)
+        if before is not None:
+            self._mark(before, -1)
+        self._last[word] = len(self._marks)
+        self._append()
+        if written:
+            self._changed[word] = pc, 0
+        elif word in self._changed:
+            writer, most = self._changed[word]
+            self._changed[word] = writer, max(most, distance)
+
+    def counted(self) -> dict[Traffic, int]:
+        """The traffic so far. Changed words have left each memory that is too small to hold them still."""
+        kept = self.traffic.copy()
+        for word in self._changed:
+            self._leaves(word, self._since(self._last[word]))
+        found, self.traffic = dict(self.traffic), kept
+        return found
+
+    def _leaves(self, word: int, distance: int) -> None:
+        writer, most = self._changed.get(word, (0, _UNBOUNDED))
+        if most < distance:
+            self.traffic[Traffic(writer, True, most, distance)] += 1
+
+    # A Fenwick tree over times, which start at 1: sums of marks in time log n.
+
+    def _since(self, time: int) -> int:
+        return len(self._last) - self._until(time) + 1
+
+    def _until(self, time: int) -> int:
+        total = 0
+        while time:
+            total += self._marks[time]
+            time &= time - 1
+        return total
+
+    def _mark(self, time: int, change: int) -> None:
+        while time < len(self._marks):
+            self._marks[time] += change
+            time += time & -time
+
+    def _append(self) -> None:
+        """A mark at the next time."""
+        time = len(self._marks)
+        self._marks.append(1 + self._until(time - 1) - self._until(time & (time - 1)))
+
+
 # ---------------------------------------------------------------------- bits over time
 
 #: limit of samples; beyond it, every second sample is removed
@@ -262,10 +372,23 @@ class Sample(NamedTuple):
 class Ledger:
     """Count a step; the `observe` of a run."""
 
-    def __init__(self, machine: Machine, own: Collection[int] = (), samples: int = SAMPLES) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        own: Collection[int] = (),
+        samples: int = SAMPLES,
+        *,
+        addresses: bool = False,
+        silent: bool = False,
+    ) -> None:
+        #: whether it is kept for counts alone, and not for bits over time
+        self.silent = silent
         #: bits toggled and bits of cotangents dropped at an address
         self.toggled: Counter[int] = Counter()
         self.dropped: Counter[int] = Counter()
+        #: words between memories of any size, if they are counted
+        self.reuse = Reuse() if addresses else None
+        self._writes: dict[tuple[int, bool, int], bool] = {}
         self.steps = 0
         #: the most live bits after any step, sampled or not
         self.peak_bits = 0
@@ -283,8 +406,10 @@ class Ledger:
         self._sample()
 
     def again(self, machine: Machine) -> Ledger:
-        """A ledger of the same kind, from the present state of the machine."""
-        return Ledger(machine, self._own, self._most)
+        """A ledger of the same kind, from the present state of the machine. Words that are near stay near."""
+        found = Ledger(machine, self._own, self._most, silent=self.silent)
+        found.reuse = self.reuse
+        return found
 
     @property
     def toggled_bits(self) -> int:
@@ -293,7 +418,8 @@ class Ledger:
 
     def counted(self, counts: Counts) -> Counts:
         """The counts of the observed run, with bits toggled and dropped at each address."""
-        return replace(counts, toggled_at=dict(self.toggled), dropped_at=dict(self.dropped))
+        traffic = None if self.reuse is None else self.reuse.counted()
+        return replace(counts, toggled_at=dict(self.toggled), dropped_at=dict(self.dropped), traffic=traffic)
 
     def __call__(self, machine: Machine, pc: int) -> None:
         i = machine.program.instructions[pc]
@@ -303,6 +429,8 @@ class Ledger:
         uses_memory = "m" in i.opcode.reads or "m" in i.opcode.writes
         address = (machine.registers[i.ra] + i.imm) & machine.format.mask
         if uses_memory:
+            if self.reuse is not None:
+                self._access(self.reuse, machine, pc, address)
             self._look(self._words[1], address, machine.memory[address], pc, counts=address not in self._own)
         if machine.cotangents:
             registers, memory = self._cotangents
@@ -317,6 +445,17 @@ class Ledger:
         self.peak_bits = max(self.peak_bits, self._live * self._width)
         if self.steps % self._every == 0:
             self._sample()
+
+    def _access(self, reuse: Reuse, machine: Machine, pc: int, address: int) -> None:
+        """The words of an access, by the counts of `Counts.accesses`: with D = 1 the cotangent lies in a second memory."""
+        lifted, way = machine.differentiating, machine.direction
+        written = self._writes.get((pc, lifted, way))
+        if written is None:
+            execution = Execution.at(machine.program, pc, lifted, way)
+            written = self._writes[pc, lifted, way] = bool(_accesses(execution, machine.format)[1])
+        reuse.access(address, pc, written=written)
+        if lifted:
+            reuse.access(address + machine.program.memory, pc, written=written)
 
     def _look(self, known: list[int], at: int, now: int, pc: int, *, counts: bool = False) -> None:
         was = known[at]

@@ -5,10 +5,12 @@
     instruction      instructions · energy
     operation        micro-operations of a unit · energy · (W / bits)^exponent
     access           accesses · energy · W / bits,      of the smallest memory that holds the data of the program
+    hierarchy        Σ over memories: words · energy · W / bits,      words: all accesses in the first; in the next, those that miss it
     cell             cycles · cells · devices · energy · (f / at)^exponent, at least `floor` for each lost bit
     ramp             cycles · cells · nodes · ramps · E(R, C, V, τ),      τ = 1 / (f · ticks), at least `dropped` · CV² for each lost bit
     switching        cycles · cells · nodes · activity · CV², at least kT ln 2 for each lost bit
     leakage          cycles / f · cells · devices · power
+    power clock      of each node with ramps: cycles · stored · CV² · 2π / quality,  or the energy of its ramps · (1 / efficiency − 1)
     gate             reversible gates · devices · energy · (f / at)^exponent
     gate ramp        reversible gates · nodes · ramps · E(R, C, V, τ)
     hold             lines held in a level / f · power,      of a reversible netlist
@@ -75,6 +77,7 @@ LAWS: dict[str, Law] = {
         Law("instruction", {"energy": "energy"}),
         Law("operation", {"exponent": "number"}, frozenset({"unit", "sizes"})),
         Law("access", {}, frozenset({"sizes"})),
+        Law("hierarchy", {}, frozenset({"sizes"})),
         Law(
             "cell", {**_SWITCHING, "floor": "energy"}, frozenset({"cells"}),
             optional=(frozenset({"at", "exponent"}), frozenset({"floor"})), timed=True,
@@ -82,6 +85,10 @@ LAWS: dict[str, Law] = {
         Law("ramp", {**_RAMP, "dropped": "number"}, frozenset({"cells"}), optional=(frozenset({"dropped"}),), timed=True),
         Law(
             "switching", {"capacitance": "capacitance", "voltage": "voltage", "activity": "number"}, frozenset({"cells"})
+        ),
+        Law(
+            "power clock", {"quality": "number", "stored": "number", "efficiency": "number"},
+            optional=(frozenset({"quality", "stored"}), frozenset({"efficiency"})),
         ),
         Law("leakage", {"power": "power"}, frozenset({"cells"}), timed=True),
         Law("gate", _SWITCHING, frozenset({"gates", "levels"}), optional=(frozenset({"at", "exponent"}),), timed=True),
@@ -97,7 +104,7 @@ LAWS: dict[str, Law] = {
 LIMITS: dict[str, tuple[float, float]] = {
     "energy": (0, 1e9), "number": (0, 1e6), "frequency": (1e-9, 1e18), "resistance": (0, 1e18), "capacitance": (0, 1e6),
     "voltage": (0, 1e9), "power": (0, 1e9), "temperature": (1e-9, 1e12), "ratio of powers": (0, 1e12), "action": (0, 1e9),
-    "exponent": (0, 4), "dropped": (0, 1), "activity": (0, 100), "ticks": (1, 1e6), "phases": (1, 1e6),
+    "quality": (1e-3, 1e12), "stored": (0, 1), "efficiency": (1e-9, 1), "exponent": (0, 4), "dropped": (0, 1), "activity": (0, 100), "ticks": (1, 1e6), "phases": (1, 1e6),
 }  # fmt: skip
 
 

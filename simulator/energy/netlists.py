@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 
 from retrograd.simulator.energy.gates import lost_bits
 from retrograd.simulator.energy.pricing import (
+    Covered,
     Item,
     NotModelled,
     Price,
@@ -28,6 +29,7 @@ from retrograd.simulator.energy.pricing import (
     open_figures,
     operating_point,
     priced_cells,
+    switched_cells,
 )
 from retrograd.simulator.energy.technology import CAUSES, Charge, Technology
 
@@ -186,7 +188,7 @@ class _NetlistPricing:
 
     def items(self) -> Iterator[Item]:
         """The items of charges that apply to the netlist."""
-        charges = [charge for charge in self.technology.charges if charge.cause != "cooling"]
+        charges = self.technology.priced_charges
         bits = [c for c in charges if c.law.name == "garbage"] or [c for c in charges if c.law.of_bits]
         if self.timed is not None:
             for charge in charges:
@@ -197,7 +199,7 @@ class _NetlistPricing:
             yield from self.erased(bits)
             return
         assert isinstance(self.shape, IrreversibleShape)
-        of_cells = [charge for charge in charges if charge.law.name in ("cell", "ramp", "leakage")]
+        of_cells = [charge for charge in charges if charge.law.name in ("cell", "ramp", "switching", "leakage")]
         for charge in of_cells:
             yield from self.cells(charge, self.shape)
         if not of_cells:
@@ -212,8 +214,10 @@ class _NetlistPricing:
             self.technology.id,
             {"logic": "gates", "leakage": "gates", "clock": "gates", "erasure": "bits"}.get(cause, ""),
         )
-        if cause in self.technology.covered or cause == "memory":
-            return self.missing(cause, f"all {cause}", 0, of, f"{name} has no figure for it by itself")
+        if (by := self.technology.covered.get(cause)) is not None:
+            return Item(cause, f"all {cause}", 0, of, Covered(by), self.kelvins)
+        if cause == "memory":
+            return self.missing(cause, f"all {cause}", 0, of, "a netlist has no memory")
         if self.timed is None:
             assert isinstance(self.shape, IrreversibleShape)
             gates, bits = sum(self.shape.gates.values()), 0
@@ -280,8 +284,11 @@ class _NetlistPricing:
             yield self.missing(charge.cause, charge.label, sum(cells.values()), "cells", open_figures(charge))
             return
         assert charge.cells is not None
-        assert self.hertz is not None
-        energy, known, unknown = priced_cells(charge, cells, self.kelvins, self.hertz)
+        if charge.law.name == "switching":
+            energy, known, unknown = switched_cells(charge, {"": cells}, self.kelvins)
+        else:
+            assert self.hertz is not None
+            energy, known, unknown = priced_cells(charge, cells, self.kelvins, self.hertz)
         used = (*charge.figures.values(), *charge.cells.values())
         yield Item(charge.cause, charge.label, known, "cells", energy, self.kelvins, used)
         for kind, n in sorted(unknown.items()):

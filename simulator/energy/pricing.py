@@ -72,16 +72,26 @@ def device_energy(charge: Charge, kelvins: float, hertz: float) -> Range:
             scale = sorted((hertz / at) ** e for at in f["at"].si for e in f["exponent"].si)
             nominal = (hertz / f["at"].si.nominal) ** f["exponent"].si.nominal
             return each * Range(scale[0], nominal, scale[-1])
+        case "ramp" | "gate ramp" if "quality" in f:
+            stored = f["capacitance"].si * f["voltage"].si * f["voltage"].si * f["stored"].si
+            return stored * (2 * math.pi) * _falling(f["quality"], lambda quality: 1 / quality)
         case "ramp" | "gate ramp":
 
             def ramp(r: float, c: float, v: float, ticks: float) -> float:
                 return ramp_energy(r, c, v, 1 / (hertz * ticks))
 
-            return f["resistance"].si.by(ramp, f["capacitance"].si, f["voltage"].si, f["ticks"].si) * f["ramps"].si
+            each = f["resistance"].si.by(ramp, f["capacitance"].si, f["voltage"].si, f["ticks"].si) * f["ramps"].si
+            return each * _falling(f["efficiency"], lambda share: 1 / share - 1) if "efficiency" in f else each
         case "leakage" | "hold":
             return f["power"].si * (1 / hertz)
         case name:
             raise AssertionError(name)
+
+
+def _falling(figure: Figure, f: Callable[[float], float]) -> Range:
+    """f, which falls with the figure, at its three points: the highest figure gives the lowest end."""
+    lo, nominal, hi = (f(x) for x in figure.si)
+    return Range(hi, nominal, lo)
 
 
 def priced_cells(charge: Charge, cells: Mapping[str, int], kelvins: float, hertz: float) -> PricedCells:
@@ -89,6 +99,7 @@ def priced_cells(charge: Charge, cells: Mapping[str, int], kelvins: float, hertz
     assert charge.cells is not None
     each = device_energy(charge, kelvins, hertz)
     floor = _of_a_lost_bit(charge, kelvins)
+    of_power = charge.law.name == "leakage" or charge.figures.keys() & {"quality", "efficiency"}
     devices, bounded, known = ZERO, ZERO, 0
     unknown: dict[str, int] = {}
     for kind, n in cells.items():
@@ -97,7 +108,7 @@ def priced_cells(charge: Charge, cells: Mapping[str, int], kelvins: float, hertz
             unknown[kind] = n
             continue
         known += n
-        least = floor * (0.0 if charge.law.name == "leakage" else lost_bits(kind))
+        least = floor * (0.0 if of_power else lost_bits(kind))
         costs = figure.si * each
         if all(cost >= bound for cost, bound in zip(costs, least, strict=True)):
             devices += figure.si * n
@@ -106,14 +117,16 @@ def priced_cells(charge: Charge, cells: Mapping[str, int], kelvins: float, hertz
     return PricedCells(devices * each + bounded, known, unknown)
 
 
-def switched_cells(charge: Charge, gates: Gates, kelvins: float, measured: bool) -> PricedCells:
-    """All cells in one cycle, by the rises of each: as `measured` for each unit and kind, or as the model assumes."""
+def switched_cells(
+    charge: Charge, units: Mapping[str, Mapping[str, int]], kelvins: float, activity: Activity | None = None
+) -> PricedCells:
+    """All cells in one cycle, by the rises of each: as measured for each unit and kind, or as the model assumes."""
     assert charge.cells is not None
     f, least = charge.figures, exactly(thermal_energy(kelvins))
     each = f["capacitance"].si * f["voltage"].si * f["voltage"].si
-    named, energy, known = frozenset(gates.units), ZERO, 0
+    named, energy, known = frozenset(units), ZERO, 0
     unknown: dict[str, int] = {}
-    for unit, kinds in gates.units.items():
+    for unit, kinds in units.items():
         for kind, n in kinds.items():
             figure = charge.cells.get(kind, None if kind == MEMORY_BITS else charge.cells.get("any"))
             if figure is None:
@@ -121,8 +134,8 @@ def switched_cells(charge: Charge, gates: Gates, kelvins: float, measured: bool)
                 continue
             known += n
             rises = f["activity"].si
-            if measured and gates.activity is not None:
-                rises = exactly(gates.activity.rises(unit, kind, named))
+            if activity is not None:
+                rises = exactly(activity.rises(unit, kind, named))
             energy += (figure.si * rises * each).by(max, least * lost_bits(kind)) * n
     return PricedCells(energy, known, unknown)
 
@@ -153,8 +166,16 @@ class NotModelled:
         return "not modelled"
 
 
+@dataclass(frozen=True)
+class Covered(NotModelled):
+    """A price without a figure of its own, of which nothing is missing: other figures of the model, which `why` names, cover it."""
+
+    def __str__(self) -> str:
+        return f"covered by {self.why}"
+
+
 def told(energy: Range | NotModelled) -> Any:
-    """For JSON: the range, or the words `not modelled`."""
+    """For JSON: the range, or the words `not modelled` or `covered by …`."""
     return str(energy) if isinstance(energy, NotModelled) else energy.as_dict()
 
 
@@ -200,10 +221,12 @@ class Price:
     items: tuple[Item, ...]
 
     def of(self, cause: str) -> Range | NotModelled:
-        """The price of a cause: the sum of its modelled items, or NotModelled if there are none."""
+        """The price of a cause: the sum of its modelled items, or Covered or NotModelled if there are none."""
         found = [item for item in self.items if item.cause == cause]
         priced = [item.energy for item in found if isinstance(item.energy, Range)]
         if not priced:
+            if len(found) == 1 and isinstance(found[0].energy, Covered):
+                return found[0].energy
             whys = [item.energy.why for item in found if isinstance(item.energy, NotModelled)]
             return NotModelled("; ".join(dict.fromkeys(whys)) or f"{self.technology.id} has no figure for it")
         return sum(priced, ZERO)
@@ -378,7 +401,7 @@ class _Pricing:
 
     def items(self) -> Iterator[Item]:
         """Items of the program, then of the host; each cause has at least one."""
-        charges = [c for c in self.technology.charges if c.cause != "cooling" and not c.law.of_netlists]
+        charges = [c for c in self.technology.priced_charges if not c.law.of_netlists]
         made = [item for charge in charges for item in self.charged(charge)]
         made += self.units_without_figures(charges)
         made += [self.uncharged(cause) for cause in CAUSES[:-1] if cause not in {item.cause for item in made}]
@@ -393,8 +416,8 @@ class _Pricing:
     def uncharged(self, cause: str) -> Item:
         """The item of a cause without a charge. It is in no sum. If the model covers the cause by other figures, nothing is missing."""
         c, name = self.counts, self.technology.id
-        if cause in self.technology.covered:
-            return self.missing(cause, f"all {cause}", 0, "", f"{name} has no figure for it by itself")
+        if (by := self.technology.covered.get(cause)) is not None:
+            return Item(cause, f"all {cause}", 0, "", Covered(by), self.kelvins)
         count, of = {
             "logic": (c.retired, "instructions"),
             "leakage": (c.cycles, "cycles"),
@@ -435,7 +458,9 @@ class _Pricing:
             case "operation":
                 yield self.operations(charge)
             case "access":
-                yield self.accesses(charge)
+                yield from self.accesses(charge)
+            case "hierarchy":
+                yield from self.hierarchy(charge)
             case "cell" | "ramp" | "leakage" | "switching":
                 yield from self.cells(charge)
             case name:
@@ -497,19 +522,57 @@ class _Pricing:
             if unit not in priced
         ]
 
-    def accesses(self, charge: Charge) -> Item:
-        access, w = self.counts.accesses, self.counts.format
-        beside = 2 if any(e.lifted for e in self.counts.executions) else 1
-        needed = self.counts.program.memory * beside * w.width / 8
-        fitting = [s for s in charge.sizes if s.capacity is not None and s.capacity >= needed]
-        of = "reads and writes"
-        count = access.reads + access.writes
-        any_size = next((s for s in charge.sizes if s.capacity is None), None)
-        size = min(fitting, key=lambda s: s.capacity or 0) if fitting else any_size
-        if size is None:
-            return self.missing(charge.cause, charge.label, count, of, f"no figure for a memory of {needed:.0f} bytes")
-        energy = size.energy.at(self.kelvins) * (access.bits / size.bits)
-        return Item(charge.cause, charge.label, count, of, energy, self.kelvins, (size.energy,))
+    def memories(self, charge: Charge) -> list[tuple[float, dict[bool, Size]]]:
+        """(capacity in words, figures) of the memories up to the smallest that holds the data; an empty list if no memory does."""
+        word = self.counts.format.width / 8
+        found = [(size / word, figures) for size, figures in charge.memories]
+        fitting = [k for k, (capacity, _) in enumerate(found) if capacity >= self.counts.footprint]
+        return found[: fitting[0] + 1] if fitting else []
+
+    def without_memory(self, charge: Charge) -> Item:
+        access = self.counts.accesses
+        why = f"no figure for a memory of {self.counts.footprint * self.counts.format.width / 8:.0f} bytes"
+        return self.missing(charge.cause, charge.label, access.reads + access.writes, "reads and writes", why)
+
+    def accesses(self, charge: Charge) -> Iterator[Item]:
+        """All accesses in the smallest memory that holds the data."""
+        access, memories = self.counts.accesses, self.memories(charge)
+        if not memories:
+            yield self.without_memory(charge)
+            return
+        _, figures = memories[-1]
+        if (size := figures[False]) == figures[True]:
+            energy = size.energy.at(self.kelvins) * (access.bits / size.bits)
+            count = access.reads + access.writes
+            yield Item(charge.cause, charge.label, count, "reads and writes", energy, self.kelvins, (size.energy,))
+            return
+        for written, size in figures.items():
+            yield self.words(charge.cause, charge.label, self.counts.accessed(written=written), size, written)
+
+    def hierarchy(self, charge: Charge) -> Iterator[Item]:
+        """All accesses in the first memory; in each further one the words that miss the memory before it, or leave it changed."""
+        c, memories = self.counts, self.memories(charge)
+        if not memories:
+            yield self.without_memory(charge)
+            return
+        if len(memories) > 1 and c.traffic is None:
+            why = "the addresses of the run were not observed"
+            count = c.accesses.reads + c.accesses.writes
+            yield self.missing(charge.cause, charge.label, count, "reads and writes", why)
+            return
+        before: float | None = None
+        for capacity, figures in memories:
+            for written, size in figures.items():
+                n = c.accessed(written=written) if before is None else c.between(before, written=written)
+                place = "any size" if size.capacity is None else f"{size.capacity / 1024:g} KiB"
+                yield self.words(charge.cause, f"{charge.label}, {place}", n, size, written)
+            before = capacity
+
+    def words(self, cause: str, label: str, n: int, size: Size, written: bool) -> Item:
+        """The price of words that are read from, or written to, a memory."""
+        energy = size.energy.at(self.kelvins) * (n * self.counts.format.width / size.bits)
+        of = "words written" if written else "words read"
+        return Item(cause, f"{label}: {'writes' if written else 'reads'}", n, of, energy, self.kelvins, (size.energy,))
 
     # ------------------------------------------------------------------ by cells
 
@@ -540,7 +603,7 @@ class _Pricing:
                 why = f"the activity was measured of another program, {activity.program}"
                 yield self.missing(charge.cause, charge.label, self.counts.cycles, "cycles", why)
                 return
-            energy, known, unknown = switched_cells(charge, self.gates, self.kelvins, activity is not None)
+            energy, known, unknown = switched_cells(charge, self.gates.units, self.kelvins, activity)
             if activity is not None:
                 figures["activity"] = activity.figure(figures["activity"])
         else:

@@ -21,6 +21,7 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -258,10 +259,13 @@ class Size:
     energy: Figure
     #: bytes; None: any
     capacity: float | None = None
+    #: of a memory: `reads` or `writes`; empty: both
+    of: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: the figure and its size."""
-        return {**self.energy.as_dict(), "bits": self.bits, "capacity_bytes": self.capacity}
+        found = {**self.energy.as_dict(), "bits": self.bits, "capacity_bytes": self.capacity}
+        return {**found, "of": self.of} if self.of else found
 
 
 @dataclass(frozen=True)
@@ -308,8 +312,36 @@ class Charge:
 
     @property
     def open(self) -> list[str]:
-        """The figures that the model leaves open."""
-        return [name for name, figure in self.figures.items() if figure.written is None]
+        """The figures that the model leaves open, and that its price needs. Of a generator that is a quality, where no efficiency is given."""
+        lacking = [name for name, figure in self.figures.items() if figure.written is None]
+        unneeded = "quality" if self.by_efficiency else "efficiency" if "quality" in self.figures else ""
+        return [name for name in lacking if name != unneeded]
+
+    @property
+    def by_efficiency(self) -> bool:
+        """Whether it is of a generator whose efficiency is given."""
+        return "efficiency" in self.figures and self.figures["efficiency"].written is not None
+
+    @property
+    def memories(self) -> list[tuple[float, dict[bool, Size]]]:
+        """(capacity in bytes, figures of reads and of writes) of each memory, the smallest first."""
+        found: dict[float, dict[bool, Size]] = {}
+        for size in self.sizes:
+            at = found.setdefault(math.inf if size.capacity is None else size.capacity, {})
+            at |= {written: size for written, of in ((False, "reads"), (True, "writes")) if size.of in ("", of)}
+        return sorted(found.items(), key=lambda memory: memory[0])
+
+    def driven_by(self, generator: Charge) -> Charge:
+        """The losses of a generator of ramps, as a charge of the nodes of these ramps."""
+        kept = {name: self.figures[name] for name in ("capacitance", "voltage")}
+        own = {
+            n: f
+            for n, f in generator.figures.items()
+            if (n == "efficiency") == generator.by_efficiency or len(generator.figures) == 1
+        }
+        figures = {**(self.figures if generator.by_efficiency else kept), **own}
+        figures.pop("dropped", None)
+        return replace(self, cause=generator.cause, label=generator.label, figures=figures)
 
 
 #: relative tolerance of bounds, since decimal numbers may differ in the last places
@@ -331,8 +363,8 @@ class Technology:
     ambient: Figure | None = None
     #: levels of a netlist that a signal passes in one cycle of the clock
     phases: Figure | None = None
-    #: parts without a charge that are complete: part of other figures, or nothing
-    covered: tuple[str, ...] = ()
+    #: part without a charge that is complete -> what covers it
+    covered: Mapping[str, str] = field(default_factory=dict)
     #: the file from which it was read
     file: str = ""
 
@@ -346,6 +378,22 @@ class Technology:
         return None if self.phases is None else max(1, math.ceil(levels / self.phases.si.nominal))
 
     @property
+    def by_addresses(self) -> bool:
+        """Whether a charge depends on the addresses of the run."""
+        return any(charge.law.name == "hierarchy" for charge in self.charges)
+
+    @cached_property
+    def priced_charges(self) -> list[Charge]:
+        """The charges without cooling; the charge of a generator stands once for each charge of ramps."""
+        charges = [charge for charge in self.charges if charge.cause != "cooling"]
+        ramps = [charge for charge in charges if "ramps" in charge.figures]
+        return [
+            one
+            for charge in charges
+            for one in ([ramp.driven_by(charge) for ramp in ramps] if charge.law.name == "power clock" else [charge])
+        ]
+
+    @property
     def by_activity(self) -> bool:
         """Whether a charge depends on how often cells switch."""
         return any("activity" in charge.figures for charge in self.charges)
@@ -354,6 +402,13 @@ class Technology:
     def open(self) -> dict[str, Figure]:
         """Figures that it leaves open, by name."""
         return {name: charge.figures[name] for charge in self.charges for name in charge.open}
+
+    @property
+    def to_give(self) -> str:
+        """The figures that it leaves open, with examples of their units, for people."""
+        names = {"quality": "quality or efficiency of the generator"}
+        found = (f"{names.get(name, name)} ({_WRITTEN[figure.unit.measures]})" for name, figure in self.open.items())
+        return ", ".join(found)
 
     def below_bounds(self, kelvins: float) -> Iterator[tuple[int, str, str]]:
         """(index of the charge, name of the figure, message) of each figure below a physical bound at a temperature.
@@ -409,7 +464,12 @@ class Technology:
                     figures[name] = Figure(name, unit, value, "given for this price", "given")
             return replace(charge, figures=figures)
 
-        return replace(self, charges=tuple(map(changed, self.charges)))
+        found = replace(self, charges=tuple(map(changed, self.charges)))
+        for charge in found.charges:
+            if charge.by_efficiency and "quality" in charge.figures and charge.figures["quality"].written is not None:
+                message = "a generator has a quality or an efficiency, and both are given"
+                raise InputError(Diagnostic("RG1109", message, hint="give one of them"))
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: the model, and every figure with its source. Models with different prices differ in it."""
@@ -418,7 +478,7 @@ class Technology:
             "frequency": None if self.frequency is None else self.frequency.as_dict(),
             "ambient": None if self.ambient is None else self.ambient.as_dict(),
             "phases": None if self.phases is None else self.phases.as_dict(),
-            "covered": list(self.covered),
+            "covered": dict(self.covered),
             "charges": [
                 {
                     "cause": charge.cause, "label": charge.label, "law": charge.law.name, "unit": charge.unit,
@@ -593,11 +653,15 @@ class _Reader:
                 raise self.error("RG1112", (*where, at), message)
         return made
 
-    def _covered(self, data: Mapping[str, Any], charges: Iterable[Charge]) -> tuple[str, ...]:
-        """Causes without a charge that the model covers by other figures."""
+    def _covered(self, data: Mapping[str, Any], charges: Iterable[Charge]) -> dict[str, str]:
+        """Cause without a charge -> what of the model covers it."""
         causes = data.get("covered", [])
-        if not isinstance(causes, list) or len(causes) > len(PARTS):
-            raise self.error("RG1104", ("covered",), "`covered` is a list of causes")
+        if isinstance(causes, list) and all(isinstance(cause, str) for cause in causes):
+            causes = dict.fromkeys(causes, "other figures")
+        if not isinstance(causes, dict) or len(causes) > len(PARTS):
+            raise self.error(
+                "RG1104", ("covered",), "`covered` is a list of causes, or a table: cause = what covers it"
+            )
         charged = {charge.part for charge in charges}
         for cause in causes:
             if cause not in PARTS or cause == "cooling":
@@ -605,7 +669,9 @@ class _Reader:
                 raise self.error("RG1103", ("covered",), f"{cause!r:.40} is none of the causes that are covered", hint)
             if cause in charged:
                 raise self.error("RG1107", ("covered",), f"`{cause}` is covered, and has a charge")
-        return tuple(causes)
+            if not isinstance(causes[cause], str) or not causes[cause].strip():
+                raise self.error("RG1104", ("covered",), f"`{cause}`: what covers it is text")
+        return causes
 
     def _integers(self, data: Any, where: Where) -> None:
         """Refuse integers beyond the 64 bits of TOML, whose digits Python may refuse to print."""
@@ -645,6 +711,9 @@ class _Reader:
             if given and given < group:
                 missing = min(group - given)
                 raise self.error("RG1104", where, f"`{missing}` is missing: it goes with {', '.join(sorted(given))}")
+        known = {name for name in ("quality", "efficiency") if name in figures and figures[name].written is not None}
+        if law.name == "power clock" and (not figures or len(known) > 1):
+            raise self.error("RG1104", where, "a generator has a `quality` and what is `stored`, or an `efficiency`")
         return Charge(
             cause, label, law, figures,
             unit=self._text(data, "unit", where) if "unit" in law.keys else None,
@@ -661,17 +730,24 @@ class _Reader:
         for i, row in enumerate(rows):
             at: Where = (*where, "sizes", i)
             self._table(row, at)
-            own = ("bits", "capacity") if law.name == "access" else ("bits",)
+            of_memory = law.name != "operation"
+            own = ("bits", "capacity", "of") if of_memory else ("bits",)
             self._keys(row, (*_FIGURE, *own), at)
             bits = self._get(row, "bits", at)
             if type(bits) is not int or not 1 <= bits <= 1 << 20:
                 raise self.error("RG1106", (*at, "bits"), f"bits = {bits!r:.40} is no size of a word")
             capacity = self._capacity(row["capacity"], (*at, "capacity")) if "capacity" in row else None
+            of = self._one_of(row, "of", at, ("reads", "writes")) if "of" in row else ""
             figure = self._figure({k: v for k, v in row.items() if k in _FIGURE}, at, "energy")
-            out.append(Size(bits, figure, capacity))
-        sizes = [(s.bits, s.capacity) for s in out] if law.name == "operation" else [s.capacity for s in out]
+            out.append(Size(bits, figure, capacity, of))
+        sizes = [(s.bits, s.capacity) for s in out] if law.name == "operation" else [(s.capacity, s.of) for s in out]
         if len(set(sizes)) != len(sizes):
             raise self.error("RG1107", (*where, "sizes", len(out) - 1), "two figures are for one size")
+        for i, size in enumerate(out):
+            beside = {other.of for other in out if other.capacity == size.capacity}
+            if law.name != "operation" and beside not in ({""}, {"reads", "writes"}):
+                message = "a memory has one figure for reads and writes, or one for each"
+                raise self.error("RG1104", (*where, "sizes", i), message)
         return tuple(out)
 
     def _capacity(self, text: Any, where: Where) -> float:

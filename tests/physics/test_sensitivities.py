@@ -12,7 +12,7 @@ from retrograd.simulator.energy.technology import Range
 import retrograd as rg
 from retrograd import fixed, library, reversible
 
-DEVICE = {"resistance": "10kohm", "capacitance": "1fF", "voltage": "1V", "power": "1fW"}
+DEVICE = {"resistance": "10kohm", "capacitance": "1fF", "voltage": "1V", "power": "1fW", "quality": "1e4"}
 
 
 @reversible

@@ -34,7 +34,7 @@ from retrograd.runtime._batch_runs import run_rows
 from retrograd.runtime._batches import Mapped
 from retrograd.runtime._execution import ProgramTrap, Request, execute, load
 from retrograd.runtime._reversible import Inverse, Reversible
-from retrograd.simulator.energy.counts import CODE_BITS, Counts, HostTraffic, Ledger, Site, counts_of, host_traffic
+from retrograd.simulator.energy.counts import CODE_BITS, Counts, HostTraffic, Site, counts_of, host_traffic
 from retrograd.simulator.energy.netlists import (
     Garbage,
     IrreversibleShape,
@@ -211,7 +211,7 @@ def _gradient(
     out = sum(a.type.size for a in wanted) + request.value
 
     machine = request.machine(compiled, values)
-    there = Ledger(machine, range(words)) if how.timeline else None
+    there = how.ledger(machine, range(words))
     execute(compiled, machine, limit, there)
     turned.begin(machine)
     back = None if there is None else there.again(machine)
@@ -233,7 +233,9 @@ def _gradient(
     if there is not None and back is not None:
         toggled = Counter(there.toggled)
         toggled.update(back.toggled)
-        counts = replace(counts, toggled_at=dict(toggled), dropped_at=dict(back.dropped))
+        counts = replace(back.counted(counts), toggled_at=dict(toggled))
+    if there is not None and there.silent:
+        there = back = None
     return EnergyReport(name, how.context(compiled.format), counts, machine.engine, None, there, back)
 
 

@@ -106,20 +106,22 @@ def energy(
     request = request_of(f, **settings)
     values = request.values(args, keywords)
 
-    def run(request: Request, look: bool) -> tuple[Compiled, Machine, Ledger | None]:
+    def run(request: Request, how: Pricing) -> tuple[Compiled, Machine, Ledger | None]:
         compiled = request.compiled(values)
         machine = request.machine(compiled, values)
-        ledger = Ledger(machine, range(compiled.argument_words)) if look else None
+        ledger = how.ledger(machine, range(compiled.argument_words))
         execute(compiled, machine, max_steps, ledger)
         return compiled, machine, ledger
 
-    compiled, machine, ledger = run(request, timeline)
+    compiled, machine, ledger = run(request, how)
     words = compiled.argument_words
     beside = None
     if baseline and not request.backward and not compiled.options.erase:
-        erasing, other, _ = run(replace(request, options=replace(compiled.options, erase=True)), False)
+        options = replace(compiled.options, erase=True)
+        erasing, other, seen = run(replace(request, options=options), how._replace(timeline=False))
         beside = counts_of(other, host_traffic(erasing.program, words, words))
+        beside = beside if seen is None else seen.counted(beside)
     name = f"~{request.function.__name__}" if request.backward else request.function.__name__
     host = host_traffic(compiled.program, words, words)
     report = report_of(machine, name, how.context(compiled.format), host, beside, ledger)
-    return report if ledger is None else with_way_back(report, machine, ledger)
+    return report if report.ledger is None else with_way_back(report, machine, report.ledger)

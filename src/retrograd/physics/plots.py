@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from retrograd.physics.report import EnergyReport, program_text, total_text
 from retrograd.presentation import COLOURS, HIDDEN, axes_of, colours, legend, two_decades
 from retrograd.simulator.energy.counts import Ledger
-from retrograd.simulator.energy.pricing import ROOM, FrequencyPoint, NotModelled, at_frequencies
+from retrograd.simulator.energy.pricing import ROOM, Covered, FrequencyPoint, NotModelled, at_frequencies
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, ZERO, Range, thermal_energy, with_prefix
 
 if TYPE_CHECKING:
@@ -98,12 +98,14 @@ def _place(report: EnergyReport) -> str:
 
 
 def _not_modelled(reports: Sequence[EnergyReport]) -> list[str]:
-    """Lines that list the causes without a figure, once for each model."""
-    missing: dict[str, dict[str, None]] = {}
+    """Lines that list the causes without a figure of their own, once for each model: those that other figures cover, and the others."""
+    told_of: dict[str, dict[str, None]] = {}
     for r in reports:
-        causes = (c for c, e in r.price.causes.items() if isinstance(e, NotModelled))
-        missing.setdefault(r.price.technology.id, {}).update(dict.fromkeys(causes))
-    told = [f"not modelled by {model}: {', '.join(causes)}" for model, causes in missing.items() if causes]
+        for cause, energy in r.price.causes.items():
+            if isinstance(energy, NotModelled):
+                kind = "covered in" if isinstance(energy, Covered) else "not modelled by"
+                told_of.setdefault(f"{kind} {r.price.technology.id}", {})[cause] = None
+    told = [f"{whose}: {', '.join(causes)}" for whose, causes in told_of.items()]
     return [line for text in told for line in textwrap.wrap(text, _LINE)]
 
 

@@ -52,6 +52,7 @@ from retrograd.simulator.energy.technology import (
     PARTS,
     Range,
     Technology,
+    technology,
     thermal_energy,
     with_prefix,
 )
@@ -73,11 +74,11 @@ def report_of(
     baseline: Counts | None = None,
     ledger: Ledger | None = None,
 ) -> EnergyReport:
-    """The report of a machine after a run of any program."""
+    """The report of a machine after a run of any program. A ledger that was kept for addresses alone has no timeline."""
     counts = counts_of(machine, host)
     if ledger is not None:
         counts = ledger.counted(counts)
-    return EnergyReport(name, by, counts, machine.engine, baseline, ledger)
+    return EnergyReport(name, by, counts, machine.engine, baseline, None if ledger is None or ledger.silent else ledger)
 
 
 def with_way_back(report: EnergyReport, machine: Machine, ledger: Ledger) -> EnergyReport:
@@ -211,7 +212,7 @@ class EnergyReport:
         return rows
 
     def _notes(self) -> list[str]:
-        out = []
+        out = [line for line in (to_give(self.price.technology),) if line]
         if self.each:
             out.append(self._elements())
         if self.optimum is not None:
@@ -372,6 +373,11 @@ def energy_text(energy: Range | NotModelled) -> str:
     return shown if ends == (shown, shown) else f"{shown} ({ends[0]} … {ends[1]})"
 
 
+def to_give(model: Technology) -> str:
+    """A line that names the figures which a model leaves open; empty if there are none."""
+    return f"{model.id} needs figures of a device: {model.to_give}" if model.open else ""
+
+
 def program_text(price: Price) -> str:
     """The energy of the program; a lower bound where a part is not modelled."""
     return _at_least(price.program, price.complete(program=True))
@@ -414,6 +420,13 @@ class Pricing(NamedTuple):
     activity: str | Path | Activity | Mapping[str, Any] | None = None
     baseline: bool = True
     timeline: bool = False
+
+    def ledger(self, machine: Machine, own: range = range(0)) -> Ledger | None:
+        """The observer of a run: for a timeline, and for a model that prices by addresses."""
+        model = self.tech if isinstance(self.tech, Technology) else technology(self.tech)
+        if not (self.timeline or model.by_addresses):
+            return None
+        return Ledger(machine, own, addresses=model.by_addresses, silent=not self.timeline)
 
     def context(self, w: Format) -> PricingContext:
         """The pricing context in this format."""

@@ -34,7 +34,7 @@ from retrograd.runtime._distribution import WRONG, Distribution, StoreFile, dist
 from retrograd.runtime._execution import ProgramTrap, argument_words, execute, load
 from retrograd.runtime._marshal import Losses
 from retrograd.runtime._reversible import Inverse, Reversible
-from retrograd.simulator.energy.counts import Counts, counts_of, host_traffic
+from retrograd.simulator.energy.counts import Counts, Ledger, counts_of, host_traffic
 from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.pricing import Figures, Price, PricingContext, Quantity, pricing_context
 from retrograd.simulator.energy.technology import Technology, technology
@@ -458,13 +458,17 @@ def _work(job: _Job) -> list[Kept] | None:
     machine = machine_for(program, backward=job.backward)
     for address, words in job.words:
         machine.load(address, words)
+    ledger = (
+        Ledger(machine, addresses=True, silent=True) if any(p.technology.by_addresses for p in job.points) else None
+    )
     try:
-        if machine.run(job.max_steps).stop is not Stop.HALTED:
+        if machine.run(job.max_steps, observe=ledger).stop is not Stop.HALTED:
             return None
     except Trap:
         return None
     carried = sum(len(words) for _, words in job.words)
     counts = counts_of(machine, host_traffic(program, carried, carried))
+    counts = counts if ledger is None else ledger.counted(counts)
     told = {"retired": counts.retired, "cycles": counts.cycles, "erased_bits": counts.erased_bits}
     out = []
     for point in job.points:

@@ -61,7 +61,7 @@ def test_a_function(cli: Cli, functions: str) -> None:
     rows = {line.split("  ")[0]: line for line in out.splitlines()}
     assert "64 by erase" in rows["bits erased"]
     assert "183.7 zJ" in rows["erasure"]
-    assert "not modelled" in rows["logic"]
+    assert "covered by the bound of erasures" in rows["logic"]
     assert "landauer 1.1, 300 K" in out
 
 
@@ -110,7 +110,7 @@ def test_json(cli: Cli, functions: str) -> None:
     assert (code, told["schema"]) == (OK, "retrograd.energy/1")
     assert told["price"]["temperature"] == 4.2
     assert told["price"]["program"]["value"] == approx(64 * KT_LN2 * 4.2 / 300)
-    assert told["price"]["causes"]["logic"] == "not modelled"
+    assert told["price"]["causes"]["logic"] == "covered by the bound of erasures"
 
 
 def test_an_inverse(cli: Cli, functions: str) -> None:
@@ -189,7 +189,7 @@ def test_models(cli: Cli) -> None:
     code, out, _ = cli("energy", "--models")
     assert code == OK
     assert [line.split()[0] for line in out.splitlines()[1:]] == [
-        "adiabatic_rc", "aqfp", "cmos45", "cmos7", "cmos_switching", "landauer", "landauer_finite",
+        "adiabatic_rc", "aqfp", "cmos45", "cmos45_caches", "cmos7", "cmos7_caches", "cmos_switching", "landauer", "landauer_finite",
     ]  # fmt: skip
     told = json.loads(cli("energy", "--models", "--json")[1])
     assert told["schema"] == "retrograd.technologies/1"

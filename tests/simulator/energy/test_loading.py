@@ -279,12 +279,17 @@ def test_below_a_bound_of_thermodynamics(fault: str) -> None:
 @pytest.mark.parametrize(
     ("covered", "code", "message"),
     [
-        ('"leakage"', "RG1104", "is a list"), ('["leaks"]', "RG1103", "'leaks' is none"), ("[3]", "RG1103", "3 is none"),
-        ("[[]]", "RG1103", "[] is none"), ('["cooling"]', "RG1103", "'cooling' is none"), ('["leakage"]', "RG1107", "has a charge"),
+        ('"leakage"', "RG1104", "is a list"), ('["leaks"]', "RG1103", "'leaks' is none"), ("[3]", "RG1104", "is a list"),
+        ("[[]]", "RG1104", "is a list"), ("{ clock = 3 }", "RG1104", "what covers it is text"), ('{ leaks = "a" }', "RG1103", "'leaks' is none"),
+        ('["cooling"]', "RG1103", "'cooling' is none"), ('["leakage"]', "RG1107", "has a charge"),
     ],
 )  # fmt: skip
 def test_what_is_covered(covered: str, code: str, message: str) -> None:
-    assert from_text(GOOD.replace("doc = ", 'covered = ["clock"]\ndoc = '), "mine.toml").covered == ("clock",)
+    assert from_text(GOOD.replace("doc = ", 'covered = ["clock"]\ndoc = '), "mine.toml").covered == {
+        "clock": "other figures"
+    }
+    named = from_text(GOOD.replace("doc = ", 'covered = { clock = "the adder" }\ndoc = '), "mine.toml")
+    assert named.covered == {"clock": "the adder"}
     error = refused(GOOD.replace("doc = ", f"covered = {covered}\ndoc = "))
     assert (error.code, message in error.diagnostics[0].message) == (code, True)
     assert error.diagnostics[0].line == f"covered = {covered}"

@@ -18,7 +18,13 @@ approx = partial(pytest.approx, rel=1e-9, abs=0.0)
 
 TOFFOLI, CNOT, X, FREDKIN = ((0, 1), (2,)), ((0,), (1,)), ((), (0,)), ((0,), (1, 2))
 JUNCTION = Range(1.35e-21, 1.4e-21, 1.45e-21)
-DEVICE = {"resistance": exactly(1e4), "capacitance": exactly(1e-15), "voltage": exactly(1.0), "power": exactly(1e-15)}
+DEVICE = {
+    "resistance": exactly(1e4),
+    "capacitance": exactly(1e-15),
+    "voltage": exactly(1.0),
+    "power": exactly(1e-15),
+    "quality": exactly(1e4),
+}
 
 
 def modelled(price: Price, cause: str) -> Range:

@@ -109,14 +109,14 @@ def execute_energy(options: EnergyOptions) -> int:
         if not any(name in one["figures"] for one in each):
             hint = "its models have no such figure; `retrograd energy --models` shows what they leave open"
             raise fail("RG1109", f"--compare {options.compare}: `{name}` is none of their figures", hint)
-    found = (
-        _function_report(options, techs[0], each[0])
-        if is_function(options.program)
-        else _program_report(options, techs[0], each[0])
-    )
+    # A model that prices by addresses needs a run that is observed; the others price the same run.
+    first = next((k for k, tech in enumerate(techs) if technology(tech).by_addresses), 0)
+    run = _function_report if is_function(options.program) else _program_report
+    found = run(options, techs[first], each[first])
     if isinstance(found, int):
         return found
-    reports = [found, *(found.priced_by(tech, **one) for tech, one in zip(techs[1:], each[1:], strict=True))]
+    reports = [found.priced_by(tech, **one) for tech, one in zip(techs, each, strict=True)]
+    reports[first] = found
     if options.compare:
         from retrograd.physics.report import compared
 
@@ -238,7 +238,8 @@ def _program_report(options: EnergyOptions, tech: str, how: dict[str, Any]) -> E
     by = pricing_context(tech, program.format, **how)
     outputs = output_regions(machine, options.out)
     copied = sum(extent(machine, region) - region.address for region in outputs)
-    ledger = Ledger(machine) if _look(options) else None
+    look, addresses = _look(options), by.technology.by_addresses
+    ledger = Ledger(machine, addresses=addresses, silent=not look) if look or addresses else None
     try:
         outcome = machine.run(limit, observe=ledger)
     except Trap as trap:
@@ -249,7 +250,7 @@ def _program_report(options: EnergyOptions, tech: str, how: dict[str, Any]) -> E
     for region in outputs:
         write_words(region, machine.memory[region.address : extent(machine, region)], program.format)
     report = report_of(machine, Path(options.program).name, by, host_traffic(program, loaded, copied), ledger=ledger)
-    return report if ledger is None else with_way_back(report, machine, ledger)
+    return report if report.ledger is None else with_way_back(report, machine, report.ledger)
 
 
 def _advise(options: EnergyOptions, tech: str, how: dict[str, Any]) -> int:
@@ -289,7 +290,7 @@ def _show_models(as_json: bool) -> int:
 
 def _compared(reports: list[EnergyReport]) -> str:
     """One column for each model, one row for each cause."""
-    from retrograd.physics.report import energy_text, program_text, total_text
+    from retrograd.physics.report import energy_text, program_text, to_give, total_text
     from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, PARTS
 
     prices = [r.price for r in reports]
@@ -304,7 +305,8 @@ def _compared(reports: list[EnergyReport]) -> str:
     head = f"{reports[0].name}: {c.retired} instructions, {c.cycles} cycles, {c.erased_bits} bits erased"
     if scope is not None:
         head += f"\nscope: {', '.join(part for part in PARTS if part in scope)}"
-    return f"{head}\n\n{columns(rows)}"
+    lacking = [line for line in (to_give(p.technology) for p in prices) if line]
+    return "\n".join([head, "", columns(rows), *lacking])
 
 
 def _save(figure: Any, path: str) -> None:
