@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from retrograd.simulator.energy.gates import lost_bits
 from retrograd.simulator.energy.pricing import (
@@ -76,9 +76,14 @@ class ReversibleShape:
     #: lines that end with data, garbage included
     outputs: frozenset[int] = frozenset()
     garbage: int = 0
+    #: netlists in levels that were counted before, by the levels of kinds: a comparison prices one netlist by many figures
+    _known: dict[Any, Timed] = field(default_factory=dict, repr=False, compare=False)
 
     def timed(self, levels: Mapping[str, int], *, peres: bool = False) -> Timed:
         """The netlist in levels; a kind that is not in `levels` takes one level. With `peres`, neighbours that form a Peres gate are one gate."""
+        key = tuple(sorted(levels.items())), peres
+        if key in self._known:
+            return self._known[key]
         kinds: Counter[str] = Counter()
         free = [0] * self.lines
         begin: dict[int, int] = dict.fromkeys(self.inputs, 0)
@@ -94,7 +99,8 @@ class ReversibleShape:
             busy += takes * len(lines)
         last = max(free, default=0)
         held = sum((last if line in self.outputs else free[line]) - first for line, first in begin.items())
-        return Timed(dict(kinds), last, held - busy, held)
+        self._known[key] = Timed(dict(kinds), last, held - busy, held)
+        return self._known[key]
 
 
 def _parts(gate: _Gate) -> tuple[tuple[int, ...], list[tuple[str, int]]]:

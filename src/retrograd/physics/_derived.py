@@ -27,13 +27,14 @@ from retrograd.hdl.reversible.irreversible import Network
 from retrograd.hdl.reversible.irreversible import levels_of as in_levels
 from retrograd.isa.diagnostics import Diagnostic, InputError, printable
 from retrograd.isa.program import Program
-from retrograd.physics.report import EnergyReport, Pricing, bits_text, energy_text, program_text, total_text
+from retrograd.physics.report import EnergyReport, HasPrice, Pricing, bits_text, energy_text, program_text, total_text
 from retrograd.presentation import columns, shortened_text
 from retrograd.runtime._batch_arguments import Batch, Loaded
 from retrograd.runtime._batch_runs import run_rows
 from retrograd.runtime._batches import Mapped
 from retrograd.runtime._execution import ProgramTrap, Request, execute, load
 from retrograd.runtime._reversible import Inverse, Reversible
+from retrograd.simulator.energy.comparisons import Comparison, Priced, ratio
 from retrograd.simulator.energy.counts import CODE_BITS, Counts, HostTraffic, Site, counts_of, host_traffic
 from retrograd.simulator.energy.netlists import (
     Garbage,
@@ -97,6 +98,16 @@ class NetlistEnergy:
     def priced_by(self, tech: str | Path | Technology, **how: Any) -> NetlistEnergy:
         """The same netlist priced by another model. `how`: temperature, frequency, figures as for `energy`."""
         return replace(self, by=pricing_context(tech, None, **how))
+
+    def priced(self, *, whole: bool = False) -> Priced:
+        """The energy of the netlist, or with cooling, as a function of the figures of the model."""
+        return Priced(
+            self.price.technology, lambda model: replace(self, by=replace(self.by, technology=model)).price, whole
+        )
+
+    def ratio_to(self, other: HasPrice, *, whole: bool = False) -> Comparison:
+        """E / E of the other, of the netlists or with cooling; each figure of the models has the same value in both."""
+        return ratio(self.priced(whole=whole), other.priced(whole=whole))
 
     def __repr__(self) -> str:
         return shortened_text(str(self))

@@ -30,6 +30,7 @@ from retrograd.runtime._binding import bind, types_of
 from retrograd.runtime._compilation import storage_dict, storage_text
 from retrograd.runtime._execution import argument_words, execute, load
 from retrograd.runtime._reversible import Inverse, Reversible
+from retrograd.simulator.energy.comparisons import difference
 from retrograd.simulator.energy.counts import NOTHING, host_traffic
 from retrograd.simulator.energy.pricing import NotModelled, Price, PricingContext, pricing_context, told
 from retrograd.simulator.energy.technology import CAUSES, Range, with_prefix
@@ -206,7 +207,7 @@ class Verdict:
     energy: Range | NotModelled
     #: the bits that erasing loses
     bits: int
-    #: whether the choice is the same at both ends of the figures' ranges
+    #: whether the choice is the same for all values of the figures within their ranges
     certain: bool
     #: whether the model has figures for the difference
     known: bool = True
@@ -328,7 +329,7 @@ def advise(
         erase, temporaries = _erasing(chosen)
         tried = trial.report(erase, temporaries)
         # Routines that are cheaper to erase one by one may not be so together, where they share temporaries.
-        known, cheaper, _ = _cheaper(_without_host(tried), _without_host(before))
+        known, cheaper = _cheaper(_without_host(tried), _without_host(before))
         if known and cheaper:
             after, options = tried, replace(plain.options, erase=erase, temporaries=temporaries)
     return Advice(f, tuple(verdicts), options, before, after, plain.storage)
@@ -366,7 +367,9 @@ def _verdict(name: str, base: EnergyReport, erased: EnergyReport) -> Verdict:
     more = base.counts.retired - erased.counts.retired
     cycles = base.counts.cycles - erased.counts.cycles
     price, price_erased = _without_host(base), _without_host(erased)
-    known, cheaper, certain = _cheaper(price_erased, price)
+    known, cheaper = _cheaper(price_erased, price)
+    spread = difference(*(r.priced(whole=True, counts=r.counts.with_host(NOTHING)) for r in (base, erased))).range
+    certain = isinstance(spread, Range) and (spread.lo > 0 or spread.hi <= 0)
     if bits == 0:
         why = "it cannot be erased: what it changes is needed, or it is run backward"
         return Verdict(name, False, why, 0, 0, NotModelled("nothing differs"), 0, True)
@@ -374,11 +377,11 @@ def _verdict(name: str, base: EnergyReport, erased: EnergyReport) -> Verdict:
     if not known:
         why = "the model has no figure for all of what differs: uncomputing loses nothing"
         return Verdict(name, False, why, more, cycles, energy, bits, False, False)
-    difference = _total(price) - _total(price_erased)
+    saved = _total(price) - _total(price_erased)
     if cheaper:
-        why = f"erasing is cheaper by {_joules(difference)}"
+        why = f"erasing is cheaper by {_joules(saved)}"
     else:
-        why = f"erasing costs {_joules(-difference)} more" if difference else "it costs the same, and loses nothing"
+        why = f"erasing costs {_joules(-saved)} more" if saved else "it costs the same, and loses nothing"
     return Verdict(name, cheaper, why, more, cycles, energy, bits, certain)
 
 
@@ -423,9 +426,9 @@ def _uncomputing(base: Price, erased: Price) -> Range | NotModelled:
     return Range(min(ends), ends[1], max(ends))
 
 
-def _total(price: Price, end: int = 1) -> float:
-    """The sum of all modelled parts with cooling, at one end of the figures' ranges."""
-    return sum(item.energy[end] for item in price.items if isinstance(item.energy, Range))
+def _total(price: Price) -> float:
+    """The sum of all modelled parts with cooling."""
+    return sum(item.energy.nominal for item in price.items if isinstance(item.energy, Range))
 
 
 def _without_host(report: EnergyReport) -> Price:
@@ -433,18 +436,16 @@ def _without_host(report: EnergyReport) -> Price:
     return report.by.price(report.counts.with_host(NOTHING))
 
 
-def _cheaper(one: Price, other: Price) -> tuple[bool, bool, bool]:
-    """(whether the prices can be compared, whether the first is less, whether it is so at both ends of the figures' ranges).
+def _cheaper(one: Price, other: Price) -> tuple[bool, bool]:
+    """(whether the prices can be compared, whether the first is less).
 
     Parts without a figure have counts: where the dearer run has more of all of them, it stays the dearer.
     """
-    differences = [_total(one, end) - _total(other, end) for end in range(3)]
     scale = max(abs(_total(one)), abs(_total(other)))
-    less = [x < -1e-12 * scale for x in differences]
+    less = _total(one) - _total(other) < -1e-12 * scale
     lacking: Counter[tuple[str, str]] = Counter()
     for price, sign in ((one, 1), (other, -1)):
         for item in price.missing:
             lacking[item.cause, item.label] += sign * round(item.count)
     unknown = [n for n in lacking.values() if n]
-    known = all(n < 0 for n in unknown) if less[1] else all(n > 0 for n in unknown)
-    return known, less[1], len(set(less)) == 1
+    return all(n < 0 for n in unknown) if less else all(n > 0 for n in unknown), less

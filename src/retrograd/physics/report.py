@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from retrograd.isa.diagnostics import Diagnostic, InputError, markup, nearest, printable
 from retrograd.isa.encoding import write
 from retrograd.isa.words import Format
 from retrograd.physics._graph import undone
 from retrograd.presentation import columns, html_table, shortened_text
+from retrograd.simulator.energy.comparisons import Comparison, Priced, ratio
 from retrograd.simulator.energy.counts import (
     ADDRESS,
     FRAME,
@@ -90,6 +91,13 @@ def with_way_back(report: EnergyReport, machine: Machine, ledger: Ledger) -> Ene
     return replace(report, back=back)
 
 
+class HasPrice(Protocol):
+    """A report of a run or of a netlist."""
+
+    def priced(self, *, whole: bool = False) -> Priced:
+        """Its energy as a function of the figures of the model."""
+
+
 @dataclass(frozen=True)
 class EnergyReport:
     """The counts of a run, and their price."""
@@ -116,6 +124,10 @@ class EnergyReport:
     def baseline_price(self) -> Price | None:
         """The price of the same source in erase mode."""
         return None if self.baseline is None else self.by.price(self.baseline)
+
+    def baseline_ratio(self, *, whole: bool = False) -> Comparison:
+        """The energy over that of the same source in erase mode. Trap: a report without a baseline has none."""
+        return ratio(self.priced(whole=whole), self.priced(whole=whole, counts=self.baseline))
 
     @cached_property
     def prices(self) -> tuple[Price, ...]:
@@ -155,6 +167,15 @@ class EnergyReport:
     def priced_by(self, tech: str | Path | Technology, **how: Any) -> EnergyReport:
         """The same run priced by another model, without running again. `how`: temperature, frequency, figures, gates as for `energy`."""
         return replace(self, by=pricing_context(tech, self.counts.format, **how))
+
+    def priced(self, *, whole: bool = False, counts: Counts | None = None) -> Priced:
+        """The energy of the program, or with cooling and host, as a function of the figures of the model."""
+        used = self.counts if counts is None else counts
+        return Priced(self.price.technology, lambda model: replace(self.by, technology=model).price(used), whole)
+
+    def ratio_to(self, other: HasPrice, *, whole: bool = False) -> Comparison:
+        """E / E of the other, of the programs or with cooling and host; each figure of the models has the same value in both."""
+        return ratio(self.priced(whole=whole), other.priced(whole=whole))
 
     # ------------------------------------------------------------------ to be read
 
@@ -227,6 +248,7 @@ class EnergyReport:
             rows = [["", "program", "with cooling and host"]]
             for name, p in (("as written", self.price), ("in erase mode", self.baseline_price)):
                 rows.append([name, program_text(p), total_text(p)])
+            rows.append(["ratio", *(str(self.baseline_ratio(whole=whole)) for whole in (False, True))])
             out.append(columns(rows))
         dear = dearest({str(line): p for line, p in self.lines.items()})
         if dear:
@@ -320,7 +342,7 @@ class EnergyReport:
             ],
             "baseline": None if self.baseline is None or beside is None else {
                 "counts": counts_dict(self.baseline), "price": beside.as_dict(),
-                "uncomputing_level": self.uncomputing_level,
+                "uncomputing_level": self.uncomputing_level, "ratio": self.baseline_ratio().as_dict(),
             },
             "elements": None if self.each is None else [
                 {

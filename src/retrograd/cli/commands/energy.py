@@ -301,6 +301,7 @@ def _compared(reports: list[EnergyReport]) -> str:
             rows.append([cause, *(energy_text(p.of(cause)) for p in prices)])
     rows.append(["program, in all", *(program_text(p) for p in prices)])
     rows.append(["with host and cooling" if scope is None else "with cooling", *(total_text(p) for p in prices)])
+    rows.append(["program, over the first", *(str(r.ratio_to(reports[0])) for r in reports)])
     c = reports[0].counts
     head = f"{reports[0].name}: {c.retired} instructions, {c.cycles} cycles, {c.erased_bits} bits erased"
     if scope is not None:
