@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sqlite3
 import sys
@@ -18,7 +19,7 @@ from retrograd.simulator.energy.technology import technology
 import retrograd as rg
 from retrograd import fixed, library, lognum, presentation, reversible
 from retrograd.physics import sweeps as energy_sweeps
-from retrograd.physics.sweeps import SweepTrap
+from retrograd.physics.sweeps import SweepTrap, export_rows, table_of
 
 POINTS: dict[str, Any] = {"techs": ["landauer", "cmos45"], "temperatures": [None, "300 K"]}
 ARGUMENTS = [(0.0, [3.0, 4.0]), (0.0, [1.0, 2.0, 3.0]), (0.0, [5.0])]
@@ -442,3 +443,41 @@ def test_clocks() -> None:
     assert [(r.technology, r.frequency) for r in rows] == [
         ("adiabatic_rc", 1e3), ("adiabatic_rc", 1e6), ("landauer", None), ("landauer", None),
     ]  # fmt: skip
+
+
+def test_tables(tmp_path: Path) -> None:
+    """A table has the rows' energies with their ranges; a part without a figure is empty, and its status is not 0."""
+    rows = rg.energy_sweep(
+        root, [(0.0, 3.0)], techs=["cmos45", "adiabatic_rc", "aqfp"], temperatures=["300K"], traps="return"
+    )
+    table = table_of(rows)
+    assert table["energy_memory_J"][0] == rows[0].price["causes"]["memory"]["value"]
+    assert table["energy_memory_high_J"][0] == rows[0].price["causes"]["memory"]["high"]
+    assert [table["energy_leakage_status"][k] for k in range(2)] == [
+        "covered by the overhead of instructions",
+        "not modelled",
+    ]
+    assert (table["energy_leakage_J"], table["retired"][2]) == ([None] * 3, None)
+    assert str(table["why"][2]).startswith("RG1108")
+    export_rows(rows, tmp_path / "t.csv")
+    with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
+        read = list(csv.DictReader(file))
+    for name, column in table.items():
+        assert [row[name] for row in read] == ["" if value is None else str(value) for value in column], name
+    with pytest.raises(InputError, match="RG0512"):
+        export_rows(rows, tmp_path / "t.xlsx")
+
+
+def test_tables_in_parquet(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    rows = rg.energy_sweep(root, [(0.0, 3.0)], techs=["cmos45", "adiabatic_rc"])
+    for given in (rows, []):
+        export_rows(given, tmp_path / "t.parquet")
+        assert pyarrow.read_table(tmp_path / "t.parquet").to_pydict() == table_of(given)
+
+
+def test_parquet_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match="pyarrow"):
+        export_rows([], tmp_path / "t.parquet")
+    assert not list(tmp_path.iterdir())

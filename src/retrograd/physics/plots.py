@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from retrograd.physics.report import EnergyReport, program_text, total_text
-from retrograd.presentation import COLOURS, HIDDEN, axes_of, colours, legend, two_decades
+from retrograd.presentation import COLOURS, axes_of, colours, legend, two_decades
 from retrograd.simulator.energy.counts import Ledger
 from retrograd.simulator.energy.pricing import ROOM, Covered, FrequencyPoint, NotModelled, at_frequencies
 from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, ZERO, Range, thermal_energy, with_prefix
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: ratio of the highest bar, with its error bar, to the smallest part, above which that part is too thin to be seen in a stack
+_LEGIBLE = 30.0
 #: characters of a line below the axes
 _LINE = 95
 
@@ -27,17 +29,17 @@ _LINE = 95
 def by_cause(reports: Sequence[EnergyReport], ax: Axes | None = None) -> Figure:
     """Bars, one for each report, stacked by cause; the sum is above, and the parts that are not modelled are below the axes.
 
-    Where one bar is so large that a linear axis hides another, the causes stand side by side, on a logarithmic axis. An error bar
-    spans the range of the figures: of the sum, or of each cause.
+    Where a part would be a thin line beside the highest bar with its error bar, the causes stand side by side, on a logarithmic axis. An error
+    bar spans the range of the figures: of the sum, or of each cause.
     """
     from matplotlib.ticker import EngFormatter
 
     figure, ax = axes_of(ax, max(7.0, 1.4 * len(reports) + 2))
     ranges = {cause: [_joules(r, cause) for r in reports] for cause in (*CAUSES, *HOST_CAUSES)}
     found = {cause: [e.nominal for e in column] for cause, column in ranges.items()}
-    sums = [sum(column) for column in zip(*found.values(), strict=True)]
     positive = [e for column in found.values() for e in column if e > 0]
-    far_apart = bool(positive) and max(sums) > HIDDEN * min(positive)
+    highest = max((sum(column, ZERO).hi for column in zip(*ranges.values(), strict=True)), default=0.0)
+    far_apart = bool(positive) and highest > _LEGIBLE * min(positive)
     shown = {cause: colour for cause, colour in zip(found, COLOURS, strict=True) if any(found[cause])}
     tops = [0.0] * len(reports)
     least = 10.0 ** math.floor(math.log10(min(positive) / 2)) if positive else 0.0
@@ -72,7 +74,7 @@ def by_cause(reports: Sequence[EnergyReport], ax: Axes | None = None) -> Figure:
     ax.yaxis.set_major_formatter(EngFormatter(unit="J"))
     ax.set_xticks(range(len(reports)), [_place(r) for r in reports])
     ax.set_xlim(-0.6, len(reports) - 0.4)
-    ax.set_ylabel("energy, and the sum with host and cooling")
+    ax.set_ylabel("energy; above: with host, cooling")
     ax.set_xlabel("\n".join(_not_modelled(reports)), fontsize="small")
     legend(ax)
     return figure

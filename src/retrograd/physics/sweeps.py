@@ -15,6 +15,7 @@ as it is.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import sqlite3
@@ -26,6 +27,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, RetrogradError, nearest
+from retrograd.isa.files import replacing, replacing_text
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format, format_of
 from retrograd.presentation import Bar
@@ -37,7 +39,7 @@ from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.energy.counts import Counts, Ledger, counts_of, host_traffic
 from retrograd.simulator.energy.gates import Gates
 from retrograd.simulator.energy.pricing import Figures, Price, PricingContext, Quantity, pricing_context
-from retrograd.simulator.energy.technology import Technology, technology
+from retrograd.simulator.energy.technology import CAUSES, HOST_CAUSES, Technology, technology
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import Stop, Trap
 from retrograd.simulator.stores import limit_of
@@ -517,3 +519,75 @@ def _rows_of(run: _Run, found: Mapping[str, Kept], trap: ProgramTrap | None) -> 
         else:
             d = error.diagnostics[0]
             yield Row(*where, **_head_of(t, run.format), counts={}, price={}, why=f"{d.code}: {d.message}")
+
+
+# ---------------------------------------------------------------------- tables for other programs
+
+#: file names of tables
+TABLES = (".csv", ".parquet")
+_ENDS = (("low", "_low"), ("value", ""), ("high", "_high"))
+
+
+def table_of(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """The rows as columns, with units in their names. Energies that are not modelled are None, and `…_status` names the reason.
+
+    >>> list(table_of([]))[:4]
+    ['program', 'format', 'arguments', 'technology']
+    """
+    out = [_record(row) for row in rows]
+    names = dict.fromkeys(name for record in out or [_record(_EMPTY)] for name in record)
+    return {name: [record.get(name) for record in out] for name in names}
+
+
+_EMPTY = Row("", "", 0, "", "", 0.0, None, {}, {})
+
+
+def _record(row: Row) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "program": row.program, "format": row.format, "arguments": row.number, "technology": row.technology, "version": row.version,
+        "temperature_K": row.temperature, "frequency_Hz": row.frequency,
+        **{count: row.counts.get(count) for count in ("retired", "cycles", "erased_bits")},
+    }  # fmt: skip
+    causes = row.price.get("causes", {})
+    for name in ("program", "total", *CAUSES, *HOST_CAUSES):
+        energy = row.price.get(name) if name in ("program", "total") else causes.get(name)
+        column = f"energy_{name.replace(' ', '_').replace('-', '_')}"
+        known = energy if isinstance(energy, dict) else {}
+        found |= {f"{column}{end}_J": known.get(key) for key, end in _ENDS}
+        found[f"{column}_status"] = ("modelled" if known else energy) if row.why is None else None
+    found |= {key: row.price.get(key) for key in ("program_complete", "complete")}
+    return found | {"why": row.why}
+
+
+def export_rows(rows: Sequence[Row], path: str | Path) -> None:
+    """Write the rows as a table: CSV, or Parquet with typed columns, by the ending of the name.
+
+    Raises InputError RG0512 for another ending, RG0515 without pyarrow for Parquet.
+    """
+    table, path = table_of(rows), Path(path)
+    if path.suffix not in TABLES:
+        hint = f"the name ends in {' or '.join(TABLES)}"
+        raise InputError(Diagnostic("RG0512", f"{str(path)[-60:]}: no table", hint=hint))
+    if path.suffix == ".csv":
+        with replacing_text(path) as text:
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(table)
+            writer.writerows(zip(*table.values(), strict=True))
+        return
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ModuleNotFoundError:
+        hint = "pip install 'retrograd[sweep]', or a name that ends in .csv"
+        raise InputError(Diagnostic("RG0515", f"{str(path)[-60:]} needs `pyarrow`", hint=hint)) from None
+
+    def kind(name: str) -> Any:
+        if name in ("arguments", "retired", "cycles", "erased_bits"):
+            return pyarrow.int64()
+        if name.endswith("complete"):
+            return pyarrow.bool_()
+        return pyarrow.float64() if name.endswith(("_J", "_K", "_Hz")) else pyarrow.string()
+
+    fields = [(name, kind(name)) for name in table]
+    with replacing(path) as file:
+        parquet.write_table(pyarrow.table(table, schema=pyarrow.schema(fields)), file)

@@ -449,6 +449,7 @@ def arguments_of_sweep(p: Parser) -> None:
     p.figure_option()
     p.gates_option()
     p.distribution_options("rows are kept there, and not run again")
+    p.add_argument("--export", metavar="FILE", help="write the rows as a table, too: .csv or .parquet")
     p.run_options("--max-steps")
     p.add_argument("--quiet", action="store_true", help="no progress on the terminal")
     p.json_option("retrograd.energy-sweep/2")
@@ -457,8 +458,12 @@ def arguments_of_sweep(p: Parser) -> None:
 
 def execute_sweep(options: SweepOptions) -> int:
     """Run, price, show."""
-    from retrograd.physics.sweeps import energy_sweep
+    from retrograd.physics.sweeps import TABLES, energy_sweep, export_rows
 
+    if options.export is not None:
+        if not options.export.endswith(TABLES):
+            raise fail("RG0512", f"--export {options.export[:60]}: no table", f"the name ends in {' or '.join(TABLES)}")
+        check_output(options.export)
     executor = executor_of(options)
     programs = _programs(options.functions)
     arguments_of_sweep = [partial(parse_arguments, texts) for texts in options.arguments or [[]]]
@@ -478,6 +483,8 @@ def execute_sweep(options: SweepOptions) -> int:
         max_steps=step_limit(options.max_steps),
         traps="return",
     )
+    if options.export is not None:
+        export_rows(rows, options.export)
     if options.json:
         print_json("retrograd.energy-sweep/2", _as_dict(options, rows))
     else:
