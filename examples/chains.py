@@ -1,0 +1,38 @@
+"""Chains of steps whose gradient needs the states of all steps: kept on a tape, computed again from checkpoints, or recovered by running backward.
+
+oscillator   a step with an inverse in place: its gradient runs backward, and stores nothing
+logistic     a step without an inverse: its states are kept, or computed again by Bennett's scheme
+
+retrograd energy examples/chains.py:oscillator 0.0 0.5 0.0 64 --tech cmos45_caches
+
+The page [when a reversible machine wins](../docs/when-a-reversible-machine-wins.md) compares these ways.
+"""
+
+from __future__ import annotations
+
+from retrograd import Array, fixed, reversible
+
+#: the time of a step of the oscillator
+STEP = 1 / 64
+
+
+@reversible
+def oscillator(loss: fixed, x: fixed, v: fixed, steps: int) -> None:
+    """`steps` of v −= (x + x³) dt, x += v dt, in place; then loss += x². Inverse: back in time, bit for bit."""
+    for _ in range(steps):
+        v -= STEP * (x + x * x * x)
+        x += STEP * v
+    loss += x * x
+
+
+@reversible
+def logistic(y: fixed, x: fixed) -> None:
+    """y += 3.5·x(1 − x)."""
+    y += 3.5 * x - 3.5 * x * x
+
+
+@reversible
+def logistic_chain(states: Array[fixed, "n"]) -> None:
+    """states[i + 1] += 3.5·states[i](1 − states[i]): all states are kept."""
+    for i in range(len(states) - 1):
+        logistic(states[i + 1], states[i])
