@@ -40,6 +40,7 @@ docs:
 	$(PYTHON) tools/measure_scaling.py --check docs
 	$(PYTHON) tools/count_gates.py --check docs
 	$(PYTHON) tools/compare_gates.py --check docs
+	$(PYTHON) tools/compare_machines.py --check docs
 
 # Needs the extra `docs`; the pages are in build/site/html.
 site:

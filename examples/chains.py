@@ -10,7 +10,9 @@ The page [when a reversible machine wins](../docs/when-a-reversible-machine-wins
 
 from __future__ import annotations
 
+import retrograd as rg
 from retrograd import Array, fixed, reversible
+from retrograd.library import bennett
 
 #: the time of a step of the oscillator
 STEP = 1 / 64
@@ -32,7 +34,15 @@ def logistic(y: fixed, x: fixed) -> None:
 
 
 @reversible
-def logistic_chain(states: Array[fixed, "n"]) -> None:
-    """states[i + 1] += 3.5·states[i](1 − states[i]): all states are kept."""
+def last_state(loss: fixed, states: Array[fixed, "n"]) -> None:
+    """states[i + 1] += 3.5·states[i](1 − states[i]), all of which are kept; then loss += the last."""
     for i in range(len(states) - 1):
         logistic(states[i + 1], states[i])
+    loss += states[len(states) - 1]
+
+
+@reversible
+def last_state_by_bennett(loss: fixed, k: rg.static, states: Array[fixed, ...]) -> None:
+    """The same for k² steps, with 2(k − 1) + 2 states (retrograd.library.bennett)."""
+    bennett(logistic, k, 2, states)
+    loss += states[1]

@@ -26,11 +26,12 @@ from retrograd.isa.encoding import Instruction, encode
 from retrograd.isa.files import replacing, write_file
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
+from retrograd.simulator.energy.comparisons import Priced, ratio
 from retrograd.simulator.energy.counts import CODE_BITS, Ledger
 from retrograd.simulator.energy.gates import REST, Activity
 from retrograd.simulator.energy.laws import ramp_energy
 from retrograd.simulator.energy.pricing import ROOM, pricing_context
-from retrograd.simulator.energy.technology import Range, thermal_energy, with_prefix
+from retrograd.simulator.energy.technology import Range, technology, thermal_energy, with_prefix
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg
@@ -38,6 +39,7 @@ from retrograd import fixed, library, presentation, reversible
 from retrograd.hardware import run_on_hardware
 from retrograd.physics import plots as energy_plots
 from retrograd.physics.advice import break_even, break_even_per_memory_unit
+from retrograd.physics.baselines import Stack, mixture
 from retrograd.physics.report import EnergyReport, program_text, report_of, total_text
 from retrograd.presentation import generated_page, markdown
 from retrograd.runtime._binding import bind, types_of
@@ -270,6 +272,44 @@ def gradients_table(adjoint: EnergyReport, tape: EnergyReport) -> list[list[str]
     return rows
 
 
+#: measurements whose tapes are held at one time
+MEASUREMENTS = (1, 100, 10_000, 1_000_000)
+
+
+def tapes(adjoint: EnergyReport, tape: EnergyReport, words: int, p: int, tech: str) -> tuple[Priced, Priced, Priced]:
+    """Energies of one of p measurements: by the adjoint; by a tape, written and read once; by a tape whose words are exchanged there and back.
+
+    The run of the tape has its accesses to the first memory. What a longer tape adds are its words in further memories.
+    """
+    model = technology(tech)
+    longer, short = Stack(words * p), Stack(words)
+    ways = [mixture(model, [(1, tape.counts), (k / p, longer), (-k, short)]) for k in (1, 2)]
+    return mixture(model, [(1, adjoint.counts)]), ways[0], ways[1]
+
+
+def tape_table(adjoint: EnergyReport, tape: EnergyReport, words: int) -> list[list[str]]:
+    rows = [
+        [
+            "measurements",
+            "words of the tape",
+            "model",
+            "by the adjoint",
+            "by a tape",
+            "tape / adjoint",
+            "by a tape that is emptied",
+            "tape / adjoint",
+        ]
+    ]
+    for p in MEASUREMENTS:
+        for tech in ("cmos45_caches", "cmos7_caches"):
+            ways = tapes(adjoint, tape, words, p, tech)
+            energies = [program_text(way.price(way.technology)) for way in ways]
+            ratios = [str(ratio(way, ways[0])) for way in ways[1:]]
+            count = [f"{p:,}", f"{words * p:,}"] if tech.startswith("cmos45") else ["", ""]
+            rows.append([*count, tech, energies[0], energies[1], ratios[0], energies[2], ratios[1]])
+    return rows
+
+
 def gradients_figure(adjoint: EnergyReport, tape: EnergyReport) -> Any:
     figure = presentation.new_figure(8.5, 3.5)
     axes = figure.subplots(1, 2, sharey=True)
@@ -455,14 +495,14 @@ def page() -> tuple[str, dict[str, Any]]:
     chain_bound = found[-1][1].counts.erased_bits * thermal_energy(ROOM)
     tables = {
         "erasing": erasing(reports), "bennett": bennett(), "chain": chain(found), "products": products_table(multiplied),
-        "gradients": gradients_table(adjoint, tape), "ramp": ramp(), "adder": adder(),
+        "gradients": gradients_table(adjoint, tape), "tapes": tape_table(adjoint, tape, places), "ramp": ramp(), "adder": adder(),
         "switching": switching_table(switches),
     }  # fmt: skip
     text = generated_page(
         TEMPLATE, "tools/analyse_energy.py", **{name: markdown(rows) for name, rows in tables.items()}, **gated(),
         per_bit=f"10^{math.floor(math.log10(each))}", chain_steps=SCHEMES[0][0] ** SCHEMES[0][1],
         chain_bound=with_prefix(chain_bound, "J"), chain_ratio=f"10^{math.floor(math.log10(more / chain_bound))}",
-        ba_inputs=11 + 3 + 1 + 2, tape_words=places, adjoint_words=words_live(adjoint), tape_bits=places * 64,
+        ba_inputs=11 + 3 + 1 + 2, tape_words=places, tape_full=f"{(1 << 20) // (8 * places):,}", adjoint_words=words_live(adjoint), tape_bits=places * 64,
         tape_bound=with_prefix(places * 64 * thermal_energy(ROOM), "J"), peak=forward.peak_bits // 64,
         states=library.bennett_states(2, 4), assumed_activity=f"{assumed.si.nominal:g}", switching_format=str(SMALL),
         switching_device=" and ".join(DEVICE.values()), switching_ratio=math.floor(least),

@@ -12,7 +12,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from retrograd.examples import compared
 from retrograd.hdl.reversible.irreversible import levels_of as in_levels
 from retrograd.isa.files import replacing, write_file
+from retrograd.simulator.energy.comparisons import Comparison, Priced, ratio
 from retrograd.simulator.energy.gates import FLIP_FLOPS, MEMORY_BITS, Gates
 from retrograd.simulator.energy.netlists import (
     IrreversibleShape,
@@ -30,7 +31,7 @@ from retrograd.simulator.energy.netlists import (
     seconds_of,
     timed_by,
 )
-from retrograd.simulator.energy.pricing import gates_for
+from retrograd.simulator.energy.pricing import Price, gates_for
 from retrograd.simulator.energy.technology import Range, Technology, technology, thermal_energy, with_prefix
 
 import retrograd as rg
@@ -64,8 +65,7 @@ TEMPLATE = Path(__file__).parent / "templates" / "reversible-gates-compared.md"
 
 def models() -> dict[str, Technology]:
     """The models that have figures for both kinds of gates."""
-    given = {name: Range(x, x, x) for name, x in DEVICE.items()}
-    return {"aqfp": technology("aqfp"), "adiabatic_rc": technology("adiabatic_rc").with_figures(given)}
+    return {"aqfp": technology("aqfp"), "adiabatic_rc": ramped_model(**GENERATORS["without losses"])}
 
 
 # ---------------------------------------------------------------------- counts
@@ -161,13 +161,15 @@ def curves(facts: Mapping[str, Any], model: Technology) -> list[Curve]:
 
 
 def energy_of(curve: Curve, model: Technology, hertz: float) -> Range:
-    """The energy of a function; the co-processor switches in each cycle of the clock of each of its cycles."""
-    spent = curve.energy(model, hertz)
-    if curve.way != CORE:
-        return spent
-    clocks = model.cycles(core_shape().levels)
+    """The energy of a function."""
+    return curve.energy(model, hertz) * (repetitions(curve, model) / curve.times)
+
+
+def repetitions(curve: Curve, model: Technology) -> int:
+    """How often the shape is evaluated; the co-processor switches in each cycle of the clock of each of its cycles."""
+    clocks = model.cycles(core_shape().levels) if curve.way == CORE else 1
     assert clocks is not None
-    return spent * clocks
+    return curve.times * clocks
 
 
 def clocks_of(model: Technology, points: int = 61) -> list[float]:
@@ -256,7 +258,7 @@ def prices_table(facts: Mapping[str, Any]) -> list[list[str]]:
                 [
                     TITLES[name] if not k else "",
                     label,
-                    ranged(energy_of(curve, model, hertz)),
+                    ranged(price_netlist(curve.shape, model, frequency=hertz), repetitions(curve, model)),
                     with_prefix(seconds, "s", 3),
                 ]
             )
@@ -268,11 +270,11 @@ def time_of(curve: Curve, model: Technology, hertz: float) -> float:
     return curve.seconds(model, hertz)
 
 
-def ranged(energy: Range) -> str:
-    """An energy with its range."""
-    return (
-        f"{with_prefix(energy.nominal, 'J', 3)} ({with_prefix(energy.lo, 'J', 3)} … {with_prefix(energy.hi, 'J', 3)})"
-    )
+def ranged(price: Price, times: int = 1) -> str:
+    """The energy of a netlist with its range; a lower bound where a part is not modelled."""
+    assert isinstance(price.program, Range)
+    lo, nominal, hi = (with_prefix(x * times, "J", 3) for x in price.program)
+    return f"{'' if price.complete(program=True) else '≥ '}{nominal} ({lo} … {hi})"
 
 
 class Crossing(NamedTuple):
@@ -303,13 +305,13 @@ def crossings(found: Mapping[str, Any], model: Technology, against: str, end: st
 def crossings_table(facts: Mapping[str, Any]) -> list[list[str]]:
     """The clocks below which reversible netlists cost less, by AQFP."""
     model = technology("aqfp")
-    rows = [["function", "strategy", "less than the irreversible netlist, below", "its energy there", "its time there", "with the highest floor, below", "less than the co-processor"]]  # fmt: skip
+    rows = [["function", "strategy", "less than the irreversible netlist, below", "its energy there", "its time there", "with the highest floor, below", "less than the co-processor, without their generators"]]  # fmt: skip
     for name, found in facts.items():
         netlist, high, core = (
             crossings(found, model, IRREVERSIBLE), crossings(found, model, IRREVERSIBLE, "hi"), crossings(found, model, CORE),
         )  # fmt: skip
         rows.append(
-            [TITLES[name], netlist.best.way, hertz_text(netlist.hertz), with_prefix(netlist.energy, "J", 3), with_prefix(netlist.seconds, "s", 3),
+            [TITLES[name], netlist.best.way, hertz_text(netlist.hertz), f"≥ {with_prefix(netlist.energy, 'J', 3)}", with_prefix(netlist.seconds, "s", 3),
              hertz_text(high.hertz), hertz_text(core.hertz, model)]
         )  # fmt: skip
     return rows
@@ -360,42 +362,83 @@ def ratios_table(facts: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
+#: kinds of generator: title -> figures
+GENERATORS = {"without losses": {"efficiency": 1.0}, "Q = 10⁴": {"quality": 1e4}, "Q = 10³": {"quality": 1e3}}
+#: the clock of static CMOS: the faster, the less it leaks for a result
+STATIC_CLOCK = 1e9
+
+
+def static_model(**device: float) -> Technology:
+    """Static CMOS with the device's capacitance, voltage and leakage, or with others."""
+    used = {**{name: DEVICE[name] for name in ("capacitance", "voltage", "power")}, **device}
+    return technology("cmos_switching").with_figures({name: Range(x, x, x) for name, x in used.items()})
+
+
+def ramped_model(**figures: float) -> Technology:
+    """Adiabatic CMOS with the device and a generator."""
+    used = {**DEVICE, **figures}
+    return technology("adiabatic_rc").with_figures({name: Range(x, x, x) for name, x in used.items()})
+
+
+def best_clock(curve: Curve, model: Technology) -> float:
+    """The clock at which a way costs least."""
+    found: float = min(clocks_of(model), key=lambda f: curve.energy(model, f).nominal)
+    return found
+
+
+def priced_at(curve: Curve, model: Technology, hertz: float) -> Priced:
+    """The energy of a netlist at a clock, to be compared."""
+    return Priced(model, lambda by: price_netlist(curve.shape, by, frequency=hertz))
+
+
+def reversible_at_best(found: Mapping[str, Any], model: Technology) -> tuple[Curve, float]:
+    """The reversible netlist with the least energy at any clock, and that clock."""
+    ways = [curve for curve in curves(found, model) if curve.way not in (IRREVERSIBLE, CORE)]
+    every = [(curve, best_clock(curve, model)) for curve in ways]
+    return min(every, key=lambda pair: pair[0].energy(model, pair[1]).nominal)
+
+
+def against_static(found: Mapping[str, Any], reversible: Technology, static: Technology) -> Comparison:
+    """The energy of the irreversible netlist in static CMOS over that of the reversible one at its best clock."""
+    curve, hertz = reversible_at_best(found, reversible)
+    logic = found["irreversible"]
+    gates = Curve(IRREVERSIBLE, IrreversibleShape(logic["gates"], logic["cells"], logic["levels"]), 1)
+    return ratio(priced_at(gates, static, STATIC_CLOCK), priced_at(curve, reversible, hertz))
+
+
 def adiabatic_table(facts: Mapping[str, Any]) -> list[list[str]]:
-    """The least energies in adiabatic CMOS with a device of round numbers."""
-    model = models()["adiabatic_rc"]
-    rows = [["function", "as", "least energy", "at a clock of", "time"]]
+    """Static CMOS, ramped irreversible cells, and reversible gates by the quality of the generator."""
+    rows = [["function", "as", "least energy", "at a clock of", "time", "static CMOS over it"]]
+    static = static_model()
     for name, found in facts.items():
-        for k, curve in enumerate(least_of_each(found, model)):
-            hertz = min(clocks_of(model), key=lambda f: energy_of(curve, model, f).nominal)
-            label = curve.way if curve.way in (IRREVERSIBLE, CORE) else f"reversible, {curve.way}"
-            energy = energy_of(curve, model, hertz)
+        logic = found["irreversible"]
+        shape = IrreversibleShape(logic["gates"], logic["cells"], logic["levels"])
+        price = price_netlist(shape, static, frequency=STATIC_CLOCK)
+        rows.append([TITLES[name], "static CMOS", ranged(price), with_prefix(STATIC_CLOCK, "Hz", 3), "", "1"])
+        for title, figures in GENERATORS.items():
+            model = ramped_model(**figures)
+            curve, hertz = reversible_at_best(found, model)
             rows.append(
-                [
-                    TITLES[name] if not k else "",
-                    label,
-                    ranged(energy),
-                    with_prefix(hertz, "Hz", 3),
-                    with_prefix(time_of(curve, model, hertz), "s", 3),
-                ]
-            )
+                ["", f"reversible, {curve.way}, generator {title}", ranged(price_netlist(curve.shape, model, frequency=hertz)),
+                 with_prefix(hertz, "Hz", 3), with_prefix(curve.seconds(model, hertz), "s", 3), str(against_static(found, model, static))]
+            )  # fmt: skip
+        ramped = ramped_model(**GENERATORS["without losses"])
+        cells = Curve(IRREVERSIBLE, shape, 1)
+        hertz = best_clock(cells, ramped)
+        energy = ranged(price_netlist(shape, ramped, frequency=hertz))
+        more = str(ratio(priced_at(cells, static, STATIC_CLOCK), priced_at(cells, ramped, hertz)))
+        seconds = with_prefix(cells.seconds(ramped, hertz), "s", 3)
+        rows.append(
+            ["", "irreversible, ramped, generator without losses", energy, with_prefix(hertz, "Hz", 3), seconds, more]
+        )
     return rows
 
 
-def adiabatic_gain(found: Mapping[str, Any]) -> float:
-    """How many times less energy the reversible netlist takes than the irreversible one, each at its best clock."""
-    model = models()["adiabatic_rc"]
-    netlist, _, best = (
-        min(energy_of(c, model, f).nominal for f in clocks_of(model)) for c in least_of_each(found, model)
-    )
-    gain: float = netlist / best
-    return gain
-
-
-def least_of_each(found: Mapping[str, Any], model: Technology) -> Iterator[Curve]:
-    """The irreversible netlist, the co-processor, and the reversible netlist with the least energy at any clock."""
-    every = curves(found, model)
-    yield from every[:2]
-    yield min(every[2:], key=lambda curve: min(curve.energy(model, f).nominal for f in clocks_of(model)))
+def gains(facts: Mapping[str, Any], generator: str) -> tuple[float, float]:
+    """The least and the greatest likely ratio of static CMOS to reversible gates, over all functions."""
+    found = [against_static(f, ramped_model(**GENERATORS[generator]), static_model()).range for f in facts.values()]
+    nominal = [r.nominal for r in found if isinstance(r, Range)]
+    return min(nominal), max(nominal)
 
 
 # ---------------------------------------------------------------------- pictures
@@ -485,7 +528,7 @@ def page(facts: Mapping[str, Any]) -> str:
     gates_alone = [best_ratios(found)[0][1] for found in facts.values()]
     with_lines = [best_ratios(found)[1][1] for found in facts.values()]
     against_core = [best_ratios(found)[2][1] for found in facts.values()]
-    gains = [adiabatic_gain(found) for found in facts.values()]
+    gain = {name: gains(facts, name) for name in GENERATORS}
     product = facts["product"]
     fast = {curve.way: energy_of(curve, aqfp, 5e9).nominal for curve in curves(product, aqfp)}
     timed = product["reversible"]["garbage"]["timed"]["aqfp"]
@@ -507,7 +550,8 @@ def page(facts: Mapping[str, Any]) -> str:
         product_ratio=f"{fast['garbage'] / fast[IRREVERSIBLE]:.0f}", product_core=f"{fast[CORE] / fast['garbage']:,.0f}",
         lines_share=f"{lines_share:.0%}", bound=with_prefix(thermal_energy(4.2), "J", 3),
         dropped=with_prefix(0.5 * DEVICE["capacitance"] * DEVICE["voltage"] ** 2, "J", 3),
-        adiabatic_low=f"{min(gains):,.0f}", adiabatic_high=f"{max(gains):,.0f}",
+        **{f"{key}_{end}": f"{x:.2g}" for key, name in zip(("ideal", "good", "poor"), GENERATORS, strict=True)
+           for end, x in zip(("low", "high"), gain[name], strict=True)},
         device="10 kΩ, 1 fF, 0.8 V, 1 fW of leakage for each cell or held bit",
     )  # fmt: skip
     return text

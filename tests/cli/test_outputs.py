@@ -250,6 +250,7 @@ ALLOWED = {
     "benchmarks/page.py": {"savefig"},
     "tools/analyse_energy.py": {"savefig"},
     "tools/compare_gates.py": {"savefig"},
+    "tools/compare_machines.py": {"savefig"},
     "examples/nice.py": {"savefig"},
     "tools/long_runs/hostile_inputs.py": {"save", "write_bytes", "write_text"},  # damaged files, in a temporary folder
     "tools/long_runs/valid_inputs.py": {"ZipFile", "save"},  # into memory

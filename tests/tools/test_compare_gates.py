@@ -11,11 +11,13 @@ import pytest
 from retrograd.simulator.energy.technology import Range
 
 import retrograd as rg
+from retrograd.presentation import faults
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import compare_gates as page  # noqa: E402
+import compare_machines as machines  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +84,36 @@ def test_at_a_crossing_energies_are_equal(facts: dict[str, Any]) -> None:
 @pytest.mark.long
 def test_all_counts(facts: dict[str, Any]) -> None:
     assert page.measured(list(page.FUNCTIONS)) == facts
+
+
+def test_static_cmos_beside_reversible_gates(facts: dict[str, Any]) -> None:
+    """At 100 fW of leakage the product ties, at 1 pW it loses threefold; a generator that loses more makes reversible gates dearer."""
+    docs = ROOT / "docs"
+    ideal = [machines.over_static("product", power, None, docs).range for power in (1e-15, 1e-13, 1e-12)]
+    lossy = machines.over_static("product", 1e-15, 1e3, docs)
+    assert isinstance(lossy.range, Range)
+    assert all(isinstance(found, Range) for found in ideal)
+    assert [round(found.nominal, 1) for found in ideal if isinstance(found, Range)] == [6.3, 1.0, 0.3]
+    assert lossy.range.nominal < 0.2
+    assert lossy.bound == "≥"
+
+
+@pytest.mark.long
+def test_ways_to_a_gradient() -> None:
+    """The difference between a tape and running backward is the energy of its words: 2 words a step, there and back."""
+    for n in (100, 10**6):
+        tape, back = (machines.way(name, n, "cmos45_caches") for name in ("tape", "backward"))
+        energies = [p.energy(p.technology) for p in (tape, back)]
+        found = [e.nominal for e in energies if isinstance(e, Range)]
+        words, beyond = 2 * n, [max(0, 2 * n - c) for c in (1024, 4096, 131072)]
+        spent = 2 * (words * 10 + beyond[0] * 20 + beyond[1] * 100 + beyond[2] * 1950) * 1e-12
+        assert found[0] - found[1] == pytest.approx(spent / n, rel=1e-9)
+
+
+@pytest.mark.long
+def test_pictures_and_exact_losses() -> None:
+    figures = machines.page(ROOT / "docs")[1]
+    assert {name: found for name, figure in figures.items() if (found := faults(figure))} == {}
+    (adder, *_) = machines.losses()
+    kept = machines.stored(ROOT / "docs", "data_path")["losses"][0]
+    assert list(adder[1:4]) == [kept["assumed"], kept["gate_by_gate"], kept["whole"]]
