@@ -122,7 +122,7 @@ class Counts:
 
     `depth` counts the steps when gates on different lines act together; `toffoli_depth` those steps of gates of two controls
     or more and of exchanges with a control. `t` prices a Toffoli or Fredkin gate at 7 and a gate of k > 2 controls as 2k − 3
-    Toffoli gates with k − 2 clean ancillas. `quantum_cost` is that of RevLib: 1 for up to one control, 2^(k+1) − 3 for k, and two
+    Toffoli gates with k − 2 clean ancillas. `quantum_cost` is that of RevLib's table, with the lines that a gate leaves spare, and two
     CNOT gates more for an exchange. `peres` counts neighbours that are a Peres gate or its inverse: a Toffoli gate, and a CNOT gate
     between its controls. As one gate such a pair costs 4 in place of 6, so that a netlist of Peres gates costs quantum_cost − 2·peres.
     `t_measured` prices a Toffoli gate onto an ancilla that is 0 at 4 T gates, and the gate that undoes it at 0, since a measurement does it.
@@ -160,8 +160,19 @@ def _t_count(controls: int) -> int:
     return 7 if controls == 2 else 7 * (2 * controls - 3)
 
 
-def _quantum_cost(controls: int) -> int:
-    return 1 if controls < 2 else (1 << controls + 1) - 3
+def _quantum_cost(controls: int, width: int) -> int:
+    """The cost of X with controls in a netlist of `width` lines, of which lines that the gate does not use are spare.
+
+    Without a spare line it is 2ⁿ − 3, for a gate of n lines; with one, 24n − 88 for five lines or more, and 52 for n = 6, 100 for n = 8;
+    with n − 3, 12n − 34. The least counts. Source: D. Maslov's table of reversible benchmarks, which RevLib uses; A. Barenco et al., Phys. Rev. A 52, 3457 (1995).
+    """
+    n = controls + 1
+    costs = [1 if n < 3 else (1 << n) - 3]
+    if n > 4 and width > n:
+        costs.append({6: 52, 8: 100}.get(n, 24 * n - 88))
+    if n > 4 and width >= 2 * n - 3:
+        costs.append(12 * n - 34)
+    return min(costs)
 
 
 def _peres_gates(gates: Sequence[Gate]) -> int:
@@ -220,11 +231,11 @@ def count(circuit: Circuit) -> Counts:
         n, lines = len(controls), controls + targets
         if len(targets) == 1:
             single[n] = single.get(n, 0) + 1
-            t, cost = t + _t_count(n), cost + _quantum_cost(n)
+            t, cost = t + _t_count(n), cost + _quantum_cost(n, circuit.lines)
         else:
             # Exchange of x and y: CNOT, an exchange's control added to a CNOT the other way, CNOT.
             swap, fredkin = swap + (not n), fredkin + bool(n)
-            t, cost = t + _t_count(n + 1), cost + 2 + _quantum_cost(n + 1)
+            t, cost = t + _t_count(n + 1), cost + 2 + _quantum_cost(n + 1, circuit.lines)
         step = max(level[line] for line in lines) + 1
         weight = max(heavy[line] for line in lines) + (n + len(targets) > 2)
         for line in lines:

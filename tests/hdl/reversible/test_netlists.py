@@ -339,3 +339,22 @@ def test_all_functions_of_three_bits() -> None:
     assert tuple(permutation(THREE_17.circuit())) == (7, 0, 1, 3, 4, 2, 6, 5)
     counts = count(THREE_17.circuit())
     assert (counts.gates, counts.quantum_cost) == (6, 14)
+
+
+#: size of a gate -> (spare lines, cost): Maslov's table of reversible benchmarks, which RevLib uses
+MASLOV = {
+    1: [(0, 1)], 2: [(0, 1)], 3: [(0, 5)], 4: [(0, 13)], 5: [(0, 29), (2, 26)], 6: [(0, 61), (1, 52), (3, 38)],
+    7: [(0, 125), (1, 80), (4, 50)], 8: [(0, 253), (1, 100), (5, 62)], 9: [(0, 509), (1, 128), (6, 74)],
+    10: [(0, 1021), (1, 152), (7, 86)], 12: [(0, 4093), (1, 200), (9, 110)], 20: [(0, 2**20 - 3), (1, 392), (17, 206)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", MASLOV)
+def test_quantum_cost(size: int) -> None:
+    """The least cost of the rows whose size and spare lines the netlist has room for; an exchange costs two CNOT gates more."""
+    gate, exchange = Gate(tuple(range(size - 1)), (size - 1,)), Gate(tuple(range(size - 2)), (size - 2, size - 1))
+    for width in range(size, 2 * size + 2):
+        expected = min(cost for spare, cost in MASLOV[size] if size + spare <= width)
+        assert count(Circuit(width, (gate,), {}, {})).quantum_cost == expected
+        if size > 1:
+            assert count(Circuit(width, (exchange,), {}, {})).quantum_cost == expected + 2

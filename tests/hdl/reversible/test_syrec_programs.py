@@ -98,7 +98,7 @@ CIRCUITS = {name: circuit_of(*program) for name, program in PROGRAMS.items()}
 COUNTS: dict[str, tuple[Figures, Figures, Figures | None]] = {
     "alu_2": ((26, 11, 138), (50, 13, 98), (26, 13, 50)),
     "multiply_2": ((5, 8, 17), (8, 8, 32), (5, 8, 17)),
-    "divide_2": ((246, 22, 998), (680, 24, 1640), None),
+    "divide_2": ((246, 22, 998), (680, 24, 1628), None),
     "simple_add_2": ((18, 8, 34), (22, 8, 46), (14, 8, 30)),
     "swap_2": ((2, 4, 2), (0, 4, 0), (0, 4, 0)),
     "for_32": ((2498, 641, 15426), (5120, 481, 10112), (2624, 769, 5120)),
