@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import NamedTuple
 
 from retrograd.hdl.reversible.circuit import Circuit, Gate
@@ -338,7 +337,9 @@ _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|\s+|"[^"\n]*"|[A-Za-z_]\w*|[0-9]+(?:\.[
 
 
 def write_qasm(net: Netlist) -> str:
-    """The netlist as OpenQASM 3. Lines `d_0`, `d_1`, … become the register d. Constants of 0 are set by `reset`.
+    """The netlist as OpenQASM 3. Lines `d_0`, `d_1`, … become the register d, and another line a qubit of its name. Constants of 0 are set by `reset`.
+
+    The names are those that `read_qasm` gives, where they are identifiers.
 
     >>> print(write_qasm(Netlist(("a_0", "a_1"), (Gate((0,), (1,)),), {})), end="")
     OPENQASM 3.0;
@@ -348,12 +349,21 @@ def write_qasm(net: Netlist) -> str:
     """
     out = ["OPENQASM 3.0;", 'include "stdgates.inc";']
     place: dict[int, str] = {}
-    pieces = [(name.rpartition("_")[0] or name, i) for i, name in enumerate(net.names)]
-    for word, group in groupby(sorted(pieces), key=lambda piece: piece[0]):
-        lines = sorted((i for _, i in group), key=lambda i: _number(net.names[i]))
-        register = f"q_{word}" if word in _RESERVED else word
-        out.append(f"qubit[{len(lines)}] {register};")
-        place |= {line: f"{register}[{k}]" for k, line in enumerate(lines)}
+    known = {name: i for i, name in enumerate(net.names)}
+    words = dict.fromkeys(name.rpartition("_")[0] or name for name in net.names)
+    for word in words:
+        lines = sorted(
+            (i for name, i in known.items() if (name.rpartition("_")[0] or name) == word),
+            key=lambda i: _number(net.names[i]),
+        )
+        if all(net.names[i] == f"{word}_{k}" for k, i in enumerate(lines)):
+            register = _escaped(word)
+            out.append(f"qubit[{len(lines)}] {register};")
+            place |= {line: f"{register}[{k}]" for k, line in enumerate(lines)}
+            continue
+        for i in lines:
+            place[i] = _escaped(net.names[i])
+            out.append(f"qubit {place[i]};")
     for line, bit in sorted(net.constants.items()):
         out.append(f"reset {place[line]};")
         if bit:
@@ -370,6 +380,14 @@ def write_qasm(net: Netlist) -> str:
 _RESERVED = frozenset(
     {*_GATES, "h", "s", "t", "y", "z", "p", "u", "pi", "tau", "im", "euler", "id", "reset", "gate", "qubit", "U"}
 )
+
+
+#: words that are written with one more `q_` than they have
+_ESCAPED = re.compile(rf"(?:q_)*(?:{'|'.join(sorted(_RESERVED))})")
+
+
+def _escaped(word: str) -> str:
+    return f"q_{word}" if _ESCAPED.fullmatch(word) else word
 
 
 def _number(name: str) -> int:
@@ -393,6 +411,7 @@ class _QasmReader:
         self.at = 0
         self.registers: dict[str, list[int]] = {}
         self.names: list[str] = []
+        self.known: set[str] = set()
         self.constants: dict[int, int] = {}
         self.gates: list[Gate] = []
         self.used: set[int] = set()
@@ -461,14 +480,15 @@ class _QasmReader:
 
     def declaration(self) -> None:
         self.at += 1
-        size = 1
+        size, single = 1, True
         if self.accept("["):
+            single = False
             size = self.number()
             if not 0 < size <= MOST_LINES - len(self.names):
                 self.at -= 1
                 raise self.fault(f"a netlist has from 1 to {MOST_LINES} lines")
             self.take(r"\]", "`]`")
-        self.name_lines(self.take(r"[A-Za-z_]\w*", "the name of a register"), size, self.at - 1)
+        self.name_lines(self.take(r"[A-Za-z_]\w*", "the name of a register"), size, self.at - 1, single=single)
 
     def register(self) -> None:
         """`qreg q[3]`, as OpenQASM 2 writes it."""
@@ -482,14 +502,20 @@ class _QasmReader:
         self.take(r"\]", "`]`")
         self.name_lines(name, size, at)
 
-    def name_lines(self, name: str, size: int, at: int) -> None:
-        """Add the lines of a register whose name stands at a token."""
+    def name_lines(self, name: str, size: int, at: int, *, single: bool = False) -> None:
+        """Add the lines of a register whose name stands at a token; a single qubit has the name itself."""
         if name in self.registers:
             self.at = at
             raise self.fault(f"the register `{name[:40]}` is declared twice")
         first = len(self.names)
         self.registers[name] = list(range(first, first + size))
-        self.names += [f"{name.removeprefix('q_')}_{k}" for k in range(size)]
+        word = name[2:] if name.startswith("q_") and _ESCAPED.fullmatch(name[2:]) else name
+        found = [word] if single else [f"{word}_{k}" for k in range(size)]
+        if not self.known.isdisjoint(found):
+            self.at = at
+            raise self.fault(f"two lines are called `{next(line for line in found if line in self.known)[:40]}`")
+        self.known.update(found)
+        self.names += found
 
     def lines(self) -> list[int]:
         """The lines of an operand: of a bit, or of a register."""
@@ -517,7 +543,11 @@ class _QasmReader:
     def gate(self) -> None:
         start = self.at
         polarity: list[bool] = []
-        while self.token in ("ctrl", "negctrl"):
+        times = 1
+        while self.token in ("ctrl", "negctrl", "inv", "pow"):
+            if self.token in ("inv", "pow"):
+                times *= self.power()
+                continue
             positive, many = self.token == "ctrl", 1
             self.at += 1
             if self.accept("("):
@@ -528,6 +558,11 @@ class _QasmReader:
             polarity += [positive] * many
             self.take("@", "`@`")
         body = self.body()
+        if abs(times) * len(body.gates) > _MOST_GATES:
+            self.at = start
+            raise self.fault(f"the gates stand for more than {_MOST_GATES} gates")
+        # Each gate undoes itself, so the inverse has them in the opposite order.
+        body = body._replace(gates=(body.gates if times > 0 else body.gates[::-1]) * abs(times))
         found: list[list[int]] = []
         while not found or self.accept(","):
             found.append(self.lines())
@@ -550,13 +585,27 @@ class _QasmReader:
                 raise self.fault("a gate has each of its bits once")
             self.place(body, polarity, lines)
 
+    def power(self) -> int:
+        """`inv @` is −1, and `pow(k) @` the integer k."""
+        sign = self.token == "inv"
+        self.at += 1
+        if sign:
+            self.take("@", "`@`")
+            return -1
+        self.take(r"\(", "`(`")
+        negative = self.accept("-")
+        exponent = self.number()
+        self.take(r"\)", "`)`")
+        self.take("@", "`@`")
+        return -exponent if negative else exponent
+
     def body(self) -> _Body:
         """The gates of the next word, on lines that are numbered from 0."""
         own, known = self.definitions.get(self.token), _GATES.get(self.token)
         if own is None and known is None:
             defined = f", {', '.join(self.definitions)}" if self.definitions else ""
             raise self.fault(
-                f"`{self.token[:40]}` is no gate of the classical subset: {', '.join(_GATES)}{defined[:200]}, ctrl @, negctrl @"
+                f"`{self.token[:40]}` is no gate of the classical subset: {', '.join(_GATES)}{defined[:200]}, ctrl @, negctrl @, inv @, pow(k) @"
             )
         self.at += 1
         if own is not None:
@@ -605,7 +654,7 @@ class _QasmReader:
 
 
 def read_qasm(text: str, file: str = "<netlist>") -> Netlist:
-    """Read OpenQASM 2 and 3: x, cx, ccx, swap, cswap, gates defined by them, and their forms under ctrl and negctrl; `reset` before
+    """Read OpenQASM 2 and 3: x, cx, ccx, swap, cswap, gates defined by them, and their forms under ctrl, negctrl, inv and pow; `reset` before
     the first gate of a line. A register as an operand stands for each of its bits.
 
     Raises InputError RG1401 with the place.

@@ -358,3 +358,36 @@ def test_quantum_cost(size: int) -> None:
         assert count(Circuit(width, (gate,), {}, {})).quantum_cost == expected
         if size > 1:
             assert count(Circuit(width, (exchange,), {}, {})).quantum_cost == expected + 2
+
+
+NAMED = st.lists(
+    st.sampled_from(["a", "b", "x", "q_x", "q_q_x", "a_0", "a_1", "a_3", "cx_0", "q_cx_0", "carry_in", "q_b", "z_0", "_"]),
+    min_size=2, max_size=8, unique=True,
+)  # fmt: skip
+
+
+@given(NAMED)
+def test_names_survive(names: list[str]) -> None:
+    net = Netlist(tuple(names), (Gate((0,), (1,)),), {})
+    again = read_qasm(write_qasm(net))
+    assert sorted(again.names) == sorted(names)
+    (gate,) = again.gates
+    assert [again.names[line] for line in gate.controls + gate.targets] == names[:2]
+
+
+def test_inverses_and_powers() -> None:
+    head = "OPENQASM 3.0; gate g a, b, c { cx a, b; ccx a, b, c; x a; } qubit[4] q; "
+    cnot, toffoli, x = Gate((0,), (1,)), Gate((0, 1), (2,)), Gate((), (0,))
+    made = (cnot, toffoli, x)
+    for text, expected in (
+        ("g", made), ("inv @ g", made[::-1]), ("pow(2) @ g", made * 2), ("pow(-1) @ g", made[::-1]), ("inv @ pow(-3) @ g", made * 3),
+        ("pow(0) @ g", ()),
+    ):  # fmt: skip
+        assert read_qasm(f"{head}{text} q[0], q[1], q[2];").gates == expected
+    (controlled, *_) = read_qasm(f"{head}ctrl @ inv @ g q[3], q[0], q[1], q[2];").gates
+    assert controlled == Gate((3,), (0,))
+    for wrong in ("pow(1.5) @ g", "pow(9999999) @ g", "pow @ g", "inv g"):
+        with pytest.raises(InputError, match="RG1401"):
+            read_qasm(f"{head}{wrong} q[0], q[1], q[2];")
+    with pytest.raises(InputError, match="two lines are called"):
+        read_qasm("OPENQASM 3.0; qubit a_0; qubit[2] a; x a_0;")

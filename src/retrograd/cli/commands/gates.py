@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,10 @@ def arguments_of_gates(p: Parser) -> None:
     p.add_argument(
         "--garbage", choices=("erased", "left"),
         help="whether the price includes the erasure of garbage (the default), or leaves it out",
+    )  # fmt: skip
+    p.add_argument(
+        "--by", choices=("name", "position"), default="name",
+        help="of check: which lines correspond, those of one name (the default), or those of one place, for files of other programs",
     )  # fmt: skip
     p.add_argument("--seconds", metavar="N", default="60", help="of check: for the solver at most (default: 60)")
     p.size_options()
@@ -258,6 +263,11 @@ def _check(options: GatesOptions) -> int:
     if len(options.files) != 2:
         raise fail("RG0512", f"`gates check` compares two netlists, and {len(options.files)} are named")
     first, second = map(_read, options.files)
+    if options.by == "position":
+        if len(first.names) != len(second.names):
+            sizes = f"{len(first.names)} and {len(second.names)} lines"
+            raise fail("RG0512", f"--by position: the netlists have {sizes}", "netlists of one size, or --by name")
+        second = replace(second, names=first.names)
     try:
         from retrograd.hdl.reversible.verification import difference
 
