@@ -1,4 +1,5 @@
-"""Chains of steps whose gradient needs the states of all steps: kept on a tape, computed again from checkpoints, or recovered by running backward.
+"""Chains of steps whose gradient needs the states of all steps: kept on a tape, computed again from checkpoints, or
+recovered by running backward.
 
 oscillator   a step with an inverse in place: its gradient runs backward, and stores nothing
 logistic     a step without an inverse: its states are kept, or computed again by Bennett's scheme

@@ -277,7 +277,8 @@ MEASUREMENTS = (1, 100, 10_000, 1_000_000)
 
 
 def tapes(adjoint: EnergyReport, tape: EnergyReport, words: int, p: int, tech: str) -> tuple[Priced, Priced, Priced]:
-    """Energies of one of p measurements: by the adjoint; by a tape, written and read once; by a tape whose words are exchanged there and back.
+    """Energies of one of p measurements: by the adjoint; by a tape, written and read once; by a tape whose words are
+    exchanged there and back.
 
     The run of the tape has its accesses to the first memory. What a longer tape adds are its words in further memories.
     """

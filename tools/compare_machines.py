@@ -2,8 +2,10 @@
 
     python tools/compare_machines.py [--measure | --check] DOCS_DIR
 
-writes DOCS_DIR/when-a-reversible-machine-wins.md and pictures in DOCS_DIR/energy. Runs are made by this script. Counts of large netlists are stored:
-those of functions by `compare_gates.py`, and those of instructions, with exact losses of gates, in DOCS_DIR/energy/data_path.json, which `--measure` makes anew in
+writes DOCS_DIR/when-a-reversible-machine-wins.md and pictures in DOCS_DIR/energy. Runs are made by this script.
+Counts of large netlists are stored:
+those of functions by `compare_gates.py`, and those of instructions, with exact losses of gates, in
+DOCS_DIR/energy/data_path.json, which `--measure` makes anew in
 two minutes. `--check` writes nothing.
 """
 
@@ -78,7 +80,8 @@ def gradient_counts(f: Any, *args: Any) -> Counts:
 
 @cache
 def step_counts() -> dict[str, tuple[tuple[float, Counts], ...]]:
-    """Counts of a step, as differences of runs: F forward, F and B of a gradient, and the same for a chain that keeps its states."""
+    """Counts of a step, as differences of runs: F forward, F and B of a gradient, and the same for a chain that
+    keeps its states."""
     share = 1 / (LONG - SHORT)
     out: dict[str, tuple[tuple[float, Counts], ...]] = {}
     for name, f in (("forward", chains.oscillator), ("gradient", rg.grad(chains.oscillator))):
@@ -233,7 +236,8 @@ class Losses(NamedTuple):
 
 
 def logic_of(net: Network) -> Logic:
-    """The network in gates of AQFP: XOR and MUX are two AND gates and an OR gate. An inverted signal is a wire of its own, and loses nothing."""
+    """The network in gates of AQFP: XOR and MUX are two AND gates and an OR gate. An inverted signal is a wire of
+    its own, and loses nothing."""
     gates: list[LogicGate] = []
     named: set[str] = set()
 
@@ -298,7 +302,8 @@ def losses() -> list[Losses]:
 
 
 def crossing(cells: IrreversibleShape, gates: ReversibleShape, bits: float) -> float:
-    """The clock below which reversible gates take less energy than irreversible gates at kT ln 2 for each of `bits`, and ramps of buffers."""
+    """The clock below which reversible gates take less energy than irreversible gates at kT ln 2 for each of `bits`,
+    and ramps of buffers."""
     model = technology("aqfp")
     hertz = 1.0
     reversible, irreversible = (price_netlist(s, model, frequency=hertz).program for s in (gates, cells))

@@ -122,7 +122,8 @@ class Counts:
 
     `depth` counts the steps when gates on different lines act together; `toffoli_depth` those steps of gates of two controls
     or more and of exchanges with a control. `t` prices a Toffoli or Fredkin gate at 7 and a gate of k > 2 controls as 2k − 3
-    Toffoli gates with k − 2 clean ancillas. `quantum_cost` is that of RevLib's table, with the lines that a gate leaves spare, and two
+    Toffoli gates with k − 2 clean ancillas. `quantum_cost` is that of RevLib's table, with the lines that a gate
+    leaves spare, and two
     CNOT gates more for an exchange. `peres` counts neighbours that are a Peres gate or its inverse: a Toffoli gate, and a CNOT gate
     between its controls. As one gate such a pair costs 4 in place of 6, so that a netlist of Peres gates costs quantum_cost − 2·peres.
     `t_measured` prices a Toffoli gate onto an ancilla that is 0 at 4 T gates, and the gate that undoes it at 0, since a measurement does it.
@@ -163,8 +164,10 @@ def _t_count(controls: int) -> int:
 def _quantum_cost(controls: int, width: int) -> int:
     """The cost of X with controls in a netlist of `width` lines, of which lines that the gate does not use are spare.
 
-    Without a spare line it is 2ⁿ − 3, for a gate of n lines; with one, 24n − 88 for five lines or more, and 52 for n = 6, 100 for n = 8;
-    with n − 3, 12n − 34. The least counts. Source: D. Maslov's table of reversible benchmarks, which RevLib uses; A. Barenco et al., Phys. Rev. A 52, 3457 (1995).
+    Without a spare line it is 2ⁿ − 3, for a gate of n lines; with one, 24n − 88 for five lines or more, and 52 for n
+    = 6, 100 for n = 8;
+    with n − 3, 12n − 34. The least counts. Source: D. Maslov's table of reversible benchmarks, which RevLib uses; A.
+    Barenco et al., Phys. Rev. A 52, 3457 (1995).
     """
     n = controls + 1
     costs = [1 if n < 3 else (1 << n) - 3]

@@ -337,7 +337,8 @@ _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|\s+|"[^"\n]*"|[A-Za-z_]\w*|[0-9]+(?:\.[
 
 
 def write_qasm(net: Netlist) -> str:
-    """The netlist as OpenQASM 3. Lines `d_0`, `d_1`, … become the register d, and another line a qubit of its name. Constants of 0 are set by `reset`.
+    """The netlist as OpenQASM 3. Lines `d_0`, `d_1`, … become the register d, and another line a qubit of its name.
+    Constants of 0 are set by `reset`.
 
     The names are those that `read_qasm` gives, where they are identifiers.
 
@@ -654,7 +655,8 @@ class _QasmReader:
 
 
 def read_qasm(text: str, file: str = "<netlist>") -> Netlist:
-    """Read OpenQASM 2 and 3: x, cx, ccx, swap, cswap, gates defined by them, and their forms under ctrl, negctrl, inv and pow; `reset` before
+    """Read OpenQASM 2 and 3: x, cx, ccx, swap, cswap, gates defined by them, and their forms under ctrl, negctrl,
+    inv and pow; `reset` before
     the first gate of a line. A register as an operand stands for each of its bits.
 
     Raises InputError RG1401 with the place.

@@ -2,13 +2,17 @@
 
     range of E₁ / E₂ = the least and the greatest E₁(x) / E₂(x),      x: a value of each figure within its range, the same in both energies
 
-Both runs of a core have the same overhead of an instruction, so its range cancels for the most part: a quotient of the ends of two ranges would be far too wide.
+Both runs of a core have the same overhead of an instruction, so its range cancels for the most part: a quotient of
+the ends of two ranges would be far too wide.
 Two figures are the same figure where their name, range, unit, source and evidence are equal, in one model or in two.
 
-An energy that is linear in each of its figures has a quotient, and a difference, that is monotonic in each of them. The extremes are then at ends of
-ranges, and changing one figure after the other finds them. Exponents and clocks are not linear: their middle is tried, too.
+An energy that is linear in each of its figures has a quotient, and a difference, that is monotonic in each of them.
+The extremes are then at ends of
+ranges, and changing one figure after the other finds them. Exponents and clocks are not linear: their middle is
+tried, too.
 
-A quotient of incomplete sums is bounded on one side, or on none: E₁ ≥ a and E₂ = b give E₁/E₂ ≥ a/b, E₂ ≥ b gives ≤, and both give no bound.
+A quotient of incomplete sums is bounded on one side, or on none: E₁ ≥ a and E₂ = b give E₁/E₂ ≥ a/b, E₂ ≥ b gives ≤,
+and both give no bound.
 """
 
 from __future__ import annotations

@@ -77,7 +77,8 @@ class Access(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """A word that crosses the border below each memory of `most` words or fewer that has more than `least`: see `Reuse`."""
+    """A word that crosses the border below each memory of `most` words or fewer that has more than `least`: see
+    `Reuse`."""
 
     pc: int
     #: whether the word is written to the larger memory, or read from it
@@ -154,7 +155,8 @@ class Counts:
         return out
 
     def between(self, capacity: float, *, written: bool) -> int:
-        """Words read from, or written to, what is behind a memory of `capacity` words. Trap: 0 where `traffic` is not counted."""
+        """Words read from, or written to, what is behind a memory of `capacity` words. Trap: 0 where `traffic` is
+        not counted."""
         return sum(
             n
             for found, n in (self.traffic or {}).items()
@@ -289,8 +291,10 @@ class Reuse:
         distance of an access = distinct words accessed since the last access to its word, itself included
         a memory of C words holds the word  ⇔  distance ≤ C      (the least recently used word leaves first)
 
-    Source: Mattson, Gecsei, Slutz, Traiger, IBM Syst. J. 9, 78 (1970). An access with distance d reads its word from what is behind each
-    memory of fewer than d words. A word that was written leaves such a memory once, changed: for all capacities from the
+    Source: Mattson, Gecsei, Slutz, Traiger, IBM Syst. J. 9, 78 (1970). An access with distance d reads its word from
+    what is behind each
+    memory of fewer than d words. A word that was written leaves such a memory once, changed: for all capacities from
+    the
     greatest distance since that write, up to d. Memories are fully associative, and a line is a word.
     """
 
@@ -447,7 +451,8 @@ class Ledger:
             self._sample()
 
     def _access(self, reuse: Reuse, machine: Machine, pc: int, address: int) -> None:
-        """The words of an access, by the counts of `Counts.accesses`: with D = 1 the cotangent lies in a second memory."""
+        """The words of an access, by the counts of `Counts.accesses`: with D = 1 the cotangent lies in a second
+        memory."""
         lifted, way = machine.differentiating, machine.direction
         written = self._writes.get((pc, lifted, way))
         if written is None:

@@ -76,7 +76,8 @@ class ReversibleShape:
     #: lines that end with data, garbage included
     outputs: frozenset[int] = frozenset()
     garbage: int = 0
-    #: netlists in levels that were counted before, by the levels of kinds: a comparison prices one netlist by many figures
+    #: netlists in levels that were counted before, by the levels of kinds: a comparison prices one netlist by many
+    #: figures
     _known: dict[Any, Timed] = field(default_factory=dict, repr=False, compare=False)
 
     def timed(self, levels: Mapping[str, int], *, peres: bool = False) -> Timed:

@@ -168,7 +168,8 @@ class NotModelled:
 
 @dataclass(frozen=True)
 class Covered(NotModelled):
-    """A price without a figure of its own, of which nothing is missing: other figures of the model, which `why` names, cover it."""
+    """A price without a figure of its own, of which nothing is missing: other figures of the model, which `why`
+    names, cover it."""
 
     def __str__(self) -> str:
         return f"covered by {self.why}"
@@ -523,7 +524,8 @@ class _Pricing:
         ]
 
     def memories(self, charge: Charge) -> list[tuple[float, dict[bool, Size]]]:
-        """(capacity in words, figures) of the memories up to the smallest that holds the data; an empty list if no memory does."""
+        """(capacity in words, figures) of the memories up to the smallest that holds the data; an empty list if no
+        memory does."""
         word = self.counts.format.width / 8
         found = [(size / word, figures) for size, figures in charge.memories]
         fitting = [k for k, (capacity, _) in enumerate(found) if capacity >= self.counts.footprint]
@@ -550,7 +552,8 @@ class _Pricing:
             yield self.words(charge.cause, charge.label, self.counts.accessed(written=written), size, written)
 
     def hierarchy(self, charge: Charge) -> Iterator[Item]:
-        """All accesses in the first memory; in each further one the words that miss the memory before it, or leave it changed."""
+        """All accesses in the first memory; in each further one the words that miss the memory before it, or leave
+        it changed."""
         c, memories = self.counts, self.memories(charge)
         if not memories:
             yield self.without_memory(charge)

@@ -312,7 +312,8 @@ class Charge:
 
     @property
     def open(self) -> list[str]:
-        """The figures that the model leaves open, and that its price needs. Of a generator that is a quality, where no efficiency is given."""
+        """The figures that the model leaves open, and that its price needs. Of a generator that is a quality, where
+        no efficiency is given."""
         lacking = [name for name, figure in self.figures.items() if figure.written is None]
         unneeded = "quality" if self.by_efficiency else "efficiency" if "quality" in self.figures else ""
         return [name for name in lacking if name != unneeded]

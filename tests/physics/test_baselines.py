@@ -1,4 +1,5 @@
-"""Ways to the gradient of a chain: revolve's steps by their recurrence, stacks by the addresses of a real one, and weights."""
+"""Ways to the gradient of a chain: revolve's steps by their recurrence, stacks by the addresses of a real one, and
+weights."""
 
 from functools import cache
 from typing import Any
@@ -35,7 +36,8 @@ def run(steps: int, tech: str = "cmos45_caches", **how: Any) -> rg.EnergyReport:
 
 @pytest.mark.parametrize("words", [1, 900, 1024, 1025, 5000])
 def test_a_stack_is_what_its_addresses_cost(words: int) -> None:
-    """Pushed once and popped once: the traffic behind a memory of 8 KiB is that of the addresses, plus the words that stay."""
+    """Pushed once and popped once: the traffic behind a memory of 8 KiB is that of the addresses, plus the words
+    that stay."""
     reuse, counts = Reuse(), run(1).counts
     for address in [*range(words), *reversed(range(words))]:
         reuse.access(address, 0, written=True)

@@ -96,7 +96,8 @@ def test_a_cause_beside_one_that_dominates_can_be_seen() -> None:
 
 
 def test_a_part_that_an_error_bar_dwarfs_can_be_seen() -> None:
-    """In a stack, memory would be a line below the error bar of the sum: it stands beside the logic, on a logarithmic axis."""
+    """In a stack, memory would be a line below the error bar of the sum: it stands beside the logic, on a
+    logarithmic axis."""
     found = rg.energy(forget, 0.0, 2.0, tech="cmos45")
     logic, memory = found.price.of("logic"), found.price.of("memory")
     assert isinstance(logic, Range)

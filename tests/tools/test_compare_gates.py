@@ -87,7 +87,8 @@ def test_all_counts(facts: dict[str, Any]) -> None:
 
 
 def test_static_cmos_beside_reversible_gates(facts: dict[str, Any]) -> None:
-    """At 100 fW of leakage the product ties, at 1 pW it loses threefold; a generator that loses more makes reversible gates dearer."""
+    """At 100 fW of leakage the product ties, at 1 pW it loses threefold; a generator that loses more makes
+    reversible gates dearer."""
     docs = ROOT / "docs"
     ideal = [machines.over_static("product", power, None, docs).range for power in (1e-15, 1e-13, 1e-12)]
     lossy = machines.over_static("product", 1e-15, 1e3, docs)

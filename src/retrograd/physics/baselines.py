@@ -1,4 +1,5 @@
-"""Ways to the gradient of a chain of n steps, and their energies: a tape, checkpoints, Bennett's scheme, running backward.
+"""Ways to the gradient of a chain of n steps, and their energies: a tape, checkpoints, Bennett's scheme, running
+backward.
 
     way         steps forward            adjoint steps    words stored
     tape        n                        n                each state once, and read once
@@ -8,7 +9,8 @@
 
     E = (steps forward · F) + (adjoint steps · B) + words moved between memories
 
-All ways pay the same F and B for a step, which are differences of two runs. So the comparison is of the steps and of the words, and is fair to each.
+All ways pay the same F and B for a step, which are differences of two runs. So the comparison is of the steps and of
+the words, and is fair to each.
 F, B and words are priced by one model, and ratios have correlated ranges.
 """
 
@@ -30,7 +32,8 @@ from retrograd.simulator.energy.technology import Technology
 def advances(steps: int, snapshots: int) -> int:
     """t(l, c) = r·l − C(c + r, r − 1), r the least with C(c + r, r) ≥ l: the fewest steps forward between checkpoints.
 
-    `snapshots`: the states that are kept at one time, the first included. Each of the l steps is made once more, beside its adjoint.
+    `snapshots`: the states that are kept at one time, the first included. Each of the l steps is made once more,
+    beside its adjoint.
     Source: A. Griewank, A. Walther, Algorithm 799: revolve, ACM Trans. Math. Softw. 26, 19 (2000).
 
     >>> advances(10, 3), advances(100, 10), advances(1, 1)
@@ -47,7 +50,8 @@ def advances(steps: int, snapshots: int) -> int:
 class Stack(NamedTuple):
     """A stack of words that is filled once and emptied once, such as a tape.
 
-    The words that were pushed last are popped first. So a memory of C words keeps C of them, and the others go once to the next memory, and once back.
+    The words that were pushed last are popped first. So a memory of C words keeps C of them, and the others go once
+    to the next memory, and once back.
     """
 
     words: float
@@ -81,7 +85,8 @@ def _scaled(item: Item, weight: float) -> Item:
 
 
 def _of_stack(stack: Stack, model: Technology, kelvins: float) -> Iterator[Item]:
-    """Its words in each memory of a hierarchy: all of them in the first, and in the next those for which the one before has no room."""
+    """Its words in each memory of a hierarchy: all of them in the first, and in the next those for which the one
+    before has no room."""
     charges = [charge for charge in model.charges if charge.law.name == "hierarchy"]
     if not charges:
         why = NotModelled(f"{model.id} has no hierarchy of memories")

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: ratio of the highest bar, with its error bar, to the smallest part, above which that part is too thin to be seen in a stack
+#: ratio of the highest bar, with its error bar, to the smallest part, above which that part is too thin to be seen
+#: in a stack
 _LEGIBLE = 30.0
 #: characters of a line below the axes
 _LINE = 95
@@ -29,7 +30,8 @@ _LINE = 95
 def by_cause(reports: Sequence[EnergyReport], ax: Axes | None = None) -> Figure:
     """Bars, one for each report, stacked by cause; the sum is above, and the parts that are not modelled are below the axes.
 
-    Where a part would be a thin line beside the highest bar with its error bar, the causes stand side by side, on a logarithmic axis. An error
+    Where a part would be a thin line beside the highest bar with its error bar, the causes stand side by side, on a
+    logarithmic axis. An error
     bar spans the range of the figures: of the sum, or of each cause.
     """
     from matplotlib.ticker import EngFormatter
@@ -100,7 +102,8 @@ def _place(report: EnergyReport) -> str:
 
 
 def _not_modelled(reports: Sequence[EnergyReport]) -> list[str]:
-    """Lines that list the causes without a figure of their own, once for each model: those that other figures cover, and the others."""
+    """Lines that list the causes without a figure of their own, once for each model: those that other figures cover,
+    and the others."""
     told_of: dict[str, dict[str, None]] = {}
     for r in reports:
         for cause, energy in r.price.causes.items():

@@ -75,7 +75,8 @@ def report_of(
     baseline: Counts | None = None,
     ledger: Ledger | None = None,
 ) -> EnergyReport:
-    """The report of a machine after a run of any program. A ledger that was kept for addresses alone has no timeline."""
+    """The report of a machine after a run of any program. A ledger that was kept for addresses alone has no
+    timeline."""
     counts = counts_of(machine, host)
     if ledger is not None:
         counts = ledger.counted(counts)
@@ -174,7 +175,8 @@ class EnergyReport:
         return Priced(self.price.technology, lambda model: replace(self.by, technology=model).price(used), whole)
 
     def ratio_to(self, other: HasPrice, *, whole: bool = False) -> Comparison:
-        """E / E of the other, of the programs or with cooling and host; each figure of the models has the same value in both."""
+        """E / E of the other, of the programs or with cooling and host; each figure of the models has the same value
+        in both."""
         return ratio(self.priced(whole=whole), other.priced(whole=whole))
 
     # ------------------------------------------------------------------ to be read

@@ -529,7 +529,8 @@ _ENDS = (("low", "_low"), ("value", ""), ("high", "_high"))
 
 
 def table_of(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """The rows as columns, with units in their names. Energies that are not modelled are None, and `…_status` names the reason.
+    """The rows as columns, with units in their names. Energies that are not modelled are None, and `…_status` names
+    the reason.
 
     >>> list(table_of([]))[:4]
     ['program', 'format', 'arguments', 'technology']

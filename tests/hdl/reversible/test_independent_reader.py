@@ -81,7 +81,8 @@ def test_gates_of_every_kind(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_round_trips(seed: int) -> None:
-    """`.real` to OpenQASM 3 and 2, and back: the same gates on lines of the same names, and the same permutation by MQT Core at each station."""
+    """`.real` to OpenQASM 3 and 2, and back: the same gates on lines of the same names, and the same permutation by
+    MQT Core at each station."""
     rng = random.Random(seed)
     names = rng.choice(
         (("a_0", "a_1", "carry", "q", "n_0"), ("d_0", "d_1", "d_2", "x_0", "x_1"), ("b", "a", "e", "f", "g"))

@@ -351,7 +351,8 @@ MASLOV = {
 
 @pytest.mark.parametrize("size", MASLOV)
 def test_quantum_cost(size: int) -> None:
-    """The least cost of the rows whose size and spare lines the netlist has room for; an exchange costs two CNOT gates more."""
+    """The least cost of the rows whose size and spare lines the netlist has room for; an exchange costs two CNOT
+    gates more."""
     gate, exchange = Gate(tuple(range(size - 1)), (size - 1,)), Gate(tuple(range(size - 2)), (size - 2, size - 1))
     for width in range(size, 2 * size + 2):
         expected = min(cost for spare, cost in MASLOV[size] if size + spare <= width)

@@ -1,4 +1,5 @@
-"""Memories of several sizes: the words between them, counted from the addresses of a run, and their prices; generators of ramps."""
+"""Memories of several sizes: the words between them, counted from the addresses of a run, and their prices;
+generators of ramps."""
 
 import math
 from collections import OrderedDict
@@ -145,7 +146,8 @@ def by(name: str, **given: Range) -> Technology:
 
 @pytest.mark.parametrize("shape", [GATES, CELLS])
 def test_a_generator(shape: Any) -> None:
-    """A resonator loses 2π/Q of the energy of each node; a generator of efficiency η draws 1/η of what the ramps dissipate."""
+    """A resonator loses 2π/Q of the energy of each node; a generator of efficiency η draws 1/η of what the ramps
+    dissipate."""
     nodes = 5 + shape.timed({}).idle if isinstance(shape, ReversibleShape) else 14
     half = price_netlist(shape, by("adiabatic_rc", quality=Range(50, 100, 400)))
     clock = half.of("clock")
