@@ -560,27 +560,34 @@ def _record(row: Row) -> dict[str, Any]:
     return found | {"why": row.why}
 
 
+def check_table(path: str | Path) -> None:
+    """Raise InputError RG0512 for a name that ends in no table, RG0515 for Parquet without pyarrow: before any run."""
+    if Path(path).suffix not in TABLES:
+        hint = f"the name ends in {' or '.join(TABLES)}"
+        raise InputError(Diagnostic("RG0512", f"{str(path)[-60:]}: no table", hint=hint))
+    if Path(path).suffix == ".parquet":
+        try:
+            import pyarrow  # noqa: F401
+        except ModuleNotFoundError:
+            hint = "pip install 'retrograd[sweep]', or a name that ends in .csv"
+            raise InputError(Diagnostic("RG0515", f"{str(path)[-60:]} needs `pyarrow`", hint=hint)) from None
+
+
 def export_rows(rows: Sequence[Row], path: str | Path) -> None:
     """Write the rows as a table: CSV, or Parquet with typed columns, by the ending of the name.
 
     Raises InputError RG0512 for another ending, RG0515 without pyarrow for Parquet.
     """
+    check_table(path)
     table, path = table_of(rows), Path(path)
-    if path.suffix not in TABLES:
-        hint = f"the name ends in {' or '.join(TABLES)}"
-        raise InputError(Diagnostic("RG0512", f"{str(path)[-60:]}: no table", hint=hint))
     if path.suffix == ".csv":
         with replacing_text(path) as text:
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow(table)
             writer.writerows(zip(*table.values(), strict=True))
         return
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ModuleNotFoundError:
-        hint = "pip install 'retrograd[sweep]', or a name that ends in .csv"
-        raise InputError(Diagnostic("RG0515", f"{str(path)[-60:]} needs `pyarrow`", hint=hint)) from None
+    import pyarrow
+    from pyarrow import parquet
 
     def kind(name: str) -> Any:
         if name in ("arguments", "retired", "cycles", "erased_bits"):

@@ -458,11 +458,10 @@ def arguments_of_sweep(p: Parser) -> None:
 
 def execute_sweep(options: SweepOptions) -> int:
     """Run, price, show."""
-    from retrograd.physics.sweeps import TABLES, energy_sweep, export_rows
+    from retrograd.physics.sweeps import check_table, energy_sweep, export_rows
 
     if options.export is not None:
-        if not options.export.endswith(TABLES):
-            raise fail("RG0512", f"--export {options.export[:60]}: no table", f"the name ends in {' or '.join(TABLES)}")
+        check_table(options.export)
         check_output(options.export)
     executor = executor_of(options)
     programs = _programs(options.functions)
