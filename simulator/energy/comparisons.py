@@ -132,13 +132,18 @@ def _extreme(f: Callable[[Mapping[Figure, float]], float], figures: list[Figure]
     values: dict[Figure, float] = {}
     best = f(values)
     for _ in range(_ROUNDS):
-        before = best
+        before, moving = best, []
         for figure in figures:
             assert figure.written is not None
-            for end in (figure.written.lo, figure.written.hi, figure.written.nominal):
-                found = f({**values, figure: end})
+            here, moved = values.get(figure, figure.written.nominal), False
+            for end in figure.written:
+                found = best if end == here else f({**values, figure: end})
+                moved |= found != best
                 if found > best:
-                    best, values = found, {**values, figure: end}
+                    best, values, here = found, {**values, figure: end}, end
+            moving += [figure] * moved
         if best <= before:
             break
+        # A figure without an influence has none in later rounds.
+        figures = moving
     return best

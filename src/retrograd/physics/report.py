@@ -250,7 +250,11 @@ class EnergyReport:
             rows = [["", "program", "with cooling and host"]]
             for name, p in (("as written", self.price), ("in erase mode", self.baseline_price)):
                 rows.append([name, program_text(p), total_text(p)])
-            rows.append(["ratio", *(str(self.baseline_ratio(whole=whole)) for whole in (False, True))])
+            found = str(self.baseline_ratio())
+            # Where cooling and host add nothing and lack nothing, the whole is the program.
+            both = self.price, self.baseline_price
+            same = all(p.program == p.total and p.complete() == p.complete(program=True) for p in both)
+            rows.append(["ratio", found, found if same else str(self.baseline_ratio(whole=True))])
             out.append(columns(rows))
         dear = dearest({str(line): p for line, p in self.lines.items()})
         if dear:
