@@ -1,4 +1,4 @@
-"""Operations between numbers with binary points of their own, against rationals; their simpler forms for a known constant."""
+"""Operations between numbers with points of their own, against rationals; their forms for a known constant."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def compiled(trees: list[Expr], w: Format) -> object:
 @pytest.mark.parametrize("width", [4, 8, 64])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_known_shift_changes_no_word(name: str, width: int) -> None:
-    """Value, guards and derivatives with the constant known, for every legal constant, against the same trees with the constant read."""
+    """Value, guards and derivatives with each legal constant known, against the trees that read it."""
     w = Format(width, width // 2)
     opcode = TABLE[f"{name}.add"]
     assert opcode.entry.partials is not None

@@ -1,4 +1,4 @@
-"""Fixed numbers with binary points of their own: random programs against exact rationals, and updates and comparisons over whole tables."""
+"""Fixed numbers with binary points of their own: random programs against rationals, and whole tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _within(point: int, w: Format) -> int:
 
 
 class Term(NamedTuple):
-    """An expression: its text, exact value, the greatest error of a word that holds it at a point, its own point, and its derivatives.
+    """An expression: its text, exact value, greatest error in a word, point, and derivatives.
 
     The points are those that the page of the language states.
     """
@@ -193,7 +193,7 @@ def _program(seed: int, w: Format) -> tuple[str, Term, int, list[float]]:
 
 @pytest.mark.parametrize("first", range(0, 10_000, 25))
 def test_random_programs_with_points_against_exact_rationals(first: int) -> None:
-    """Within the bound of the page's roundings; back to the arguments, bit for bit; alike on three engines; slopes those of the expression."""
+    """Values within the bound, the way back exact, three engines alike, slopes those of the expression."""
     ran = differentiated = 0
     for seed in range(first, first + 25):
         w = Format(*((64, 32), (64, 48), (32, 16))[seed % 3])
@@ -245,7 +245,7 @@ _POINTS = range(-8, 17)
 @pytest.mark.parametrize("p", _POINTS)
 @pytest.mark.parametrize("q", _POINTS)
 def test_an_update_rounds_once_for_all_words_and_points(p: int, q: int) -> None:
-    """x += v of x: fixed[p] and v: fixed[q]: ⌊v·2^p + ½⌋ for every word of v, or a trap where that is no word; x −= v is its inverse."""
+    """x: fixed[p] += v: fixed[q] is ⌊v·2^p + ½⌋ for every word of v, or a trap; x −= v undoes it."""
     f = compiled(f"@rg.reversible\ndef f(x: fixed[{p}], v: fixed[{q}]):\n    x += v\n", format="8,4")
     values = [W8.at(q).to_real(word) for word in range(256)]
     meant = [math.floor(v * Fraction(2) ** p + Fraction(1, 2)) for v in values]
@@ -265,7 +265,7 @@ def test_an_update_rounds_once_for_all_words_and_points(p: int, q: int) -> None:
 @pytest.mark.parametrize("p", _POINTS)
 @pytest.mark.parametrize("q", _POINTS)
 def test_comparisons_compare_values_for_all_points(p: int, q: int) -> None:
-    """x < z, x <= z, x == z and their opposites, in both orders, of numbers whose words lie near each other and at the ends."""
+    """All comparisons, in both orders, of words that lie near each other and at the ends."""
     text = (
         f"@rg.reversible\ndef f(n: int, x: fixed[{p}], z: fixed[{q}]):\n"
         "    n += (x < z) + 2 * (x <= z) + 4 * (x == z) + 8 * (z < x) + 16 * (z <= x) + 32 * (x != z)\n"

@@ -238,7 +238,7 @@ def _exponents(t: Type, w: Format) -> tuple[list[int], list[int]]:
 
 
 def all_fixed(t: Type) -> bool:
-    """Whether all numbers of a differentiable type are `fixed`, no lognums and none with a point of its own, so that all `sizes` are 1."""
+    """Whether all numbers of a differentiable type are `fixed`, without points of their own: all `sizes` are 1."""
     return not _of_kind(t, lambda kind: kind.is_real and kind is not Kind.FIXED)
 
 
@@ -248,7 +248,7 @@ def unit(t: Type, w: Format) -> float:
 
 
 def sizes(t: Type, words: Sequence[int] | NDArray[np.uint64], w: Format) -> Reals:
-    """x where a word holds the lognum x, 1 where it is fixed, 2^(F − p) where it is fixed[p]: dx/d ln|x|, dx/dx, and dx/d(word/2^F)."""
+    """dx/d ln|x| = x for a lognum, 1 for a fixed, dx/d(word/2^F) = 2^(F − p) for a fixed[p]."""
     out = np.ones(len(words))
     logs, (places, exponents) = _logs(t), _exponents(t, w)
     if logs:
@@ -303,7 +303,7 @@ def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, wh
 
 
 def _cotangents_of(kind: Kind, w: Format, scale: int) -> Format:
-    """The format of the cotangents of fixed numbers: of those of a point p that of the point 2F − p, and `scale` more."""
+    """The format of the cotangents of fixed numbers of a point p: 2F − p places, and `scale` more."""
     point = 2 * w.frac - kind.point(w) + scale
     return w.at(min(max(point, -w.width), 2 * w.width))
 

@@ -306,14 +306,14 @@ class _Roundings:
 
 
 def _need_one_point(compiled: Compiled, what: str) -> None:
-    """Raise InputError RG0603 for a program with binary points beside the format's own, in whose units the report would mislead."""
+    """Raise InputError RG0603 for a program with several binary points: the report is in units of one."""
     program, own = compiled.program, ("fmovp", "fmulp", "fdivp", "fsqrtp")
     pointed = next((v.name for v in program.variables if v.kind.startswith("fixed[")), None)
     if pointed is None and not any(i.opcode.entry.name in own for i in program.instructions):
         return
     shown = f"`{pointed}` of it has" if pointed else "it has numbers with"
     message = f"rg.{what} measures in units of one binary point, and {shown} one of its own"
-    hint = "Compare with the same function in a wider format, or in floating point: its values are exact to their own points."
+    hint = "Compare with the same function in a wider format: its values are exact to their own points."
     raise InputError(Diagnostic("RG0603", message, hint=hint))
 
 

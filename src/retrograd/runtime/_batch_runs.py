@@ -74,7 +74,7 @@ class Code:
 
     @classmethod
     def of(cls, program: Program) -> Code:
-        """The code of a program, its table of instructions, its data and its hints: all that determines a run and its speed."""
+        """The code, the table of instructions, the data and the hints: all that determines a run and its speed."""
         words = program.code, program.data, program.memory, program.format
         return cls(Program(*words, table=program.table, hints=program.hints))
 

@@ -586,7 +586,7 @@ class _TrapContext:
         return None
 
     def point_that_holds(self, node: Op) -> int | None:
-        """The finest point at which the instruction has a result for its operands, where its result has a point of its own."""
+        """The finest point that holds the result of an instruction, where it has a point of its own."""
         w, i, registers = self.w, self.compiled.program.instructions[self.trap.pc], self.machine.registers
         d = node.d
         if (
