@@ -196,8 +196,8 @@ def precise(value: int | float | Fraction, w: Format) -> E:
         if -w.sign <= word < w.sign:
             return const(w.wrap(int(word)), Kind.FIXED)
     # The greatest point at which the rounded word fits; a dyadic number needs no more places than it has.
-    most = w.width - 1 - (abs(exact.numerator).bit_length() - exact.denominator.bit_length())
-    while abs(round(w.times(exact, most))) >= w.sign:
+    most = w.width - (abs(exact.numerator).bit_length() - exact.denominator.bit_length())
+    while not -w.sign <= round(w.times(exact, most)) < w.sign:
         most -= 1
     point = min(most, places) if exact.denominator == 1 << places else most
     if point < -w.width:

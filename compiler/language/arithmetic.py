@@ -131,6 +131,11 @@ def real_of(value: Any) -> Any:
 _CONVERTED: dict[Kind, intrinsics.Host] = {INT: int, BOOL: bool, FIXED: real_of}
 
 
+def _exact(value: Value) -> Fraction | None:
+    """The number that a constant is."""
+    return Fraction(value.value) if isinstance(value, Constant) else None
+
+
 class Arithmetic:
     """Operators in one format. `number`: (value, kind, role) -> the expression of a number of the source."""
 
@@ -542,7 +547,7 @@ class Arithmetic:
         if LOGNUM in kinds and (found := self.lognum.compared(op, x, y)) is not None:
             return Scalar(found)
         if pointed(kinds):
-            return Scalar(self.points.compared(op, self._own(x), self._own(y)))
+            return Scalar(self.points.compared(op, self._own(x), self._own(y), *(_exact(v) for v in (x, y))))
         kind = LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else UINT if UINT in kinds else INT
         if kind is UINT:
             self._refuse_mixed(op, (x, y))

@@ -153,17 +153,18 @@ class PointArithmetic:
             return apply("fmul", self._kind_at(x.kind.point(w) - (min(size, 0) if x.kind is FIXED else size)), a, b)
         return apply("fmul", self._kind_at(a.kind.point(w) + b.kind.point(w) - w.frac), a, b)
 
-    def compared(self, op: str, a: E, b: E) -> E:
-        """A comparison of the values, exactly: the finer word is shifted to the right, n = ⌊a/2^k⌋, and what is left over, rest = a mod 2^k ≠ 0.
+    def compared(self, op: str, a: E, b: E, left: Fraction | None, right: Fraction | None) -> E:
+        """A comparison of the values, exactly. `left`, `right`: the numbers of the source that the operands are.
+
+        The finer word is shifted to the right, n = ⌊a/2^k⌋, and leaves rest = [a mod 2^k ≠ 0]:
 
         a < b·2^k  ⇔  n < b        b·2^k < a  ⇔  b < n + rest        a = b·2^k  ⇔  n = b and not rest
         """
         w = self.w
         if op in (">", "<="):
-            a, b, op = b, a, "<" if op == ">" else ">="
+            a, b, left, right, op = b, a, right, left, "<" if op == ">" else ">="
         opposite = op in (">=", "!=")
         equal = op in ("==", "!=")
-        left, right = self._known(a), self._known(b)
         if left is not None or right is not None:
             # Of a constant the integer beside it on the grid of the other is enough.
             x, c = (a, right) if right is not None else (b, left)
@@ -172,7 +173,7 @@ class PointArithmetic:
             below, above = math.floor(grid), math.ceil(grid)
             for n in (below, above):
                 if not -w.sign <= n < w.sign:
-                    raise OverflowError(f"{brief(float(c))} is outside the range of {x.kind}")
+                    raise OverflowError(f"{brief(float(c))} is outside the range of {x.kind.value}")
             if equal:
                 e = apply("seq", BOOL, x, const(w.wrap(below), x.kind)) if below == above else const(0, BOOL)
             elif x is a:

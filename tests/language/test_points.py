@@ -277,3 +277,19 @@ def test_comparisons_compare_values_for_all_points(p: int, q: int) -> None:
     found = rg.vmap(f)(np.zeros(len(xs), dtype=int), np.array(xs), np.array(zs))[0].tolist()
     for n, x, z in zip(found, xs, zs, strict=True):
         assert n == (x < z) + 2 * (x <= z) + 4 * (x == z) + 8 * (z < x) + 16 * (z <= x) + 32 * (x != z), (x, z)
+
+
+@pytest.mark.parametrize("p", _POINTS)
+def test_comparisons_with_numbers_of_the_source_are_exact(p: int) -> None:
+    """x < c, x <= c, x == c and their opposites, of every word of x: fixed[p] and numbers between two words, on one, and 0."""
+    least, most = float(W8.at(p).to_real(128)), float(W8.at(p).to_real(127))
+    unit = 2.0**-p
+    for c in (0.0, unit, 1.25 * unit, -2.5 * unit, 20 * unit, most - 0.5 * unit, least):
+        text = (
+            f"@rg.reversible\ndef f(n: int, x: fixed[{p}]):\n    n += (x < {c!r}) + 2 * (x <= {c!r}) + 4 * (x == {c!r})"
+            f" + 8 * ({c!r} < x) + 16 * ({c!r} <= x) + 32 * (x != {c!r})\n"
+        )
+        xs = [float(W8.at(p).to_real(word)) for word in range(256)]
+        found = rg.vmap(compiled(text, format="8,4"))(np.zeros(256, dtype=int), np.array(xs))[0].tolist()
+        for n, x in zip(found, xs, strict=True):
+            assert n == (x < c) + 2 * (x <= c) + 4 * (x == c) + 8 * (c < x) + 16 * (c <= x) + 32 * (x != c), (x, c)

@@ -9,6 +9,7 @@ import numpy as np
 from retrograd.examples import (
     bessel,
     bundle_adjustment,
+    chains,
     compared,
     consistency,
     gmm,
@@ -178,6 +179,8 @@ WITHOUT_NUMBERS = {
 }  # fmt: skip
 
 EXAMPLES = {
+    "oscillator": Sample(chains.oscillator, lambda g: (0.0, *g.normal(size=2), 8), "loss"),
+    "logistic": Sample(chains.logistic, lambda g: (0.0, float(g.random())), "y"),
     "bessel": Sample(bessel.bessel, lambda g: (0.0, float(g.uniform(0.5, 1.5))), "out"),
     "bessel_log": Sample(bessel.bessel_log, lambda g: (0.0, float(g.uniform(0.5, 1.5))), "out"),
     "project": Sample(bundle_adjustment.project, lambda g: (np.zeros(2), *_camera(g)[:2])),
