@@ -328,9 +328,8 @@ class Temporaries:
         """`d update=` a move, product, quotient or root of numbers with points of their own, rounded once.
 
         The constant of the instruction is a difference of points (`retrograd.isa.points`). Where it is out of the
-        instruction's range, the
-        numerator or the radicand is moved before, or the result after it: that rounds a second time where it is moved
-        to the right.
+        instruction's range, the numerator or the radicand is moved before, or the result after it: a move to the
+        right rounds a second time.
         """
         w, name = self.w, e.param
         at, to = [x.kind.point(w) for x in e.args], d.kind.point(w)
@@ -363,8 +362,7 @@ class Temporaries:
         if shift >= least:
             out.append(self.op(f"{name}p", update, d, a, b, imm=shift if more else shift // 2))
             return
-        # The product or the quotient of the words, or the root of the word, and a move: of a product to the left, of
-        # the others to the right.
+        # The product, quotient or root of the words, and a move: of a product to the left, of others to the right.
         further = -shift if name == "fmul" else shift if more else shift // 2
         t = self._temporary(to - further)
         self.compute.append(self.op(f"{name}p", "add", t, a, b, imm=0))

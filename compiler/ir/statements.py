@@ -47,8 +47,7 @@ class Kind(Enum):
     def _missing_(cls, value: object) -> Kind | None:
         if not isinstance(value, str) or (found := re.fullmatch(r"fixed\[(-?[0-9]{1,5})\]", value)) is None:
             return None
-        # A member that is made when it is first named, as those of `enum.Flag` are: one for each value, so `is`
-        # compares kinds.
+        # Made when it is first named, as members of `enum.Flag` are: one for each value, so `is` compares kinds.
         made = object.__new__(cls)
         made._name_, made._value_ = f"FIXED_{found[1]}", value
         return cast(Kind, cls._value2member_map_.setdefault(value, made))

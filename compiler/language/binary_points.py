@@ -5,11 +5,9 @@
     a · 2^−p ÷ b · 2^−q        at p − q + F
     √(a · 2^−p)                at ⌊(p + F)/2⌋
 
-These are the points for which no shift is needed: those of the program in which each variable is scaled by 2^(F − p),
-in one format.
-What is assigned or added to a variable is computed at the variable's point and rounded once: see `ir.flatten`.
-Trap: a product of two numbers that fill their words does not fit there, and traps; `fixed[r](x * y)` states another
-point.
+These are the points for which no shift is needed: those of the program in one format in which each variable is scaled
+by 2^(F − p). What is assigned or added to a variable is computed at its point and rounded once: see `ir.flatten`.
+Trap: a product of two numbers that fill their words does not fit there, and traps; `fixed[r](x * y)` states another.
 """
 
 from __future__ import annotations
@@ -147,8 +145,7 @@ class PointArithmetic:
                 continue
             if number in (0, 1):
                 return x if number else const(0, x.kind)
-            # Of the kind FIXED, whose numbers are rarely near the ends of the range, only a small factor moves the
-            # point.
+            # Of the kind FIXED, whose numbers are rarely near the ends of the range, a small factor alone moves it.
             size = _size(number)
             return apply("fmul", self._kind_at(x.kind.point(w) - (min(size, 0) if x.kind is FIXED else size)), a, b)
         return apply("fmul", self._kind_at(a.kind.point(w) + b.kind.point(w) - w.frac), a, b)
