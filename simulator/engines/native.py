@@ -201,7 +201,9 @@ class NativeEngine:
         It stops at the other end, at an instruction that the interpreter must execute, or before the steps are used up.
         """
         main = threading.current_thread() is threading.main_thread()
-        if before is None and left > BRIEF and len(machine._memory) <= FEW_WORDS:
+        if left <= BRIEF:
+            before = None  # such a run is not tried first
+        elif before is None and len(machine._memory) <= FEW_WORDS:
             before = snapshot(machine)
         if main and before is not None:
             # To begin a thread takes as long as a short run, so the run is first tried without one.

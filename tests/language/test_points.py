@@ -117,7 +117,7 @@ class Generator:
                 return self.product(x, y)
             case "/" if y.value:
                 return self.quotient(x, y)
-            case "r" if x.value > 0 and not x.constant:
+            case "r" if x.value > 0 and not x.constant and x.at(x.point - 1) * 1000 < x.value:
                 root = Fraction(math.isqrt(int(x.value * (1 << 160)))) / (1 << 80)
                 if root:
                     point = (x.point + self.w.frac) >> 1
@@ -166,7 +166,7 @@ class Generator:
         else:
             point = x.point - y.point + self.w.frac
         ex, ey = self._held(x), self._held(y)
-        if ey * 2 > abs(y.value):
+        if ey * 1000 > abs(y.value):
             return x if not x.constant else y
         value = x.value / y.value
         inner = (ex + abs(value) * ey) / (abs(y.value) - ey) + Fraction(1, 10**60)
