@@ -171,6 +171,9 @@ def instruction(
     updates = ("add", "sub") if real else ("add", "sub", "xor")
     free = TABLE.first_free(len(updates))
     same = next((e for e in TABLE.own if e.name == name), None)
+    taken = next((f"{name}.{update}" for update in updates if f"{name}.{update}" in TABLE.by_name), None)
+    if taken is not None and same is None:
+        _refuse(f"`{name}` cannot be an instruction: {taken}: the name is taken")
     if free is None and same is None:
         _refuse(
             f"there is no opcode left for `{name}`",
