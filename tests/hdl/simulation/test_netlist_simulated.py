@@ -45,13 +45,13 @@ def test_the_gates_are_the_machine(tmp_path: Path, text: str) -> None:
     assert len(traps) > 5
 
 
-@pytest.mark.parametrize("seed", [2, 3])  # of seed 1, the gate matters in no order that the run takes
-def test_a_wrong_gate_is_found(tmp_path: Path, text: str, seed: int) -> None:
-    """One AND of the netlist is an OR."""
+@pytest.mark.parametrize("seed", [2, 3])
+def test_wrong_gates_are_found(tmp_path: Path, text: str, seed: int) -> None:
+    """Eight ANDs of the netlist are ORs: a single one may matter in no order that the run takes."""
     lines = text.splitlines()
     gates = [k for k, line in enumerate(lines) if re.fullmatch(r"\s*assign \S+ = ~?\S+ & ~?\S+;.*", line)]
     assert len(gates) > 1000
-    chosen = random.Random(seed).choice(gates)
-    lines[chosen] = lines[chosen].replace(" & ", " | ")
+    for chosen in random.Random(seed).sample(gates, 8):
+        lines[chosen] = lines[chosen].replace(" & ", " | ")
     with pytest.raises((AssertionError, TimeoutError)):
         _in_lockstep("\n".join(lines), tmp_path)
