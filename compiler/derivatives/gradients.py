@@ -56,6 +56,7 @@ from retrograd.compiler.language.types import (
     bound,
     is_known,
     leaf_shapes,
+    shape_has_points,
 )
 from retrograd.compiler.language.values import ArrayView, Scalar, StructValue, Value
 from retrograd.isa import functions
@@ -733,6 +734,10 @@ class GradientProcedures:
         places = iter(zip(parameters.variables, parameters.regions, strict=True))
         lengths: dict[int, Var] = {}
         cells = [_cells(given, places, lengths) for given in made.shapes]
+        pointed = next((names[i] for i in (of.loss, *of.wanted) if shape_has_points(made.shapes[i])), None)
+        if pointed is not None:
+            message = f"a gradient within a program is at the format's point, and `{pointed}` has one of its own"
+            made.refuse("RG0715", message, "Use rg.grad outside of the program, or declare the parameter `fixed`.")
         loss = _number(parameters.names[names[of.loss]], of.steps)
         if loss is None:
             lost = names[of.loss] + of.path
@@ -792,9 +797,9 @@ def _number(value: Value, steps: Sequence[str | tuple[int, ...]]) -> Var | Memor
             case _:
                 return None
     match value:
-        case Scalar(_, Var(kind=kind) as place) if kind.is_fixed:
+        case Scalar(_, Var(kind=Kind.FIXED) as place):
             return place
-        case Scalar(e, Address(region, Var() as base, (), offset)) if e.kind.is_fixed:
+        case Scalar(e, Address(region, Var() as base, (), offset)) if e.kind is Kind.FIXED:
             return MemoryWord(base, offset, region)
     return None
 
@@ -829,7 +834,7 @@ def _gradient_pairs(
         return None
     pairs: list[tuple[ArgumentStorage, ArgumentStorage]] = []
     for x, g in zip(sources, targets, strict=True):
-        real = tuple(Kind.FIXED if k.is_real else k for k in x.kinds)
+        real = tuple(Kind.FIXED if k is Kind.LOGNUM else k for k in x.kinds)
         if x.shape != g.shape or real != g.kinds:
             return None
         if Kind.FIXED in real:

@@ -366,6 +366,18 @@ def is_real(t: Type) -> bool:
     return False
 
 
+def has_points(t: Type) -> bool:
+    """Whether a value of this type holds a fixed number with a binary point of its own."""
+    match t:
+        case ScalarType(kind):
+            return kind.is_fixed and kind is not Kind.FIXED
+        case ArrayType(element) | StackType(element):
+            return has_points(element)
+        case StructType(_, fields):
+            return any(has_points(inner) for _, inner in fields)
+    return False
+
+
 def _axes(count: int) -> str:
     return "1 axis" if count == 1 else f"{count} axes"
 
@@ -745,3 +757,12 @@ def leaf_shapes(shape: Shape) -> list[Shape]:
 def has_passed_length(shape: Shape) -> bool:
     """Whether the length of an array in it is known only when the program runs."""
     return any(isinstance(n, PassedLength) for x in leaf_shapes(shape) if isinstance(x, ArrayShape) for n in x.shape)
+
+
+def shape_has_points(shape: Shape) -> bool:
+    """Whether an argument of this shape holds a fixed number with a binary point of its own."""
+    return any(
+        has_points(ScalarType(leaf.kind) if isinstance(leaf, ScalarShape) else leaf.element)
+        for leaf in leaf_shapes(shape)
+        if isinstance(leaf, ScalarShape | ArrayShape)
+    )

@@ -16,6 +16,7 @@ from retrograd.isa.words import Format
 
 import retrograd as rg
 from retrograd import fixed
+from retrograd.testing import check_gradient
 
 _MODULES = iter(range(10**9))
 
@@ -293,3 +294,24 @@ def test_comparisons_with_numbers_of_the_source_are_exact(p: int) -> None:
         found = rg.vmap(compiled(text, format="8,4"))(np.zeros(256, dtype=int), np.array(xs))[0].tolist()
         for n, x in zip(found, xs, strict=True):
             assert n == (x < c) + 2 * (x <= c) + 4 * (x == c) + 8 * (c < x) + 16 * (c <= x) + 32 * (x != c), (x, c)
+
+
+_SQUARE = "@rg.reversible\ndef f(y: fixed[50], x: fixed[40]):\n    y += x * x\n"
+
+
+def test_what_knows_one_point_refuses_others() -> None:
+    """A gradient within a program, an adjoint of the user's, and reports in units of one point."""
+    f = compiled(_SQUARE)
+    adjoint = _SQUARE + "@f.adjoint\ndef g(y, x, d_y, d_x):\n    d_x += 2 * x * d_y\n"
+    for code, run in (
+        ("RG0715", lambda: rg.reversible_gradient(f)(0.0, 1.5, 0.0)),
+        ("RG0727", lambda: compiled(adjoint)(0.0, 1.5)),
+        ("RG0603", lambda: rg.error_bound(f, 0.0, 1.5)),
+        ("RG0603", lambda: rg.ranges(f, 0.0, 1.5)),
+        ("RG0603", lambda: check_gradient(f, 0.0, 1.5)),
+    ):
+        with pytest.raises(rg.RetrogradError) as refused:
+            run()
+        assert refused.value.diagnostics[0].code == code
+        assert "point" in str(refused.value)
+    assert rg.grad(f)(0.0, 1.5).x == 3.0

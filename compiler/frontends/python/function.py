@@ -60,6 +60,7 @@ from retrograd.compiler.language.types import (
     is_real,
     is_struct,
     leaf_shapes,
+    shape_has_points,
 )
 from retrograd.compiler.language.values import Constant, FunctionValue, RoutineValue, Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest, shown
@@ -322,6 +323,12 @@ class Specialiser:
         shapes = list(made.shapes)
         of: list[int] = []
         errors = Errors(adjoint.source)
+        pointed = next((name for name, shape in zip(names, made.shapes, strict=False) if shape_has_points(shape)), None)
+        if pointed is not None:
+            own = f"the adjoint of `{function.__name__}`"
+            message = f"{own} takes cotangents at the format's point, and `{pointed}` has one of its own"
+            hint = "Leave the adjoint out, or declare the parameters `fixed`, and convert where the function is called."
+            errors.fail("RG0727", message, adjoint.tree, hint)
         for p in adjoint.parameters[len(names) :]:
             i = names.index(p.name.removeprefix("d_"))
             shape = _cotangent_of(made.shapes[i])

@@ -22,7 +22,7 @@ import numpy as np
 
 from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StaticType, StructType, Type, has_points
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives import value_and_grad
@@ -355,6 +355,10 @@ def check_gradient(
     if isinstance(f, Inverse):
         _refuse(f"`{f.__name__}` is an inverse", "Write a reversible function that uncalls it, and differentiate that.")
     s = subject(f, args, keywords)
+    pointed = next((a.name for a in s.compiled.arguments if has_points(a.type)), None)
+    if pointed is not None:
+        message = f"differences are taken in units of one binary point, and `{pointed}` of `{f.__name__}` has its own"
+        _refuse(message, "Compare rg.grad with differences of the function in floating point.")
     lost = loss_part(f, loss)
     at = loss_of(differentiable(f, scale, loss=loss), s.compiled)
     chosen = _chosen(s, argnums, lost.position)
