@@ -131,6 +131,10 @@ class Lowered:
     warnings: tuple[tuple[str, Place], ...] = field(default=(), compare=False, repr=False)
     #: values from around the functions that the module depends on
     captures: Captures = field(default_factory=Captures, compare=False, repr=False)
+    #: the functions of Python that were lowered, in their order
+    functions: tuple[SourceFunction, ...] = field(default=(), compare=False, repr=False)
+    #: places of expressions that are computed once, where places were asked for
+    equal_places: frozenset[tuple[Span, Span]] = field(default=frozenset(), compare=False, repr=False)
 
 
 def lower(
@@ -141,12 +145,16 @@ def lower(
     heap: int = 1 << 16,
     forget: frozenset[str] = frozenset(),
     recorded: bool = False,
+    real: bool = False,
+    placed: bool = False,
 ) -> Lowered:
-    """The function for arguments of these types as a reversible module: arguments in memory, in and out. `recorded`: see `Constants`.
+    """The function for arguments of these types as a reversible module: arguments in memory, in and out.
+
+    `recorded`, `real`: see `Constants`. `placed`: see `ModuleBuilder`.
 
     Raises CompileError.
     """
-    module = ModuleBuilder(w, recorded)
+    module = ModuleBuilder(w, recorded, real, placed)
     gradients = GradientProcedures()
     specialiser = Specialiser(module, gradients.declare, Declare(gradients.add, heap, forget))
     module.files[function.source.file] = function.source.lines
@@ -202,6 +210,8 @@ def lower(
         tuple(module.constants.found),
         tuple(module.constants.warnings),
         specialiser.captures.freeze(),
+        tuple(module.functions),
+        frozenset(module.equal_places),
     )
 
 

@@ -347,8 +347,17 @@ def replacing_text(path: str | Path, *, keep_partial: bool = False) -> Iterator[
             text.detach()
 
 
-def write_file(path: str | Path, data: bytes | str) -> None:
-    """Replace a file by these bytes, or this text as UTF-8. Raises InputError RG0501, RG0513."""
+def write_file(path: str | Path, data: bytes | str, *, changed: bool = False) -> None:
+    """Replace a file by these bytes, or this text as UTF-8. Raises InputError RG0501, RG0513.
+
+    `changed`: it is an input of the command, which was asked to change it in place.
+    """
+    found = _current.get()
+    if changed and found is not None:
+        with suppress(OSError):
+            identity = _identity(os.stat(path))
+            if identity is not None:
+                found.inputs.pop(identity, None)
     with replacing(path) as file:
         file.write(data.encode() if isinstance(data, str) else data)
 

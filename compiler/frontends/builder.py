@@ -78,11 +78,20 @@ class _Checkpoint:
 
 
 class ModuleBuilder:
-    """Collects procedures, memory and source files of one program. `recorded`: see `Constants`."""
+    """Collects procedures, memory and source files of one program. `recorded`, `real`: see `Constants`.
 
-    def __init__(self, w: Format, recorded: bool = False) -> None:
+    `placed`: temporaries are at the place of their expressions, and not at that of their statements.
+    """
+
+    def __init__(self, w: Format, recorded: bool = False, real: bool = False, placed: bool = False) -> None:
         self.w = w
+        #: expression → its place in the statement that was read last
+        self.places: dict[E, Span] | None = {} if placed else None
+        #: places of expressions that are computed once
+        self.equal_places: set[tuple[Span, Span]] = set()
         self.procedures: dict[str, Procedure] = {}
+        #: the functions of Python that were lowered, in their order
+        self.functions: dict[Any, None] = {}
         self.regions: list[Region] = []
         #: regions that hold words between the procedures that use them
         self.outliving: list[Region] = []
@@ -99,7 +108,7 @@ class ModuleBuilder:
         #: place of a branch or loop → its condition or bounds, in words
         self.statement_texts: dict[Span, str] = {}
         self._names: dict[str, int] = {}
-        self.constants = Constants(w, self._constant_region, recorded)
+        self.constants = Constants(w, self._constant_region, recorded, real)
         self._constant_regions: dict[tuple[tuple[int, ...], Exact | None], Region] = {}
         self.powers = Powers(w, self._power_region, self._power_procedure)
         self.forget_accesses()
@@ -314,7 +323,7 @@ class IRBuilder:
         self.on_write: Callable[[set[Any], Var | None], None] | None = None
 
     def temporaries(self) -> Temporaries:
-        return Temporaries(self.w, self.span, self.module.powers, self.enclosing)
+        return Temporaries(self.w, self.span, self.module.powers, self.enclosing, self.module.places)
 
     @contextmanager
     def collect(self) -> Iterator[list[Node]]:

@@ -96,11 +96,12 @@ class Constants:
     """The constants of one program, of which `memory` makes the regions.
 
     `recorded`: a number that some format rounds is read from memory and not folded, so that a way back leaves its cotangent there
-    (`Region.exact`). There are no warnings then: the program is compiled without this, too.
+    (`Region.exact`). There are no warnings then: the program is compiled without this, too. `real`: the program is run over real
+    numbers (`ir/real_numbers.py`), so each fixed number but 0 is read from memory, and none is rounded.
     """
 
-    def __init__(self, w: Format, memory: Memory, recorded: bool) -> None:
-        self.w, self.recorded = w, recorded
+    def __init__(self, w: Format, memory: Memory, recorded: bool, real: bool = False) -> None:
+        self.w, self.recorded, self.real = w, recorded, real
         self.found: list[SourceConstant] = []
         #: texts of warnings, each with its place
         self.warnings: list[tuple[str, Place]] = []
@@ -118,6 +119,9 @@ class Constants:
 
     def number(self, value: int | float | Fraction, kind: Kind, role: Role = Role.VALUE) -> E:
         """The expression of a number. Raises Vanishing, OverflowError, ValueError."""
+        if self.real and kind.is_fixed and value:
+            self.found.append(SourceConstant(Fraction(value), kind, self._place(Fraction(value)), role))
+            return load(Address(self._memory((0,), Exact(kind, (Fraction(value),)), None), None), kind)
         e = number_as(value, kind, role, self.w)
         if not kind.is_real:
             return e
@@ -134,6 +138,8 @@ class Constants:
     def array(self, array: np.ndarray[Any, Any], kind: Kind) -> Region:
         """The memory of a constant array. Raises Vanishing, OverflowError, ValueError."""
         values: list[int | float] = array.ravel().tolist()
+        if self.real and kind.is_fixed and values:
+            return self._memory((0,) * len(values), Exact(kind, tuple(map(Fraction, values))), None)
         words = tuple(word_of(v, kind, self.w) for v in values)
         if not kind.is_fixed or not words:
             return self._memory(words, None, None)

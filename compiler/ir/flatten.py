@@ -8,7 +8,7 @@ Cost: twice the number of temporaries, not twice to the power of their depth.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from math import prod
 
@@ -48,18 +48,27 @@ class Temporaries:
     `wrap(body)` is the body within the computation of its temporaries.
     """
 
-    def __init__(self, w: Format, span: Span | None, power: PowerOf, outer: Temporaries | None = None) -> None:
+    def __init__(
+        self,
+        w: Format,
+        span: Span | None,
+        power: PowerOf,
+        outer: Temporaries | None = None,
+        places: Mapping[E, Span] | None = None,
+    ) -> None:
+        """`places`: of the expressions in the source, for the temporaries that hold their values; None where nobody asks."""
         self.w = w
         self.span = span
         self.power = power
         self.outer = outer
+        self.places = places
         self.compute: list[ir.Node] = []
         self._known: dict[E, ir.Operand] = {}
         self._checked: set[tuple[E, int | ir.Var]] = set()
 
     def inner(self) -> Temporaries:
         """Temporaries for a block that is not executed exactly once, such as a branch."""
-        return Temporaries(self.w, self.span, self.power, self)
+        return Temporaries(self.w, self.span, self.power, self, self.places)
 
     def wrap(self, body: ir.Block, checked: bool = False) -> ir.Block:
         """(body,) within the temporaries; checked: the machine tests that they are zero when freed."""
@@ -99,6 +108,8 @@ class Temporaries:
             found = self._known[e] = self.operand(self._running(e))
         if found is None:
             t = self.fresh(_name(e), e.kind)
+            if self.places is not None:
+                t.span = self.places.get(e, self.span)
             self.into(self.compute, t, _set(e.kind), e, fresh=True)
             self._known[e] = found = t
         return found

@@ -132,6 +132,9 @@ from retrograd.version import __version__ as __version__
 __all__: list[str]
 from retrograd.hardware.function_netlists import FunctionNetlist as FunctionNetlist
 from retrograd.hardware.function_netlists import netlist as netlist
+from retrograd.observe._autoscale import Scaled as Scaled
+from retrograd.observe._autoscale import Scaling as Scaling
+from retrograd.observe._autoscale import autoscale as autoscale
 from retrograd.observe._explorer import explore as explore
 from retrograd.observe._ranges import ErrorBound as ErrorBound
 from retrograd.observe._ranges import LineShare as LineShare

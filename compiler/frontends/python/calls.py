@@ -208,10 +208,10 @@ def fitted_argument(
 def _of_any_point(wanted: Kind, kind: Kind, function: SourceFunction) -> bool:
     """Whether a parameter declared `fixed` takes a number with a point of its own as it is: the function is compiled for that point.
 
-    Functions of numbers of the library are approximations for the format's own point, and functional functions have
+    Elementary functions of the library are approximations for the format's own point, and functional functions have
     no other.
     """
-    return wanted is Kind.FIXED and kind.is_fixed and not function.source.library and not function.first_result
+    return wanted is Kind.FIXED and kind.is_fixed and function.host is None and not function.first_result
 
 
 def shape_of_argument(cx: Context, name: str, value: Value, where: ast.AST, found: list[Leaf]) -> Shape:

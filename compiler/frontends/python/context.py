@@ -113,6 +113,18 @@ def _entered(table: dict[Any, Any], kinds: Sequence[Any]) -> Callable[[F], F]:
     return mark
 
 
+def _placed(value: Value, span: Span, places: dict[E, Span], equal: set[tuple[Span, Span]]) -> Value:
+    """The value, whose expressions are noted at their place; `equal`: two places of one expression in a statement."""
+    match value:
+        case Scalar(e):
+            if places.get(e, span) != span:
+                equal.add((places[e], span))
+            places[e] = span
+        case Lazy(shape, element):
+            return Lazy(shape, lambda index: _placed(element(index), span, places, equal))
+    return value
+
+
 @dataclass(eq=False)
 class OpenRoutine:
     """A `with rg.routine()` that is computed and not yet uncomputed, and the state before it."""
@@ -145,6 +157,7 @@ class Context:
         #: see Errors
         self.fail, self.guarded, self.span = errors.fail, errors.guarded, errors.span
         self.builder = IRBuilder(module, errors.span(function.tree))
+        module.functions[function] = None
         self.w = module.w
         self.scope = Scope()
         self.locals = OwnedLocals(self.builder, self.scope, errors.fail)
@@ -180,6 +193,8 @@ class Context:
         for k, node in enumerate(statements, start=1):
             self.following = statements[k:]
             self.builder.span = self.span(node)
+            if self.builder.module.places is not None:
+                self.builder.module.places.clear()
             lower = _STATEMENTS.get(type(node))
             if lower is None:
                 self.refuse_statement(node)
@@ -287,7 +302,11 @@ class Context:
         if lower is None:
             text = f"`{shortened(node)}` is no expression of the language"
             self.fail("RG0701", text, node, INSTEAD_OF_EXPRESSION.get(type(node)))
-        return lower(self, node)
+        value = lower(self, node)
+        places = self.builder.module.places
+        if places is None or isinstance(node, ast.Name):
+            return value
+        return _placed(value, self.span(node), places, self.builder.module.equal_places)
 
     def tested(self, node: ast.expr) -> Value:
         """The value of an expression, or a bool that is true exactly if the value is."""
@@ -348,12 +367,12 @@ class Context:
     def wrap(self, found: Any) -> Value:
         """The value of a Python object that the function captures."""
         if isinstance(found, SourceFunction):
-            return FunctionValue(found)
+            return FunctionValue(self.function.stand_in(found))
         if isinstance(found, FunctionValue):
             return found  # of a list of functions
         # The class has the attribute: reading it from an object of a user's class may run code.
         if getattr(type(found), "__retrograd_inverse__", False):
-            return FunctionValue(found.__retrograd_inverse_of__, backward=True)
+            return FunctionValue(self.function.stand_in(found.__retrograd_inverse_of__), backward=True)
         if is_struct(type(found)):
             fields = {name: self.wrap(getattr(found, name)) for name in type(found).__retrograd_fields__}
             return StructValue(struct_type(type(found), fields), fields)

@@ -348,6 +348,10 @@ class SourceFunction:
                 return getattr(module, attr, None)
         return None
 
+    def stand_in(self, called: SourceFunction) -> SourceFunction:
+        """The function that is compiled where this one calls `called`."""
+        return called
+
     def globals(self) -> dict[str, Any]:
         """The names of the module that the function stands in."""
         found: dict[str, Any] = self.fn.__globals__
@@ -471,6 +475,9 @@ class InnerFunction(SourceFunction):
         if name in self._constants:
             return self._constants[name]
         return self._outer.lookup(name, captures)
+
+    def stand_in(self, called: SourceFunction) -> SourceFunction:
+        return self._outer.stand_in(called)
 
     def globals(self) -> dict[str, Any]:
         return self._outer.globals()

@@ -26,6 +26,7 @@ from retrograd.cli.options import (
     Parser,
     fail,
     given_option,
+    integer,
     refuse_options_of_programs,
     scale_given,
     step_limit,
@@ -220,6 +221,9 @@ class RangesOptions(ProgramOptions):
     json: bool
     max_steps: str | None
     loss: str | None
+    points: bool
+    apply: bool
+    margin: str | None
 
 
 def arguments_of_ranges(p: Parser) -> None:
@@ -228,7 +232,12 @@ def arguments_of_ranges(p: Parser) -> None:
     p.function_arguments()
     p.run_options("--format", "--max-steps")
     p.loss_option("go on, back with cotangents, from this argument's final value, and bound its rounding error")
-    p.json_option("retrograd.ranges/1")
+    p.add_argument(
+        "--points", action="store_true", help="choose a binary point for each variable, from runs in float64"
+    )
+    p.add_argument("--apply", action="store_true", help="the same, and write the points into FILE.py")
+    p.add_argument("--margin", metavar="N", help="of --points: bits of room above the greatest number (1)")
+    p.json_option("retrograd.ranges/1", "autoscale/1")
     p.size_options()
 
 
@@ -242,6 +251,10 @@ def execute_ranges(options: RangesOptions) -> int:
     refuse_options_of_programs(options)
     function, inverse = function_and_inverse(options.program, options)
     f = ~function if inverse else function
+    if options.points or options.apply:
+        return _choose_points(options, f, *parse_arguments(options.args, function))
+    if options.margin is not None:
+        raise fail("RG0512", "--margin is the room of chosen points", "add --points or --apply")
     measured = f if options.loss is None else grad(f, None, argument_named(options.loss))
     args, keywords = parse_arguments(options.args, function)
     try:
@@ -258,6 +271,30 @@ def execute_ranges(options: RangesOptions) -> int:
         print_json("retrograd.ranges/1", replace(found, function=function.__name__).as_dict() | _bound(error))
     else:
         print(found if error is None else f"{found}\n{error}")
+    return OK
+
+
+def _choose_points(options: RangesOptions, f: Any, args: Sequence[Any], keywords: dict[str, Any]) -> int:
+    """Choose points, show them, and with `--apply` write them into the file."""
+    from retrograd.cli.arguments import argument_named
+    from retrograd.observe._autoscale import autoscale
+    from retrograd.runtime._execution import ProgramTrap
+
+    margin = 1 if options.margin is None else integer(options.margin, "--margin", 0)
+    loss = None if options.loss is None else argument_named(options.loss)
+    try:
+        found = autoscale(f, *args, margin=margin, loss=loss, format=options.format, **keywords).scaling
+    except ProgramTrap as trap:
+        return print_trap(trap, as_json=options.json)
+    assert found is not None
+    written = found.write() if options.apply else ""
+    if options.json:
+        print_json("retrograd.autoscale/1", found.as_dict() | ({"written": written} if written else {}))
+    else:
+        print(found)
+        print()
+        unchanged = "nothing to write: the points stand in the file" if options.apply else found.source
+        print(f"written into {written}" if written else unchanged)
     return OK
 
 
