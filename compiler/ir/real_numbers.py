@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -157,9 +158,16 @@ class RealProgram:
         self._lines.append(text)
         self._spans.append(span)
 
-    def run(self, numbers: Mapping[int, Any], extents: dict[Place, Extent]) -> list[Any]:
+    def run(
+        self,
+        numbers: Mapping[int, Any],
+        extents: dict[Place, Extent],
+        real: Callable[[Fraction], Any] = float,
+        functions: Any = math,
+    ) -> list[Any]:
         """Memory after a run from these words and numbers of the arguments, by address. The sizes are joined to `extents`.
 
+        `real` makes a number, and `functions` has sqrt, exp, log, sin, cos, atan2 and floor of it: those of mpmath compute with more places.
         Raises RealTrap with the place of the statement that fails.
         """
         module = self.module
@@ -168,7 +176,7 @@ class RealProgram:
         for region in module.regions:
             assert region.address is not None
             if region.exact is not None:
-                values: Iterable[Any] = map(float, region.exact.numbers)
+                values: Iterable[Any] = map(real, region.exact.numbers)
             else:
                 values = region.data or ()
             for at, value in enumerate(values, region.address):
@@ -178,16 +186,16 @@ class RealProgram:
         n = len(self.places)
         greatest, least = [0.0] * n, [math.inf] * n
         high, low = (
-            [abs(x) if isinstance(x, float) else 0.0 for x in memory[: module.memory]],
+            [0.0 if isinstance(x, int) else abs(x) for x in memory[: module.memory]],
             [math.inf] * module.memory,
         )
         for at, x in numbers.items():
-            if isinstance(x, float) and x:
+            if not isinstance(x, int) and x:
                 low[at] = abs(x)
         scope: dict[str, Any] = {
             "M": memory, "S": [module.memory], "H": greatest, "L": least, "HM": high, "LM": low, "_Failed": _Failed, "isqrt": math.isqrt,
-            "_real": _real, "_lognum": _lognum, "_power": _power, "_lognum_sum": _lognum_sum, "floor": math.floor,
-            **{name: getattr(math, name) for name in ("sqrt", "exp", "log", "sin", "cos", "atan2")},
+            "_real": _real, "_lognum": _lognum, "_power": _power, "_lognum_sum": _lognum_sum, "floor": lambda x: int(functions.floor(x)),
+            **{name: getattr(functions, name) for name in ("sqrt", "exp", "log", "sin", "cos", "atan2")},
         }  # fmt: skip
         limit = sys.getrecursionlimit()
         try:
@@ -199,7 +207,7 @@ class RealProgram:
         finally:
             sys.setrecursionlimit(limit)
         for at in numbers:
-            if isinstance(memory[at], float) and memory[at]:
+            if not isinstance(memory[at], int) and memory[at]:
                 size = abs(memory[at])
                 low[at], high[at] = min(low[at], size), max(high[at], size)
         for place, lo, hi in zip(self.places, least, greatest, strict=True):

@@ -185,8 +185,8 @@ class Sites:
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign | ast.AnnAssign):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                values = [node, *([] if node.value is None else ast.walk(node.value))]
-                spans = {self.source.span(v) for v in values if isinstance(v, ast.expr | ast.stmt)}
+                own = [node, *([] if node.value is None else ast.walk(node.value))]
+                spans = {self.source.span(v) for v in own if isinstance(v, ast.expr | ast.stmt)}
                 names = {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
                 self.made.update({(name, span): node for name in names for span in spans})
         self.head = self.source.span(tree)

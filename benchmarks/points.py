@@ -1,0 +1,384 @@
+"""How exact programs are with one binary point, with a point for each variable, and in float64: the section "Exactness" of the page.
+
+    error = |result − reference| / size of the result         reference: the same program over real numbers of 120 bits
+
+Every program is written as a formula is, without factors. `rg.autoscale` chooses the points, from the run that is measured. References of derivatives
+are central differences of the references, with a step of 10⁻²⁰, so they are right to 30 decimal places.
+
+    python -m retrograd.benchmarks.points docs
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+from retrograd.compiler.passes.inlining import inline_calls, rename_locals
+from retrograd.compiler.ir.real_numbers import RealProgram
+from retrograd.examples import bundle_adjustment, gmm, graph_embedding, leapfrog, sparse_dot, wave
+from retrograd.isa.diagnostics import RetrogradError
+from retrograd.isa.files import write_file
+from retrograd.isa.words import Q32_32, Format
+
+import retrograd as rg
+from retrograd import Array, fixed, reversible
+from retrograd.derivatives._arguments import flattened, kinds
+from retrograd.observe._autoscale import lowered_for
+from retrograd.presentation import markdown
+
+#: decimal places of the references, some 120 bits
+DIGITS = 36
+SCHEMA = "retrograd.points/1"
+
+
+@reversible
+def drift(q: Array[fixed, "n", 3], v: Array[fixed, "n", 3], dt: fixed) -> None:
+    q += v * dt
+
+
+@reversible
+def attract(
+    v: Array[fixed, 3], w: Array[fixed, 3], q: Array[fixed, 3], p: Array[fixed, 3], gm: fixed, gn: fixed, dt: fixed
+) -> None:
+    with rg.routine() as r:
+        d = p - q
+        square = rg.sum(d * d)
+        u = d / rg.sqrt(square)
+        pull = gn * dt / square
+        push = gm * dt / square
+    v += pull * u
+    w -= push * u
+    ~r
+
+
+@reversible
+def planets(q: Array[fixed, "n", 3], v: Array[fixed, "n", 3], gm: Array[fixed, "n"], steps: int, dt: fixed) -> None:
+    """Leapfrog: AU, AU a year, G m in AU³ a year²."""
+    half = dt / 2
+    for _ in range(steps):
+        drift(q, v, half)
+        for i in range(len(gm)):
+            for j in range(i + 1, len(gm)):
+                attract(v[i], v[j], q[i], q[j], gm[i], gm[j], dt)
+        drift(q, v, half)
+    rg.free(half, dt / 2)
+
+
+@reversible
+def multiply(y: fixed, x: fixed, crumbs: fixed) -> None:
+    crumbs += y * x
+    y -= crumbs / x
+    y, crumbs = crumbs, y
+    y += crumbs * x
+
+
+@reversible
+def bessel(out: fixed, z: fixed, nu: rg.static = 2, atol: rg.static = 1e-17) -> None:
+    """out += Jν(z), by its series."""
+    with rg.routine() as series:
+        minus = -((z / 2) ** 2)
+        term = (z / 2) ** nu / math.factorial(nu)
+        total = fixed(0)
+        crumbs = fixed(0)
+        step, divisor = nu - 1, 0
+        total += term
+        while (abs(term) > atol, divisor != 0):
+            step += 2
+            divisor += step
+            x = minus / divisor
+            multiply(term, x, crumbs)
+            total += term
+    out += total
+    ~series
+
+
+@reversible
+def sun_and_earth(
+    x: Array[fixed, 2], v: Array[fixed, 2], y: Array[fixed, 2], w: Array[fixed, 2], sun: fixed, earth: fixed, dt: fixed, n: int
+) -> None:
+    """Leapfrog in SI units: the Earth (x, v) and the Sun (y, w); kg, m, s."""
+    for _ in range(n):
+        x += v * (dt * 0.5)
+        y += w * (dt * 0.5)
+        with rg.routine() as r:
+            d = y - x
+            s = d[0] * d[0] + d[1] * d[1]
+            k = 6.674e-11 * dt / (s * rg.sqrt(s))
+            pull = k * sun
+            push = k * earth
+        v += pull * d
+        w -= push * d
+        ~r
+        x += v * (dt * 0.5)
+        y += w * (dt * 0.5)
+
+
+@reversible
+def sir(s: Array[fixed, "m"], i: Array[fixed, "m"], beta: fixed, gamma: fixed, dt: fixed) -> None:
+    """Susceptible and infected people over time, by Euler's method; beta: infections a person, person and day."""
+    for k in range(len(s) - 1):
+        with rg.routine() as r:
+            new = beta * s[k] * i[k] * dt
+            over = gamma * i[k] * dt
+        s[k + 1] += s[k] - new
+        i[k + 1] += i[k] + new - over
+        ~r
+
+
+@reversible
+def kalman(
+    x: Array[fixed, "m"], p: Array[fixed, "m"], z: Array[fixed, "n"], process: fixed, noise: fixed, loss: fixed
+) -> None:
+    """A Kalman filter of a random walk: estimates x and variances p; loss: Σ squared innovations over their variances."""
+    for k in range(len(z)):
+        with rg.routine() as r:
+            before = p[k] + process
+            total = before + noise
+            gain = before / total
+            seen = z[k] - x[k]
+        x[k + 1] += x[k] + gain * seen
+        p[k + 1] += (1 - gain) * before
+        loss += seen * seen / total
+        ~r
+
+
+@reversible
+def black_scholes(out: fixed, s: fixed, k: fixed, sigma: fixed, r: fixed, t: fixed) -> None:
+    """The price of a call."""
+    with rg.routine() as q:
+        d1 = (rg.log(s / k) + (r + sigma * sigma / 2) * t) / (sigma * rg.sqrt(t))
+        d2 = d1 - sigma * rg.sqrt(t)
+        n1 = 0.5 + 0.5 * rg.erf(d1 / math.sqrt(2))
+        n2 = 0.5 + 0.5 * rg.erf(d2 / math.sqrt(2))
+    out += s * n1 - k * rg.exp(-r * t) * n2
+    ~q
+
+
+@reversible
+def logistic_regression(
+    loss: fixed, w: Array[fixed, "d"], points: Array[fixed, "n", "d"], labels: Array[fixed, "n"]
+) -> None:
+    """loss += Σ ln(1 + e^(−y w·x))"""
+    with rg.routine() as r:
+        z = points @ w
+    loss += rg.sum(rg.log(1 + rg.exp(-labels * z)))
+    ~r
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program with arguments: `result` is compared; `loss` and `by` name a result and an argument of which one is derived by the other."""
+
+    name: str
+    function: Any
+    arguments: tuple[Any, ...]
+    result: str
+    loss: str = ""
+    by: str = ""
+    format: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """Relative errors; None where there is no such result. `refused`: why the program does not run with one point."""
+
+    name: str
+    what: str
+    float64: float | None
+    one: float | None
+    points: float
+    format: str
+    refused: str = ""
+
+
+def cases() -> Iterator[Case]:
+    """The programs of the page."""
+    q, v, gm = leapfrog.solar_system()
+    natural = v / leapfrog.LARGER, gm / leapfrog.LARGER
+    yield Case("planets, 10,000 steps", planets, (q, *natural, 10_000, 0.01), "q")
+    yield Case("planets, 300 steps", planets, (q, *natural, 300, 0.01), "q", "q", "v")
+    for z in (0.5, 1.0, 1.5):
+        yield Case(f"Bessel J₂({z})", bessel, (0.0, z), "out", "out", "z")
+    si = ([1.496e11, 0.0], [0.0, 29780.0], [0.0, 0.0], [0.0, 0.0])
+    yield Case("Sun and Earth in SI units, 1,000 steps", sun_and_earth, (*si, 1.989e30, 5.972e24, 8640.0, 1000), "x", "x", "sun")
+    yield Case("the same, by the mass of the Earth", sun_and_earth, (*si, 1.989e30, 5.972e24, 8640.0, 1000), "y", "y", "earth")
+    people = np.zeros(101), np.zeros(101)
+    people[0][0], people[1][0] = 8e7, 100.0
+    yield Case("SIR, 100 days, rates of 10⁻⁹", sir, (*people, 3e-9, 0.1, 1.0), "i", "i", "beta")
+    rng = np.random.default_rng(7)
+    walk = np.cumsum(rng.normal(size=50)) * 1e-3
+    states, variances = np.zeros(51), np.zeros(51)
+    variances[0] = 1.0
+    yield Case("Kalman filter, 50 measurements", kalman, (states, variances, walk, 1e-6, 1e-4, 0.0), "loss", "loss", "noise")
+    yield Case("Black–Scholes", black_scholes, (0.0, 100.0, 95.0, 0.2, 0.03, 0.5), "out", "out", "sigma")
+    points, labels = rng.normal(size=(50, 4)), np.sign(rng.normal(size=50))
+    yield Case("logistic regression, 50 × 4", logistic_regression, (0.0, rng.normal(size=4), points, labels), "loss", "loss", "w")
+    yield from _workloads()
+
+
+def _workloads() -> Iterator[Case]:
+    """The workloads of the benchmark, small: their programs are written for one point."""
+    rng = np.random.default_rng(3)
+    mixture = rng.normal(size=4), rng.normal(size=(4, 3)), 0.5 * rng.normal(size=(4, 6)), rng.normal(size=(20, 3))
+    yield Case("Gaussian mixture, d = 3, k = 4, 20 points", gmm.gmm_objective, (0.0, *mixture), "out", "out", "means")
+    edges = rng.normal(size=(10, 5))
+    yield Case("graph embedding, k = 5", graph_embedding.embedding_loss, (0.0, edges), "out", "out", "x")
+    turn, centre = 0.1 * rng.normal(size=3), rng.normal(size=3)
+    camera = np.concatenate([turn, centre, [500.0], rng.normal(size=2), 1e-2 * rng.normal(size=2)])
+    point, seen = centre + np.array([0.3, -0.2, -5.0]), 10 * rng.normal(size=2)
+    error = (np.zeros(2), camera, point, 0.7, seen)
+    yield Case("bundle adjustment, one measurement", bundle_adjustment.reprojection_error, error, "error", "error", "cam")
+    grid = wave.pulse(16), np.zeros((16, 16)), wave.medium(16)
+    yield Case("acoustic wave, 16 × 16, 100 steps", wave.propagate, (*grid, 100), "q", "q", "c")
+    a, b = (np.where(rng.random((30, 30)) < 0.1, rng.normal(size=(30, 30)), 0.0) for _ in range(2))
+    sparse = (0.0, *sparse_dot.csc(a), *sparse_dot.csc(b))
+    yield Case("trace(AᵀB), sparse, 30 × 30", rg.library.sparse_dot, sparse, "out")
+
+
+class Exact:
+    """A program over real numbers: of 120 bits with mpmath, of 53 with floats."""
+
+    def __init__(self, case: Case) -> None:
+        f = case.function
+        self.case, self.names = case, [p.name for p in f.parameters]
+        values = _bound(f, case.arguments)
+        self.types = f.types_of(values)
+        lowered = lowered_for(f, self.types, Q32_32, real=True)
+        self.arguments = lowered.arguments
+        self.program = RealProgram(rename_locals(inline_calls(lowered.module)))
+        self.values = values
+
+    def run(self, real: Callable[[Fraction], Any], functions: Any, moved: tuple[int, Any] | None = None) -> list[Any]:
+        """The result. `moved`: (position of a number of the argument `by`, what is added to it)."""
+        given: dict[int, Any] = {}
+        for a, t, value in zip(self.arguments, self.types, self.values, strict=True):
+            numbers: list[Any] = np.ravel(flattened(t, value, a.name, "value", lenient=True)).tolist()
+            own = kinds(t)
+            if any(k.is_fixed for k in own):
+                numbers = [real(Fraction(x)) for x in numbers]
+            else:
+                numbers = [int(x) for x in np.ravel(value).tolist()]
+            if moved is not None and a.name == self.case.by:
+                numbers[moved[0]] += moved[1]
+            given.update(enumerate(numbers, a.address))
+        memory = self.program.run(given, {}, real, functions)
+        a, t = next((a, t) for a, t in zip(self.arguments, self.types, strict=True) if a.name == self.case.result)
+        return memory[a.address : a.address + len(kinds(t))]
+
+    def slopes(self, at: Sequence[int]) -> list[Any]:
+        """∂Σ result / ∂(numbers of the argument `by`), by central differences."""
+        step = mpmath.mpf(10) ** -20
+        out = []
+        for i in at:
+            size = step * max(abs(mpmath.mpf(np.ravel(self.values[self.names.index(self.case.by)])[i])), mpmath.mpf(10) ** -6)
+            up, down = (mpmath.fsum(self.run(_mpf, mpmath, (i, s * size))) for s in (1, -1))
+            out.append((up - down) / (2 * size))
+        return out
+
+
+def _bound(f: Any, args: tuple[Any, ...]) -> list[Any]:
+    from retrograd.runtime._reversible import request_of
+
+    return request_of(f).values(args, {})
+
+
+def _mpf(x: Fraction) -> Any:
+    return mpmath.mpf(x.numerator) / x.denominator
+
+
+def error(found: Sequence[Any], exact: Sequence[Any]) -> float:
+    """The greatest difference, relative to the greatest number."""
+    size = max(abs(x) for x in exact)
+    return float(max(abs(mpmath.mpf(x) - y) for x, y in zip(found, exact, strict=True)) / size)
+
+
+#: slopes that are compared, of an argument with more numbers
+_SLOPES = 3
+
+
+def measured(case: Case) -> list[Row]:
+    """The rows of a case: its value and, where it has a loss, its derivative."""
+    with mpmath.workdps(DIGITS + 24), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exact = Exact(case)
+        truth = exact.run(_mpf, mpmath)
+        in_float = exact.run(float, math)
+        plain = case.function
+        one, refused = None, ""
+        try:
+            one = error(_exact_words(plain(*case.arguments), case.result), truth)
+        except RetrogradError as failed:
+            refused = failed.code
+        scaled = rg.autoscale(plain, *case.arguments)
+        with_points = error(_exact_words(scaled(*case.arguments), case.result), truth)
+        rows = [Row(case.name, "value", error(in_float, truth), one, with_points, str(scaled.format), refused)]
+        if case.loss:
+            size = np.size(exact.values[exact.names.index(case.by)])
+            at = sorted({0, size // 2, size - 1})[:_SLOPES]
+            slopes = exact.slopes(at)
+            found = [_slope(scaled, case, at), None if refused else _slope(plain, case, at)]
+            errors = [None if x is None else error(x, slopes) for x in found]
+            assert errors[0] is not None
+            rows.append(Row(case.name, f"derivative by `{case.by}`", None, errors[1], errors[0], str(scaled.format), refused))
+        return rows
+
+
+def _exact_words(result: Any, name: str) -> list[Any]:
+    """The numbers of a result; those that remember their word are exact."""
+    return [_mpf(Fraction(x)) for x in np.ravel(np.asarray(getattr(result, name))).tolist()]
+
+
+def _slope(f: Any, case: Case, at: Sequence[int]) -> list[float]:
+    ones = np.ones_like(np.asarray(case.arguments[[p.name for p in f.parameters].index(case.loss)], dtype=float))
+    value, back = rg.vjp(f, *case.arguments)
+    del value
+    found = back({case.loss: ones if ones.ndim else 1.0})
+    return [float(np.ravel(getattr(found, case.by))[i]) for i in at]
+
+
+def document(progress: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    """All rows, for JSON."""
+    rows = []
+    for case in cases():
+        begun = time.perf_counter()
+        rows += measured(case)
+        progress(f"{case.name}: {time.perf_counter() - begun:.0f} s")
+    return {"schema": SCHEMA, "digits": DIGITS, "rows": [asdict(row) for row in rows]}
+
+
+def section(found: dict[str, Any] | None) -> str:
+    """The part of the page docs/benchmarks.md."""
+    if found is None:
+        return "Not measured."
+    head = ["program", "of", "float64", "one point, Q32.32", "points", "F"]
+    rows = []
+    for row in found["rows"]:
+        numbers = [row["float64"], row["one"], row["points"]]
+        shown = ["–" if x is None else f"{x:.0e}" for x in numbers]
+        if row["refused"]:
+            shown[1] = f"refused, {row['refused']}"
+        rows.append([row["name"], row["what"], *shown, row["format"].partition(".")[2]])
+    return markdown([head, *rows], range(2, 6))
+
+
+def main(docs: Path) -> None:
+    """Measure, and write figures and page."""
+    from retrograd.benchmarks.reporting import rewrite
+
+    found = document(lambda text: print(text, file=sys.stderr))
+    write_file(docs / "benchmarks" / "points.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    rewrite(docs)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
