@@ -323,7 +323,8 @@ class IRBuilder:
         self.on_write: Callable[[set[Any], Var | None], None] | None = None
 
     def temporaries(self) -> Temporaries:
-        return Temporaries(self.w, self.span, self.module.powers, self.enclosing, self.module.places)
+        realigned = self.module.constants.realigned if self.module.constants.recorded else None
+        return Temporaries(self.w, self.span, self.module.powers, self.enclosing, realigned, self.module.places)
 
     @contextmanager
     def collect(self) -> Iterator[list[Node]]:

@@ -19,7 +19,19 @@ from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from retrograd.compiler.ir.expressions import NOISE, Address, E, Role, Vanishing, load, number_as, precise, word_of
+from retrograd.compiler.ir.expressions import (
+    NOISE,
+    Address,
+    E,
+    Role,
+    Vanishing,
+    const,
+    load,
+    number_as,
+    number_of,
+    precise,
+    word_of,
+)
 from retrograd.compiler.ir.statements import Exact, Kind, Region
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.words import Format, brief
@@ -130,10 +142,33 @@ class Constants:
         if found is None:
             found = self._noted(SourceConstant(exact, kind, self._place(exact), role), lambda _: brief(value))
             self._known[exact, kind, role] = found
-        if not self.recorded or (kind.is_fixed and exact.denominator == 1):
+        if not self.recorded or (kind.is_fixed and _holds(e.kind.numbers(self.w), exact)):
             return e
         region = self._memory((e.param,), Exact(e.kind, (exact,)), None if found.place is None else found.place.span)
         return load(Address(region, None), e.kind)
+
+    def realigned(self, e: E, kind: Kind) -> E | None:
+        """A number of the source at the point of another kind, where the word there is not the number, or was not before.
+
+        The word is that of the program without records. None for anything else.
+        """
+        region = e.param.region if e.op == "load" else None
+        if e.op == "const":
+            exact = value = number_of(e, self.w)
+        elif region is not None and region.exact is not None and len(region.exact.numbers) == 1:
+            own, (exact,) = region.exact
+            value = own.numbers(self.w).to_real(region.data[0])
+        else:
+            return None
+        try:
+            word = word_of(value, kind, self.w)
+        except OverflowError:
+            return None
+        if _holds(kind.numbers(self.w), exact):
+            return None if region is None else const(word, kind)
+        return load(
+            Address(self._memory((word,), Exact(kind, (exact,)), None if region is None else region.span), None), kind
+        )
 
     def array(self, array: np.ndarray[Any, Any], kind: Kind) -> Region:
         """The memory of a constant array. Raises Vanishing, OverflowError, ValueError."""
@@ -150,7 +185,8 @@ class Constants:
             self._known[(kind, *key)] = self._noted(
                 found, lambda i: f"{key[i]:.6g}, element {_index(i, array.shape)} of an array,"
             )
-        recorded = self.recorded and not all(v.is_integer() for v in key)
+        numbers = kind.numbers(self.w)
+        recorded = self.recorded and not all(_holds(numbers, Fraction(v)) for v in key)
         span = None if found.place is None else found.place.span
         return self._memory(words, Exact(kind, tuple(map(Fraction, values))) if recorded else None, span)
 
@@ -177,6 +213,11 @@ class Constants:
                 self.warnings.append((message, constant.place))
         self.found.append(constant)
         return constant
+
+
+def _holds(w: Format, number: Fraction) -> bool:
+    """Whether a number is a multiple of the last place of a format."""
+    return w.times(number, w.frac).denominator == 1
 
 
 def _index(position: int, shape: tuple[int, ...]) -> int | list[int]:

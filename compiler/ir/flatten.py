@@ -40,12 +40,15 @@ from retrograd.isa.words import Format
 
 #: the procedure for `y += x ** n` of a kind, for an expression at this place
 PowerOf = Callable[[ir.Kind, Span | None], str]
+#: a number of the source at the point of another kind, where its error there is recorded: see `Module.recorded`
+Realigned = Callable[[E, ir.Kind], E | None]
 
 
 class Temporaries:
     """The temporaries of one statement, or of one branch in it, which also uses the temporaries around it.
 
-    `wrap(body)` is the body within the computation of its temporaries.
+    `wrap(body)` is the body within the computation of its temporaries. `realigned`: of a program whose roundings are recorded; each has
+    an instruction then, also where nothing is left of the number.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Temporaries:
         span: Span | None,
         power: PowerOf,
         outer: Temporaries | None = None,
+        realigned: Realigned | None = None,
         places: Mapping[E, Span] | None = None,
     ) -> None:
         """`places`: of the expressions in the source, for the temporaries that hold their values; None where nobody asks."""
@@ -61,6 +65,7 @@ class Temporaries:
         self.span = span
         self.power = power
         self.outer = outer
+        self.realigned = realigned
         self.places = places
         self.compute: list[ir.Node] = []
         self._known: dict[E, ir.Operand] = {}
@@ -68,7 +73,7 @@ class Temporaries:
 
     def inner(self) -> Temporaries:
         """Temporaries for a block that is not executed exactly once, such as a branch."""
-        return Temporaries(self.w, self.span, self.power, self, self.places)
+        return Temporaries(self.w, self.span, self.power, self, self.realigned, self.places)
 
     def wrap(self, body: ir.Block, checked: bool = False) -> ir.Block:
         """(body,) within the temporaries; checked: the machine tests that they are zero when freed."""
@@ -228,6 +233,8 @@ class Temporaries:
         # A sum with something that is not zero may overflow, in fixed point: a move that is checked.
         move = "fmov" if d.kind.is_fixed and not (fresh and update == "add") else "mov"
         shift = d.kind.point(self.w) - e.kind.point(self.w) if d.kind.is_fixed and e.kind.is_fixed else 0
+        if shift and self.realigned is not None and (there := self.realigned(e, d.kind)) is not None:
+            e, shift = there, 0
         known = None if fresh else self._find(e)
         if known is not None:
             self._move(out, d, update, known, shift, move)
@@ -284,7 +291,7 @@ class Temporaries:
     def _finest(self, e: E) -> int | None:
         """The finest point of the terms of a sum; None where one of them is computed at any point."""
         if e.op in ("add", "sub", "neg"):
-            points = [self._finest(x) for x in e.args if x.op != "const"]
+            points = [self._finest(x) for x in e.args if x.op != "const" and not _is_recorded(x)]
             return None if not points or None in points else max(p for p in points if p is not None)
         if e.op in ("choose", "total") or (e.op == "apply" and e.param in ("fmul", "fdiv", "fsqrt")):
             return None
@@ -314,9 +321,15 @@ class Temporaries:
             out.append(self.op(move, update, d, x))
             return
         if shift <= -self.w.width:
+            self._nothing(out, d, update)
             return
         x, by = self._left(x, d.kind.point(self.w) - shift, shift, self.w.width - 1)
         out.append(self.op("fmovp", update, d, x, imm=by))
+
+    def _nothing(self, out: list[ir.Node], d: ir.Var, update: str) -> None:
+        """`d update= 0` for a number that is rounded to 0 whatever it is: a product with 0, where its rounding is recorded."""
+        if self.realigned is not None:
+            out.append(self.op("fmulp", update, d, ir.ZERO, ir.ZERO, imm=1))
 
     def _left(self, x: ir.Operand, point: int, shift: int, most: int) -> tuple[ir.Operand, int]:
         """x·2^(shift − most) as a temporary and `most`, or x and the shift where that is not greater than `most`.
@@ -353,7 +366,8 @@ class Temporaries:
             case "fmul":
                 shift, least, plain = at[0] + at[1] - to, 0, w.frac
                 if shift >= 2 * w.width:
-                    return  # |a·b| ≤ 2^(2W − 2), of which nothing is left
+                    self._nothing(out, d, update)  # |a·b| ≤ 2^(2W − 2), of which nothing is left
+                    return
             case "fdiv":
                 shift, least, plain = to - at[0] + at[1], 0, w.frac
                 if shift > w.width - 2:
@@ -564,6 +578,11 @@ def _farthest(which: str, kind: ir.Kind, w: Format) -> int:
 
 def _set(kind: ir.Kind) -> str:
     return "mul" if kind is ir.Kind.LOGNUM else "xor" if kind is ir.Kind.BOOL else "add"
+
+
+def _is_recorded(e: E) -> bool:
+    """Whether it is a number of the source that lies in memory, so that its error is known."""
+    return e.op == "load" and e.param.region.exact is not None
 
 
 def _is_zero(e: E) -> bool:

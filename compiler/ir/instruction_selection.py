@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from retrograd.compiler.ir import statements as ir
 from retrograd.compiler.ir.statements import Op, Operand, Var
+from retrograd.isa import points
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import NOT_JUMPING, Function, Guard, Opcode
@@ -144,13 +145,12 @@ def _known(a: int | None, b: int | None, imm: int, w: Format) -> dict[str, int]:
 
 @cache
 def is_rounded(opcode: Opcode) -> bool:
-    """Whether the function of an instruction gives a rounded real number: a product, quotient, root, or a function by a table."""
+    """Whether the function of an instruction gives a rounded real number: a product, quotient, root, move, or a function by a table."""
     entry = opcode.entry
-    return (
-        isinstance(entry, Function)
-        and entry.differentiable
-        and any(n.op.startswith(("mul", "div", "sqrt", "table")) for n in nodes(entry.value(Format())))
-    )
+    if not isinstance(entry, Function) or not entry.differentiable:
+        return False
+    value = entry.value(Format())
+    return value in points.KNOWN or any(n.op.startswith(("mul", "div", "sqrt", "table")) for n in nodes(value))
 
 
 @lru_cache(maxsize=1 << 14)

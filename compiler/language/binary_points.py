@@ -63,6 +63,8 @@ class PointArithmetic:
             return e
         if e.op == "const":
             return constant(number_of(e, self.w), kind, self.w)
+        if (number := self._known(e)) is not None:
+            return self._numbers.number(number, kind, Role.VALUE)
         if e.op in ("add", "sub", "neg", "choose", "total") or (
             e.op == "apply" and e.param in ("fmul", "fdiv", "fsqrt")
         ):
@@ -89,8 +91,8 @@ class PointArithmetic:
 
     def aimed(self, e: E, kind: Kind) -> E:
         """The fixed number e with the constants among its terms at the point of the kind, at which it is used."""
-        if e.op == "const" and e.kind is not kind:
-            return self._numbers.number(number_of(e, self.w), kind, Role.VALUE)
+        if e.kind is not kind and (number := self._known(e)) is not None:
+            return self._numbers.number(number, kind, Role.VALUE)
         if e.op in ("add", "sub", "neg") or (e.op == "choose" and e.kind.is_fixed):
             first = 1 if e.op == "choose" else 0
             args = (*e.args[:first], *(self.aimed(x, kind) for x in e.args[first:]))
