@@ -496,6 +496,12 @@ class WayBack:
     loss: Argument
     one: int
 
+    @property
+    def point(self) -> int:
+        """The places of the loss behind its binary point."""
+        assert isinstance(self.loss.type, ScalarType)
+        return self.loss.type.kind.point(self.compiled.format)
+
     def begin(self, machine: Machine) -> None:
         """Turn a machine that stands at the end of the run."""
         machine.differentiating = True

@@ -6,7 +6,9 @@
 The cotangent ∂L/∂rᵢ is in the machine when the way back undoes instruction i, so no tape of the rᵢ is kept. An uncompute block rounds
 as its compute block did, and its ancillas have no cotangents, so their roundings do not count twice. The program is
 compiled to be recorded (`Options.recorded`): constants are read from memory, so that their cotangents are there at the end, and no pass folds
-a rounded number.
+a rounded number. Each number is rounded at its own binary point. The machine's cotangents are those of words, r = rᵢ·2^pᵢ and L·2^q, so
+
+    |∂L/∂rᵢ|·eᵢ = |∂(L·2^q)/∂r| · units · 2^−q          whatever pᵢ is, where eᵢ = units · 2^−pᵢ
 
 Source: first-order error analysis by reverse accumulation: S. Linnainmaa, Taylor expansion of the accumulated rounding error,
 BIT 16 (1976), 146–160.
@@ -25,18 +27,20 @@ import numpy as np
 
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.frontends.constants import SourceConstant
+from retrograd.compiler.ir.expressions import precise
 from retrograd.compiler.ir.instruction_selection import is_rounded
-from retrograd.compiler.ir.statements import Kind, Region
+from retrograd.compiler.ir.statements import Kind, Op, Region, Var, fixed_at
+from retrograd.compiler.language.types import ScalarType, has_points
 from retrograd.compiler.pipeline import Argument
-from retrograd.derivatives._arguments import differentiable, flattened, kinds, without_derivative
+from retrograd.derivatives._arguments import at_scale, differentiable, flattened, kinds, without_derivative
 from retrograd.derivatives._gradients import LossFunction
-from retrograd.derivatives._requests import WayBack, way_back
+from retrograd.derivatives._requests import WayBack, derivative_traps, way_back
 from retrograd.isa import points
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, Span, api_boundary, markup
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import Function, Opcode
 from retrograd.isa.program import Program, VariableLocation
-from retrograd.isa.words import WIDTHS, Format, format_of
+from retrograd.isa.words import WIDTHS, Format, format_of, numbers_of
 from retrograd.observe._variables import elements
 from retrograd.presentation import columns, html_table, shortened_text
 from retrograd.runtime._arrays import real_of
@@ -50,26 +54,36 @@ from retrograd.simulator.machine import Machine
 _ROUNDED = ("mulround", "divround", "sqrtround")
 #: error of either component of a rotated vector, in units
 _ROTATED = 2.0
+#: a kind with a point of its own has it in every format
+_ANY = Format()
 
 
 class _Number(NamedTuple):
-    """A number that is given and not computed: itself, its cotangent, the error of its word in the result, whether it is fixed, its place."""
+    """A number that is given and not computed: itself, its cotangent, the error of its word in the result.
+
+    Then the point of its word, None for a lognum; whether another format moves the point; the place.
+    """
 
     value: float
     cotangent: float
     error: float
-    fixed: bool
+    point: int | None
+    moves: bool
     span: Span | None
 
 
 @dataclass(frozen=True)
 class LineShare:
-    """The share of a line in the error: `bound`, and the number of roundings with a cotangent that is not zero, its constants included."""
+    """The share of a line in the error: `bound`, and the number of roundings with a cotangent that is not zero, its constants included.
+
+    `point`: the binary point of the numbers of the line whose roundings have the greatest share.
+    """
 
     file: str
     line: int
     bound: float
     roundings: int
+    point: int
 
 
 @dataclass(frozen=True)
@@ -98,6 +112,8 @@ class ErrorBound:
     def fits(self, tolerance: float) -> Format:
         """The format of the same width whose fraction is the shortest for which the bound is at most `tolerance`.
 
+            F → F + k, and p → p + k for each number with a point p of its own       the program with k places more everywhere
+
         In another format each computed number is rounded in proportion to its last place, and the error of each argument and
         constant is that of its own word there. No constant of the source is 0 in the format.
         Trap: fewer bits before the point hold smaller numbers: `rg.ranges` measures the bits that they need.
@@ -107,21 +123,25 @@ class ErrorBound:
         if 0 < tolerance < math.inf:
             for frac, bound in enumerate(self._bounds()):
                 other = Format(w.width, frac)
-                if bound <= tolerance and all(c.compiles(other) for c in self._constants):
+                if bound <= tolerance and all(_moved(c, frac - w.frac).compiles(other) for c in self._constants):
                     return other
         message = f"no format of {w.width} bits has errors up to {tolerance:.4g}"
         raise InputError(Diagnostic("RG0604", message, hint=f"the bound in {w} is {self.bound:.3g}"))
 
     def _bounds(self) -> Iterator[float]:
         """The bounds in the formats of the same width, from the coarsest. In other formats, errors of arguments do not cancel."""
-        fixed = np.array([(x.value, abs(x.cotangent)) for x in self._given if x.fixed]).reshape(-1, 2)
-        logarithms = math.fsum(abs(x.cotangent) for x in self._given if x.value and not x.fixed) * math.log(2) / 2
+        own = self.format.frac
+        fixed = [x for x in self._given if x.point is not None]
+        numbers = np.array([(x.value, abs(x.cotangent)) for x in fixed]).reshape(-1, 2)
+        points, moves = np.array([(x.point, x.moves) for x in fixed], dtype=np.int64).reshape(-1, 2).T
+        logarithms = math.fsum(abs(x.cotangent) for x in self._given if x.value and x.point is None) * math.log(2) / 2
         units = math.ldexp(self._computed, self.format.frac) + logarithms
         for frac in range(self.format.width):
-            scaled = np.ldexp(fixed[:, 0], frac)
-            errors = np.ldexp(np.abs(scaled - np.rint(scaled)), -frac)
-            other = math.ldexp(units, -frac) + float(errors @ fixed[:, 1])
-            yield self.bound if frac == self.format.frac else other
+            at = points + (frac - own) * moves
+            scaled = np.ldexp(numbers[:, 0], at)
+            errors = np.ldexp(np.abs(scaled - np.rint(scaled)), -at)
+            other = math.ldexp(units, -frac) + float(errors @ numbers[:, 1])
+            yield self.bound if frac == own else other
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -133,8 +153,9 @@ class ErrorBound:
 
     def __str__(self) -> str:
         head = f"{self.loss} = {self.value:.10g} in {self.format}, rounding error at most {self.bound:.3g}, likely {self.likely:.3g}"
+        own = any(x.point != self.format.frac for x in self.lines)
         rows = [
-            f"  line {x.line}: {x.bound:.3g} ({x.roundings} rounding{'s' * (x.roundings != 1)})"
+            f"  line {x.line}: {x.bound:.3g} ({x.roundings} rounding{'s' * (x.roundings != 1)}{own * f', {_pointed(x.point)}'})"
             for x in self.lines
             if x.bound
         ]
@@ -169,20 +190,24 @@ def error_bound(
     values = run.values(args, keywords)
     turned = way_back(run, values)
     compiled, w = turned.compiled, turned.compiled.format
-    _need_one_point(compiled, "error_bound")
+    assert isinstance(turned.loss.type, ScalarType)
+    of_loss = turned.loss.type.kind.numbers(w)
     first = run.machine(compiled, values)
     execute(compiled, first, max_steps)
-    value = real_of(first.memory[turned.loss.address], "fixed", w)
+    value = real_of(first.memory[turned.loss.address], "fixed", of_loss)
 
     def attempt(scale: int) -> tuple[_Roundings, Machine]:
         machine = run.machine(compiled, values)
         execute(compiled, machine, max_steps)
         WayBack(compiled, turned.loss, 1 << (w.frac + scale)).begin(machine)
-        found = _Roundings(compiled.program, w, scale)
+        found = _Roundings(compiled, of_loss.frac, scale)
         execute(compiled, machine, max_steps, found.observer(), externals=False)
         return found, machine
 
-    *others, last = range(w.width - w.frac - 2, -w.frac // 2, -8)
+    # At the last scale the cotangent of the loss begins as 2^8 units, or fewer where a word is no longer.
+    highest = w.width - w.frac - 2
+    last = min(8 - w.frac, highest)
+    others = range(highest, last, -8)
     for scale in others:
         try:
             found, machine = attempt(scale)
@@ -191,17 +216,21 @@ def error_bound(
             # A cotangent is too great at this scale; the cotangent of a constant is often the first.
             pass
     else:
-        found, machine = attempt(last)
+        hint = "Scale the loss, or give the numbers of this line more bits before the point."
+        with derivative_traps(compiled, values, run.backward, f"running back, cotangent overflow in {w}", hint):
+            found, machine = attempt(last)
     arguments = [x for a, v in zip(compiled.arguments, values, strict=True) for x in found.of_argument(a, v, machine)]
     constants = found.constants(compiled.lowered.module.regions, machine)
     converted = math.fsum(x.error for x in arguments)
     lines = found.lines()
     computed = math.fsum(error for error, _ in lines.values())
+    points = found.points_of_lines()
     for x in constants:
         if x.error:
             key = ("", 0) if x.span is None else (x.span.file, x.span.line)
             total, count = lines.get(key, (0.0, 0))
             lines[key] = total + abs(x.error), count + 1
+            points.setdefault(key, w.frac if x.point is None else x.point)
     known = math.hypot(converted, *(x.error for x in constants))
     return ErrorBound(
         f.__name__,
@@ -211,7 +240,7 @@ def error_bound(
         math.fsum(error for error, _ in lines.values()) + abs(converted),
         math.hypot(math.sqrt(found.squares / 3), known),
         abs(converted),
-        tuple(sorted((LineShare(*at, *shares) for at, shares in lines.items()), key=lambda line: -line.bound)),
+        tuple(sorted((LineShare(*k, *shares, points[k]) for k, shares in lines.items()), key=lambda line: -line.bound)),
         computed,
         (*arguments, *constants),
         compiled.lowered.constants,
@@ -221,13 +250,16 @@ def error_bound(
 class _Roundings:
     """The roundings that a way back has passed, with their cotangents."""
 
-    def __init__(self, program: Program, w: Format, scale: int) -> None:
-        self._program, self._w = program, w
-        self._units = [units_of(i.opcode) for i in program.instructions]
-        self._logarithmic = [i.opcode.group == "lognum" for i in program.instructions]
-        #: a cotangent's word of 1 unit, as a number
-        self._unit = 2.0 ** -(w.frac + scale)
-        self._last_place = 2.0**-w.frac
+    def __init__(self, compiled: Compiled, of_loss: int, scale: int) -> None:
+        self._program, self._w = compiled.program, compiled.format
+        self._units = [0.0 if _is_exact(i) else units_of(i.opcode) for i in self._program.instructions]
+        self._logarithmic = [i.opcode.group == "lognum" for i in self._program.instructions]
+        self._points = _Points(compiled)
+        #: a cotangent's word of 1 unit, as a derivative of the loss's word by a word
+        self._unit = 2.0 ** -(self._w.frac + scale)
+        #: the point of the loss
+        self._of_loss = of_loss
+        self._last_place = 2.0**-of_loss
         self._shares: dict[int, tuple[float, int]] = {}
         #: Σ (|∂L/∂r|·e)²
         self.squares = 0.0
@@ -270,7 +302,7 @@ class _Roundings:
                 assert region.address is not None
                 kind, numbers = region.exact
                 for at, x in enumerate(numbers, region.address):
-                    out.append(self._number(x, kind.value, at, machine, region.span))
+                    out.append(self._number(x, kind, at, machine, region.span))
         return out
 
     def of_argument(self, a: Argument, value: Any, machine: Machine) -> list[_Number]:
@@ -279,20 +311,25 @@ class _Roundings:
             return []
         given: Sequence[float] = np.ravel(flattened(a.type, value, a.name, lenient=True)).tolist()
         return [
-            self._number(Fraction(x), kind.value, at, machine)
+            self._number(Fraction(x), kind, at, machine)
             for at, (kind, x) in enumerate(zip(kinds(a.type), given, strict=True), a.address)
-            if kind in (Kind.FIXED, Kind.LOGNUM)
+            if kind.is_real
         ]
 
-    def _number(self, x: Fraction, kind: str, at: int, machine: Machine, span: Span | None = None) -> _Number:
+    def _number(self, x: Fraction, kind: Kind, at: int, machine: Machine, span: Span | None = None) -> _Number:
         w, word = self._w, machine.memory[at]
         assert machine._cotangents is not None
         c = w.signed(int(machine._cotangents.memory[at])) * self._unit
-        if kind == "fixed":
-            return _Number(float(x), c, c * float(w.to_real(word) - x), True, span)
+        if kind.is_fixed:
+            point = kind.point(w)
+            c *= 2.0 ** (point - self._of_loss)
+            # A factor of the source keeps its bits at a point that does not depend on the format.
+            moves = span is None or kind is Kind.FIXED or precise(x, w).kind is not kind
+            return _Number(float(x), c, c * float(w.at(point).to_real(word) - x), point, moves, span)
         # A lognum's cotangent is that of its logarithm's natural multiple: of its relative error.
+        c *= 2.0 ** (w.frac - self._of_loss)
         error = c * float(Fraction(float(lognum.to_reals(word, w))) / x - 1) if x else 0.0
-        return _Number(float(x), c, error, False, span)
+        return _Number(float(x), c, error, None, True, span)
 
     def lines(self) -> dict[tuple[str, int], tuple[float, int]]:
         """(file, line) -> (bound, roundings)."""
@@ -304,17 +341,32 @@ class _Roundings:
             out[key] = total + error, counted + count
         return out
 
+    def points_of_lines(self) -> dict[tuple[str, int], int]:
+        """(file, line) -> the point of its numbers whose roundings have the greatest share."""
+        greatest: dict[tuple[str, int], tuple[float, int]] = {}
+        for pc, (error, _) in self._shares.items():
+            span, i = self._program.source.span(pc), self._program.instructions[pc]
+            key = ("", 0) if span is None else (span.file, span.line)
+            point = self._points.at[pc].get(i.rd)
+            if key not in greatest or error > greatest[key][0]:
+                greatest[key] = error, self._w.frac if point is None else point
+        return {key: point for key, (_, point) in greatest.items()}
 
-def _need_one_point(compiled: Compiled, what: str) -> None:
-    """Raise InputError RG0603 for a program with several binary points: the report is in units of one."""
-    program, own = compiled.program, ("fmovp", "fmulp", "fdivp", "fsqrtp")
-    pointed = next((v.name for v in program.variables if v.kind.startswith("fixed[")), None)
-    if pointed is None and not any(i.opcode.entry.name in own for i in program.instructions):
-        return
-    shown = f"`{pointed}` of it has" if pointed else "it has numbers with"
-    message = f"rg.{what} measures in units of one binary point, and {shown} one of its own"
-    hint = "Compare with the same function in a wider format: its values are exact to their own points."
-    raise InputError(Diagnostic("RG0603", message, hint=hint))
+
+def _is_exact(i: Instruction) -> bool:
+    """Whether an operation with a shift rounds nothing: a move to the left, or a product of words as a whole."""
+    return (i.opcode.entry.name == "fmovp" and i.imm >= 0) or (i.opcode.entry.name == "fmulp" and i.imm == 0)
+
+
+def _pointed(point: int) -> str:
+    return f"fixed[{point}]"
+
+
+def _moved(c: SourceConstant, places: int) -> SourceConstant:
+    """The constant in a program whose points have so many places more."""
+    if c.kind is Kind.FIXED or not c.kind.is_fixed:
+        return c
+    return c._replace(kind=fixed_at(min(max(c.kind.point(_ANY) + places, -_ANY.width), 2 * _ANY.width)))
 
 
 @cache
@@ -340,6 +392,36 @@ def units_of(opcode: Opcode) -> float:
 
 #: conversions whose result is no fixed-point word
 _OTHER_RESULTS = ("ftoi", "ftol")
+
+
+class _Points:
+    """The binary points of the numbers in registers and in named words.
+
+    `at[pc]`: register -> the point of the fixed number that the instruction at pc has there. F stands for a number without a variable
+    in the intermediate code, and None in a program with points of its own, where it is not known.
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        w, program = compiled.format, compiled.program
+        origins = compiled.emitted.origins
+        #: whether some number has a point of its own
+        self.own = any(v.kind.startswith("fixed[") for v in program.variables) or any(
+            isinstance(o, Op) and isinstance(o.d, Var) and o.d.kind.is_fixed and o.d.kind is not Kind.FIXED
+            for o in origins
+        )
+        other = None if self.own else w.frac
+        self.at: list[dict[int, int | None]] = []
+        for i, origin in zip(program.instructions, origins, strict=True):
+            found = dict.fromkeys((i.rd, i.ra, i.rb), other)
+            if isinstance(origin, Op) and origin.opcode.entry is i.opcode.entry:
+                for register, x in ((i.rd, origin.d), (i.ra, origin.a), (i.rb, origin.b)):
+                    if isinstance(x, Var) and x.kind.is_fixed:
+                        found[register] = x.kind.point(w)
+            self.at.append(found)
+        #: of a named kind of words, "fixed" or "fixed[40]"
+        self.of_kind = {v.kind: f.frac for v in program.variables if (f := numbers_of(v.kind, w)) is not None}
+
+
 #: instruction -> its operands that are lognums
 _LOGNUMS = {
     "ftol": "d", "lexp": "d", "ltof": "a", "llog": "a", "lmov": "da", "lpow": "da", "ladd": "dab", "lsub": "dab",
@@ -352,11 +434,13 @@ class Measured(NamedTuple):
     name: str
     file: str
     line: int
+    #: the binary point of the numbers
+    point: int
 
 
 @dataclass
 class Extent:
-    """The least and the greatest magnitude of some words, in units of the format. Zeros are left out of the least."""
+    """The least and the greatest magnitude of some words, in units of their points. Zeros are left out of the least."""
 
     least: int = 0
     greatest: int = 0
@@ -369,21 +453,29 @@ class Extent:
 
 
 class Meter:
-    """Measures runs of one program. `values`, `cotangents`: the extents so far; `logarithms`: that of log₂|x| for lognums x."""
+    """Measures runs of one program. `values`, `cotangents`: the extents so far; `logarithms`: that of log₂|x| for lognums x.
 
-    def __init__(self, program: Program) -> None:
+    The cotangent of a word with the point p has `dual` − p places.
+    """
+
+    def __init__(self, compiled: Compiled, dual: int) -> None:
+        program = compiled.program
         self.values: dict[Measured, Extent] = {}
         self.cotangents: dict[Measured, Extent] = {}
         self.logarithms = Extent()
+        self.points = _Points(compiled)
+        self._dual = dual
         self._program = program
-        self._names = _Names(program)
+        self._names = _Names(program, self.points)
         self._fixed = [_makes_fixed(i) for i in program.instructions]
         self._logs = [_LOGNUMS.get(i.opcode.entry.name, "") for i in program.instructions]
 
     def observer(self, machine: Machine) -> Callable[[Machine, int], None]:
         """The function that a run calls after each step, `Machine.run(observe=…)`. Arguments are measured at once."""
         signed, mask = machine.format.signed, machine.format.mask
-        instructions, names = self._program.instructions, self._names
+        instructions, names, points, dual = self._program.instructions, self._names, self.points.at, self._dual
+        #: the point of a word of memory without a name
+        other = None if self.points.own else machine.format.frac
         # The words before a step: their difference is the term that an update adds.
         registers = [int(word) for word in machine._registers]
         memory: dict[int, int] = {}
@@ -400,26 +492,28 @@ class Meter:
             for register in {i.rd, i.ra, i.rb}:
                 word, before = int(machine._registers[register]), registers[register]
                 registers[register] = word
-                name = names.in_register(point, register)
+                name, own = names.in_register(point, register)
                 made = fixed and register == i.rd and word != before
+                of = points[pc].get(register) if own is None else own
                 if made:
-                    self._note(self.values, "", pc, signed((word - before) & mask))
+                    self._note(self.values, "", pc, signed((word - before) & mask), points[pc].get(register))
                 if made or name:
-                    self._note(self.values, name, pc, signed(word))
-                if cotangents is not None:
-                    self._note(self.cotangents, name, pc, signed(int(cotangents.registers[register])))
+                    self._note(self.values, name, pc, signed(word), of)
+                if cotangents is not None and of is not None:
+                    self._note(self.cotangents, name, pc, signed(int(cotangents.registers[register])), dual - of)
             if "m" not in i.opcode.reads and "m" not in i.opcode.writes:
                 return
             address = (int(machine._registers[i.ra]) + i.imm) & mask
-            word, name = int(machine._memory[address]), names.in_memory(point, address)
+            word, (name, own) = int(machine._memory[address]), names.in_memory(point, address)
             made = fixed and "m" in i.opcode.writes
+            of = other if own is None else own
             if made and address in memory:
-                self._note(self.values, "", pc, signed((word - memory[address]) & mask))
+                self._note(self.values, "", pc, signed((word - memory[address]) & mask), of)
             if made or name:
-                self._note(self.values, name, pc, signed(word))
+                self._note(self.values, name, pc, signed(word), of)
             memory[address] = word
-            if cotangents is not None:
-                self._note(self.cotangents, name, pc, signed(int(cotangents.memory[address])))
+            if cotangents is not None and of is not None:
+                self._note(self.cotangents, name, pc, signed(int(cotangents.memory[address])), dual - of)
 
         return observe
 
@@ -431,8 +525,9 @@ class Meter:
             if location.layout is not None and not location.indirect and location.kind == "lognum":
                 for word in elements(location, machine):
                     self._note_lognum(int(word.place.word(machine)), machine)
-            if location.layout is not None and not location.indirect and location.kind == "fixed":
-                extent = self.values.setdefault(Measured(location.name, file, 0), Extent())
+            own = self.points.of_kind.get(location.kind)
+            if location.layout is not None and not location.indirect and own is not None:
+                extent = self.values.setdefault(Measured(location.name, file, 0, own), Extent())
                 for word in elements(location, machine):
                     extent.add(machine.format.signed(int(word.place.word(machine))))
 
@@ -441,10 +536,10 @@ class Meter:
         half = machine.format.sign >> 1
         self.logarithms.add(((word & (machine.format.sign - 1)) ^ half) - half)
 
-    def _note(self, where: dict[Measured, Extent], name: str, pc: int, number: int) -> None:
-        if number:
+    def _note(self, where: dict[Measured, Extent], name: str, pc: int, number: int, point: int | None) -> None:
+        if number and point is not None:
             span = self._program.source.span(pc)
-            key = Measured(name, *(("", 0) if span is None else (span.file, span.line)))
+            key = Measured(name, *(("", 0) if span is None else (span.file, span.line)), point)
             where.setdefault(key, Extent()).add(number)
 
 
@@ -455,31 +550,37 @@ def _makes_fixed(i: Instruction) -> bool:
 
 
 class _Names:
-    """The fixed-point variables at the points of a program."""
+    """The fixed-point variables at the points of a program, and the binary points of their numbers."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, points: _Points) -> None:
+        self._points = points.of_kind
         self._scalars: dict[tuple[bool, int], list[VariableLocation]] = {}
         self._arrays: list[VariableLocation] = []
         for v in program.variables:
-            if v.kind == "fixed" and v.layout is None:
+            if v.kind in self._points and v.layout is None:
                 self._scalars.setdefault((v.memory, v.number), []).append(v)
-            elif v.kind == "fixed" and not v.indirect:
+            elif v.kind in self._points and not v.indirect:
                 self._arrays.append(v)
 
-    def in_register(self, point: int, register: int) -> str:
+    def in_register(self, point: int, register: int) -> tuple[str, int | None]:
         """The variable in a register, or nothing."""
-        return _living(self._scalars.get((False, register), ()), point)
+        return self._living(self._scalars.get((False, register), ()), point)
 
-    def in_memory(self, point: int, address: int) -> str:
+    def in_memory(self, point: int, address: int) -> tuple[str, int | None]:
         """The variable or array in a word of memory, or nothing."""
-        found = _living(self._scalars.get((True, address), ()), point)
-        return found or next((v.name for v in self._arrays if v.indices(address) is not None), "")
+        found = self._living(self._scalars.get((True, address), ()), point)
+        if found[1] is not None:
+            return found
+        array = next((v for v in self._arrays if v.indices(address) is not None), None)
+        return ("", None) if array is None else (array.name, self._points[array.kind])
 
-
-def _living(locations: Sequence[VariableLocation], point: int) -> str:
-    """The variable that became live last, among the live ones at a point."""
-    found = [v for v in locations if v.first <= point <= v.last]
-    return max(found, key=lambda v: v.first).name.partition("[")[0] if found else ""
+    def _living(self, locations: Sequence[VariableLocation], point: int) -> tuple[str, int | None]:
+        """The variable that became live last, among the live ones at a point."""
+        found = [v for v in locations if v.first <= point <= v.last]
+        if not found:
+            return "", None
+        last = max(found, key=lambda v: v.first)
+        return last.name.partition("[")[0], self._points[last.kind]
 
 
 # -----------------------------------------------------------------------------
@@ -494,6 +595,8 @@ def _living(locations: Sequence[VariableLocation], point: int) -> str:
 
 #: fractions of 64 bits that are tried where a run overflows, the finest first
 _COARSER = (48, 40, 32, 24, 16, 8, 0)
+#: scales that are tried for the cotangents of arguments with points of their own
+_SCALES = (0, -8, -16, -24)
 #: codes of a result, and of an argument, that do not fit
 _OVERFLOWS = ("RG0404", "RG0601")
 
@@ -512,6 +615,21 @@ class Range:
     greatest: float
     #: bits of the least magnitude in the measured format: 1 for one unit in the last place
     bits: int
+    #: the binary point of the numbers: F, or one of their own; that of a cotangent at the scale 0
+    point: int
+
+    def fits(self, width: int = 64, margin: int = 1) -> int:
+        """The finest binary point p at which words of `width` bits hold these magnitudes, greatest · 2^(p + margin) < 2^(width − 1).
+
+        `margin`: bits of room. Trap: in −width … 2·width, where points lie; at the first of these the magnitudes may be too great.
+        """
+        if not self.greatest:
+            return self.point
+        return min(max(width - 1 - margin - int(np.frexp(self.greatest)[1]), -width), 2 * width)
+
+    def _above(self, frac: int, margin: int) -> int:
+        """The bits before the point, without the sign, that a format with F = `frac` needs for the magnitudes, at least 0."""
+        return max(0, int(np.frexp(self.greatest)[1]) + margin + self.point - frac) if self.greatest else 0
 
 
 @dataclass(frozen=True)
@@ -537,14 +655,17 @@ class Ranges:
     def fits(self, width: int | None = None, margin: int = 1) -> Format:
         """The format of `width` bits (those of the measured format) with the finest fraction that holds all values, lognums included.
 
-        `margin`: bits of room above the greatest value, for the roundings of another format and inputs that were not measured.
+            F → F + k, and p → p + k for each number with a point p of its own       the program with k places more everywhere
+
+        Of a variable alone, `Range.fits` gives the finest point. `margin`: bits of room above the greatest value, for the roundings of another format and inputs that were not measured.
         Raises InputError RG0604 where no format of this width holds them, and where a constant of the source would be 0 or lose more
         than half of its bits in the format that holds them.
         """
         w = self.format.width if width is None else width
-        frac = w - 1 - max(_integer_bits(self.greatest, margin), self.constant_bits)
+        bits = max((r._above(self.format.frac, margin) for r in self.values), default=0)
+        frac = w - 1 - max(bits, self.constant_bits)
         if self.greatest_logarithm:
-            frac = min(frac, w - 2 - _integer_bits(self.greatest_logarithm + margin, 0))
+            frac = min(frac, w - 2 - _integer_bits(self.greatest_logarithm + margin))
         if w not in WIDTHS or frac < 0:
             known = ", ".join(map(str, WIDTHS))
             lognums = f" and lognums up to 2^{self.greatest_logarithm:.4g}" if self.greatest_logarithm else ""
@@ -556,7 +677,7 @@ class Ranges:
             )
         found = Format(w, min(frac, w - 1))
         for c in self._constants:
-            loss = c.loss(found)
+            loss = _moved(c, found.frac - self.format.frac).loss(found)
             if loss is not None:
                 number = c.numbers if isinstance(c.numbers, Fraction) else c.numbers[loss[0]]
                 where = "" if c.place is None else f" of line {c.place.span.line}"
@@ -576,7 +697,7 @@ class Ranges:
             hint = 'measure a gradient: rg.ranges(rg.grad(f, loss="y"), …)'
             raise InputError(Diagnostic("RG0603", f"no cotangents of `{self.function}` were measured", hint=hint))
         w = self.format if format is None else format_of(format)
-        return w.width - 1 - w.frac - _integer_bits(max(r.greatest for r in self.cotangents), margin)
+        return w.width - 1 - w.frac - max(r._above(self.format.frac, margin) for r in self.cotangents)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: schema retrograd.ranges/1."""
@@ -596,7 +717,7 @@ class Ranges:
     def __str__(self) -> str:
         lines = [self._heading(), ""]
         for rows in self._tables():
-            lines += [columns(rows, right=range(1, 5)), ""]
+            lines += [columns(rows, right=range(1, len(rows[0]))), ""]
         return "\n".join([*lines, *self._advice()])
 
     def _repr_html_(self) -> str:
@@ -611,14 +732,29 @@ class Ranges:
         """The tables of values and of cotangents, each with its head."""
         for title, ranges in (("values", self.values), ("cotangents", self.cotangents)):
             if ranges:
-                yield [(title, "line", "least", "greatest", "bits"), *map(_row, ranges)]
+                head, row = (title, "line", "least", "greatest", "bits"), _row
+                if self.has_points:
+                    head, row = (*head, "point", "finest"), self._row_with_points
+                yield [head, *map(row, ranges)]
+
+    @property
+    def has_points(self) -> bool:
+        """Whether some number has a binary point of its own."""
+        return any(r.point != self.format.frac for r in self.values)
+
+    def _row_with_points(self, r: Range) -> tuple[str, ...]:
+        return *_row(r), str(r.point), str(r.fits(self.format.width))
 
     def _advice(self) -> Iterator[str]:
         if self.greatest_logarithm:
             yield f"the greatest |log2| of a lognum is {self.greatest_logarithm:.4g}"
         for width in (self.format.width, *(n for n in (16, 32, 64) if n != self.format.width)):
             try:
-                yield f"{self.fits(width)} holds the values, with one bit of room"
+                found = self.fits(width)
+                places, moved = found.frac - self.format.frac, ""
+                if self.has_points and places:
+                    moved = f", where each point of its own has {abs(places)} place{'s' * (abs(places) != 1)} {'more' if places > 0 else 'less'}"
+                yield f"{found} holds the values, with one bit of room{moved}"
             except InputError:
                 yield f"no format of {width} bits holds the values and constants"
         if self.cotangents:
@@ -629,9 +765,9 @@ def _row(r: Range) -> tuple[str, ...]:
     return r.name or "terms", str(r.line or ""), f"{r.least:.3g}", f"{r.greatest:.3g}", str(r.bits)
 
 
-def _integer_bits(greatest: float, margin: int) -> int:
-    """The least n with greatest · 2^margin < 2^n, at least 0."""
-    return max(0, int(np.frexp(greatest)[1]) + margin) if greatest else 0
+def _integer_bits(greatest: float) -> int:
+    """The least n with greatest < 2^n, at least 0."""
+    return max(0, int(np.frexp(greatest)[1])) if greatest else 0
 
 
 @api_boundary
@@ -669,11 +805,14 @@ def ranges(
     request = f.request if isinstance(f, LossFunction) else request_of(f)
     first = request.format if format is None else format_of(format)
     own = request.function.format_for(first)
+    request = replace(request, engine="reference", precision=precision)
+    if any(has_points(a.type) for a in _compiled(f, replace(request, format=own), inputs[0]).arguments):
+        # Another format does not move these points; a smaller scale mends cotangents.
+        scales = _SCALES if isinstance(f, LossFunction) else _SCALES[:1]
+        return at_scale(scales, lambda k, _: _measured(f, replace(request, format=own), inputs, own, max_steps, k))
     for w in (own, *(Format(64, frac) for frac in _COARSER if 64 - frac > own.width - own.frac)):
         try:
-            return _measured(
-                f, replace(request, format=w, engine="reference", precision=precision), inputs, w, max_steps
-            )
+            return _measured(f, replace(request, format=w), inputs, w, max_steps)
         except (ProgramTrap, InputError) as error:
             if error.code not in _OVERFLOWS or w.frac == 0:
                 raise
@@ -685,34 +824,41 @@ def ranges(
     raise AssertionError("the last format returns or raises")
 
 
+Input = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def _values(f: Differentiated, request: Request, given: Input) -> list[Any]:
+    args, keywords = given
+    return request.values(args, {**keywords, **(f.zeros if isinstance(f, LossFunction) else {})})
+
+
+def _compiled(f: Differentiated, request: Request, given: Input) -> Compiled:
+    return request.compiled(_values(f, request, given))
+
+
 def _measured(
-    f: Differentiated,
-    request: Request,
-    inputs: Sequence[tuple[tuple[Any, ...], dict[str, Any]]],
-    w: Format,
-    most: int | None,
+    f: Differentiated, request: Request, inputs: Sequence[Input], w: Format, most: int | None, scale: int = 0
 ) -> Ranges:
+    """`scale`: of the cotangents in the runs, besides that of the request, at most 0."""
     # The key keeps the compiled function, so that no other one has its identity.
     meters: dict[int, tuple[Compiled, Meter]] = {}
-    values: list[Any] = []
     losses = Losses()
-    for args, keywords in inputs:
-        zeros = f.zeros if isinstance(f, LossFunction) else {}
-        values = request.values(args, {**keywords, **zeros})
+    for given in inputs:
+        values = _values(f, request, given)
         turned = way_back(request, values) if isinstance(f, LossFunction) else None
         compiled = request.compiled(values) if turned is None else turned.compiled
-        _need_one_point(compiled, "ranges")
         machine = request.machine(compiled, values, losses)
-        _, meter = meters.setdefault(id(compiled), (compiled, Meter(compiled.program)))
+        dual = w.frac + (w.frac if turned is None else turned.point)
+        _, meter = meters.setdefault(id(compiled), (compiled, Meter(compiled, dual)))
         execute(compiled, machine, most, meter.observer(machine), externals=False)
         if turned is not None:
-            turned.begin(machine)
+            replace(turned, one=turned.one >> -scale).begin(machine)
             execute(compiled, machine, most, meter.observer(machine), externals=False)
     for compiled, _ in meters.values():
         losses.report(compiled)
         losses.clear()
     found = [meter for _, meter in meters.values()]
-    measured = _joined([m.values for m in found], w), _joined([m.cotangents for m in found], w)
+    measured = _joined([m.values for m in found], 0), _joined([m.cotangents for m in found], scale)
     logarithm = max((m.logarithms.greatest for m in found), default=0) * 2.0**-w.frac
     constants = tuple(c for compiled, _ in meters.values() for c in compiled.lowered.constants)
     return Ranges(f.__name__, w, len(inputs), *measured, _constant_bits(constants), logarithm, constants)
@@ -723,16 +869,19 @@ def _constant_bits(constants: Sequence[SourceConstant]) -> int:
     return next((bits for bits in range(63) if all(c.fits(Format(64, 63 - bits)) for c in constants)), 63)
 
 
-def _joined(parts: Sequence[dict[Measured, Extent]], w: Format) -> tuple[Range, ...]:
-    """The extents of several programs as ranges, by place."""
+def _joined(parts: Sequence[dict[Measured, Extent]], scale: int) -> tuple[Range, ...]:
+    """The extents of several programs as ranges, by place, of words that are 2^scale times as large as their points say."""
     both: dict[Measured, Extent] = {}
     for part in parts:
         for key, extent in part.items():
             total = both.setdefault(key, Extent())
             total.add(extent.least)
             total.add(extent.greatest)
-    unit = 2.0**-w.frac
-    return tuple(
-        Range(*key, extent.least * unit, extent.greatest * unit, extent.least.bit_length())
-        for key, extent in sorted(both.items(), key=lambda item: (item[0].file, item[0].line, item[0].name))
-    )
+
+    def measured(key: Measured, extent: Extent) -> Range:
+        least, greatest = (math.ldexp(n, -(key.point + scale)) for n in (extent.least, extent.greatest))
+        bits = max(extent.least.bit_length() - scale, 0) if extent.least else 0
+        return Range(key.name, key.file, key.line, least, greatest, bits, key.point)
+
+    by_place = sorted(both.items(), key=lambda item: (item[0].file, item[0].line, item[0].name, item[0].point))
+    return tuple(measured(key, extent) for key, extent in by_place)
