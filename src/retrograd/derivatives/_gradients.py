@@ -404,7 +404,7 @@ def batch_pullback(request: Request, args: Sequence[Any], in_axes: Axes, cotange
         pairs.append((a, _flat_rows(a.type, a.name, value, count)))
     held = () if all(all_fixed(a.type) for a, _ in pairs) else _after(request, compiled, loaded)
     seeds = [flat if all_fixed(a.type) else _by_logarithms(a, flat, held, compiled) for a, flat in pairs]
-    scales = scales_of(request.scale, w)
+    scales = scales_of(request.scale, compiled)
     places = [(a.address + program.cotangents, a.type.size) for a in wanted]
     pulled = np.zeros((count, sum(n for _, n in places)), dtype=np.uint64)
     at, left = np.zeros(count, dtype=np.int64), np.arange(count)

@@ -189,7 +189,7 @@ class _Rows:
         self.y = part_of(self.f, self.compiled.arguments, y)
         need_derivative(self.f, self.y.name, self.y.type)
         #: the scales to try, and the scale of the runs
-        self._scales = scales_of(request.scale, self.format)
+        self._scales = scales_of(request.scale, self.compiled)
         self.scale = self._scales[0]
         if request.chosen is None and results is not None:
             held = not_inputs(self.f, {result.position for result in results})

@@ -374,7 +374,7 @@ def plan_of(request: Request, compiled: Compiled) -> GradientPlan:
 def _plan(request: Request, compiled: Compiled) -> GradientPlan:
     loss = loss_of(request, compiled, logarithmic=True)
     wanted = wanted_of(request, compiled.arguments)
-    scales = scales_of(request.scale, compiled.format)
+    scales = scales_of(request.scale, compiled)
     program = loss_gradient_program(compiled, request.backward, wanted, loss, scales[0])
     return GradientPlan(compiled, program, loss, scales, wanted, unit(loss.type, compiled.format))
 
@@ -409,7 +409,7 @@ def way_back(request: Request, values: Sequence[Any]) -> WayBack:
     compiled = request.with_cotangents().compiled(values)
     need_automatic(compiled)
     loss = loss_of(request, compiled)
-    scale = 0 if request.scale == "auto" else scales_of(request.scale, compiled.format)[0]
+    scale = 0 if request.scale == "auto" else scales_of(request.scale, compiled)[0]
     return WayBack(compiled, loss, 1 << (compiled.format.frac + scale))
 
 
@@ -645,7 +645,7 @@ class Pullback:
 
         with derivative_traps(compiled, self._values, backward, *_overflow(w)):
             ran, scale = program.run_scaled(
-                scales_of(self._request.scale, w), self._values, seeds, self._request.engine
+                scales_of(self._request.scale, compiled), self._values, seeds, self._request.engine
             )
         memory = ran.memory[:]
         report_losses(compiled, pairs, scale, "cotangent")

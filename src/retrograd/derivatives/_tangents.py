@@ -100,7 +100,7 @@ def jvp(
 
     execute_externals(request, compiled, values)
     with _derivative_traps(request, compiled, values):
-        machine, k = program.run_scaled(scales_of(scale, compiled.format), values, seeds, request.engine)
+        machine, k = program.run_scaled(scales_of(scale, compiled), values, seeds, request.engine)
     report_losses(compiled, ((a, flattened(a.type, v, a.name, "tangent")) for a, v in pairs), k, "tangent")
     out = {}
     for a in wanted_of(request, compiled.arguments):
@@ -222,7 +222,7 @@ class _SecondOrder:
         self.values, self.compiled = _compiled(of, args)
         self.format = self.compiled.format
         #: the scales to try, and the scale of the last run
-        self.scales = scales_of(of.scale, self.format)
+        self.scales = scales_of(of.scale, self.compiled)
         self.scale = self.scales[0]
         self._loss = loss_of(of, self.compiled)
         self.wanted = wanted_of(of, self.compiled.arguments)

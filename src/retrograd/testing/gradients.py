@@ -472,7 +472,7 @@ def _run_back(s: Subject, at: Argument, scale: Scale) -> int:
             s.broken("RG0901", f"`{s.name}` does not run back with cotangents", trap=explained(s, machine, trap))
         return before, machine
 
-    before, machine = at_scale(scales_of(scale, s.compiled.format), returned)
+    before, machine = at_scale(scales_of(scale, s.compiled), returned)
     wrong = differences(s.compiled, before, machine.memory) + nonzero(machine.registers)
     if wrong:
         s.broken("RG0901", f"after `{s.name}` and back with cotangents: " + "; ".join(wrong))

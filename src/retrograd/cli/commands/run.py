@@ -161,7 +161,7 @@ def arguments_of_grad(p: Parser) -> None:
 def execute_grad(options: GradOptions) -> int:
     """Run a function forward and back, and show the gradient."""
     from retrograd.derivatives import gradient_report
-    from retrograd.derivatives._arguments import automatic, loss_part
+    from retrograd.derivatives._arguments import loss_part, scales_of
     from retrograd.runtime._execution import ProgramTrap
 
     function, inverse = function_and_inverse(options.function, options)
@@ -185,7 +185,7 @@ def execute_grad(options: GradOptions) -> int:
         print_json("retrograd.gradient/1", _as_dict(f.__name__, of, report, gradients))
     else:
         _show_gradient(of, report, gradients)
-        if scale == "auto" and report.scale != automatic(function.format_for())[0]:
+        if scale == "auto" and report.scale != scales_of(scale, function.compiled(*args, **keywords))[0]:
             print(f"the way back began with the cotangent 2^{report.scale}")
     return OK
 
