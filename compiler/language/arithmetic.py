@@ -212,11 +212,7 @@ class Arithmetic:
             case (a, b) if a.is_fixed and a is not FIXED:
                 return self.converted(self.points.aligned(e, FIXED), b)
             case (a, b) if b.is_fixed and b is not FIXED and a is not LOGNUM:
-                return (
-                    constant(e.param, b, self.w)
-                    if e.op == "const"
-                    else self.points.aligned(self.converted(e, FIXED), b)
-                )
+                return constant(e.param, b, self.w) if e.op == "const" else apply("fmov", b, self._whole(e))
             case (Kind.BOOL, Kind.INT | Kind.UINT):
                 return const(e.param, kind) if e.op == "const" else apply("mov", kind, e)
             case (Kind.UINT, Kind.FIXED):
@@ -244,6 +240,12 @@ class Arithmetic:
         }
         own, wanted = (f"{'an' if k is INT else 'a'} {k.value}" for k in (e.kind, kind))
         raise advised(TypeError(f"{own} where {wanted} is needed"), hints.get((e.kind, kind)))
+
+    def _whole(self, e: E) -> E:
+        """An int, a uint or a bool as a number of the point 0, whose word is its own. It has no derivative, and a move would carry one."""
+        if e.kind is UINT:
+            e = below_half(e, f"the uint {{a}} does not fit {self.w}")
+        return apply("and", fixed_at(0), e, e)
 
     def modulo(self, value: Value, kind: Kind = UINT) -> E:
         """A value as a uint or an int where its word alone matters: the number of the kind that is congruent to it mod 2^W."""
@@ -344,6 +346,11 @@ class Arithmetic:
             return self.expression(value, FIXED, Role.FACTOR)
         e = self.expression(value)
         return e if e.kind.is_fixed else self.converted(e, FIXED)
+
+    def _compared(self, value: Value) -> E:
+        """A number as it is compared: an int at the point 0, where each has a word."""
+        whole = isinstance(value, Scalar) and not value.kind.is_fixed and value.e.op != "const"
+        return self._whole(value.e) if whole and isinstance(value, Scalar) else self._own(value)
 
     def _unsigned_division(self, op: str, a: E, b: E) -> E:
         """⌊a/b⌋ or a − b·⌊a/b⌋ of uints. The instruction divides ints, so the dividend is halved:
@@ -547,7 +554,7 @@ class Arithmetic:
         if LOGNUM in kinds and (found := self.lognum.compared(op, x, y)) is not None:
             return Scalar(found)
         if pointed(kinds):
-            return Scalar(self.points.compared(op, self._own(x), self._own(y), *(_exact(v) for v in (x, y))))
+            return Scalar(self.points.compared(op, *map(self._compared, (x, y)), *map(_exact, (x, y))))
         kind = LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else UINT if UINT in kinds else INT
         if kind is UINT:
             self._refuse_mixed(op, (x, y))
@@ -735,7 +742,8 @@ class Arithmetic:
         e = self.expression(x)
         if kind.is_fixed and e.kind is not LOGNUM and pointed((e.kind, kind)):
             # A move of its own: the value is rounded here, also where it is a term of a sum.
-            return Scalar(apply("fmov", kind, self.converted(e, kind)))
+            moved = self.converted(e, kind)
+            return Scalar(apply("fmov", kind, moved) if e.kind.is_fixed else moved)
         if e.kind.is_fixed and not kind.is_fixed:
             e = self.points.aligned(e, FIXED)
         match e.kind, kind:

@@ -306,6 +306,53 @@ def test_comparisons_with_numbers_of_the_source_are_exact(p: int) -> None:
             assert n == (x < c) + 2 * (x <= c) + 4 * (x == c) + 8 * (c < x) + 16 * (c <= x) + 32 * (x != c), (x, c)
 
 
+@pytest.mark.parametrize("p", _POINTS)
+@pytest.mark.parametrize("kind", ["int", "uint", "bool"])
+def test_an_integer_becomes_a_number_by_one_move(p: int, kind: str) -> None:
+    """y: fixed[p] += n is ⌊n·2^p + ½⌋ for every n, or a trap; y −= n undoes it. With F = 7 no int but 0 passes through the point F."""
+    declared = "rg.uint" if kind == "uint" else kind
+    text = f"@rg.reversible\ndef f(y: fixed[{p}], n: {declared}, z: fixed[{p}]):\n    y += n\n    z += fixed[{p}](n)\n"
+    f = compiled(text, format="8,7")
+    least, most = {"int": (-128, 127), "uint": (0, 255), "bool": (0, 1)}[kind]
+    rows: list[tuple[int, Fraction]] = []
+    for n in range(least, most + 1):
+        word = math.floor(n * Fraction(2) ** p + Fraction(1, 2))
+        if -128 <= word < 128 and n < 128:
+            rows.append((n, word * Fraction(2) ** -p))
+    given = np.array([n for n, _ in rows], dtype={"int": int, "uint": np.uint64, "bool": bool}[kind])
+    zeros = np.zeros(len(given))
+    ran = rg.vmap(f)(zeros, given, zeros)
+    assert ran[0].tolist() == ran[2].tolist() == [float(value) for _, value in rows]
+    assert rg.vmap(~f)(*ran)[0].tolist() == zeros.tolist()
+    if rows[-1][0] < most:
+        with pytest.raises(rg.ProgramTrap, match="RG0404"):
+            f(0.0, rows[-1][0] + 1, 0.0)
+
+
+def test_an_integer_has_no_derivative() -> None:
+    """x − ⌊x⌋ has the slope 1, also where ⌊x⌋ is a move to the point 0 and back."""
+    for p in (-10, 20):
+        f = compiled(f"@rg.reversible\ndef f(y: fixed[20], x: fixed[{p}]):\n    y += x - fixed[20](rg.floor(x))\n")
+        assert rg.grad(f)(0.0, 2048.0).x == 1.0
+
+
+@pytest.mark.parametrize("p", _POINTS)
+def test_comparisons_with_every_int_are_exact(p: int) -> None:
+    """Also of ints beyond the range of fixed numbers, in both orders."""
+    text = (
+        f"@rg.reversible\ndef f(m: int, x: fixed[{p}], n: int):\n"
+        "    m += (x < n) + 2 * (x <= n) + 4 * (x == n) + 8 * (n < x) + 16 * (n <= x) + 32 * (x != n)\n"
+    )
+    f = compiled(text, format="8,4")
+    ns = [-128, -127, -9, -8, -1, 0, 1, 7, 8, 9, 126, 127]
+    words = [0, 1, 2, 64, 127, 128, 129, 254, 255]
+    pairs = [(float(W8.at(p).to_real(word)), n) for word in words for n in ns]
+    xs, ms = (np.array(values) for values in zip(*pairs, strict=True))
+    found = rg.vmap(f)(np.zeros(len(pairs), dtype=int), xs, ms)[0].tolist()
+    for m, (x, n) in zip(found, pairs, strict=True):
+        assert m == (x < n) + 2 * (x <= n) + 4 * (x == n) + 8 * (n < x) + 16 * (n <= x) + 32 * (x != n), (x, n)
+
+
 _SQUARE = "@rg.reversible\ndef f(y: fixed[50], x: fixed[40]):\n    y += x * x\n"
 
 
