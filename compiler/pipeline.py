@@ -32,6 +32,7 @@ from retrograd.compiler.language.types import (
     StructShape,
     StructType,
     Type,
+    has_points,
     layouts,
     leaves,
     row_major,
@@ -155,6 +156,7 @@ def lower(
     Raises CompileError.
     """
     module = ModuleBuilder(w, recorded, real, placed)
+    module.constants.pointed = any(map(has_points, types))
     gradients = GradientProcedures()
     specialiser = Specialiser(module, gradients.declare, Declare(gradients.add, heap, forget))
     module.files[function.source.file] = function.source.lines

@@ -32,7 +32,7 @@ from retrograd.compiler.ir.expressions import (
     precise,
     word_of,
 )
-from retrograd.compiler.ir.statements import Exact, Kind, Region
+from retrograd.compiler.ir.statements import Exact, Kind, Region, fixed_at
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.words import Format, brief
 
@@ -114,6 +114,8 @@ class Constants:
 
     def __init__(self, w: Format, memory: Memory, recorded: bool, real: bool = False) -> None:
         self.w, self.recorded, self.real = w, recorded, real
+        #: whether an argument of the program has a binary point of its own
+        self.pointed = False
         self.found: list[SourceConstant] = []
         #: texts of warnings, each with its place
         self.warnings: list[tuple[str, Place]] = []
@@ -169,6 +171,23 @@ class Constants:
         return load(
             Address(self._memory((word,), Exact(kind, (exact,)), None if region is None else region.span), None), kind
         )
+
+    def kind_of(self, array: np.ndarray[Any, Any]) -> Kind:
+        """The kind of the elements of an array of fixed numbers: FIXED, or in a program with points the point that keeps most bits.
+
+        It is the finest at which the greatest element has a word, where some element has more than F places.
+        """
+        if not self.pointed or not array.size or not np.isfinite(array).all():
+            return Kind.FIXED
+        scaled = np.ldexp(array, self.w.frac)
+        if (scaled == np.rint(scaled)).all() or not array.any():
+            return Kind.FIXED
+        w = self.w
+        greatest = Fraction(float(np.abs(array).max()))
+        most = w.width - (greatest.numerator.bit_length() - greatest.denominator.bit_length())
+        while round(w.times(greatest, most)) >= w.sign:
+            most -= 1
+        return fixed_at(min(max(most, -w.width), 2 * w.width))
 
     def array(self, array: np.ndarray[Any, Any], kind: Kind) -> Region:
         """The memory of a constant array. Raises Vanishing, OverflowError, ValueError."""

@@ -353,6 +353,35 @@ def test_comparisons_with_every_int_are_exact(p: int) -> None:
         assert m == (x < n) + 2 * (x <= n) + 4 * (x == n) + 8 * (n < x) + 16 * (n <= x) + 32 * (x != n), (x, n)
 
 
+_ARRAY = """
+V = np.array([0.1, 6.674e-11, 3.7e-5])
+
+@rg.reversible
+def f(y: fixed[60], x: fixed[40]):
+    for i in range(3):
+        y += x * V[i]
+    for v in (1e-9, 0.5):
+        y += x * v
+"""
+
+
+def test_constant_arrays_beside_points_keep_their_bits() -> None:
+    """As single numbers do, at the point at which the greatest element fills a word. At the point F the second would be 0."""
+    f = compiled("import numpy as np\n" + _ARRAY)
+    x = Fraction(0.7)
+    x = Fraction(round(x * 2**40), 2**40)
+    exact = x * sum(map(Fraction, (0.1, 6.674e-11, 3.7e-5, 1e-9, 0.5)))
+    [word] = rg.run(f, 0.0, 0.7, precision="ignore").words["y"]
+    y = Fraction(word, 2**60)
+    assert abs(y - exact) < 2.0**-58
+    assert rg.grad(f)(0.0, 0.7).x == pytest.approx(float(exact / x), rel=1e-15)
+    found = rg.error_bound(f, 0.0, float(x))
+    assert abs(y - exact) <= found.bound < 2.0**-57
+    # Without points the array is one of the format, as ever.
+    with pytest.raises(rg.CompileError, match="RG0730"):
+        compiled("import numpy as np\n" + _ARRAY.replace("[60]", "").replace("[40]", ""))(0.0, 0.7)
+
+
 _SQUARE = "@rg.reversible\ndef f(y: fixed[50], x: fixed[40]):\n    y += x * x\n"
 
 

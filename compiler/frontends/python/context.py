@@ -443,8 +443,8 @@ class Context:
                     self.fail("RG0703", message, n, f"lognum({shortened(n)}) makes a lognum of it")
         return found
 
-    def constant_array(self, array: Any, node: ast.AST) -> ArrayView:
-        """A constant array as read-only memory."""
+    def constant_array(self, array: Any, node: ast.AST, passed: bool = False) -> ArrayView:
+        """A constant array as read-only memory. `passed`: to a function, whose parameter may be at the point F alone."""
         values = self.numbers(array, node)
         if values.dtype.kind == "c":
             parts = np.stack([values.real, values.imag], axis=-1)
@@ -455,6 +455,8 @@ class Context:
         kind = {"i": INT, "u": INT, "f": FIXED, "b": BOOL}[values.dtype.kind]
         if values.dtype.kind == "u" and values.size and int(values.max()) >= self.builder.w.sign:
             kind = UINT  # as int, such a number would be a negative one
+        if kind is FIXED and not passed:
+            kind = self.builder.module.constants.kind_of(values)
         region = self.guarded(node, self.builder.module.constants.array, values, kind)
         shape = values.shape
         return ArrayView(ScalarType(kind), shape, row_major(shape, 1), Address(region, None), "it is a constant")

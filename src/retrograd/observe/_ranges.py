@@ -301,8 +301,10 @@ class _Roundings:
             if region.exact is not None:
                 assert region.address is not None
                 kind, numbers = region.exact
+                # A factor of the source, and an array, keep their bits at a point that does not depend on the format.
+                moves = kind is Kind.FIXED or (len(numbers) == 1 and precise(numbers[0], self._w).kind is not kind)
                 for at, x in enumerate(numbers, region.address):
-                    out.append(self._number(x, kind, at, machine, region.span))
+                    out.append(self._number(x, kind, at, machine, moves, region.span))
         return out
 
     def of_argument(self, a: Argument, value: Any, machine: Machine) -> list[_Number]:
@@ -316,15 +318,15 @@ class _Roundings:
             if kind.is_real
         ]
 
-    def _number(self, x: Fraction, kind: Kind, at: int, machine: Machine, span: Span | None = None) -> _Number:
+    def _number(
+        self, x: Fraction, kind: Kind, at: int, machine: Machine, moves: bool = True, span: Span | None = None
+    ) -> _Number:
         w, word = self._w, machine.memory[at]
         assert machine._cotangents is not None
         c = w.signed(int(machine._cotangents.memory[at])) * self._unit
         if kind.is_fixed:
             point = kind.point(w)
             c *= 2.0 ** (point - self._of_loss)
-            # A factor of the source keeps its bits at a point that does not depend on the format.
-            moves = span is None or kind is Kind.FIXED or precise(x, w).kind is not kind
             return _Number(float(x), c, c * float(w.at(point).to_real(word) - x), point, moves, span)
         # A lognum's cotangent is that of its logarithm's natural multiple: of its relative error.
         c *= 2.0 ** (w.frac - self._of_loss)
@@ -364,7 +366,7 @@ def _pointed(point: int) -> str:
 
 def _moved(c: SourceConstant, places: int) -> SourceConstant:
     """The constant in a program whose points have so many places more."""
-    if c.kind is Kind.FIXED or not c.kind.is_fixed:
+    if c.kind is Kind.FIXED or not c.kind.is_fixed or not isinstance(c.numbers, Fraction):
         return c
     return c._replace(kind=fixed_at(min(max(c.kind.point(_ANY) + places, -_ANY.width), 2 * _ANY.width)))
 
