@@ -171,13 +171,23 @@ class _Pointed(Format):
     """
 
     def _fractions(self) -> tuple[int, int]:
-        return -self.width, 2 * self.width
+        return -_FARTHEST * self.width, _FARTHEST * self.width
+
+
+#: binary points lie up to this many words before or behind the word: 2^±256 for words of 64 bits, SI units and their products among them
+_FARTHEST = 4
+
+
+def nearest_point(point: int, width: int) -> int:
+    """The nearest binary point that a type of words of this width can have: −4W ≤ p ≤ 4W."""
+    return min(max(point, -_FARTHEST * width), _FARTHEST * width)
 
 
 @lru_cache(maxsize=1024)
 def _at(width: int, point: int) -> Format:
-    if not -width <= point <= 2 * width:
-        message = f"`fixed[{point}]`: in words of {width} bits a binary point lies in {-width} … {2 * width}"
+    if point != nearest_point(point, width):
+        most = _FARTHEST * width
+        message = f"`fixed[{point}]`: in words of {width} bits a binary point lies in {-most} … {most}"
         raise FormatError(
             Diagnostic("RG0604", message, hint="Scale the number by a power of two, or choose wider words.")
         )

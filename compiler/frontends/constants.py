@@ -34,7 +34,7 @@ from retrograd.compiler.ir.expressions import (
 )
 from retrograd.compiler.ir.statements import Exact, Kind, Region, fixed_at
 from retrograd.isa.diagnostics import Span
-from retrograd.isa.words import Format, brief
+from retrograd.isa.words import Format, brief, nearest_point
 
 T = TypeVar("T")
 #: makes the memory of constants: the words, the numbers that they were rounded from if they are recorded, the place
@@ -187,7 +187,7 @@ class Constants:
         most = w.width - (greatest.numerator.bit_length() - greatest.denominator.bit_length())
         while round(w.times(greatest, most)) >= w.sign:
             most -= 1
-        return fixed_at(min(max(most, -w.width), 2 * w.width))
+        return fixed_at(nearest_point(most, w.width))
 
     def array(self, array: np.ndarray[Any, Any], kind: Kind) -> Region:
         """The memory of a constant array. Raises Vanishing, OverflowError, ValueError."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from retrograd.compiler.ir.statements import Kind, Region, Var, fixed_at
 from retrograd.isa.diagnostics import Span
-from retrograd.isa.words import Format, brief
+from retrograd.isa.words import Format, brief, nearest_point
 
 
 class E:
@@ -200,9 +200,9 @@ def precise(value: int | float | Fraction, w: Format) -> E:
     while not -w.sign <= round(w.times(exact, most)) < w.sign:
         most -= 1
     point = min(most, places) if exact.denominator == 1 << places else most
-    if point < -w.width:
+    if point < nearest_point(point, w.width):
         raise OverflowError(f"{brief(value)} is outside the range of every binary point of {w.width} bits")
-    kind = fixed_at(min(point, 2 * w.width))
+    kind = fixed_at(nearest_point(point, w.width))
     return const(word_of(exact, kind, w), kind)
 
 

@@ -36,7 +36,7 @@ from retrograd.compiler.ir.instruction_selection import OPPOSITE
 from retrograd.compiler.ir.statements import fixed_at
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span
 from retrograd.isa.table import TABLE
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, nearest_point
 
 #: the procedure for `y += x ** n` of a kind, for an expression at this place
 PowerOf = Callable[[ir.Kind, Span | None], str]
@@ -346,7 +346,7 @@ class Temporaries:
 
     def _temporary(self, point: int) -> ir.Var:
         """A temporary of a point, or of the nearest one that a type can have, which is what messages show."""
-        return self.fresh("t", fixed_at(min(max(point, -self.w.width), 2 * self.w.width)))
+        return self.fresh("t", fixed_at(nearest_point(point, self.w.width)))
 
     def _shifted(self, out: list[ir.Node], d: ir.Var, update: str, e: E) -> None:
         """`d update=` a move, product, quotient or root of numbers with points of their own, rounded once.

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from retrograd.compiler.ir.expressions import E, Role, add, apply, const, constant, less, neg, negated, number_of
 from retrograd.compiler.ir.statements import Kind, fixed_at
-from retrograd.isa.words import Format, brief
+from retrograd.isa.words import Format, brief, nearest_point
 
 INT, FIXED, BOOL = Kind.INT, Kind.FIXED, Kind.BOOL
 
@@ -55,7 +55,7 @@ class PointArithmetic:
 
     def _kind_at(self, point: int) -> Kind:
         """`fixed[point]`, or that of the nearest point that a type can have."""
-        return fixed_at(min(max(point, -self.w.width), 2 * self.w.width))
+        return fixed_at(nearest_point(point, self.w.width))
 
     def aligned(self, e: E, kind: Kind) -> E:
         """A fixed number at the point of another kind, rounded once where that is coarser."""

@@ -148,7 +148,7 @@ class fixed(_Declared, metaclass=_NumberType):
     def __class_getitem__(cls, point: int) -> type:
         """`fixed[p]`: numbers with p places behind the binary point, value = word / 2^p, of a range of ±2^(W − 1 − p).
 
-        −W ≤ p ≤ 2W in words of W bits; Q32.32's `fixed` is `fixed[32]`. A conversion within a function is written
+        −4W ≤ p ≤ 4W in words of W bits; Q32.32's `fixed` is `fixed[32]`. A conversion within a function is written
         `fixed[p](x)`.
         """
         if not isinstance(point, int) or isinstance(point, bool):

@@ -37,7 +37,7 @@ from retrograd.compiler.language.types import (
 )
 from retrograd.compiler.language.values import FormType, Unfilled
 from retrograd.isa.diagnostics import Diagnostic, InputError, PrecisionWarning
-from retrograd.isa.words import Format, brief
+from retrograd.isa.words import Format, brief, nearest_point
 from retrograd.runtime._arrays import (
     WordArray,
     as_array,
@@ -157,7 +157,7 @@ def _remedy(w: Format, exponent: int) -> str:
 
 def _point_remedy(w: Format, exponent: int) -> str:
     """The binary points that keep half of the bits of a number of this size."""
-    most = min(w.width - 1 - exponent, 2 * w.width)
+    most = nearest_point(w.width - 1 - exponent, w.width)
     return f'Its parameter keeps them from `fixed[{w.width // 4 - exponent}]` to `fixed[{most}]`. Or let it be so, by precision="ignore".'
 
 
