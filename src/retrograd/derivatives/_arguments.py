@@ -36,7 +36,7 @@ from retrograd.compiler.language.types import (
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, nearest
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, nearest_point
 from retrograd.runtime._arrays import (
     Ragged,
     as_array,
@@ -306,7 +306,7 @@ def to_words(cotangent: Reals, size: Reals, scale: int, w: Format, name: str, wh
 def _cotangents_of(kind: Kind, w: Format, scale: int) -> Format:
     """The format of the cotangents of fixed numbers of a point p: 2F − p places, and `scale` more."""
     point = 2 * w.frac - kind.point(w) + scale
-    return w.at(min(max(point, -w.width), 2 * w.width))
+    return w.at(nearest_point(point, w.width))
 
 
 @cache
@@ -544,14 +544,13 @@ def automatic(w: Format) -> tuple[int, ...]:
 
 @cache
 def fine(w: Format) -> tuple[int, ...]:
-    """The scales of `"auto"` where an argument has a binary point of its own: each third from the highest, and the last of `automatic`.
+    """The scales of `"auto"` where an argument has a binary point of its own: each third from the highest to −F.
 
-    In Q32.32 30, 27, … −6, −8. With points of their own the words of a program are nearly full, and those of its cotangents differ from
-    that of the loss by the relative sensitivities, which are near 1: so the first scales hold, and cotangents keep all but
+    In Q32.32 30, 27, … −30. With points of their own the words of a program are nearly full, and those of its cotangents differ from
+    that of the loss by the relative sensitivities. Where these are near 1 the first scales hold, and cotangents keep all but
     three of the bits that they can have. At 2s their errors are greater by up to 2^(2s), 10^4 in Q32.32.
     """
-    last = automatic(w)[-1]
-    return (*range(highest_scale(w), last, -3), last)
+    return tuple(range(highest_scale(w), -w.frac - 1, -3))
 
 
 def scales_of(scale: Scale, compiled: Compiled) -> tuple[int, ...]:

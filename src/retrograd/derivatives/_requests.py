@@ -8,6 +8,7 @@ however long it runs.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from retrograd.compiler.compiled import Compiled, Precision, emit_optimised, fau
 from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.derivatives.gradients import Differentiated, dual, gradient
 from retrograd.compiler.ir.statements import Module
-from retrograd.compiler.language.types import FIXED, LOGNUM, ScalarType
+from retrograd.compiler.language.types import FIXED, LOGNUM, ScalarType, has_points
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import (
@@ -634,12 +635,13 @@ class Pullback:
         wanted = wanted_of(self._request, self._arguments)
         program, w = pullback_program(compiled, backward), compiled.format
         pairs = [(a, self._flat(a, value)) for a, value in by_argument(self._f, self._arguments, cotangents)]
+        unit = self._unit(pairs)
 
         def seeds(scale: int) -> dict[int, int]:
             given: dict[int, int] = {}
             for a, flat in pairs:
                 size = sizes(a.type, self._final[a.address : a.address + a.type.size], w)
-                words = to_words(flat, size, scale, w, a.name)
+                words = to_words(flat, size / unit, scale, w, a.name)
                 given |= {a.address + program.cotangents + i: word for i, word in enumerate(words) if word}
             return given
 
@@ -653,10 +655,23 @@ class Pullback:
         def gradient(a: Argument) -> Any:
             at = a.address + program.cotangents
             size = sizes(a.type, memory[a.address : a.address + a.type.size], w)
-            return shaped(a.type, from_words(memory[at : at + a.type.size], size, scale, w))
+            return shaped(a.type, from_words(memory[at : at + a.type.size], size, scale, w) * unit)
 
         gradients = {a.name: gradient(a) for a in wanted}
         return by_choice(None, restored_by_name(compiled.arguments, self._forms, gradients))
+
+    def _unit(self, pairs: Sequence[tuple[Argument, Reals]]) -> float:
+        """The power of two that the greatest given cotangent of a word is about, where words have points of their own; else 1.
+
+        The first scales of `"auto"` are for cotangents that begin near 1, as that of a loss does.
+        """
+        if self._request.scale != "auto" or not any(has_points(a.type) for a in self._compiled.arguments):
+            return 1.0
+        w, greatest = self._compiled.format, 0.0
+        for a, flat in pairs:
+            size = np.abs(sizes(a.type, self._final[a.address : a.address + a.type.size], w))
+            greatest = max(greatest, float(np.max(np.abs(flat) * size, initial=0.0, where=flat != 0)))
+        return 2.0 ** math.frexp(greatest)[1] if 0 < greatest < math.inf else 1.0
 
     def _flat(self, a: Argument, value: Any) -> Reals:
         """A given cotangent, flat. Raises NotDifferentiable."""
