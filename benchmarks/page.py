@@ -524,6 +524,7 @@ PICTURES = {
 FIGURES = "figures.json"
 #: results of a GPU
 GPU = "gpu.json"
+POINTS = "points.json"
 #: figures of small sizes without peers, which a check compares with its own
 QUICK = "quick.json"
 #: the load of a machine that does nothing else
@@ -555,6 +556,15 @@ Two bars of earlier versions are replaced, since no design of this kind can reac
 An *operation of the irreversible program* is one arithmetic operation, function or comparison of the value in float64, counted by running its plain loops on numbers that count; loads, stores, addresses and counters of loops do not count. The *memory* of a system is the peak of a process that does the task once.
 
 {bars}
+
+## Exactness
+Errors beside the same program over real numbers of 120 bits or more, relative to the greatest number of the result; `python -m retrograd.benchmarks.points docs` measures them.
+*float64*: the program in float64. *One point*: as it is written, in Q32.32. *Points*: with the binary points that [`rg.autoscale`](choosing-numbers.md) finds, without a factor or a scale by hand; F is the point of functions such as `rg.exp`.
+Derivatives are compared with differences of the reference.
+
+{exactness}
+
+The points of the Kalman filter keep the fewest bits beside float64: the elements of an array have one point, and its first variance is 2^20 times as large as the others.
 
 ## Growth
 Time of the whole task at growing size, beside peers: solid lines are derivatives, dotted lines are values.
@@ -611,12 +621,12 @@ Energy is by the models that [come with Retrograd](energy.md#models); ≥ marks 
 """
 
 
-def page(document: dict[str, Any], gpu: dict[str, Any] | None = None) -> str:
-    """The page as Markdown. `gpu`: the results of `retrograd bench --gpu`."""
+def page(document: dict[str, Any], gpu: dict[str, Any] | None = None, points: dict[str, Any] | None = None) -> str:
+    """The page as Markdown. `gpu`: the results of `retrograd bench --gpu`; `points`: those of `benchmarks/points.py`."""
     return PAGE.format(
         head=_head_of_page(document), repeats=REPEATS[not document["quick"]], bars=_bars_of_page(document), times=_times(document),
         streams=_streams_of_page(document), growth=_growth(document), counts=_counts_of_page(document), goldens=_goldens_of_page(document), toolchain=_toolchain_of_page(document),
-        missing=_missing(document), gpu=section(gpu),
+        missing=_missing(document), gpu=section(gpu), exactness=exactness(points),
     )  # fmt: skip
 
 
@@ -630,7 +640,7 @@ def write(document: dict[str, Any], docs: Path) -> list[Path]:
     if not is_input(figures):  # With `--from` that very file, its figures stay unchanged.
         write_file(figures, json.dumps(document, indent=1) + "\n")
         out.insert(0, figures)
-    write_file(text, page(document, read_gpu(docs)))
+    write_file(text, page(document, read_gpu(docs), read_points(docs)))
     for name, draw in PICTURES.items():
         out.append(folder / f"{name}.svg")
         write_picture(out[-1], draw, document)
@@ -652,6 +662,26 @@ def read_gpu(docs: Path) -> dict[str, Any] | None:
     return found
 
 
+def read_points(docs: Path) -> dict[str, Any] | None:
+    """The kept results of `benchmarks/points.py`; None if there are none."""
+    path = docs / "benchmarks" / POINTS
+    found: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return found
+
+
+def exactness(found: dict[str, Any] | None) -> str:
+    """The table of errors with one point and with points."""
+    if found is None:
+        return "Not measured."
+    rows = [["program", "of", "float64", "one point", "points", "F"]]
+    for row in found["rows"]:
+        shown = ["–" if row[key] is None else f"{row[key]:.0e}" for key in ("float64", "one", "points")]
+        if row["refused"]:
+            shown[1] = f"refused, {row['refused']}"
+        rows.append([row["name"], row["what"], *shown, row["format"].partition(".")[2]])
+    return markdown(rows, range(2, 6))
+
+
 def write_gpu(found: dict[str, Any], docs: Path) -> list[Path]:
     """Keep the results of `retrograd bench --gpu`, and write the page again if the figures of the processor are there; return the paths."""
     folder = docs / "benchmarks"
@@ -661,7 +691,7 @@ def write_gpu(found: dict[str, Any], docs: Path) -> list[Path]:
     figures = folder / FIGURES
     if figures.exists():
         out.append(docs / "benchmarks.md")
-        write_file(out[1], page(json.loads(figures.read_text(encoding="utf-8")), found))
+        write_file(out[1], page(json.loads(figures.read_text(encoding="utf-8")), found, read_points(docs)))
     return out
 
 

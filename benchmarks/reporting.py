@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from retrograd.benchmarks import papers
-from retrograd.benchmarks.page import FIGURES, page, read_gpu, table, write
+from retrograd.benchmarks.page import FIGURES, page, read_gpu, read_points, table, write
 from retrograd.benchmarks.papers import PAPERS, STORE
 from retrograd.benchmarks.papers import page as tables_page
 from retrograd.benchmarks.papers import write as write_tables
@@ -182,7 +182,9 @@ def main() -> None:
     if not options.check:
         write(document, options.docs)
         write_tables(tables, options.docs)
-    elif (options.docs / "benchmarks.md").read_text(encoding="utf-8") != page(document, read_gpu(options.docs)):
+    elif (options.docs / "benchmarks.md").read_text(encoding="utf-8") != page(
+        document, read_gpu(options.docs), read_points(options.docs)
+    ):
         sys.exit(f"{options.docs}/benchmarks.md is stale: run {COMMAND} {options.docs}")
     elif (options.docs / PAPERS).read_text(encoding="utf-8") != tables_page(tables):
         sys.exit(f"{options.docs}/{PAPERS} is stale: run {COMMAND} {options.docs}")

@@ -47,7 +47,7 @@ _AT_FORMAT = frozenset({"fexp", "flog", "fsin", "fcos", "fatan2", "itof", "ftoi"
 _OF_INTS = {"itof"}
 _SIGNS = {"add": "+", "sub": "-", "mul": "+", "div": "-"}
 #: what is left of a float64 that was added and subtracted again, over what was subtracted
-_LEFT = 2.0**-44
+_LEFT = Fraction(1, 2**44)
 
 
 class NoRealForm(Exception):
@@ -117,6 +117,7 @@ class RealProgram:
         self.module, self.w = module, module.format
         self._lines: list[str] = []
         self._spans: list[Span | None] = []
+        self._constants: list[Fraction] = []
         self.places: list[Var | Region] = []
         self._index: dict[Var | Region, int] = {}
         #: equal points are needed by these pairs, whose words the program exchanges
@@ -154,6 +155,11 @@ class RealProgram:
             self._wanted.append(key)
         return self._made[key]
 
+    def constant(self, number: Fraction) -> str:
+        """The name in Python of a number of the module."""
+        self._constants.append(number)
+        return f"C[{len(self._constants) - 1}]"
+
     def line(self, text: str, span: Span | None) -> None:
         self._lines.append(text)
         self._spans.append(span)
@@ -167,7 +173,8 @@ class RealProgram:
     ) -> list[Any]:
         """Memory after a run from these words and numbers of the arguments, by address. The sizes are joined to `extents`.
 
-        `real` makes a number, and `functions` has sqrt, exp, log, sin, cos, atan2 and floor of it: those of mpmath compute with more places.
+        `real` makes a number, and `functions` has those of sqrt, exp, log, sin, cos, atan2 and floor that the program needs: mpmath and decimal
+        compute with more places.
         Raises RealTrap with the place of the statement that fails.
         """
         module = self.module
@@ -193,9 +200,9 @@ class RealProgram:
             if not isinstance(x, int) and x:
                 low[at] = abs(x)
         scope: dict[str, Any] = {
-            "M": memory, "S": [module.memory], "H": greatest, "L": least, "HM": high, "LM": low, "_Failed": _Failed, "isqrt": math.isqrt,
+            "M": memory, "S": [module.memory], "C": [*map(real, self._constants)], "E": real(_LEFT), "H": greatest, "L": least, "HM": high, "LM": low, "_Failed": _Failed, "isqrt": math.isqrt,
             "_real": _real, "_lognum": _lognum, "_power": _power, "_lognum_sum": _lognum_sum, "floor": lambda x: int(functions.floor(x)),
-            **{name: getattr(functions, name) for name in ("sqrt", "exp", "log", "sin", "cos", "atan2")},
+            **{name: getattr(functions, name, None) for name in ("sqrt", "exp", "log", "sin", "cos", "atan2")},
         }  # fmt: skip
         limit = sys.getrecursionlimit()
         try:
@@ -301,7 +308,7 @@ class _Body:
             return repr(complex(size * 2.0**-self.w.frac, float(x.word >= self.w.sign)))
         if not kind.is_fixed:
             return self.signed(x)
-        return f"({float(kind.numbers(self.w).to_real(x.word))!r})"
+        return self.program.constant(kind.numbers(self.w).to_real(x.word))
 
     def literal(self, x: ir.Operand, kind: Kind) -> str:
         return self.real(x, kind) if kind.is_real else self.word(x)
@@ -331,7 +338,7 @@ class _Body:
             case ir.Op():
                 self.op(node, clean)
             case ir.Local(var, span=span):
-                self._line(f"{self.name_of(var)} = {'0.0' if var.kind.is_fixed else '0'}", span)
+                self._line(f"{self.name_of(var)} = 0", span)
             case ir.Delocal() | ir.External():
                 pass
             case ir.Within(compute, body):
@@ -433,7 +440,7 @@ class _Body:
             self._line(f"{self.name_of(d)} = -{self.name_of(d)}", op.span)
         elif name == "erase":
             assert isinstance(d, Var)
-            self._line(f"{self.name_of(d)} = {'0.0' if d.kind.is_fixed else '0'}", op.span)
+            self._line(f"{self.name_of(d)} = 0", op.span)
         elif name == "assertz":
             pass
         elif isinstance(op.opcode.entry, Function):
@@ -496,7 +503,7 @@ class _Body:
         self._line(f"u = {value}", span)
         self._line(f"{target} {_SIGNS[update]}= u", span)
         if clean:
-            self._line(f"if abs({target}) <= abs(u) * {_LEFT!r}: {target} = 0.0", span)
+            self._line(f"if abs({target}) <= abs(u) * E: {target} = 0", span)
 
     def measure(self, var: Var, clean: bool, span: Span | None) -> None:
         """Note the greatest size of a fixed variable, where it is written."""

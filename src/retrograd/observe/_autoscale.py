@@ -32,7 +32,7 @@ from retrograd.compiler.passes.inlining import inline_calls, rename_locals
 from retrograd.compiler.pipeline import Lowered, lower
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, Span, api_boundary
 from retrograd.isa.files import write_file
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, nearest_point
 from retrograd.observe._annotated import Annotated, Sites, Text, importing, is_known, paired, write_format
 from retrograd.presentation import columns, html_table, shortened_text
 from retrograd.runtime._execution import ProgramTrap
@@ -176,7 +176,7 @@ class _Measured:
         given: dict[int, Any] = {}
         own: list[list[tuple[int, bool]]] = []
         for a, value in zip(self.lowered.arguments, values, strict=True):
-            places, numbers = _numbers(a.type, value, a.name, format)
+            places, numbers = numbers_of_argument(a.type, value, a.name, format)
             own.append([(a.address + at, real) for at, real in enumerate(places)])
             given.update(enumerate(numbers, a.address))
         memory = self.program.run(given, self.extents)
@@ -202,7 +202,7 @@ class _Measured:
         return self._found.get(self.classes.find(place), Extent())
 
 
-def _numbers(t: Any, value: Any, name: str, format: Format) -> tuple[list[bool], list[Any]]:
+def numbers_of_argument(t: Any, value: Any, name: str, format: Format) -> tuple[list[bool], list[Any]]:
     """Which words of an argument are fixed numbers, and the numbers and words."""
     from retrograd.derivatives._arguments import flattened, kinds
 
@@ -333,7 +333,7 @@ class _Choice:
         if not extent.greatest:
             return None
         most = self.w.width - 1 - math.frexp(extent.greatest)[1] - self.margin
-        return max(-self.w.width, min(most, 2 * self.w.width))
+        return nearest_point(most, self.w.width)
 
     def found(self) -> list[Any]:
         return [
