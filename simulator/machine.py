@@ -132,6 +132,8 @@ class Machine:
         self._keep_dropped = keep_dropped
         self.core = core
         self._cotangents: Cotangents | None = None
+        #: the places of the loss behind its binary point, where they are not those of the format; for showing cotangents
+        self.loss_point: int | None = None
         self._differentiating = False
         #: the part of `executed` that was executed with the other D
         self._otherwise = {way: list(hits) for way, hits in self.executed.items()}

@@ -11,7 +11,7 @@ from retrograd.cli.arguments import parse_arguments, plain, read_arrays, read_fo
 from retrograd.cli.files import function_and_direction
 from retrograd.cli.options import fail, integer, step_limit
 from retrograd.cli.records import BatchOptions, MachineOptions, SharingOptions
-from retrograd.cli.report import as_dict, print_json
+from retrograd.cli.report import as_dict, points_dict, print_json
 from retrograd.cli.terminal import LIMIT, OK, TRAPPED
 from retrograd.isa.diagnostics import InputError, nearest, printable
 from retrograd.isa.files import check_output
@@ -94,7 +94,8 @@ def run_batch_command(options: BatchOptions) -> int:
     if options.output is not None:
         write_arrays(options.output, _as_arrays(result))
     if options.json:
-        print_json("retrograd.batch/1", _as_json(function.__name__, backward, result, options.output))
+        out = _as_json(function.__name__, backward, result, options.output)
+        print_json("retrograd.batch/1", out | points_dict(function))
     else:
         _show(result, backward, options.output)
     if not result.traps:
@@ -121,7 +122,7 @@ def _run_chunked(function: Reversible, values: list[Any], how: dict[str, Any], o
             "function": function.__name__, "backward": backward, "engine": result.engine, "elements": count,
             "steps": result.total_steps, "erased_bits": result.total_erased_bits,
             "traps": [{"element": i, **as_dict(t.diagnostics[0])} for i, t in result.traps.items()],
-            "output": options.output, "each": None,
+            "output": options.output, "each": None, **points_dict(function),
         }  # fmt: skip
         print_json("retrograd.batch/1", found)
     else:

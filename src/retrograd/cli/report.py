@@ -15,6 +15,7 @@ from retrograd.simulator.machine import Machine, Trap
 
 if TYPE_CHECKING:
     from retrograd.runtime._execution import ProgramTrap
+    from retrograd.runtime._reversible import Reversible
 
 _ROWS = 16
 _WORDS = 8
@@ -137,6 +138,28 @@ class Tracer:
         self.count += 1
         arrow = "→" if machine.direction > 0 else "←"
         print(f"{self.count:>8} {arrow} {pc:>6}  {write(i):<36} {', '.join(changes)}".rstrip(), file=sys.stderr)
+
+
+def points_dict(function: Reversible) -> dict[str, Any]:
+    """{"points": …} for JSON: the binary points of the parameters that have some of their own, by name; of a struct those of its fields."""
+    found = {p.name: point for p in function.parameters if (point := _points(p.annotation)) is not None}
+    return {"points": found} if found else {}
+
+
+def _points(annotation: Any) -> int | dict[str, Any] | None:
+    from retrograd.compiler.ir.statements import Kind
+    from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, is_struct, scalar_of
+    from retrograd.isa.words import Format
+
+    if isinstance(annotation, ArrayAnnotation | StackAnnotation):
+        return _points(annotation.element)
+    scalar = scalar_of(annotation)
+    if scalar is not None:
+        return scalar.kind.point(Format()) if scalar.kind.is_fixed and scalar.kind is not Kind.FIXED else None
+    if not is_struct(annotation):
+        return None
+    fields = annotation.__retrograd_fields__.items()
+    return {name: point for name, inner in fields if (point := _points(inner)) is not None} or None
 
 
 def outcome_dict(machine: Machine, stop: str, steps: int, trap: Trap | None) -> dict[str, Any]:

@@ -508,6 +508,7 @@ class WayBack:
         machine.differentiating = True
         machine.clear_cotangents()
         machine.memory_cotangents[self.loss.address] = self.one
+        machine.loss_point = self.point
         machine.turn()
 
 

@@ -28,6 +28,7 @@ from vcd import VCDWriter
 from retrograd.isa.diagnostics import markup
 from retrograd.isa.encoding import inverse, write
 from retrograd.isa.program import Program
+from retrograd.isa.words import Format, numbers_of
 from retrograd.observe._timeline import Bank, Recording, Step
 from retrograd.observe._variables import is_among, memory_names
 from retrograd.simulator.energy.counts import Counts
@@ -63,6 +64,12 @@ class _Array(NamedTuple):
     each: int
 
 
+def _point(kind: str, w: Format) -> dict[str, int]:
+    """The binary point of numbers that have one of their own."""
+    numbers = numbers_of(kind, w)
+    return {} if numbers is None or kind == "fixed" else {"point": numbers.frac}
+
+
 def exploration(recording: Recording, prices: PricingContext) -> dict[str, Any]:
     """The document of a recording. Steps are priced by the energy of their instruction; energies add up.
 
@@ -95,7 +102,7 @@ def exploration(recording: Recording, prices: PricingContext) -> dict[str, Any]:
         "variables": [
             {
                 "name": v.name, "kind": v.kind, "first": v.first, "last": v.last,
-                "place": number.get((Bank.MEMORY if v.memory else Bank.REGISTER, v.number), -1),
+                "place": number.get((Bank.MEMORY if v.memory else Bank.REGISTER, v.number), -1), **_point(v.kind, w),
             }
             for v in program.variables
             if v.layout is None
@@ -105,7 +112,7 @@ def exploration(recording: Recording, prices: PricingContext) -> dict[str, Any]:
             {
                 "name": a.name, "kind": a.kind, "length": a.length,
                 "places": [number.get((Bank.MEMORY, address), -1) for address in a.addresses],
-                "count": -1 if a.top is None else number.get((Bank.MEMORY, a.top), -1),
+                "count": -1 if a.top is None else number.get((Bank.MEMORY, a.top), -1), **_point(a.kind, w),
                 **({} if a.each == 1 else {"each": a.each}),
             }
             for a in arrays

@@ -43,12 +43,19 @@ class Place:
         return (machine._memory if self.memory else machine._registers)[self.index]
 
 
-def cotangent_of(place: Place, machine: Machine) -> Fraction | None:
-    """The cotangent that a place holds beside its value, as a number; None unless the machine differentiates."""
+def cotangent_of(place: Place, machine: Machine, kind: str | None = None) -> Fraction | None:
+    """The cotangent that a place holds beside its value, as a number; None unless the machine differentiates.
+
+    ∂L/∂x = c / 2^(F + q − p)      of a word x·2^p of a kind, and a loss L·2^q; c / 2^F for a place of no kind
+    """
     if machine._cotangents is None:
         return None
     store = machine._cotangents.memory if place.memory else machine._cotangents.registers
-    return machine.format.to_real(int(store[place.index]))
+    w, word = machine.format, int(store[place.index])
+    if kind is None or machine.loss_point is None:
+        return w.to_real(word)
+    numbers = numbers_of(kind, w) or w
+    return w.times(w.signed(word), numbers.frac - machine.loss_point - w.frac)
 
 
 def place_named(text: str, program: Program, words: int) -> Place:
@@ -371,7 +378,8 @@ def _array(array: VariableLocation, machine: Machine, most: int) -> Variable:
     if len(values) == prod(shape):
         for n in reversed(shape[1:]):
             values = [values[k : k + n] for k in range(0, len(values), n)] if n else []
-    cotangents = [cotangent_of(word.place, machine) for word in words] if machine._cotangents is not None else None
+    differentiates = machine._cotangents is not None
+    cotangents = [cotangent_of(word.place, machine, array.kind) for word in words] if differentiates else None
     place = words[0].place if words else Place(base_of(array, machine), memory=True)
     return Variable(array.name, array.kind, place, values, cotangents, shape)
 
@@ -402,7 +410,7 @@ def variables(machine: Machine, most: int = 1 << 20) -> list[Variable]:
         if v.kind == "address" and (place.index, place.memory) in bases:
             continue
         value = value_of(v.kind, int(place.word(machine)), machine.format)
-        out[v.name] = Variable(v.name, v.kind, place, value, cotangent_of(place, machine))
+        out[v.name] = Variable(v.name, v.kind, place, value, cotangent_of(place, machine, v.kind))
     unsettled = unsettled_names(machine)
     return [replace(v, unsettled=True) if is_among(v.name, unsettled) else v for v in out.values()]
 
@@ -528,7 +536,7 @@ class Expression:
             place = found.place if isinstance(found, Word) else fixed
             if place is None:
                 raise _NotLive(text)
-            return cotangent_of(place, machine)
+            return cotangent_of(place, machine, None if found is None else found.kind)
 
         return value
 

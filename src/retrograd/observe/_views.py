@@ -291,7 +291,7 @@ def frozen(node: Node) -> Node:
 def _text(machine: Machine, place: Place, kind: str = "int") -> str:
     """The value of a word, with its cotangent where the machine has one."""
     text = shown(value_of(kind, int(place.word(machine)), machine.format))
-    cotangent = cotangent_of(place, machine)
+    cotangent = cotangent_of(place, machine, None if kind == "int" else kind)
     return text if cotangent is None else f"{text}   ∂ {shown(cotangent)}"
 
 

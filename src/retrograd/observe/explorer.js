@@ -95,11 +95,12 @@ function explorer(root, data, { step = data.first, moved = () => {} } = {}) {
       const value = 2 ** (Number(size) / scale);
       return big >> BigInt(format.width - 1) ? -value : value;
     }
-    return Number(word) / scale;
+    // A number with a binary point of its own: its kind is fixed[p].
+    return kind.startsWith("fixed[") ? Number(word) * 2 ** -Number(kind.slice(6, -1)) : Number(word) / scale;
   }
   const short = (x) => String(Number.isInteger(x) && Math.abs(x) < 1e15 ? x : Number(x.toPrecision(10)));
   function shown(word, kind) {
-    if (kind === "fixed" || kind === "lognum") return short(real(word, kind));
+    if (kind.startsWith("fixed") || kind === "lognum") return short(real(word, kind));
     if (kind === "uint") return String(BigInt.asUintN(format.width, BigInt(word)));
     return kind === "bool" ? String(word !== 0) : String(word);
   }

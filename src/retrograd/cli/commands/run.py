@@ -37,6 +37,7 @@ from retrograd.cli.report import (
     engine_text,
     memory_table,
     outcome_dict,
+    points_dict,
     print_json,
     print_limit,
     print_trap,
@@ -182,7 +183,7 @@ def execute_grad(options: GradOptions) -> int:
         names = [parameters[w] if isinstance(w, int) else w for w in wrt]
         gradients = dict(zip(names, report.gradients, strict=True))
     if options.json:
-        print_json("retrograd.gradient/1", _as_dict(f.__name__, of, report, gradients))
+        print_json("retrograd.gradient/1", _as_dict(f.__name__, of, report, gradients) | points_dict(function))
     else:
         _show_gradient(of, report, gradients)
         if scale == "auto" and report.scale != scales_of(scale, function.compiled(*args, **keywords))[0]:
@@ -440,6 +441,7 @@ def _run_function(options: RunOptions) -> int:
             "values": {name: plain(v) for name, v in values.items()},
             "steps": result.steps, "erased_bits": result.erased_bits, "engine": result.engine,
         }  # fmt: skip
+        out |= points_dict(function)
         words = rounded_words(result.values, result.words)
         if words:
             out["words"] = words
