@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -30,9 +31,10 @@ from retrograd.derivatives._arguments import at_scale, differentiable, loss_part
 from retrograd.derivatives._requests import loss_of
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Format
+from retrograd.observe._ranges import error_bound
 from retrograd.presentation import shortened_text
 from retrograd.runtime._binding import fields_of, types_of
-from retrograd.runtime._execution import Scale, Unexplained
+from retrograd.runtime._execution import ProgramTrap, Scale, Unexplained
 from retrograd.runtime._marshal import from_words, to_words
 from retrograd.runtime._reversible import Inverse, Reversible
 from retrograd.simulator.machine import Machine, Trap
@@ -186,8 +188,8 @@ class Nearby:
         machine.memory[:] = self.memory
         for address, by in moves.items():
             kind = self.kinds[address]
-            word, low = self.memory[address], self.w.mask if kind is Kind.FIXED else self.w.sign - 1
-            size = self.w.sign if kind is Kind.FIXED else self.w.sign >> 1
+            word, low = self.memory[address], self.w.mask if kind.is_fixed else self.w.sign - 1
+            size = self.w.sign if kind.is_fixed else self.w.sign >> 1
             moved = signed(word & low, low) + by
             if not -size <= moved < size:
                 return None
@@ -207,10 +209,11 @@ class Nearby:
         """Measure the rounding of L between neighbours of x; returns whether L has a value there."""
         # A jump at x is not rounding, so the side with less of it counts. Adjacent words may all be rounded alike; words at a
         # distance of 2^-(5F/8) are not, and L is still close to a parabola there.
-        apart = (1 << 3 * self.w.frac // 8) + 1
+        apart = {a: (1 << max(self.bits(a) - (self.w.frac - 3 * self.w.frac // 8), 0)) + 1 for a in moved}
         self.noise = math.inf
         for side in (1, -1):
-            values = [self.here, *(self.at(dict.fromkeys(moved, side * apart * k)) for k in range(1, _NEIGHBOURS + 1))]
+            steps = (side * k for k in range(1, _NEIGHBOURS + 1))
+            values = [self.here, *(self.at({a: k * n for a, n in apart.items()}) for k in steps)]
             self.noise = min(self.noise, noise_of(values))
             if self.noise < _CALM:
                 break
@@ -218,12 +221,19 @@ class Nearby:
             self.noise = _UNKNOWN
         return self.here is not None
 
+    def bits(self, address: int) -> int:
+        """The bits of the greatest step: 1.0, or the number itself where it has a point of its own, at which its word may be long."""
+        kind = self.kinds[address]
+        if kind is Kind.FIXED or not kind.is_fixed:
+            return self.w.frac
+        return max(self.w.frac, abs(self.w.signed(self.memory[address])).bit_length())
+
     def slopes(self, address: int, kind: Kind, first: int, enough: float) -> Slopes:
-        """∂L/∂(fixed), or ∂L/∂ln|lognum|."""
-        frac = self.w.frac
+        """∂L/∂(fixed), or ∂L/∂ln|lognum|, in words of L per word."""
+        top = self.bits(address)
         last = first + self.w.frac // 2
-        steps = [1 << (frac - k) for k in range(first, min(last, frac) + 1) if frac - k < self.w.width - 2]
-        per = 1.0 if kind is Kind.FIXED else 1 / math.log(2)
+        steps = [1 << (top - k) for k in range(first, min(last, top) + 1) if top - k < self.w.width - 2]
+        per = 1.0 if kind.is_fixed else 1 / math.log(2)
         found = slopes(lambda k: self.at({address: k}), self.here or 0, steps, self.noise, enough / per)
         return found.scaled(per)
 
@@ -343,7 +353,8 @@ def check_gradient(
     """|∂L/∂x − (L(x+h) − L(x−h)) / 2h| ≤ tolerance + bound(h), and the run back with cotangents ends at x, bit for bit.
 
     For every element of the arguments `argnums` (None: all that have a derivative, except the loss). L is the program's value, in a format
-    with 16 more places where both formats agree, else in its own. `bound`: the uncertainty of the differences, for the best of h = 2^-5, 2^-6, …
+    with 16 more places where both formats agree, else in its own, as where an argument has a binary point of its own;
+    differences and tolerance are then of words. `bound`: the uncertainty of the differences, for the best of h = 2^-5, 2^-6, …
     (`step`: the first h). A lognum is varied by factors. `tolerance` None: the rounding of all executed steps, 2^-F each,
     relative to the largest gradient. An error up to 2^-(F/2) that vanishes in the finer format is rounding, and passes with a note.
     Trap: a kink has two slopes; the gradient may be either, and passes with a note.
@@ -355,10 +366,7 @@ def check_gradient(
     if isinstance(f, Inverse):
         _refuse(f"`{f.__name__}` is an inverse", "Write a reversible function that uncalls it, and differentiate that.")
     s = subject(f, args, keywords)
-    pointed = next((a.name for a in s.compiled.arguments if has_points(a.type)), None)
-    if pointed is not None:
-        message = f"differences are taken in units of one binary point, and `{pointed}` of `{f.__name__}` has its own"
-        _refuse(message, "Compare rg.grad with differences of the function in floating point.")
+    pointed = any(has_points(a.type) for a in s.compiled.arguments)
     lost = loss_part(f, loss)
     at = loss_of(differentiable(f, scale, loss=loss), s.compiled)
     chosen = _chosen(s, argnums, lost.position)
@@ -376,24 +384,38 @@ def check_gradient(
     own = Nearby.of(
         s.compiled, [to_words(a.type, v, w, a.name) for a, v in zip(s.compiled.arguments, s.values, strict=True)], at
     )
-    if own.here is None or float(w.to_real(own.here)) != value:
+    assert isinstance(at.type, ScalarType)
+    of_loss = at.type.kind.point(w)
+    if own.here is None or float(w.at(of_loss).to_real(own.here)) != value:
         s.broken("RG0902", f"`{at.name}` is {own.here} words after `{s.name}`, and value_and_grad says {value}")
     # Ints and bools of structs, lists and data classes are not varied.
     moved = [address for cell, address, _ in found if cell.kind.is_real]
-    line = next((d for d in finer(s, own, at, steps) if d.measure(moved)), None)
+    # Another format does not move the points that numbers have of their own.
+    others = iter(()) if pointed else finer(s, own, at, steps)
+    line = next((d for d in others if d.measure(moved)), None)
     if line is None:
         line = own
         own.measure(moved)
-    largest = max([1.0, *(abs(g) for _, _, g in found)])
+        if pointed:
+            # A function computes at F, which may be far coarser than the point of L; its errors near x are much alike.
+            with suppress(ProgramTrap):
+                likely = error_bound(f, *s.values, loss=loss, precision="ignore").likely
+                own.noise = max(own.noise, math.ldexp(likely, of_loss))
+    largest = max([1.0, *(abs(g) / _unit(cell.kind, of_loss, w) for cell, _, g in found)])
     allowed = (steps + 8) * 2.0**-w.frac * largest if tolerance is None else tolerance
-    noise = abs((line.here or 0) / 2.0**line.w.frac - value)
+    noise = 0.0 if line is own else abs((line.here or 0) / 2.0**line.w.frac - value)
     amplified = noise > (steps + 8) * 2.0**-w.frac * max(1.0, abs(value))
-    judge = _Judge(s, line, allowed, tolerance is None, names, loss, amplified)
+    judge = _Judge(s, line, allowed, tolerance is None, names, loss, amplified, of_loss)
     first = _FIRST if step is None else round(-math.log2(step))
     elements = tuple(
         judge.element(i, cell, address, g, first) for i, (cell, address, g) in enumerate(found) if cell.kind.is_real
     )
     return GradientComparison(value, steps, line.w, elements)
+
+
+def _unit(kind: Kind, of_loss: int, w: Format) -> float:
+    """∂L/∂x over the slope in words: 2^(p − q) for x at the point p and a loss at q; 1 without points of their own."""
+    return 2.0 ** (kind.numbers(w).frac - of_loss)
 
 
 # ---------------------------------------------------------------------- arguments
@@ -489,7 +511,7 @@ def _version(function: Reversible, format: Format) -> Reversible:
 
 
 class _Judge:
-    """Compares gradients with differences."""
+    """Compares gradients with differences, both in words of the loss per word."""
 
     def __init__(
         self,
@@ -500,9 +522,13 @@ class _Judge:
         names: list[str],
         loss: int | str,
         amplified: bool,
+        of_loss: int,
     ) -> None:
         self.s, self.line, self.allowed = s, line, allowed
         self.default = default
+        self.of_loss = of_loss
+        #: ∂L/∂x over the slope in words, of the element that is judged
+        self.unit = 1.0
         self.names, self.loss = names, loss
         #: whether L itself is off by more than as many roundings as there are steps
         self.amplified = amplified
@@ -510,17 +536,20 @@ class _Judge:
 
     def element(self, index: int, cell: Cell, address: int, gradient: float, first: int) -> GradientElement:
         """The verdict on one element. Raises LawBroken."""
+        self.unit = _unit(cell.kind, self.of_loss, self.s.compiled.format)
+        gradient /= self.unit
         per = 1.0
         if cell.kind is Kind.LOGNUM:
             w = self.line.w
             word = self.line.memory[address]
             per = 2.0 ** -(signed(word & (w.sign - 1), w.sign - 1) / 2.0**w.frac) * (-1 if word & w.sign else 1)
-        allowed = self.allowed * (max(1.0, abs(per)) if self.default else 1.0)
+        allowed = self.allowed * max(1.0, abs(per)) if self.default else self.allowed / self.unit
         found = self.line.slopes(address, cell.kind, first, allowed / 4 / abs(per)).scaled(per)
         c, left, right = found.central, found.left, found.right
 
         def made(note: str = "") -> GradientElement:
-            return GradientElement(cell.name, gradient, c.value, c.bound, left.value, right.value, note)
+            numbers = (gradient, c.value, c.bound, left.value, right.value)
+            return GradientElement(cell.name, *(x * self.unit for x in numbers), note)
 
         # A pole nearer than every step looks smooth from both sides together, and from neither alone.
         steady = all(math.isinf(side.bound) or self.converged(side, allowed) for side in (left, right))
@@ -536,7 +565,7 @@ class _Judge:
             self.s.broken(
                 "RG0903",
                 f"the differences of `{self.s.name}` by `{cell.name}` do not converge ({one_sided}), "
-                f"and the gradient {gradient:.10g} is the slope of neither side",
+                f"and the gradient {gradient * self.unit:.10g} is the slope of neither side",
             )
         off, own = abs(gradient - c.value), self.s.compiled.format
         if not self.default:
@@ -567,6 +596,8 @@ class _Judge:
 
     def grows(self, index: int, c: Slope, w: Format, off: float) -> bool:
         """Whether the error is larger in formats with fewer places, as that of rounding is."""
+        if any(has_points(a.type) for a in self.s.compiled.arguments):
+            return False  # another format does not move these points
         nearby = ((4.0 ** (d // 4), self.gradient(Format(64, w.frac - d))) for d in (4, 8) if w.frac - d >= 2)
         return any(found is not None and abs(found[index] - c.value) >= factor * off for factor, found in nearby)
 
@@ -599,6 +630,7 @@ class _Judge:
         return self._gradients[format]
 
     def broken(self, code: str, cell: Cell, gradient: float, c: Slope, allowed: float, more: str = "") -> None:
+        gradient, c, allowed = gradient * self.unit, c.scaled(self.unit), allowed * self.unit
         self.s.broken(
             code,
             f"the gradient of `{self.s.name}` by `{cell.name}` is {gradient:.12g}, and differences say {c.value:.12g} ± {c.bound:.1g}: "
@@ -609,4 +641,5 @@ class _Judge:
         """A slope in words."""
         if math.isinf(slope.bound):
             return "none"
-        return f"{slope.value:.10g} ± {slope.bound:.1g}" if self.converged(slope, allowed) else "unsettled"
+        shown = slope.scaled(self.unit)
+        return f"{shown.value:.10g} ± {shown.bound:.1g}" if self.converged(slope, allowed) else "unsettled"
