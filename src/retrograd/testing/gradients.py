@@ -166,6 +166,8 @@ class Nearby:
     loss: int
     noise: float = 0.5
     here: int | None = None
+    #: a bound of the rounding at x, in words, which the neighbours of x may share
+    functions: float = 0.0
 
     @staticmethod
     def of(compiled: Compiled, words: Sequence[Sequence[int]], loss: Argument) -> Nearby:
@@ -222,7 +224,7 @@ class Nearby:
         return self.here is not None
 
     def bits(self, address: int) -> int:
-        """The bits of the greatest step: 1.0, or the number itself where it has a point of its own, at which its word may be long."""
+        """The bits of the unit of steps: 1.0, or the number itself where it has a point of its own, at which its word may be long."""
         kind = self.kinds[address]
         if kind is Kind.FIXED or not kind.is_fixed:
             return self.w.frac
@@ -234,7 +236,15 @@ class Nearby:
         last = first + self.w.frac // 2
         steps = [1 << (top - k) for k in range(first, min(last, top) + 1) if top - k < self.w.width - 2]
         per = 1.0 if kind.is_fixed else 1 / math.log(2)
-        found = slopes(lambda k: self.at({address: k}), self.here or 0, steps, self.noise, enough / per)
+
+        def line(k: int) -> int | None:
+            return self.at({address: k})
+
+        # Where L is the same at the greatest steps it does not depend on the word, and has no rounding that does.
+        noise = max(self.noise, self.functions)
+        if self.functions and all(line(side * h) == self.here for h in steps[:3] for side in (1, -1)):
+            noise = 0.5
+        found = slopes(line, self.here or 0, steps, noise, enough / per)
         return found.scaled(per)
 
 
@@ -399,8 +409,8 @@ def check_gradient(
         if pointed:
             # A function computes at F, which may be far coarser than the point of L; its errors near x are much alike.
             with suppress(ProgramTrap):
-                likely = error_bound(f, *s.values, loss=loss, precision="ignore").likely
-                own.noise = max(own.noise, math.ldexp(likely, of_loss))
+                bound = error_bound(f, *s.values, loss=loss, precision="ignore")
+                own.functions = math.ldexp(bound.bound - bound.arguments, of_loss)
     largest = max([1.0, *(abs(g) / _unit(cell.kind, of_loss, w) for cell, _, g in found)])
     allowed = (steps + 8) * 2.0**-w.frac * largest if tolerance is None else tolerance
     noise = 0.0 if line is own else abs((line.here or 0) / 2.0**line.w.frac - value)
