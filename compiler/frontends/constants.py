@@ -150,7 +150,7 @@ class Constants:
         return load(Address(region, None), e.kind)
 
     def realigned(self, e: E, kind: Kind) -> E | None:
-        """A number of the source at the point of another kind, where the word there is not the number, or was not before.
+        """A number of the source at the point of another kind, where its word at one of the points is not exact.
 
         The word is that of the program without records. None for anything else.
         """
@@ -173,7 +173,7 @@ class Constants:
         )
 
     def kind_of(self, array: np.ndarray[Any, Any]) -> Kind:
-        """The kind of the elements of an array of fixed numbers: FIXED, or in a program with points the point that keeps most bits.
+        """The kind of the elements of an array: FIXED, or in a program with points the point that keeps most bits.
 
         It is the finest at which the greatest element has a word, where some element has more than F places.
         """

@@ -327,7 +327,7 @@ class Temporaries:
         out.append(self.op("fmovp", update, d, x, imm=by))
 
     def _nothing(self, out: list[ir.Node], d: ir.Var, update: str) -> None:
-        """`d update= 0` for a number that is rounded to 0 whatever it is: a product with 0, where its rounding is recorded."""
+        """`d update= 0` for a number that is always rounded to 0: a product with 0, where roundings are recorded."""
         if self.realigned is not None:
             out.append(self.op("fmulp", update, d, ir.ZERO, ir.ZERO, imm=1))
 

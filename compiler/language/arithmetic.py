@@ -242,7 +242,10 @@ class Arithmetic:
         raise advised(TypeError(f"{own} where {wanted} is needed"), hints.get((e.kind, kind)))
 
     def _whole(self, e: E) -> E:
-        """An int, a uint or a bool as a number of the point 0, whose word is its own. It has no derivative, and a move would carry one."""
+        """An int, a uint or a bool as a number of the point 0, whose word is its own.
+
+        An int has no derivative, and a move would carry one.
+        """
         if e.kind is UINT:
             e = below_half(e, f"the uint {{a}} does not fit {self.w}")
         return apply("and", fixed_at(0), e, e)
@@ -554,7 +557,7 @@ class Arithmetic:
         if LOGNUM in kinds and (found := self.lognum.compared(op, x, y)) is not None:
             return Scalar(found)
         if pointed(kinds):
-            return Scalar(self.points.compared(op, *map(self._compared, (x, y)), *map(_exact, (x, y))))
+            return Scalar(self.points.compared(op, self._compared(x), self._compared(y), _exact(x), _exact(y)))
         kind = LOGNUM if LOGNUM in kinds else FIXED if FIXED in kinds else UINT if UINT in kinds else INT
         if kind is UINT:
             self._refuse_mixed(op, (x, y))

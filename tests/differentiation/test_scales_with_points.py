@@ -1,4 +1,4 @@
-"""`scale="auto"` of functions with binary points of their own: a finer list, so that derivatives keep nearly all bits that they can have."""
+"""`scale="auto"` of functions with binary points of their own: a finer list, by which derivatives keep more bits."""
 
 from __future__ import annotations
 

@@ -310,7 +310,7 @@ def test_comparisons_with_numbers_of_the_source_are_exact(p: int) -> None:
 @pytest.mark.parametrize("p", _POINTS)
 @pytest.mark.parametrize("kind", ["int", "uint", "bool"])
 def test_an_integer_becomes_a_number_by_one_move(p: int, kind: str) -> None:
-    """y: fixed[p] += n is ⌊n·2^p + ½⌋ for every n, or a trap; y −= n undoes it. With F = 7 no int but 0 passes through the point F."""
+    """y: fixed[p] += n is ⌊n·2^p + ½⌋ for every n, or a trap; y −= n undoes it. At F = 7 no int but 0 has a word."""
     declared = "rg.uint" if kind == "uint" else kind
     text = f"@rg.reversible\ndef f(y: fixed[{p}], n: {declared}, z: fixed[{p}]):\n    y += n\n    z += fixed[{p}](n)\n"
     f = compiled(text, format="8,7")

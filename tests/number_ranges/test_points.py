@@ -40,7 +40,7 @@ def orbit(places: int = 0, **others: int) -> Any:
 
 @pytest.mark.parametrize("first", range(0, 5000, 25))
 def test_no_error_of_a_program_with_points_is_beyond_the_bound(first: int) -> None:
-    """|result − exact| ≤ bound, and terms of second order: of the programs of the language's own test, in rationals."""
+    """|result − exact| ≤ bound + terms of second order, in rationals, for the programs of the language's test."""
     near = 0
     for seed in range(first, first + 25):
         w = Format(*((64, 32), (64, 48), (32, 16))[seed % 3])

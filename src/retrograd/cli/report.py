@@ -141,7 +141,7 @@ class Tracer:
 
 
 def points_dict(function: Reversible) -> dict[str, Any]:
-    """{"points": …} for JSON: the binary points of the parameters that have some of their own, by name; of a struct those of its fields."""
+    """{"points": …} for JSON: the binary points that parameters have of their own, by name; of a struct those of its fields."""
     found = {p.name: point for p in function.parameters if (point := _points(p.annotation)) is not None}
     return {"points": found} if found else {}
 

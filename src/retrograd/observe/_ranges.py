@@ -112,7 +112,7 @@ class ErrorBound:
     def fits(self, tolerance: float) -> Format:
         """The format of the same width whose fraction is the shortest for which the bound is at most `tolerance`.
 
-            F → F + k, and p → p + k for each number with a point p of its own       the program with k places more everywhere
+            F → F + k, and p → p + k for each number with a point p of its own
 
         In another format each computed number is rounded in proportion to its last place, and the error of each argument and
         constant is that of its own word there. No constant of the source is 0 in the format.
@@ -365,7 +365,7 @@ def _pointed(point: int) -> str:
 
 
 def _moved(c: SourceConstant, places: int) -> SourceConstant:
-    """The constant in a program whose points have so many places more."""
+    """The constant in a program whose points have `places` places more."""
     if c.kind is Kind.FIXED or not c.kind.is_fixed or not isinstance(c.numbers, Fraction):
         return c
     return c._replace(kind=fixed_at(min(max(c.kind.point(_ANY) + places, -_ANY.width), 2 * _ANY.width)))
@@ -399,8 +399,8 @@ _OTHER_RESULTS = ("ftoi", "ftol")
 class _Points:
     """The binary points of the numbers in registers and in named words.
 
-    `at[pc]`: register -> the point of the fixed number that the instruction at pc has there. F stands for a number without a variable
-    in the intermediate code, and None in a program with points of its own, where it is not known.
+    `at[pc]`: register -> the point of the fixed number that the instruction at pc has there. For a number without a variable in the
+    intermediate code this is F, or None in a program with points of its own, where it is not known.
     """
 
     def __init__(self, compiled: Compiled) -> None:
@@ -414,7 +414,7 @@ class _Points:
         other = None if self.own else w.frac
         self.at: list[dict[int, int | None]] = []
         for i, origin in zip(program.instructions, origins, strict=True):
-            found = dict.fromkeys((i.rd, i.ra, i.rb), other)
+            found: dict[int, int | None] = dict.fromkeys((i.rd, i.ra, i.rb), other)
             if isinstance(origin, Op) and origin.opcode.entry is i.opcode.entry:
                 for register, x in ((i.rd, origin.d), (i.ra, origin.a), (i.rb, origin.b)):
                     if isinstance(x, Var) and x.kind.is_fixed:
@@ -621,16 +621,16 @@ class Range:
     point: int
 
     def fits(self, width: int = 64, margin: int = 1) -> int:
-        """The finest binary point p at which words of `width` bits hold these magnitudes, greatest · 2^(p + margin) < 2^(width − 1).
+        """The finest binary point p with  greatest · 2^(p + margin) < 2^(width − 1),  so that words of `width` bits hold these magnitudes.
 
-        `margin`: bits of room. Trap: in −width … 2·width, where points lie; at the first of these the magnitudes may be too great.
+        `margin`: bits of room. Trap: p is in −width … 2·width, where points lie; at −width the magnitudes may be too great.
         """
         if not self.greatest:
             return self.point
         return min(max(width - 1 - margin - int(np.frexp(self.greatest)[1]), -width), 2 * width)
 
     def _above(self, frac: int, margin: int) -> int:
-        """The bits before the point, without the sign, that a format with F = `frac` needs for the magnitudes, at least 0."""
+        """The bits before the point that a format with F = `frac` needs for the magnitudes, at least 0, without the sign."""
         return max(0, int(np.frexp(self.greatest)[1]) + margin + self.point - frac) if self.greatest else 0
 
 
@@ -657,7 +657,7 @@ class Ranges:
     def fits(self, width: int | None = None, margin: int = 1) -> Format:
         """The format of `width` bits (those of the measured format) with the finest fraction that holds all values, lognums included.
 
-            F → F + k, and p → p + k for each number with a point p of its own       the program with k places more everywhere
+            F → F + k, and p → p + k for each number with a point p of its own
 
         Of a variable alone, `Range.fits` gives the finest point. `margin`: bits of room above the greatest value, for the roundings of another format and inputs that were not measured.
         Raises InputError RG0604 where no format of this width holds them, and where a constant of the source would be 0 or lose more
@@ -734,10 +734,9 @@ class Ranges:
         """The tables of values and of cotangents, each with its head."""
         for title, ranges in (("values", self.values), ("cotangents", self.cotangents)):
             if ranges:
-                head, row = (title, "line", "least", "greatest", "bits"), _row
-                if self.has_points:
-                    head, row = (*head, "point", "finest"), self._row_with_points
-                yield [head, *map(row, ranges)]
+                further = ("point", "finest") if self.has_points else ()
+                head = (title, "line", "least", "greatest", "bits", *further)
+                yield [head, *map(self._row_with_points if further else _row, ranges)]
 
     @property
     def has_points(self) -> bool:
@@ -755,7 +754,8 @@ class Ranges:
                 found = self.fits(width)
                 places, moved = found.frac - self.format.frac, ""
                 if self.has_points and places:
-                    moved = f", where each point of its own has {abs(places)} place{'s' * (abs(places) != 1)} {'more' if places > 0 else 'less'}"
+                    count = f"{abs(places)} place{'s' * (abs(places) != 1)} {'more' if places > 0 else 'less'}"
+                    moved = f", where each point of its own has {count}"
                 yield f"{found} holds the values, with one bit of room{moved}"
             except InputError:
                 yield f"no format of {width} bits holds the values and constants"
@@ -872,7 +872,7 @@ def _constant_bits(constants: Sequence[SourceConstant]) -> int:
 
 
 def _joined(parts: Sequence[dict[Measured, Extent]], scale: int) -> tuple[Range, ...]:
-    """The extents of several programs as ranges, by place, of words that are 2^scale times as large as their points say."""
+    """The extents of several programs as ranges, by place. `scale`: the words are 2^scale times as large as their points say."""
     both: dict[Measured, Extent] = {}
     for part in parts:
         for key, extent in part.items():

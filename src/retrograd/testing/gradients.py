@@ -224,7 +224,7 @@ class Nearby:
         return self.here is not None
 
     def bits(self, address: int) -> int:
-        """The bits of the unit of steps: 1.0, or the number itself where it has a point of its own, at which its word may be long."""
+        """The bits of the unit of steps: of 1.0, or of the number itself where it has a point of its own and its word is longer."""
         kind = self.kinds[address]
         if kind is Kind.FIXED or not kind.is_fixed:
             return self.w.frac
@@ -558,8 +558,9 @@ class _Judge:
         c, left, right = found.central, found.left, found.right
 
         def made(note: str = "") -> GradientElement:
-            numbers = (gradient, c.value, c.bound, left.value, right.value)
-            return GradientElement(cell.name, *(x * self.unit for x in numbers), note)
+            u = self.unit
+            both = c.value * u, c.bound * u
+            return GradientElement(cell.name, gradient * u, *both, left.value * u, right.value * u, note)
 
         # A pole nearer than every step looks smooth from both sides together, and from neither alone.
         steady = all(math.isinf(side.bound) or self.converged(side, allowed) for side in (left, right))
