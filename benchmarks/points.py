@@ -24,7 +24,7 @@ from typing import Any
 
 import mpmath
 import numpy as np
-from retrograd.benchmarks.page import FIGURES, POINTS, page, read_gpu
+from retrograd.benchmarks.page import FIGURES, POINTS, page, read_gpu, write_picture
 from retrograd.benchmarks.reporting import read
 from retrograd.compiler.ir.real_numbers import RealProgram, RealTrap
 from retrograd.compiler.passes.inlining import inline_calls, rename_locals
@@ -182,6 +182,23 @@ def logistic_regression(
         z = points @ w
     loss += rg.sum(rg.log(1 + rg.exp(-labels * z)))
     ~r
+
+
+@reversible
+def orbit(x: Array[fixed, 2], v: Array[fixed, 2], gm: fixed, dt: fixed, n: int) -> None:
+    """n steps of leapfrog around a sun, in any units."""
+    for _ in range(n):
+        x += v * (dt * 0.5)
+        with rg.routine() as r:
+            s = x[0] * x[0] + x[1] * x[1]
+            k = gm * dt / (s * rg.sqrt(s))
+        v -= k * x
+        ~r
+        x += v * (dt * 0.5)
+
+
+#: metres in an astronomical unit, seconds in a year of 365.25 days, G times the mass of the Sun in m³/s²
+AU, YEAR, GM = 149_597_870_700.0, 31_557_600.0, 1.32712440018e20
 
 
 @dataclass(frozen=True)
@@ -396,6 +413,42 @@ def _slope(f: Any, case: Case, at: Sequence[int]) -> list[float]:
     return [float(np.ravel(getattr(found, case.by))[i]) for i in at]
 
 
+def series(steps: Sequence[int] = (10, 30, 100, 300, 1000, 3000, 10_000)) -> dict[str, list[float]]:
+    """Errors of an orbit of the Earth after these steps of a hundredth of a year, by system: the picture of the tutorial."""
+    out: dict[str, list[float]] = {
+        "steps": [*map(float, steps)],
+        "float64": [],
+        "one point, AU and years": [],
+        "points, SI units": [],
+    }
+    si = [0.98 * AU, 0.0], [0.0, 30290.0], GM, YEAR / 100
+    au = [0.98, 0.0], [0.0, 30290.0 * YEAR / AU], GM * YEAR**2 / AU**3, 0.01
+    scaled = rg.autoscale(orbit, *si, 300)
+    with mpmath.workdps(DIGITS):
+        for n in steps:
+            exact = Exact(Case("", orbit, (*si, n), "x"))
+            truth = exact.exact()
+            by_au = Exact(Case("", orbit, (*au, n), "x")).exact()
+            out["float64"].append(error(exact.run(float, math), truth))
+            out["one point, AU and years"].append(error(_exact_words(orbit(*au, n), "x"), by_au))
+            out["points, SI units"].append(error(_exact_words(scaled(*si, n), "x"), truth))
+    return out
+
+
+def draw(found: dict[str, list[float]]) -> Figure:
+    """Errors against steps."""
+    figure, axes = new_figure(6.4, 3.6)
+    for (name, errors), style in zip(
+        ((k, v) for k, v in found.items() if k != "steps"), ("o--", "s:", "D-"), strict=True
+    ):
+        axes.loglog(found["steps"], errors, style, label=name, markersize=4)
+    axes.set_xlabel("steps")
+    axes.set_ylabel("error of the position, relative")
+    axes.legend()
+    axes.grid(True, which="major", alpha=0.3)
+    return figure
+
+
 def document(progress: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
     """All rows, for JSON."""
     rows = []
@@ -403,13 +456,14 @@ def document(progress: Callable[[str], None] = lambda _: None) -> dict[str, Any]
         begun = time.perf_counter()
         rows += measured(case)
         progress(f"{case.name}: {time.perf_counter() - begun:.0f} s")
-    return {"schema": SCHEMA, "digits": DIGITS, "rows": [asdict(row) for row in rows]}
+    return {"schema": SCHEMA, "digits": DIGITS, "rows": [asdict(row) for row in rows], "orbit": series()}
 
 
 def main(docs: Path) -> None:
     """Measure, and write figures and page."""
     found = document(lambda text: print(text, file=sys.stderr))
     write_file(docs / "benchmarks" / POINTS, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    write_picture(docs / "benchmarks" / "points.svg", lambda _: draw(found["orbit"]), found)
     write_file(docs / "benchmarks.md", page(read(docs / "benchmarks" / FIGURES), read_gpu(docs), found))
 
 
