@@ -447,7 +447,7 @@ def _parts_fit(root: Expr, w: Format) -> Expr:
     known: dict[Expr, Expr] = {}
     for node in nodes(root):
         known[node] = ONE
-        shifted = points.KNOWN.get(node)
+        shifted = points.whole(node) if "imm" in node.inputs else None
         if shifted is not None:
             # Its parts wrap where it does not; those that are no operands carry nothing.
             fits = shifted.fits

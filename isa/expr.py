@@ -164,12 +164,6 @@ def as_expr(value: Word) -> Expr:
     return value if isinstance(value, Expr) else const(value)
 
 
-#: trees that stand for one operation → its operands, and the tree for others. `folds.replaced` takes them as a whole:
-#: simplified part by part they
-#: would have other forms, of which no instruction is the pattern
-WHOLE: dict[Expr, tuple[tuple[Expr, ...], Callable[..., Expr]]] = {}
-
-
 def place(name: str) -> Expr:
     """The word in the place `name` before the instruction."""
     return Expr("input", (), name)
@@ -284,6 +278,29 @@ def substitute(root: Expr, replacements: Mapping[str, Expr]) -> Expr:
         return Expr(node.op, tuple(args), node.param)
 
     return fold(root, combine)
+
+
+def match(pattern: Expr, tree: Expr) -> dict[str, Expr] | None:
+    """name -> tree for every input of the pattern, or None where the tree has another form.
+
+        match(place("x") + place("y"), (a * b) + c)  =  {"x": a * b, "y": c}
+
+    Nodes are interned, so a name that occurs twice in the pattern must match one object twice.
+    """
+    found: dict[str, Expr] = {}
+    seen: set[tuple[Expr, Expr]] = set()
+    waiting = [(pattern, tree)]
+    while waiting:
+        pair = p, t = waiting.pop()
+        if p.op == "input":
+            if found.setdefault(str(p.param), t) is not t:
+                return None
+        elif pair not in seen:
+            if p.op != t.op or p.param != t.param:
+                return None
+            seen.add(pair)
+            waiting.extend(zip(p.args, t.args, strict=True))
+    return found
 
 
 def apply_operation(w: Format, op: str, param: int | tuple[int, ...], v: list[int]) -> int:

@@ -20,7 +20,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from retrograd.isa.effects import UPDATE_OPERATORS
-from retrograd.isa.expr import WHOLE, ZERO, Expr, Parameter, const, fold, half, high_word, nodes, place, select
+from retrograd.isa.expr import ZERO, Expr, Parameter, const, fold, half, high_word, match, nodes, place, select
+from retrograd.isa.points import whole
 from retrograd.isa.words import Format
 
 
@@ -36,10 +37,9 @@ def replaced(root: Expr, replacements: Mapping[str, Expr]) -> Expr:
         done[node] = node
         if node.op == "input":
             done[node] = replacements.get(str(node.param), node)
-        elif node in WHOLE:
-            operands, made = WHOLE[node]
-            given = tuple(done[x] for x in operands)
-            done[node] = node if given == operands else made(*given)
+        elif "imm" in node.inputs and (shifted := whole(node)) is not None:
+            # Simplified part by part it would have another form, of which no instruction is the pattern.
+            done[node] = shifted.on(node, tuple(done[x] for x in shifted.operands))
         elif not node.inputs.isdisjoint(replacements):
             done[node] = simplified(node.op, tuple(done[arg] for arg in node.args), node.param)
     return done[root]
@@ -140,11 +140,7 @@ def _one_choice(x: Expr, y: Expr) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Tree pattern matching: a tree against a pattern, which is a tree whose inputs stand for any trees.
-#
-#     match(place("x") + place("y"), (a * b) + c)  =  {"x": a * b, "y": c}
-#
-# Nodes are interned, so a name that occurs twice in the pattern must match one object twice.
+# Forms of trees.
 
 #: operation -> the pattern of the test that the sum x + y, or the difference x − y, fits its word
 FITTING = {
@@ -152,24 +148,6 @@ FITTING = {
     for name, operator in UPDATE_OPERATORS.items()
     if operator.fits is not None
 }
-
-
-def match(pattern: Expr, tree: Expr) -> dict[str, Expr] | None:
-    """name -> tree for every input of the pattern, or None where the tree has another form."""
-    found: dict[str, Expr] = {}
-    seen: set[tuple[Expr, Expr]] = set()
-    waiting = [(pattern, tree)]
-    while waiting:
-        pair = p, t = waiting.pop()
-        if p.op == "input":
-            if found.setdefault(str(p.param), t) is not t:
-                return None
-        elif pair not in seen:
-            if p.op != t.op or p.param != t.param:
-                return None
-            seen.add(pair)
-            waiting.extend(zip(p.args, t.args, strict=True))
-    return found
 
 
 @cache

@@ -20,12 +20,11 @@ same constants.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import cache
+from typing import NamedTuple
 
-from retrograd.isa.entries import Guard, a, b, imm
 from retrograd.isa.expr import (
     ONE,
-    WHOLE,
     ZERO,
     Expr,
     const,
@@ -33,46 +32,95 @@ from retrograd.isa.expr import (
     div_shift,
     evaluate,
     high_word,
+    match,
     mul_round,
     mul_shift,
     nodes,
+    place,
     select,
     sqrt_round,
 )
-from retrograd.isa.words import Format
+from retrograd.isa.words import WIDTHS, Format
+
+imm = place("imm")
 
 
 class Shifted(NamedTuple):
-    """The value of one of the operations, its operands, and 1 where it fits a word; both again for a shift that is known, where that is simpler."""
+    """The value of one of the operations, 1 where it fits a word, and its operands.
+
+    The shift reads the instruction's constant. Where it is known and both trees are simpler then, `known` has them.
+    """
 
     value: Expr
-    operands: tuple[Expr, ...]
     fits: Expr
+    operands: tuple[Expr, ...]
     shift: Expr
+    again: Callable[..., Shifted]
     known: Callable[[tuple[Expr, ...], int], tuple[Expr, Expr] | None]
 
+    def on(self, tree: Expr, operands: tuple[Expr, ...]) -> Expr:
+        """The tree, value or test, for other operands: 0, which fits, where an operand is 0."""
+        if operands == self.operands:
+            return tree
+        if ZERO in operands:
+            return ONE if tree is self.fits else ZERO
+        made = self.again(*operands)
+        return made.fits if tree is self.fits else made.value
 
-#: by the value and by the test that it fits. The parts of a value may wrap where the value does not: whether a value
-#: fits is looked up here first
-KNOWN: dict[Expr, Shifted] = {}
+
+def whole(tree: Expr) -> Shifted | None:
+    """The operation of which the tree is the value, or the test that it fits; None where the tree is neither.
+
+    The parts of a value may wrap where the value does not, so a test that a tree fits must take the operation as one.
+    The answer depends on the tree's form alone: a tree that was made by substitution is recognised, too.
+    """
+    return _whole(tree) if "imm" in tree.inputs and tree.op in _patterns() else None
 
 
-def _shifted(again: Callable[..., Shifted], *parts: Any) -> Shifted:
-    """`again`: the operation on other operands. It is 0 where one of these is."""
-    made = Shifted(*parts)
-    KNOWN[made.value] = made
-    WHOLE[made.value] = made.operands, lambda *x: ZERO if ZERO in x else again(*x).value
-    if made.fits is not ONE:
-        KNOWN[made.fits] = made
-        WHOLE[made.fits] = made.operands, lambda *x: ONE if ZERO in x else again(*x).fits
-    return made
+@cache
+def _whole(tree: Expr) -> Shifted | None:
+    for pattern, operation in _patterns()[tree.op].items():
+        found = match(pattern, tree)
+        if found is not None:
+            made = operation(found)
+            # A name of the pattern stands for any tree, that of the constant for the constant alone.
+            if tree is made.value or tree is made.fits:
+                return made
+    return None
+
+
+#: what is found for the names of a pattern -> the operation on it
+_Operation = Callable[[dict[str, Expr]], Shifted]
+
+
+@cache
+def _patterns() -> dict[str, dict[Expr, _Operation]]:
+    """Operation at the root -> the patterns of values and tests with this root -> the operation on x, y and e."""
+    names = {name: place(name) for name in "xye"}
+    out: dict[str, dict[Expr, _Operation]] = {}
+    for w in (Format(width, 0) for width in WIDTHS):
+        for operation in _operations(w):
+            made = operation(names)
+            for tree in (made.value, made.fits):
+                if tree.inputs:
+                    out.setdefault(tree.op, {}).setdefault(tree, operation)
+    return out
+
+
+def _operations(w: Format) -> tuple[_Operation, ...]:
+    return (
+        lambda found: move(found["x"], w),
+        lambda found: product(found["x"], found["y"], w),
+        lambda found: quotient(found["x"], found["y"], w, found["e"]),
+        lambda found: root(found["x"], w),
+    )
 
 
 def at(root: Expr, constant: int, w: Format) -> Expr:
     """The tree with the instruction's constant known: an equal tree, in which `fmul`, `fdiv` and `fsqrt` stand for the shifted operations."""
     done: dict[Expr, Expr] = {}
     for node in nodes(root):
-        made = KNOWN.get(node)
+        made = whole(node)
         if made is not None and done[made.shift].op == "const":
             shift = w.signed(evaluate(done[made.shift], w, {}))
             simpler = made.known(tuple(done[x] for x in made.operands), shift)
@@ -100,7 +148,7 @@ def move(x: Expr, w: Format) -> Shifted:
     # −imm − 1 = ¬imm: the bit below the last place that is left.
     left = x << imm
     value = select(imm.lt(0), x.sar(-imm) + (x.sar(~imm) & 1), left)
-    return _shifted(lambda x: move(x, w), value, (x,), imm.lt(0) | left.sar(imm).eq(x), imm, _never)
+    return Shifted(value, imm.lt(0) | left.sar(imm).eq(x), (x,), imm, lambda x: move(x, w), _never)
 
 
 def product(x: Expr, y: Expr, w: Format) -> Shifted:
@@ -123,9 +171,8 @@ def product(x: Expr, y: Expr, w: Format) -> Shifted:
         near = mul_round(x, y, shift)
         return near, high_word(near, w).eq(near.sar(sign)) if shift < w.width else ONE
 
-    return _shifted(
-        lambda x, y: product(x, y, w), value, (x, y), (upper.sar(imm) + value.ltu(half)).eq(value.sar(sign)), imm, known
-    )
+    fits = (upper.sar(imm) + value.ltu(half)).eq(value.sar(sign))
+    return Shifted(value, fits, (x, y), imm, lambda x, y: product(x, y, w), known)
 
 
 def quotient(x: Expr, y: Expr, w: Format, e: Expr = imm) -> Shifted:
@@ -147,7 +194,7 @@ def quotient(x: Expr, y: Expr, w: Format, e: Expr = imm) -> Shifted:
         low, high = div_round(x, y, shift), div_round(x, y, shift - w.width)
         return low, high.eq(low.sar(w.width - 1))
 
-    return _shifted(lambda x, y: quotient(x, y, w, e), (n << e) + f, (x, y), fits, e, known)
+    return Shifted((n << e) + f, fits, (x, y), e, lambda x, y: quotient(x, y, w, e), known)
 
 
 def root(x: Expr, w: Format) -> Shifted:
@@ -161,7 +208,8 @@ def root(x: Expr, w: Format) -> Shifted:
     def known(operands: tuple[Expr, ...], shift: int) -> tuple[Expr, Expr] | None:
         return (sqrt_round(operands[0], 2 * shift), ONE) if 0 <= shift < w.width // 2 else None
 
-    return _shifted(lambda x: root(x, w), (floor.shr(const(w.width // 2 - 1) - imm) + 1).shr(1), (x,), ONE, imm, known)
+    value = (floor.shr(const(w.width // 2 - 1) - imm) + 1).shr(1)
+    return Shifted(value, ONE, (x,), imm, lambda x: root(x, w), known)
 
 
 def share_of_root(c: Expr, r: Expr, w: Format) -> Shifted:
@@ -170,22 +218,6 @@ def share_of_root(c: Expr, r: Expr, w: Format) -> Shifted:
     Twice the root need not be a word, but that of an integer is.
     """
     return quotient(c, select(imm, r, r + r), w, select(imm, imm + imm - 1, ZERO))
-
-
-def _overflow(fits: Expr) -> Guard:
-    return Guard(fits, "RG0404", mode="overflow", culprit=a)
-
-
-def move_guards(w: Format) -> tuple[Guard, ...]:
-    return (_overflow(move(a, w).fits),)
-
-
-def product_guards(w: Format) -> tuple[Guard, ...]:
-    return (_overflow(product(a, b, w).fits),)
-
-
-def quotient_guards(w: Format) -> tuple[Guard, ...]:
-    return (Guard(b.ne(0), "RG0402", culprit=b), _overflow(quotient(a, b, w).fits))
 
 
 # The constants for which the formulas hold; the verifier refuses others.

@@ -73,6 +73,14 @@ def _quotient_fits(w: Format) -> tuple[Guard, ...]:
     return (*_nonzero_divisor(w), Guard(_fits(high, low, w), "RG0404", mode="overflow", culprit=a))
 
 
+def _shifted_fits(shifted: points.Shifted) -> Guard:
+    return Guard(shifted.fits, "RG0404", mode="overflow", culprit=a)
+
+
+def _shifted_quotient_fits(w: Format) -> tuple[Guard, ...]:
+    return (*_nonzero_divisor(w), _shifted_fits(points.quotient(a, b, w)))
+
+
 def _not_negative(w: Format) -> tuple[Guard, ...]:
     return (Guard(a.ge(0), "RG0403", culprit=a),)
 
@@ -234,15 +242,15 @@ ENTRIES: tuple[Entry, ...] = (
     # fixed point, with binary points that differ: the constant is the difference
     Function("fmovp", 0xAA, FIXED, lambda w: points.move(a, w).value,
              "Number shifted by a constant, to nearest, ties up.",
-             updates=("add", "sub"), guards=points.move_guards, constants=points.shifts_of_moves,
-             checked=True, partials=derivatives.shifted_move),
+             updates=("add", "sub"), guards=lambda w: (_shifted_fits(points.move(a, w)),),
+             constants=points.shifts_of_moves, checked=True, partials=derivatives.shifted_move),
     Function("fmulp", 0xCE, FIXED, lambda w: points.product(a, b, w).value,
              "Product shifted by a constant, to nearest, ties up.",
-             updates=("add", "sub"), guards=points.product_guards, constants=points.shifts_of_products,
-             checked=True, partials=derivatives.shifted_product),
+             updates=("add", "sub"), guards=lambda w: (_shifted_fits(points.product(a, b, w)),),
+             constants=points.shifts_of_products, checked=True, partials=derivatives.shifted_product),
     Function("fdivp", 0xD2, FIXED, lambda w: points.quotient(a, b, w).value,
              "Quotient shifted by a constant, to nearest, ties up.",
-             updates=("add", "sub"), guards=points.quotient_guards, constants=points.shifts_of_quotients,
+             updates=("add", "sub"), guards=_shifted_quotient_fits, constants=points.shifts_of_quotients,
              checked=True, partials=derivatives.shifted_quotient),
     Function("fsqrtp", 0xEE, FIXED, lambda w: points.root(a, w).value, "Square root shifted by a constant, to nearest.",
              updates=("add", "sub"), guards=_not_negative, constants=points.shifts_of_roots,

@@ -15,8 +15,7 @@ from retrograd.isa import points
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import NOT_JUMPING, Function, Guard, Opcode
-from retrograd.isa.expr import ZERO, Expr, div_round, evaluate, inputs, nodes, place
-from retrograd.isa.folds import match
+from retrograd.isa.expr import ZERO, Expr, div_round, evaluate, inputs, match, nodes, place
 from retrograd.isa.table import ENTRIES, TABLE
 from retrograd.isa.words import Format
 

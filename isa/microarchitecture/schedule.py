@@ -21,8 +21,8 @@ from typing import NamedTuple
 from retrograd.isa.derivatives import cotangent_step
 from retrograd.isa.encoding import Instruction
 from retrograd.isa.entries import BAR, NOT_JUMPING, REGISTER_FIELDS, Entry, Guards, Opcode, bar, opcodes_of
-from retrograd.isa.expr import ONE, ZERO, Expr, place, select, substitute
-from retrograd.isa.folds import is_truth, match, product_tested_by, quotient_tested_by
+from retrograd.isa.expr import ONE, ZERO, Expr, match, place, select, substitute
+from retrograd.isa.folds import is_truth, product_tested_by, quotient_tested_by
 from retrograd.isa.microarchitecture.micro_operations import (
     DEFAULT_UNITS,
     FLAGGED,

@@ -6,9 +6,9 @@ import copy
 import operator
 import pickle
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import islice, product
 from math import isqrt
 from typing import Any
 
@@ -655,11 +655,17 @@ def test_operations_with_partials_are_operations() -> None:
 
 
 @pytest.fixture
-def unheard_of(monkeypatch: pytest.MonkeyPatch) -> Expr:
-    """A node of an operation that no fold knows, gone from the intern table afterwards."""
+def unheard_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Expr]:
+    """A node of an operation that no fold knows; trees with it are gone from the intern table afterwards.
+
+    Other trees that are made meanwhile stay: caches may hold them.
+    """
     monkeypatch.setitem(OPERATIONS, "unheard_of", (1, "nothing"))
-    monkeypatch.setattr(Expr, "_interned", dict(Expr._interned))
-    return Expr("unheard_of", (a,))
+    before = len(Expr._interned)
+    yield Expr("unheard_of", (a,))
+    for key, made in list(islice(Expr._interned.items(), before, None)):
+        if any(node.op == "unheard_of" for node in nodes(made)):
+            del Expr._interned[key]
 
 
 FOLDS: dict[str, Callable[[Expr], object]] = {

@@ -11,9 +11,11 @@ from math import floor, isqrt
 import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.verify import verify
-from retrograd.isa import points
+from retrograd.isa import derivatives, points
 from retrograd.isa.diagnostics import VerificationError
-from retrograd.isa.expr import Expr
+from retrograd.isa.effects import Update
+from retrograd.isa.entries import bar
+from retrograd.isa.expr import ONE, Expr, place, substitute
 from retrograd.isa.folds import emit
 from retrograd.isa.laws import compile_execute, places_of
 from retrograd.isa.table import TABLE
@@ -121,6 +123,36 @@ def test_a_known_shift_changes_no_word(name: str, width: int) -> None:
 def _words(rng: random.Random, width: int, count: int) -> Iterator[tuple[int, ...]]:
     for _ in range(count):
         yield tuple(rng.getrandbits(rng.randint(1, width)) for _ in range(4))
+
+
+@pytest.mark.parametrize("width", [4, 8, 64])
+def test_an_operation_is_recognised_by_its_form(width: int) -> None:
+    """A tree that substitution makes is known as one that the functions make, whatever was made before."""
+    w = Format(width, width // 2)
+    fresh = {name: place(f"{name} of a test") for name in "abc"}
+    x, y, z = fresh.values()
+    for made in (points.move(x, w), points.product(x, y, w), points.quotient(x, y, w), points.root(x, w)):
+        for tree in {made.value, made.fits} - {ONE}:
+            other = substitute(tree, {f"{name} of a test": y + z for name in "ab"})
+            found = points.whole(other)
+            assert found is not None
+            assert other in (found.value, found.fits)
+            assert [*found.operands] == [y + z for _ in made.operands]
+            assert points.whole(substitute(tree, {"imm": z})) is None
+
+
+@pytest.mark.parametrize("w", [Format(8, 4), Format()])
+def test_what_fits_does_not_depend_on_the_order_of_substitution(w: Format) -> None:
+    """Where both operands are one register, the test that a share of the cotangent fits is that for two registers."""
+    one = {"b": place("a"), bar("b"): place(bar("a"))}
+    seen = 0
+    for name in NAMES:
+        for update in derivatives.lift(TABLE[f"{name}.add"], w):
+            assert isinstance(update, Update)
+            fits = derivatives._parts_fit(update.value, w)
+            assert derivatives._parts_fit(substitute(update.value, one), w) is substitute(fits, one), name
+            seen += 1
+    assert seen == 6
 
 
 def test_the_verifier_refuses_other_shifts() -> None:

@@ -99,7 +99,7 @@ def step(opcode: Opcode, w: Format, differentiating: bool, same: bool, shift: in
 @cache
 def shifts(opcode: Opcode) -> bool:
     """Whether its constant is a difference of binary points, for which `step` has simpler trees."""
-    return any(node in points.KNOWN for node in nodes(*opcode.transition(Format()).values()))
+    return any(points.whole(node) for node in nodes(*opcode.transition(Format()).values()))
 
 
 @cache

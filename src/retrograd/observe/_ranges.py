@@ -380,7 +380,7 @@ def units_of(opcode: Opcode) -> float:
     entry = opcode.entry
     if not isinstance(entry, Function):
         return _ROTATED if entry.name == "rot" else 0.0
-    if entry.value(Format()) in points.KNOWN:
+    if points.whole(entry.value(Format())):
         return 0.5
     if not is_rounded(opcode):
         return 0.0

@@ -91,7 +91,7 @@ def exactly(root: Expr, w: Format, words: Mapping[str, int], shadows: Mapping[st
         return Fraction(w.signed(evaluate(node, w, words)))
 
     def linear(node: Expr) -> Fraction:
-        if (shifted := points.KNOWN.get(node)) is not None:
+        if (shifted := points.whole(node)) is not None:
             return shifted_exactly(node, [*map(value, shifted.operands)], int(word(shifted.shift)))
         s = node.param if isinstance(node.param, int) else 0
         match node.op:
@@ -120,7 +120,8 @@ def exactly(root: Expr, w: Format, words: Mapping[str, int], shadows: Mapping[st
 
 def shifted_exactly(node: Expr, operands: list[Fraction], shift: int) -> Fraction:
     """A move, a product or a quotient of rational numbers with a shift."""
-    made = points.KNOWN[node]
+    made = points.whole(node)
+    assert made is not None
     if len(operands) == 2 and node in (points.quotient(*made.operands, w, made.shift).value for w in (WIDE, NARROW)):
         return operands[0] * Fraction(2) ** shift / operands[1] if operands[1] else Fraction(0)
     return (

@@ -7,8 +7,21 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrograd.isa.expr import ONE, ZERO, Expr, const, div_round, evaluate, mul_shift, nodes, place, select, substitute
-from retrograd.isa.folds import FITTING, is_truth, match, negated, replaced, simplify, sum_tested_by
+from retrograd.isa.expr import (
+    ONE,
+    ZERO,
+    Expr,
+    const,
+    div_round,
+    evaluate,
+    match,
+    mul_shift,
+    nodes,
+    place,
+    select,
+    substitute,
+)
+from retrograd.isa.folds import FITTING, is_truth, negated, replaced, simplify, sum_tested_by
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
 
