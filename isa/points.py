@@ -19,7 +19,7 @@ same constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -134,6 +134,37 @@ def at(root: Expr, constant: int, w: Format) -> Expr:
             done[node] = const(w.signed(evaluate(Expr(node.op, args, node.param), w, {})))
         elif node.op == "select" and args[0].op == "const":
             done[node] = args[1] if evaluate(args[0], w, {}) else args[2]
+        else:
+            done[node] = Expr(node.op, args, node.param) if args else node
+    return done[root]
+
+
+_RELATIONS = ("eq", "lt", "ltu")
+
+
+def conditions(*roots: Expr) -> tuple[Expr, ...]:
+    """The conditions of the trees that read the instruction's constant alone."""
+    out: dict[Expr, None] = {}
+    for node in nodes(*roots):
+        condition = node.args[0] if node.op == "select" else node
+        if condition.inputs == {"imm"} and (node.op == "select" or node.op in _RELATIONS):
+            out[condition] = None
+    return tuple(out)
+
+
+def case(root: Expr, holds: Mapping[Expr, bool]) -> Expr:
+    """The tree for all constants with which the conditions hold or not, as given: it makes no choice by them."""
+    done: dict[Expr, Expr] = {}
+    for node in nodes(root):
+        args = tuple(done[arg] for arg in node.args)
+        if node.op == "select" and node.args[0] in holds:
+            done[node] = args[1] if holds[node.args[0]] else args[2]
+        elif node.op in _RELATIONS and node in holds:
+            done[node] = const(holds[node])
+        elif node.op == "or" and args[0] is ZERO:
+            done[node] = args[1]
+        elif node.op == "or" and args[0] is ONE and args[1].op in _RELATIONS:
+            done[node] = ONE
         else:
             done[node] = Expr(node.op, args, node.param) if args else node
     return done[root]

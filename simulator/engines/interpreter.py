@@ -40,7 +40,7 @@ from retrograd.simulator.engines.llvm.builder import (
     storage,
 )
 from retrograd.simulator.engines.llvm.functions import Trees
-from retrograd.simulator.engines.llvm.instructions import MODES, Step, divides, step
+from retrograd.simulator.engines.llvm.instructions import MODES, Step, case_of, divides, shifts, step
 from retrograd.simulator.engines.llvm.jit import jit_compiler, source_digest
 from retrograd.simulator.engines.state import Exit, Flag, Slot
 
@@ -68,13 +68,16 @@ class Kind(NamedTuple):
     #: ra and rb are one register, which matters to cotangents
     same: bool
     #: the constant, where it is a known shift
-    shift: int | None
+    shift: int | None = None
+    #: which of the conditions on the constant hold, where its trees choose by them
+    case: tuple[bool, ...] = ()
 
     @property
     def text(self) -> str:
         lifted = f".lifted{'.same' * self.same}" if self.differentiating else ""
         shift = "" if self.shift is None else f".by{self.shift}"
-        return f"{self.format.width}.{self.format.frac}{lifted}{shift}"
+        case = "".join(f".{holds:d}" for holds in self.case)
+        return f"{self.format.width}.{self.format.frac}{lifted}{shift}{case}"
 
 
 def kind_of(i: Instruction, w: Format, differentiating: bool) -> Kind:
@@ -82,11 +85,14 @@ def kind_of(i: Instruction, w: Format, differentiating: bool) -> Kind:
 
     Each shift by which it divides has a handler: the general one takes 20 times as long.
 
-    Products and moves by a shift that is read when they are executed take 1.6 times as long as by a known one, which
-    repays no compilation.
+    Moves and products read their shift when they are executed. Moves to either side have a handler, and so have
+    products by less and by more than a word: one handler for all would compute both.
     """
-    shift = i.imm if divides(i.opcode) else None
-    return Kind(i.opcode.entry, w, differentiating, differentiating and i.ra == i.rb, shift)
+    entry, same = i.opcode.entry, differentiating and i.ra == i.rb
+    if divides(i.opcode):
+        return Kind(entry, w, differentiating, same, shift=i.imm)
+    case = case_of(entry, w, i.imm) if shifts(i.opcode) else ()
+    return Kind(entry, w, differentiating, same, case=case)
 
 
 def handler_name(opcode: Opcode, kind: Kind) -> str:
@@ -131,7 +137,7 @@ def trampoline(convention: str, name: str = "run_threaded") -> str:
 def emit_handler(module: ModuleBuilder, opcode: Opcode, kind: Kind, convention: str) -> FunctionBuilder:
     """Define the handler of an opcode in the module."""
     code = module.function(handler_name(opcode, kind), I64, _PARAMETERS, linkage="", convention=convention)
-    found = step(opcode, kind.format, kind.differentiating, kind.same, kind.shift)
+    found = step(opcode, kind.format, kind.differentiating, kind.same, kind.shift, kind.case)
     HandlerEmitter(code, found, convention).emit()
     return code
 

@@ -15,7 +15,7 @@ from retrograd.isa import derivatives, points
 from retrograd.isa.diagnostics import VerificationError
 from retrograd.isa.effects import Update
 from retrograd.isa.entries import bar
-from retrograd.isa.expr import ONE, Expr, place, substitute
+from retrograd.isa.expr import ONE, Expr, evaluate, place, substitute
 from retrograd.isa.folds import emit
 from retrograd.isa.laws import compile_execute, places_of
 from retrograd.isa.table import TABLE
@@ -94,13 +94,15 @@ def compiled(trees: list[Expr], w: Format) -> object:
 @pytest.mark.parametrize("width", [4, 8, 64])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_known_shift_changes_no_word(name: str, width: int) -> None:
-    """Value, guards and derivatives with each legal constant known, against the trees that read it."""
+    """Value, guards and derivatives with each legal constant known, or its case, against the trees that read it."""
     w = Format(width, width // 2)
     opcode = TABLE[f"{name}.add"]
     assert opcode.entry.partials is not None
     roots = [opcode.entry.value(w), *(g.predicate for g in opcode.guards(w)[1:])]
     roots += opcode.entry.partials(w, Expr("input", (), "d\u0304")).values()
     general = compiled(roots, w)
+    conditions = points.conditions(roots[0])
+    cases: dict[tuple[int, ...], object] = {}
     rng = random.Random(7)
     legal = shifts(name, w)
     plain = 0
@@ -108,14 +110,19 @@ def test_a_known_shift_changes_no_word(name: str, width: int) -> None:
         trees = [points.at(root, e, w) for root in roots]
         plain += trees[0].op in ("mulround", "divround", "sqrtround")
         known = compiled(trees, w)
+        case = tuple(bool(evaluate(c, w, {"imm": e})) for c in conditions)
+        if case not in cases:
+            cases[case] = compiled([points.case(root, dict(zip(conditions, case, strict=True))) for root in roots], w)
         for a, b, d, c in _words(rng, width, 1500 if width == 4 else 40):
             # Shares of a quotient are taken where the quotient is a word: elsewhere the instruction traps before.
             state = (a, b, e & w.mask, d, c)
             value = expected(name, w.signed(a), w.signed(b), e)
             fits = value is not None and -w.sign <= value < w.sign
             one, other = general(*state), known(*state)  # type: ignore[operator]
+            assert one == cases[case](*state), (e, a, b, d, c)  # type: ignore[operator]
             shown = slice(None) if fits else slice(0, len(opcode.guards(w)))
             assert one[shown] == other[shown], (e, a, b, d, c)
+    assert len(cases) == {"fmovp": 2, "fmulp": 4}.get(name, 1)
     # A product shifted by more than W places is a floor and the bit below it.
     assert plain == {"fmovp": 0, "fmulp": width + 1}.get(name, len(legal))
 

@@ -12,8 +12,8 @@ from retrograd.isa import points
 from retrograd.isa.derivatives import NOTHING, cotangent_step
 from retrograd.isa.effects import Erase, Unerase
 from retrograd.isa.encoding import Instruction
-from retrograd.isa.entries import NOT_JUMPING, Mode, Opcode
-from retrograd.isa.expr import Expr, inputs, nodes
+from retrograd.isa.entries import NOT_JUMPING, Entry, Function, Mode, Opcode
+from retrograd.isa.expr import Expr, evaluate, inputs, nodes
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.llvm.builder import ModuleBuilder
 
@@ -69,8 +69,18 @@ class Step:
 
 
 @cache
-def step(opcode: Opcode, w: Format, differentiating: bool, same: bool, shift: int | None = None) -> Step:
-    """The opcode's step; `same`: ra and rb are one register, which matters to their cotangent; `shift`: its constant, if that is a known shift."""
+def step(
+    opcode: Opcode,
+    w: Format,
+    differentiating: bool,
+    same: bool,
+    shift: int | None = None,
+    case: tuple[bool, ...] = (),
+) -> Step:
+    """The opcode's step; `same`: ra and rb are one register, which matters to their cotangent.
+
+    `shift`: its constant, if that is a known shift; `case`: which conditions on the constant hold, if only this is known.
+    """
     companions = cotangent_step(opcode, w, same) if differentiating else NOTHING
     guards: dict[Mode, tuple[Expr, ...]] = dict.fromkeys(MODES, ())
     for guard in opcode.guards(w):
@@ -83,6 +93,10 @@ def step(opcode: Opcode, w: Format, differentiating: bool, same: bool, shift: in
     if shift is not None:
         after = {name: points.at(tree, shift, w) for name, tree in after.items()}
         guards = {mode: tuple(points.at(tree, shift, w) for tree in trees) for mode, trees in guards.items()}
+    if case:
+        holds = dict(zip(_conditions(opcode.entry, w), case, strict=True))
+        after = {name: points.case(tree, holds) for name, tree in after.items()}
+        guards = {mode: tuple(points.case(tree, holds) for tree in trees) for mode, trees in guards.items()}
     return Step(
         opcode,
         w,
@@ -100,6 +114,20 @@ def step(opcode: Opcode, w: Format, differentiating: bool, same: bool, shift: in
 def shifts(opcode: Opcode) -> bool:
     """Whether its constant is a difference of binary points, for which `step` has simpler trees."""
     return any(points.whole(node) for node in nodes(*opcode.transition(Format()).values()))
+
+
+@cache
+def _conditions(entry: Entry, w: Format) -> tuple[Expr, ...]:
+    return points.conditions(entry.value(w)) if isinstance(entry, Function) else ()
+
+
+@cache
+def case_of(entry: Entry, w: Format, constant: int) -> tuple[bool, ...]:
+    """Which of the conditions on the constant hold by which its function chooses.
+
+    Of a move: its shift is to the right. Of a product: its shift is a word or more; it is no whole number of words.
+    """
+    return tuple(bool(evaluate(condition, w, {"imm": constant})) for condition in _conditions(entry, w))
 
 
 @cache
