@@ -20,12 +20,18 @@ from retrograd import Format
 
 FORMATS = (Format(64, 32), Format(32, 16), Format(16, 8), Format(8, 4))
 
-#: products, quotients, a branch, a call and its inverse, an erased word
+#: products, quotients, those between binary points, a branch, a call and its inverse, an erased word
 PROGRAM = """
         .memory 6
         proc both, r9
         fmul.add r3, r1, r2
         fdiv.add r4, r1, r2
+        fmulp.sub r3, r1, r2, 9
+        fmovp.sub r4, r1, -3
+        fdivp.add r4, r1, r2, 2
+        fabs.add r7, r1
+        fsqrtp.add r3, r7, 2
+        fmovp.add r3, r7, 1
         endproc
         start
         ld.add r1, [r0]
