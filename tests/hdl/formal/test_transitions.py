@@ -162,14 +162,17 @@ def test_faults_that_can_be_undone_pass_the_proofs_that_steps_are_undone(planted
 
 
 @pytest.mark.long
-def test_a_microprogram_of_another_function_is_refuted(microcode: Callable[[Parameters], Microcode]) -> None:
-    """`mov.add` and `mov.sub` exchanged, in both directions: each step is undone, and is not the table's."""
+@pytest.mark.parametrize("names", [("mov.add", "mov.sub"), ("fmovp.add", "shli.add"), ("fmulp.add", "fdivp.add")])
+def test_a_microprogram_of_another_function_is_refuted(
+    microcode: Callable[[Parameters], Microcode], names: tuple[str, str]
+) -> None:
+    """Two opcodes exchanged, in both directions: each step is undone, and is not the table's."""
     code = microcode(Parameters(Q8, code_words=8, data_words=4))
     for backward, same in product((False, True), repeat=2):
-        x, y = (dispatch_address(TABLE[name].code, backward, False, same) for name in ("mov.add", "mov.sub"))
+        x, y = (dispatch_address(TABLE[name].code, backward, False, same) for name in names)
         code.dispatch[x], code.dispatch[y] = code.dispatch[y], code.dispatch[x]
     prover = Prover(Q8, code)
-    assert prover.prove(TABLE["mov.add"]).holds
-    found = prover.prove_claim(Claim(TABLE["mov.add"], ClaimKind.TRANSITION))
+    assert prover.prove(TABLE[names[0]]).holds
+    found = prover.prove_claim(Claim(TABLE[names[0]], ClaimKind.TRANSITION))
     assert not found.holds
-    assert found.counterexample.startswith("d:")
+    assert found.counterexample.startswith(("d:", "the condition of a trap"))
