@@ -155,6 +155,16 @@ def test_cotangents_and_their_scale() -> None:
         rg.grad(f, "mass", loss="x[0]", scale=scale + 3)(*_ARGUMENTS)
 
 
+def test_cotangents_that_overflow_at_every_scale_are_an_error() -> None:
+    """None of them is measured as 0 where the least scales of a format begin with no bit."""
+    f = compiled("@rg.reversible\ndef f(y: fixed[20], x: fixed[-10]):\n    y += x\n", format="32,16")
+    with pytest.raises(rg.ProgramTrap, match="RG0404"):
+        rg.ranges(rg.grad(f), 0.0, 1024.0)
+    steep = compiled("@rg.reversible\ndef f(y: fixed[20], x: fixed[4]):\n    y += x\n", format="32,16")
+    found = rg.ranges(rg.grad(steep), 0.0, 1024.0)
+    assert {r.greatest for r in found.cotangents} == {1.0}
+
+
 def test_the_command_prints_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "own.py"
     file.write_text(

@@ -810,7 +810,8 @@ def ranges(
     request = replace(request, engine="reference", precision=precision)
     if any(has_points(a.type) for a in _compiled(f, replace(request, format=own), inputs[0]).arguments):
         # Another format does not move these points; a smaller scale mends cotangents.
-        scales = _SCALES if isinstance(f, LossFunction) else _SCALES[:1]
+        several = isinstance(f, LossFunction) and request.scale == "auto"
+        scales = tuple(k for k in _SCALES if not k or (several and own.frac + k >= 8))
         return at_scale(scales, lambda k, _: _measured(f, replace(request, format=own), inputs, own, max_steps, k))
     for w in (own, *(Format(64, frac) for frac in _COARSER if 64 - frac > own.width - own.frac)):
         try:
