@@ -16,6 +16,7 @@ from retrograd.isa.diagnostics import Span
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import NOT_JUMPING, Function, Guard, Opcode
 from retrograd.isa.expr import ZERO, Expr, div_round, evaluate, inputs, match, nodes, place
+from retrograd.isa.points import shifts_of_quotients
 from retrograd.isa.table import ENTRIES, TABLE
 from retrograd.isa.words import Format
 
@@ -278,7 +279,7 @@ def executed(block: Iterable[ir.Node], w: Format) -> int:
 #     x ⊕= tree   →   within (operands computed) do (x ⊕= f(a, b))        f(a, b) the tree, by the table's own trees
 #
 # A tree is covered from its root down by the trees of the functions. Nodes are interned, so a match is one walk. A choice that no
-# function computes becomes a branch; a quotient with fewer binary places becomes a quotient by twice the divisor.
+# function computes becomes a branch; a quotient whose binary places are not those of the format is `fdivp` by a constant.
 # Traps: of a choice only one side is computed, so a side without a value for the other side's operands cannot trap.
 # Source: tree pattern matching, A. V. Aho, M. Ganapathi, S. W. K. Tjiang, ACM TOPLAS 11 (1989), here without costs.
 
@@ -366,10 +367,10 @@ class _SelectionScope:
                 moves = {"mul": "lmov", "div": "lmov", "xor": "mov"}
                 name = f"{moves.get(operator, 'fmov')}.{operator}"
                 out.append(ir.Op(TABLE[name], d, self.operand(tree), None, 0, self.span))
-            case "divround", int(shift) if shift == self.w.frac - 1:
-                # x·2^(F−1) / y = x·2^F / 2y: rounded once, as half of a rounded quotient would not be. 2y must be a word.
-                top, bottom = tree.args
-                self.update(out, d, operator, div_round(top, bottom + bottom, self.w.frac))
+            case "divround", int(places) if additive and places in shifts_of_quotients(self.w):
+                # Twice a divisor, or half a quotient, would leave the word or be rounded twice.
+                x, y = (self.operand(arg) for arg in tree.args)
+                out.append(ir.Op(TABLE[f"fdivp.{operator}"], d, x, y, places, self.span))
             case _ if operator in ("mul", "div") and (parts := _combination(tree, self.w)) is not None:
                 first, second, value = parts
                 self.update(out, d, operator, first)

@@ -494,3 +494,27 @@ def test_outputs_without_a_derivative() -> None:
         rg.jacobian(mixed, "n")(1.0, 3.0, 2, 4.0)
     with pytest.raises(rg.NotDifferentiable, match="no argument 'q'"):
         rg.jacobian(mixed, outputs="q")
+
+
+# ---------------------------------------------------------------------- formats with one or two places before the point
+
+
+@reversible
+def root(y: fixed, x: fixed):
+    y += rg.sqrt(x)
+
+
+@pytest.mark.parametrize("format", ["Q1.15", "Q2.14", "Q1.31", "Q2.30", "Q1.63", "Q2.62"])
+def test_the_slope_of_a_root_fits_where_twice_the_root_does_not(format: str) -> None:
+    """1 / 2√x in every mode, of cotangents of 1/4 and of 1 at the scale of the result."""
+    for x in (0.3, 0.5, 0.96, 1.5 if format.startswith("Q2") else 0.75):
+        found = [
+            rg.grad(root, format=format)(0.0, x).x,
+            rg.gradient_report(root, format=format)(0.0, x).gradients.x,
+            *rg.vmap(rg.grad(root, format=format), (None, 0))(0.0, [x, x]).x,
+            4 * rg.vjp(root, 0.0, x, format=format)[1]({"y": 0.25}).x,
+            4 * rg.jvp(root, (0.0, x), {"x": 0.25}, format=format)[1].y,
+        ]
+        assert found == pytest.approx([0.5 / math.sqrt(x)] * len(found), rel=1e-3)
+        bend = 4 * rg.hvp(root, format=format)((0.0, x), {"x": 0.25}).x
+        assert bend == pytest.approx(-0.25 * x**-1.5, rel=2e-2)

@@ -190,6 +190,28 @@ def test_only_one_side_of_a_choice_is_computed(interpreter: ModuleType) -> None:
     assert selected.check({"a": w.wrap(-one), "b": one, "c": one, "x": one}, True)
 
 
+@pytest.mark.parametrize("w", [Format(8, 4), Format(8, 6), Format(8, 7), Format(64, 32), Format(64, 62)], ids=str)
+def test_a_quotient_of_other_binary_places_is_one_instruction(w: Format, interpreter: ModuleType) -> None:
+    """c · 2^(F−1) / r, the slope of a root r, is c · 2^F / 2r where 2r is a word, and has a value where it is not."""
+    tree = div_round(place("c"), place("r"), w.frac - 1)
+    places: dict[str, Location] = {"c": Var("c"), "r": Var("r"), "x": Var("x")}
+    (op,) = updates([(places["x"], "sub", tree)], places, w)
+    assert isinstance(op, Op)
+    assert (op.opcode.name, op.imm) == ("fdivp.sub", w.frac - 1)
+    twice = div_round(place("c"), place("r") + place("r"), w.frac)
+    rng = random.Random(w.frac)
+    few = [(c, r) for c in range(256) for r in (1, 2, 3, 63, 64, 65, 127)]
+    pairs = few if w.width == 8 else [(rng.getrandbits(64), rng.getrandbits(62) + 1) for _ in range(500)]
+    for c, r in pairs:
+        value = (w.signed(c) << w.frac) // r + 1 >> 1
+        found = evaluate(op.opcode.entry.value(w), w, {"a": c, "b": r, "imm": op.imm})  # type: ignore[union-attr]
+        assert found == w.wrap(value)
+        if 2 * r < w.sign:
+            assert found == evaluate(twice, w, {"c": c, "r": r})
+    selected = Selected([("x", "sub", tree)], w, interpreter)
+    assert selected.check({"c": 3, "r": w.sign - 1, "x": 0}, True)
+
+
 def test_a_sum_that_overflows_traps_in_memory_too(interpreter: ModuleType) -> None:
     w = FORMATS[2]
     for target in ("x", "m"):
@@ -255,7 +277,7 @@ def test_lognums_are_combined_by_their_own_instructions(interpreter: ModuleType)
     [
         look_up(place("a"), (1, 2, 3, 4)),
         mul_round(place("a"), place("b"), 7),
-        div_round(place("a"), place("b"), 33),
+        div_round(place("a"), place("b"), 63),
         sqrt_round(place("a"), 5),
         place("c") + look_up(place("a"), (1, 2)),
         select(place("a").lt(0), place("b"), look_up(place("c"), (1, 2))),
