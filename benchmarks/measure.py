@@ -17,6 +17,7 @@ import json
 import math
 import operator
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -602,6 +603,31 @@ def ask_peer(name: str, made: Callable[[Any], Prepared] | None, task: Task, prob
         return system
     system.call, system.evaluations = prepared.call, prepared.evaluations or problem.evaluations
     return system
+
+
+# -----------------------------------------------------------------------------
+# Circumstances.
+
+#: features of a processor that change the code of engines and peers
+_FEATURES = ("avx2", "fma", "avx512f", "asimd", "sve")
+
+
+def machine(core: int | None) -> dict[str, Any]:
+    name, features = platform.processor() or platform.machine(), []
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                name = value.strip()
+            elif key.strip() in ("flags", "Features"):
+                features = [f for f in _FEATURES if f in value.split()]
+                break
+    except OSError:
+        pass
+    return {
+        "processor": name, "features": features, "cores": os.cpu_count(), "pinned": core is not None,
+        "architecture": platform.machine(), "system": platform.system(), "python": platform.python_version(),
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

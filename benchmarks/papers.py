@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.benchmarks import ours, references
-from retrograd.benchmarks.measure import ask_peer, one_core, optimised, reason_of, timed
+from retrograd.benchmarks.measure import ask_peer, machine, one_core, optimised, reason_of, timed
 from retrograd.benchmarks.page import number_text, seconds_text, write_picture
 from retrograd.benchmarks.peers import Peer
-from retrograd.benchmarks.run import machine
 from retrograd.benchmarks.workload import Problem, Reals, Task, Workload
 from retrograd.benchmarks.workloads import ALL, adbench, functions, small
 from retrograd.examples import bessel as example

@@ -13,13 +13,11 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from retrograd.benchmarks import toolchain
@@ -30,6 +28,7 @@ from retrograd.benchmarks.measure import (
     Say,
     System,
     ask_peer,
+    machine,
     one_core,
     peaks,
     reason_of,
@@ -504,28 +503,6 @@ def _stream(stream: Stream, title: str, say: Say) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------- circumstances
-
-
-#: features of a processor that change the code of engines and peers
-_FEATURES = ("avx2", "fma", "avx512f", "asimd", "sve")
-
-
-def machine(core: int | None) -> dict[str, Any]:
-    name, features = platform.processor() or platform.machine(), []
-    try:
-        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                name = value.strip()
-            elif key.strip() in ("flags", "Features"):
-                features = [f for f in _FEATURES if f in value.split()]
-                break
-    except OSError:
-        pass
-    return {
-        "processor": name, "features": features, "cores": os.cpu_count(), "pinned": core is not None,
-        "architecture": platform.machine(), "system": platform.system(), "python": platform.python_version(),
-    }  # fmt: skip
 
 
 def _versions() -> dict[str, str]:
