@@ -43,6 +43,19 @@ def test_failures_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(json.loads(capsys.readouterr().out)["failures"]) == 3
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("(define a 3)\n(define (f x) (+ x a))\n(f 1)", "4"),
+        ("(define (f x) (+ x a))\n(define b 2)\n(define a (* b 3))\n(f b)", "8"),
+        ("(define (f x) (+ x a))\n(define (g x) (f (+ x b)))\n(define a 3)\n(define b (f 1))\n(g 1)", "8"),
+    ],
+)
+def test_a_function_may_stand_before_the_values_that_it_uses(text: str, value: str) -> None:
+    """A function is bound as soon as all its values are, and not before."""
+    assert [shown(e.value) for e in evaluations(read_vlad(text, "f.vlad"))] == [value]
+
+
 def test_run_prints_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "values.vlad"
     path.write_text("(define (f x) (* x x))\n(f 3)\n(list #t 'a (bundle 1 2) f)\n(map f (map-n f 3))\n")
