@@ -43,6 +43,7 @@ import retrograd as rg
 from retrograd import fixed, reversible
 from retrograd.library import bennett_states, relu
 from retrograd.library.dictionaries import empty_dictionary, insert
+from retrograd.library.random import PCG64, Xoshiro256
 from retrograd.runtime._execution import ProgramTrap
 from retrograd.runtime._reversible import Reversible
 
@@ -97,6 +98,12 @@ GIVEN: dict[str, dict[str, Any]] = {
     "examples.graph_embedding.add_distances": {"pairs": EDGES},
     "examples.turing.apply": {"rule": [1, 2, 1, 2]},
     "examples.turing.run": {"q": 1, "symbol": 0, "left": [], "right": [2, 1, 2], "rules": INCREMENT},
+    **{
+        f"library.random.{name}": {"rng": PCG64.seeded(1)}
+        for name in "word uniform normal add_try add_below integer permutation bernoulli dropout".split()
+    },
+    "library.random.shuffle": {"x": [0.25, 0.5, 0.75], "rng": Xoshiro256.seeded(1)},
+    "library.random.add_fraction": {"bits": 32},
     "library.linear_algebra.mapfold": {"function": relu, "fold": add},
     "library.linear_algebra.filter_into": {"predicate": positive},
     "library.linear_algebra.add_scaled": {"y": [0.25, 0.5], "x": [0.5, 0.75]},
@@ -155,6 +162,8 @@ def drawn(annotation: Any, lengths: dict[str, int], rng: random.Random) -> Any:
         return struct.cls(*(drawn(hint, lengths, rng) for hint in struct.cls.__retrograd_fields__.values()))
     scalar = scalar_of(annotation)
     assert scalar is not None, annotation
+    if scalar.kind.value == "uint":
+        return rng.randint(1, 2)
     return {"int": rng.randint(1, 2), "bool": False}.get(scalar.kind.value, round(rng.uniform(0.1, 0.9), 6))
 
 

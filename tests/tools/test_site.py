@@ -46,13 +46,13 @@ def test_every_name_has_an_example(site: ModuleType) -> None:
 
 
 def test_every_function_of_the_library_is_in_the_reference(site: ModuleType) -> None:
-    """As names of `retrograd.library` or, like the functions of dictionaries, of the module; each once."""
+    """As names of `retrograd.library` or, like the functions of dictionaries and random, of the module; each once."""
     listed = [n for page in site.pages(LISTED) for section in page.sections for n in site.names_of(section)]
     library = [name for name in listed if name.startswith("retrograd.library.")]
-    dictionaries = import_module("retrograd.library.dictionaries")
+    apart = [import_module(f"retrograd.library.{name}") for name in ("dictionaries", "random")]
     assert sorted(library) == sorted(
         f"{module.__name__}.{name}"
-        for module in (import_module("retrograd.library"), dictionaries)
+        for module in (import_module("retrograd.library"), *apart)
         for name in module.__all__
     )
     assert set(import_module("retrograd.library.elementary").__all__) <= set(listed)

@@ -13,6 +13,8 @@ subtracts the result. No garbage is left.
                      normal_loglikelihood, box_muller; perceptron, nice
     dynamics         leapfrog, kick, lax_wendroff, lax_wendroff_step
     dictionaries     Dictionary, insert, remove, get, add; imported from the module
+    random           PCG32, PCG64, Xoshiro256, philox; word, uniform, normal, integer, shuffle, permutation, bernoulli, dropout; imported from
+                     the module
     time_space       bennett, bennett_steps, bennett_calls, bennett_states
 """
 
