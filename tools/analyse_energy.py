@@ -164,6 +164,26 @@ def chain_figure(found: Sequence[tuple[str, EnergyReport]]) -> Any:
     return figure
 
 
+def checkpoints_figure() -> Any:
+    """Calls of the step against states, for a chain of 4096 steps: Bennett's schemes, and the gradient by checkpoints."""
+    figure, ax = presentation.axes_of(None, 7, 4)
+    steps, schemes = 4096, ((2, 12), (4, 6), (8, 4), (16, 3), (64, 2), (4096, 1))
+    held = [library.bennett_states(k, n) for k, n in schemes]
+    calls = [library.bennett_calls(k, n) / steps for k, n in schemes]
+    ax.plot(held, calls, "o", color="#0072B2", label="bennett: erases nothing")
+    for (k, n), x, y in zip(schemes, held, calls, strict=True):
+        ax.annotate(f"k = {k}, n = {n}", (x, y), xytext=(6, 4), textcoords="offset points", fontsize="small")
+    places = [2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 64, 256, 1024, steps]
+    taken = [1 + library.treeverse_steps(steps, s) / steps for s in places]
+    ax.plot(places, taken, "s-", color="#D55E00", label="treeverse: erases states")
+    ax.loglog()
+    ax.set_xlim(1.5, 12 * steps)
+    ax.set_xlabel("states that exist at one time")
+    ax.set_ylabel("calls of the step, for each step")
+    ax.legend()
+    return figure
+
+
 #: numbers of factors
 LENGTHS = (16, 32, 64, 128)
 
@@ -511,6 +531,7 @@ def page() -> tuple[str, dict[str, Any]]:
     pictures = {
         "causes": energy_plots.by_cause(cmos),
         "bennett": chain_figure(found),
+        "checkpoints": checkpoints_figure(),
         "products": products_figure(multiplied),
         "gradients": gradients_figure(adjoint, tape),
         "crossover": energy_plots.crossover(),

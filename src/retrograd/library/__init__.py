@@ -13,9 +13,9 @@ subtracts the result. No garbage is left.
                      normal_loglikelihood, box_muller; perceptron, nice
     dynamics         leapfrog, kick, lax_wendroff, lax_wendroff_step
     dictionaries     Dictionary, insert, remove, get, add; imported from the module
-    random           PCG32, PCG64, Xoshiro256, philox; word, uniform, normal, integer, shuffle, permutation, bernoulli, dropout; imported from
-                     the module
-    time_space       bennett, bennett_steps, bennett_calls, bennett_states
+    random           PCG32, PCG64, Xoshiro256, philox; word, uniform, normal, integer, shuffle, permutation, bernoulli,
+                     dropout; imported from the module
+    time_space       bennett, bennett_steps, bennett_calls, bennett_states; treeverse, treeverse_steps, revolve
 """
 
 from retrograd.library.arithmetic import (
@@ -76,7 +76,15 @@ from retrograd.library.statistics import (
     softmax,
     variance,
 )
-from retrograd.library.time_space import bennett, bennett_calls, bennett_states, bennett_steps
+from retrograd.library.time_space import (
+    bennett,
+    bennett_calls,
+    bennett_states,
+    bennett_steps,
+    revolve,
+    treeverse,
+    treeverse_steps,
+)
 
 __all__ = [
     "Complex", "Quaternion", "Vector3", "affine", "axpy", "bennett", "bennett_calls", "bennett_states",
@@ -84,7 +92,7 @@ __all__ = [
     "determinant", "dot", "eliminate", "factorial", "fft", "fibonacci", "filter_into", "first_fibonacci", "idiv",
     "iexp", "imul", "inverse", "kick", "largest", "lax_wendroff", "lax_wendroff_step", "leapfrog", "log_factorial",
     "logsumexp", "mapfold", "matmul", "matvec", "mean", "nice", "norm", "norm2", "normal_loglikelihood",
-    "normal_logpdf", "perceptron", "power", "qr", "relu", "reverse", "rotate", "rotate_planes", "scalar_product",
-    "scale", "softmax", "solve", "sort", "sparse_dot", "sparse_dot_scattered", "sparse_matmul", "total", "variance",
-    "vector_norm",
+    "normal_logpdf", "perceptron", "power", "qr", "relu", "reverse", "revolve", "rotate", "rotate_planes",
+    "scalar_product", "scale", "softmax", "solve", "sort", "sparse_dot", "sparse_dot_scattered", "sparse_matmul",
+    "total", "treeverse", "treeverse_steps", "variance", "vector_norm",
 ]  # fmt: skip
