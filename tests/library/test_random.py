@@ -317,6 +317,14 @@ def test_masks_and_dropout_are_comparisons_of_uniform_numbers(rng):
     assert (dropout(np.zeros(30), x + 1, tie, rng).y > 0).all()
 
 
+def test_dropout_in_a_format_of_fewer_places():
+    x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    found = rg.run(dropout, [0.0] * 6, x, 0.5, PCG64.seeded(1), 16, format="Q48.16").values.y
+    assert found.tolist() == dropout([0.0] * 6, x, 0.5, PCG64.seeded(1)).y.tolist()
+    with pytest.raises(rg.RetrogradError, match="RG0804"):
+        rg.run(dropout, [0.0] * 6, x, 0.5, PCG64.seeded(1), format="Q48.16")
+
+
 @reversible
 def loss(s: fixed, x: Array[fixed, "n"], rate: fixed, rng: Xoshiro256):
     with rg.routine() as r:

@@ -433,20 +433,20 @@ def bernoulli(b: bool, p: fixed, rng: Any, bits: rg.static = 32) -> None:
 
 
 @reversible
-def dropout(y: Array[fixed, "n"], x: Array[fixed, "n"], rate: fixed, rng: Any) -> None:
+def dropout(y: Array[fixed, "n"], x: Array[fixed, "n"], rate: fixed, rng: Any, bits: rg.static = 32) -> None:
     """yᵢ += xᵢ/(1 − rate) with probability 1 − rate, else 0, for each i; n words are taken.
 
     Inverse: −=; rng steps back.
 
     No mask is stored: running backward, and for the gradient, rng gives the same words again. 0 ≤ rate < 1;
-    traps where rate = 1.
+    traps where rate = 1, and (RG0804) where the format has fewer than `bits` places.
     """
     with rg.routine() as r:
         factor = 1 / (1 - rate)
     for i in range(len(x)):
         with rg.routine() as s:
             u = fixed(0)
-            uniform(u, rng)
+            uniform(u, rng, bits)
         if u >= rate:
             y[i] += x[i] * factor
         ~s
