@@ -265,7 +265,7 @@ class Builder:
         value = compute()
         taken, end = self._open.pop().taken, len(self.gates)
         part = self.gates[start:end]
-        self._open.append(_Block(touched=frozenset(line for c, t in part for line in c + t)))
+        self._open.append(_Block(touched=frozenset(line for gate in part for line in gate.controls + gate.targets)))
         body(value)
         if self._open.pop().taken:
             raise ValueError("a line that is taken within a block would be used by the inverse of its computation")

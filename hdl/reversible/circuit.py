@@ -11,13 +11,16 @@ from typing import NamedTuple
 
 
 class Gate(NamedTuple):
-    """One target: inverted where all controls are 1. Two targets: exchanged where all controls are 1.
+    """One target: inverted where the condition holds. Two targets: exchanged where it holds.
 
-    X, CNOT and Toffoli have 0, 1 and 2 controls and one target; a Fredkin gate has one control and two targets.
+    The condition: each control is 1, or 0 if it is among `negative`. X, CNOT and Toffoli have 0, 1 and 2 controls and one target; a
+    Fredkin gate has one control and two targets.
     """
 
     controls: tuple[int, ...]
     targets: tuple[int, ...]
+    #: the controls that must be 0, in the order of `controls`
+    negative: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Circuit:
             touched = gate.controls + gate.targets
             if len(gate.targets) not in (1, 2) or len(set(touched)) != len(touched):
                 raise ValueError(f"{gate} is no gate")
+            if gate.negative and tuple(c for c in gate.controls if c in gate.negative) != gate.negative:
+                raise ValueError(f"{gate}: the negative controls are controls, in their order")
             if min(touched) < 0 or max(touched) >= self.lines:
                 raise ValueError(f"{gate} has a line outside of 0..{self.lines - 1}")
 
@@ -86,10 +91,14 @@ class Circuit:
 
 def simulate(gates: Iterable[Gate], state: list[int], ones: int) -> list[int]:
     """Apply the gates to the lines in place. Bit k of `state[line]` is the line in run k; `ones` has a bit for each run."""
-    for controls, targets in gates:
+    for controls, targets, negative in gates:
         condition = ones
-        for line in controls:
-            condition &= state[line]
+        if negative:
+            for line in controls:
+                condition &= ~state[line] if line in negative else state[line]
+        else:
+            for line in controls:
+                condition &= state[line]
         if len(targets) == 1:
             state[targets[0]] ^= condition
         else:
@@ -161,8 +170,11 @@ def _t_count(controls: int) -> int:
     return 7 if controls == 2 else 7 * (2 * controls - 3)
 
 
-def _quantum_cost(controls: int, width: int) -> int:
+def _quantum_cost(controls: int, width: int, negative: int = 0) -> int:
     """The cost of X with controls in a netlist of `width` lines, of which lines that the gate does not use are spare.
+
+    Negative controls cost nothing beside a positive one. The table has no gate whose controls are all negative: it is made of the
+    gate with one positive control, between two X gates on that line, or, for one control, behind an X gate on the target.
 
     Without a spare line it is 2ⁿ − 3, for a gate of n lines; with one, 24n − 88 for five lines or more, and 52 for n
     = 6, 100 for n = 8;
@@ -175,7 +187,7 @@ def _quantum_cost(controls: int, width: int) -> int:
         costs.append({6: 52, 8: 100}.get(n, 24 * n - 88))
     if n > 4 and width >= 2 * n - 3:
         costs.append(12 * n - 34)
-    return min(costs)
+    return min(costs) + (min(negative, 2) if negative == controls else 0)
 
 
 def _peres_gates(gates: Sequence[Gate]) -> int:
@@ -183,7 +195,11 @@ def _peres_gates(gates: Sequence[Gate]) -> int:
     found = place = 0
     while place + 1 < len(gates):
         small, large = sorted(gates[place : place + 2], key=lambda gate: len(gate.controls))
-        pair = len(large.controls) == 2 and len(large.targets) == len(small.targets) == len(small.controls) == 1
+        pair = (
+            not small.negative + large.negative
+            and len(large.controls) == 2
+            and len(large.targets) == len(small.targets) == len(small.controls) == 1
+        )
         if pair and {*small.controls, *small.targets} == {*large.controls}:
             found, place = found + 1, place + 1
         place += 1
@@ -200,7 +216,7 @@ def _t_with_measurement(circuit: Circuit) -> int:
     zero = set(circuit.zeros)
     total = 0
     for gate in circuit.gates:
-        controls, targets = gate
+        controls, targets, _ = gate
         history = onto.get(targets[0]) if len(targets) == 1 and targets[0] in zero else None
         cost = _t_count(len(controls) + len(targets) - 1)
         if history is None or len(controls) != 2:
@@ -230,15 +246,15 @@ def count(circuit: Circuit) -> Counts:
     single: dict[int, int] = {}
     swap = fredkin = t = cost = 0
     level, heavy = [0] * circuit.lines, [0] * circuit.lines
-    for controls, targets in circuit.gates:
+    for controls, targets, negative in circuit.gates:
         n, lines = len(controls), controls + targets
         if len(targets) == 1:
             single[n] = single.get(n, 0) + 1
-            t, cost = t + _t_count(n), cost + _quantum_cost(n, circuit.lines)
+            t, cost = t + _t_count(n), cost + _quantum_cost(n, circuit.lines, len(negative))
         else:
             # Exchange of x and y: CNOT, an exchange's control added to a CNOT the other way, CNOT.
             swap, fredkin = swap + (not n), fredkin + bool(n)
-            t, cost = t + _t_count(n + 1), cost + 2 + _quantum_cost(n + 1, circuit.lines)
+            t, cost = t + _t_count(n + 1), cost + 2 + _quantum_cost(n + 1, circuit.lines, len(negative))
         step = max(level[line] for line in lines) + 1
         weight = max(heavy[line] for line in lines) + (n + len(targets) > 2)
         for line in lines:

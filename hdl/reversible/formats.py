@@ -6,8 +6,9 @@ Source of `.real`: R. Wille, D. Große, L. Teuber, G. Dueck, R. Drechsler, RevLi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 from retrograd.hdl.reversible.circuit import Circuit, Gate
@@ -111,10 +112,19 @@ def write_real(net: Netlist) -> str:
     marks = "".join(str(net.constants[i]) if i in net.constants else "-" for i in range(len(net.names)))
     out = [".version 2.0", f".numvars {len(net.names)}", f".variables {' '.join(net.names)}", f".constants {marks}"]
     out.append(".begin")
-    for controls, targets in net.gates:
-        lines = controls + targets
-        out.append(f"{'tf'[len(targets) - 1]}{len(lines)} {' '.join(net.names[line] for line in lines)}")
+    for controls, targets, negative in net.gates:
+        names = [
+            *(f"{'-' * (line in negative)}{net.names[line]}" for line in controls),
+            *(net.names[line] for line in targets),
+        ]
+        out.append(f"{'tf'[len(targets) - 1]}{len(names)} {' '.join(names)}")
     return "\n".join([*out, ".end", ""])
+
+
+def on_lines(gate: Gate, lines: Sequence[int]) -> Gate:
+    """The gate with `lines[q]` in place of line q."""
+    controls, targets, negative = (tuple(lines[q] for q in side) for side in gate)
+    return Gate(controls, targets, negative)
 
 
 class _Block(NamedTuple):
@@ -266,10 +276,7 @@ class _RealReader:
             self.expanded += len(definition.gates)
             if self.expanded > _MOST_EXPANDED:
                 raise self.fault(f"the uses of definitions stand for more than {_MOST_EXPANDED} gates", words[0])
-            block.gates.extend(
-                Gate(tuple(lines[q] for q in controls), tuple(lines[q] for q in targets))
-                for controls, targets in definition.gates
-            )
+            block.gates.extend(on_lines(gate, lines) for gate in definition.gates)
             return
         kind = words[0][0].lower()
         found = _GATE.fullmatch(kind)
@@ -281,16 +288,13 @@ class _RealReader:
         if (found[2] and int(found[2]) != len(operands)) or not least <= len(operands) <= most:
             raise self.fault(f"`{kind}` has {len(operands)} lines", words[0])
         lines, negative = self.lines_of(operands, targets, block)
-        flips = [Gate((), (line,)) for line in negative]
-        block.gates.extend(flips)
         if found[1] in ("p", "pi"):
-            peres = Gate((lines[0], lines[1]), (lines[2],)), Gate((lines[0],), (lines[1],))
+            peres = Gate((lines[0], lines[1]), (lines[2],), negative), Gate((lines[0],), (lines[1],), negative)
             block.gates.extend(peres if found[1] == "p" else peres[::-1])
         else:
-            block.gates.append(Gate(tuple(lines[:-targets]), tuple(lines[-targets:])))
-        block.gates.extend(flips)
+            block.gates.append(Gate(tuple(lines[:-targets]), tuple(lines[-targets:]), negative))
 
-    def lines_of(self, operands: list[re.Match[str]], targets: int, block: _Block) -> tuple[list[int], list[int]]:
+    def lines_of(self, operands: list[re.Match[str]], targets: int, block: _Block) -> tuple[list[int], tuple[int, ...]]:
         """(the lines of a gate, those of its negative controls); the last `targets` of them are no controls."""
         lines: list[int] = []
         negative: list[int] = []
@@ -312,7 +316,7 @@ class _RealReader:
                 raise self.fault(f"the gate has the line `{name[:40]}` twice", word)
             lines.append(block.names[name])
             seen.add(lines[-1])
-        return lines, negative
+        return lines, tuple(negative)
 
 
 def read_real(text: str, file: str = "<netlist>") -> Netlist:
@@ -369,12 +373,19 @@ def write_qasm(net: Netlist) -> str:
         out.append(f"reset {place[line]};")
         if bit:
             out.append(f"x {place[line]};")
-    for controls, targets in net.gates:
-        name = _NAMES.get((len(controls), len(targets)))
-        if name is None:
-            name = f"ctrl({len(controls)}) @ {'x' if len(targets) == 1 else 'swap'}"
-        out.append(f"{name} {', '.join(place[line] for line in controls + targets)};")
+    out += [f"{_word(gate)} {', '.join(place[line] for line in gate.controls + gate.targets)};" for gate in net.gates]
     return "\n".join([*out, ""])
+
+
+def _word(gate: Gate) -> str:
+    """The gate with its modifiers, of which the first has the first controls."""
+    controls, targets, negative = gate
+    name = _NAMES.get((len(controls), len(targets)))
+    if name is not None and not negative:
+        return name
+    runs = [(low, len([*run])) for low, run in groupby(line in negative for line in controls)]
+    modifiers = [f"{'neg' * low}ctrl{f'({n})' * (n > 1)} @ " for low, n in runs]
+    return "".join(modifiers) + ("x" if len(targets) == 1 else "swap")
 
 
 #: names that are no registers: gates and constants of the language
@@ -619,13 +630,10 @@ class _QasmReader:
         """Add the gates of a body on these lines, of which the first are further controls."""
         controls, operands = tuple(lines[: len(polarity)]), lines[len(polarity) :]
         self.used.update(lines)
-        flips = [Gate((), (line,)) for line, positive in zip(controls, polarity, strict=True) if not positive]
-        self.gates += flips
-        self.gates += [
-            Gate(controls + tuple(operands[q] for q in inner), tuple(operands[q] for q in targets))
-            for inner, targets in body.gates
-        ]
-        self.gates += flips
+        negative = tuple(line for line, positive in zip(controls, polarity, strict=True) if not positive)
+        for gate in body.gates:
+            inner, targets, low = on_lines(gate, operands)
+            self.gates.append(Gate(controls + inner, targets, negative + low))
 
     def define(self) -> None:
         """`gate NAME a, b { … }`: gates on the lines of its operands."""
@@ -667,7 +675,7 @@ def read_qasm(text: str, file: str = "<netlist>") -> Netlist:
 # -----------------------------------------------------------------------------
 # Drawings in SVG: a line for each wire with its name and role, a column for each step of gates.
 #
-# Gates whose wires overlap stand in different columns. A control is a filled circle; a target a circle with a cross; the two targets of an
+# Gates whose wires overlap stand in different columns. A control is a filled circle, an open one if it must be 0; a target a circle with a cross; the two targets of an
 # exchange are crosses, ×. Drawings are made of short circuits only.
 
 #: gates and wires of a drawing at most: more cannot be read
@@ -729,7 +737,7 @@ def _columns(gates: tuple[Gate, ...]) -> list[int]:
     """The column of each gate: the first column after all earlier gates that overlap it in the range from the highest to the lowest wire."""
     taken: dict[int, int] = {}
     out = []
-    for controls, targets in gates:
+    for controls, targets, _ in gates:
         lines = controls + targets
         span = range(min(lines), max(lines) + 1)
         column = max((taken.get(line, -1) for line in span), default=-1) + 1
@@ -745,7 +753,8 @@ def _drawn(gate: Gate, x: int) -> list[str]:
         top, bottom = _height(min(lines)), _height(max(lines))
         out.append(f'<line x1="{x}" y1="{top}" x2="{x}" y2="{bottom}" stroke="#1a4f8a"/>')
     for line in gate.controls:
-        out.append(f'<circle cx="{x}" cy="{_height(line)}" r="4" fill="#1a4f8a"/>')
+        fill = 'fill="white" stroke="#1a4f8a"' if line in gate.negative else 'fill="#1a4f8a"'
+        out.append(f'<circle cx="{x}" cy="{_height(line)}" r="4" {fill}/>')
     for line in gate.targets:
         y, r = _height(line), _RADIUS
         if len(gate.targets) == 1:

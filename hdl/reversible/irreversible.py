@@ -194,8 +194,8 @@ def network_of(circuit: Circuit, outputs: Iterable[str] | None = None) -> Networ
         for line, bit in zip(lines, net.input(name, len(lines)), strict=True):
             state[line] = bit
     before = list(state)
-    for controls, targets in circuit.gates:
-        condition = reduce(net.both, sorted(state[line] for line in controls), TRUE)
+    for controls, targets, negative in circuit.gates:
+        condition = reduce(net.both, sorted(state[line] ^ (line in negative) for line in controls), TRUE)
         if len(targets) == 1:
             state[targets[0]] = net.differ(state[targets[0]], condition)
         else:

@@ -104,8 +104,9 @@ def _final(net: Netlist, inputs: Mapping[str, Any], z3: Any) -> dict[str, Any]:
     state = [
         z3.BoolVal(bool(net.constants[i])) if i in net.constants else inputs[name] for i, name in enumerate(net.names)
     ]
-    for controls, targets in net.gates:
-        condition = z3.And(*(state[line] for line in controls)) if controls else z3.BoolVal(True)
+    for controls, targets, negative in net.gates:
+        needed = (z3.Not(state[line]) if line in negative else state[line] for line in controls)
+        condition = z3.And(*needed) if controls else z3.BoolVal(True)
         if len(targets) == 1:
             state[targets[0]] = z3.simplify(z3.Xor(state[targets[0]], condition))
         else:

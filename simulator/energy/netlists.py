@@ -33,8 +33,8 @@ from retrograd.simulator.energy.pricing import (
 )
 from retrograd.simulator.energy.technology import CAUSES, Charge, Technology
 
-#: (controls, targets), as in the circuits of the hardware
-_Gate = tuple[tuple[int, ...], tuple[int, ...]]
+#: (controls, targets, …), as in the circuits of the hardware
+_Gate = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,10 @@ def _parts(gate: _Gate) -> tuple[tuple[int, ...], list[tuple[str, int]]]:
     """The lines of a gate, and the sequence of kinds that it is made of.
 
     A gate of k > 2 controls is 2k − 3 Toffoli gates, with k − 2 ancillas that are not counted as lines. An exchange with more than one control is two
-    CNOT gates around such a gate.
+    CNOT gates around such a gate. A negative control costs as a positive one: a line has both of its polarities in the gates of all models,
+    as two rails or as the sign of a flux.
     """
-    controls, targets = gate
+    controls, targets = gate[:2]
     k = len(controls)
     if len(targets) == 2:
         parts = [("swap", 1)] if not k else [("Fredkin", 1)] if k == 1 else [("CNOT", 2), ("Toffoli", 2 * k - 1)]
@@ -125,7 +126,7 @@ def _peres(gates: Sequence[_Gate]) -> Iterator[tuple[tuple[int, ...], list[tuple
     while place < len(gates):
         pair = sorted(gates[place : place + 2], key=lambda gate: len(gate[0]))
         if len(pair) == 2 and _is_peres(*pair):
-            controls, targets = pair[1]
+            controls, targets = pair[1][:2]
             yield controls + targets, [("Peres", 1)]
             place += 2
         else:

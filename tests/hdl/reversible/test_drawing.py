@@ -33,6 +33,13 @@ def test_wires_and_gates() -> None:
     assert sum("l10 10" in path["d"] for path in parts(text, "path")) == 2
 
 
+def test_a_negative_control_is_an_open_circle() -> None:
+    net = Netlist(("a", "b", "c"), (Gate((0, 1), (2,), (1,)),), {})
+    assert [(circle["cy"], circle["fill"]) for circle in parts(draw_svg(net, "n"), "circle") if circle["r"] == "4"] == [
+        ("35", "#1a4f8a"), ("57", "white"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["mov.add", "swap", "seq.add", "erase"])
 def test_no_two_gates_overlap(name: str) -> None:
     net = netlist(lower(TABLE[name], Format(4, 2)))

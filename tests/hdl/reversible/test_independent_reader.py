@@ -74,7 +74,8 @@ def test_gates_of_every_kind(seed: int) -> None:
     for _ in range(25):
         lines = rng.sample(range(6), rng.randint(1, 6))
         targets = rng.randint(1, min(2, len(lines)))
-        gates.append(Gate(tuple(lines[targets:]), tuple(lines[:targets])))
+        low = tuple(line for line in lines[targets:] if rng.random() < 0.4)
+        gates.append(Gate(tuple(lines[targets:]), tuple(lines[:targets]), low))
     net = Netlist(tuple(f"{word}_{k}" for word in "ax" for k in range(3)), tuple(gates), {})
     assert read_by_mqt(net) == permutation(net.circuit())
 
@@ -108,4 +109,4 @@ def test_round_trips(seed: int) -> None:
 
 
 def named(net: Netlist) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    return [(tuple(net.names[i] for i in c), tuple(net.names[i] for i in t)) for c, t in net.gates]
+    return [(tuple(net.names[i] for i in c), tuple(net.names[i] for i in t)) for c, t, _ in net.gates]

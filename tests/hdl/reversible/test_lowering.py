@@ -255,7 +255,7 @@ def test_proved(name: str, width: int) -> None:
     for word, lines in circuit.inputs.items():
         for i, line in enumerate(lines):
             state[line] = z3.Extract(i, i, z3.BitVec(word, width)) == 1
-    for controls, targets in circuit.gates:
+    for controls, targets, _ in circuit.gates:
         condition = z3.And(*(state[q] for q in controls)) if controls else z3.BoolVal(True)
         if len(targets) == 1:
             state[targets[0]] = z3.Xor(state[targets[0]], condition)

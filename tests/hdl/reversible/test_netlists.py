@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from retrograd.hdl.reversible import formats
-from retrograd.hdl.reversible.circuit import Circuit, Gate, count, permutation
+from retrograd.hdl.reversible.circuit import Circuit, Gate, count, permutation, transposed
 from retrograd.hdl.reversible.formats import Netlist, netlist, read_qasm, read_real, write_qasm, write_real
+from retrograd.hdl.reversible.irreversible import network_of
 from retrograd.hdl.reversible.lowering import lower
 from retrograd.hdl.reversible.verification import difference
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
+from retrograd.simulator.energy.netlists import ReversibleShape
 
 W = Format(4, 2)
 #: with exchanges, controls in numbers, and a word that leaves on other lines
@@ -44,10 +46,77 @@ def test_written_and_read(name: str) -> None:
 
 def test_peres_and_negative_controls() -> None:
     text = ".version 1.0\n.numvars 3\n.variables a b c\n.begin\np3 a b c # Peres\nt2 -a b\nf3 a b c\n.end\n"
-    x, cnot = Gate((), (0,)), Gate((0,), (1,))
-    assert read_real(text).gates == (Gate((0, 1), (2,)), cnot, x, cnot, x, Gate((0,), (1, 2)))
+    cnot, negative = Gate((0,), (1,)), Gate((0,), (1,), (0,))
+    assert read_real(text).gates == (Gate((0, 1), (2,)), cnot, negative, Gate((0,), (1, 2)))
     formats = "OPENQASM 3.0; qubit[3] q; negctrl @ x q[0], q[1]; ctrl(2) @ x q[0], q[1], q[2];"
-    assert read_qasm(formats).gates == (x, cnot, x, Gate((0, 1), (2,)))
+    assert read_qasm(formats).gates == (negative, Gate((0, 1), (2,)))
+
+
+@st.composite
+def signed_gates(draw: st.DrawFn, lines: int = 5) -> tuple[Gate, ...]:
+    """Gates of all kinds, with controls of both signs."""
+    found = []
+    for order, size, targets, signs in draw(
+        st.lists(
+            st.tuples(st.permutations(range(lines)), st.integers(1, lines), st.integers(1, 2), st.integers(0, 31)),
+            min_size=1,
+            max_size=8,
+        )
+    ):
+        chosen = tuple(order[: max(size, targets)])
+        controls = chosen[targets:]
+        found.append(Gate(controls, chosen[:targets], tuple(c for c in controls if signs >> c & 1)))
+    return tuple(found)
+
+
+def between_inverters(gates: tuple[Gate, ...]) -> tuple[Gate, ...]:
+    """The same function: X on each negative control, before and behind the gate."""
+    out: list[Gate] = []
+    for controls, targets, negative in gates:
+        flips = [Gate((), (line,)) for line in negative]
+        out += [*flips, Gate(controls, targets), *flips]
+    return tuple(out)
+
+
+@given(signed_gates())
+def test_negative_controls_are_inverters_on_both_sides(gates: tuple[Gate, ...]) -> None:
+    """In the simulation, in the proof, in the irreversible netlist and in both formats; the inverse has the gates in reverse order."""
+    word = tuple(range(5))
+    circuit, plain = (Circuit(5, g, {"w": word}, {"w": word}) for g in (gates, between_inverters(gates)))
+    images = permutation(circuit)
+    assert images == permutation(plain)
+    back = permutation(circuit.inverse())
+    assert [back[image] for image in images] == [*range(32)]
+    net, other = (Netlist(tuple("abcde"), c.gates, {}) for c in (circuit, plain))
+    assert read_real(write_real(net)) == net
+    assert read_qasm(write_qasm(net)) == net
+    assert difference(net, other) is None
+    found = network_of(circuit, ["w"]).run({"w": transposed(range(32), 5)}, (1 << 32) - 1)["w"]
+    assert transposed(found, 32) == images
+    counts = count(circuit)
+    assert (counts.gates, counts.t) == (len(gates), count(plain).t)
+    positive = tuple(gate._replace(negative=()) for gate in gates)
+    shapes = [ReversibleShape(5, g, frozenset(word), frozenset(word)) for g in (gates, positive)]
+    assert shapes[0].timed({"Toffoli": 5}, peres=True) == shapes[1].timed({"Toffoli": 5}, peres=True)
+
+
+def test_a_control_of_the_other_sign_is_another_function() -> None:
+    first, second = (Netlist(("a", "b", "c"), (Gate((0, 1), (2,), low),), {}) for low in ((1,), (0, 1)))
+    assert difference(first, second) is not None
+    with pytest.raises(ValueError, match="negative"):
+        Circuit(2, (Gate((0,), (1,), (1,)),))
+
+
+@pytest.mark.parametrize("controls", range(1, 7))
+def test_quantum_cost_of_negative_controls(controls: int) -> None:
+    """The table's, beside a positive control; without one, that of the gate and of the X gates which make a control positive."""
+    lines = tuple(range(controls))
+    for width in range(controls + 1, 2 * controls + 2):
+        costs = [
+            count(Circuit(width, (Gate(lines, (controls,), lines[:low]),))).quantum_cost for low in range(controls + 1)
+        ]
+        assert costs[1:-1] == costs[:1] * (controls - 1)
+        assert costs[-1] == costs[0] + min(controls, 2)
 
 
 def test_the_order_of_a_header_means_nothing() -> None:

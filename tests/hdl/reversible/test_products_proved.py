@@ -86,7 +86,7 @@ def lowered(name: str, w: Format, monkeypatch: pytest.MonkeyPatch) -> tuple[Circ
 
 def apply(gates: Sequence[Gate], state: dict[int, Any]) -> None:
     """Execute gates on Booleans of the solver."""
-    for controls, targets in gates:
+    for controls, targets, _ in gates:
         condition = z3.And(*(state[q] for q in controls)) if controls else z3.BoolVal(True)
         assert len(targets) == 1
         state[targets[0]] = z3.simplify(z3.Xor(state[targets[0]], condition))
