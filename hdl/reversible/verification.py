@@ -66,27 +66,31 @@ def disagreement(
 def difference(first: Netlist, second: Netlist, seconds: float = 60) -> dict[str, int] | None:
     """Bits of the input lines for which the netlists differ, or None where they are equivalent.
 
-    Lines correspond by name. A line of both netlists must end with the same bit in both. A line of only one netlist must be
-    a constant, and must end as it began. The solver checks this for all inputs and does not rely on the header.
+    Lines correspond by name. A line of both netlists must end with the same bit in both; where one of them has it as a constant,
+    it begins as that bit in both. A line of only one netlist must be a constant, and must end as it began. The solver
+    checks this for all inputs and does not rely on the header.
     Raises InputError RG1401 where the netlists have different inputs, RG1403 where the solver does not decide within the time.
     """
     import z3
 
-    free = [{n for i, n in enumerate(net.names) if i not in net.constants} for net in (first, second)]
-    if free[0] != free[1]:
-        name = min(free[0] ^ free[1])
-        raise InputError(Diagnostic("RG1401", f"the line `{name[:40]}` is an input of one of the netlists only"))
-    inputs = {name: z3.Bool(name) for name in sorted(free[0])}
-    ends = [_final(net, inputs, z3) for net in (first, second)]
+    nets = first, second
+    constants = [{net.names[i]: bit for i, bit in net.constants.items()} for net in nets]
+    for name in sorted({*first.names} ^ {*second.names}):
+        if name not in constants[0] and name not in constants[1]:
+            raise InputError(Diagnostic("RG1401", f"the line `{name[:40]}` is an input of one of the netlists only"))
+    for name in sorted(constants[0].keys() & constants[1].keys()):
+        if constants[0][name] != constants[1][name]:
+            raise InputError(
+                Diagnostic("RG1401", f"the line `{name[:40]}` begins as 0 in one netlist, as 1 in the other")
+            )
+    begins = constants[0] | constants[1]
+    inputs = {name: z3.Bool(name) for name in sorted({*first.names, *second.names} - begins.keys())}
+    bits = inputs | {name: z3.BoolVal(bool(bit)) for name, bit in begins.items()}
+    ends = [_final(net, bits, z3) for net in nets]
     wrong = []
     for name in sorted(ends[0].keys() | ends[1].keys()):
         have = [end[name] for end in ends if name in end]
-        if len(have) == 2:
-            wrong.append(z3.Xor(*have))
-        else:
-            net = first if name in ends[0] else second
-            begins = z3.BoolVal(bool(net.constants[net.names.index(name)]))
-            wrong.append(z3.Xor(have[0], begins))
+        wrong.append(z3.Xor(have[0], have[1] if len(have) == 2 else bits[name]))
     solver = z3.SolverFor("QF_UF")
     solver.add(z3.Or(*wrong))
     solver.set("timeout", max(1, int(1000 * seconds)))
@@ -99,11 +103,9 @@ def difference(first: Netlist, second: Netlist, seconds: float = 60) -> dict[str
     return {name: int(z3.is_true(model.eval(bit, model_completion=True))) for name, bit in inputs.items()}
 
 
-def _final(net: Netlist, inputs: Mapping[str, Any], z3: Any) -> dict[str, Any]:
+def _final(net: Netlist, bits: Mapping[str, Any], z3: Any) -> dict[str, Any]:
     """name -> the solver's expression for the line at the end."""
-    state = [
-        z3.BoolVal(bool(net.constants[i])) if i in net.constants else inputs[name] for i, name in enumerate(net.names)
-    ]
+    state = [bits[name] for name in net.names]
     for controls, targets, negative in net.gates:
         needed = (z3.Not(state[line]) if line in negative else state[line] for line in controls)
         condition = z3.And(*needed) if controls else z3.BoolVal(True)

@@ -14,7 +14,8 @@ import pytest
 from retrograd.assembler.assemble import assemble
 from retrograd.assembler.pisa_reader import read as read_pisa
 from retrograd.compiler.frontends.janus.parser import read as read_janus
-from retrograd.hdl.reversible.formats import read_qasm, read_real
+from retrograd.hdl.reversible.formats import read_real
+from retrograd.hdl.reversible.openqasm import read_qasm
 from retrograd.isa.diagnostics import RetrogradError, nearest
 from retrograd.isa.words import Format
 from retrograd.simulator.energy.technology import from_text

@@ -49,7 +49,8 @@ from retrograd.assembler.pisa_reader import MEMORY
 from retrograd.assembler.pisa_reader import read as read_pisa
 from retrograd.compiler.frontends.janus.parser import read as read_janus
 from retrograd.compiler.frontends.vlad.translation import read_vlad
-from retrograd.hdl.reversible.formats import read_qasm, read_real
+from retrograd.hdl.reversible.formats import read_real
+from retrograd.hdl.reversible.openqasm import read_qasm
 from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.files import Limits, command
 from retrograd.isa.words import Format

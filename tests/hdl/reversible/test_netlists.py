@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrograd.hdl.reversible import formats
+from retrograd.hdl.reversible import formats, openqasm
 from retrograd.hdl.reversible.circuit import Circuit, Gate, count, permutation, transposed
-from retrograd.hdl.reversible.formats import Netlist, netlist, read_qasm, read_real, write_qasm, write_real
+from retrograd.hdl.reversible.formats import Netlist, netlist, read_real, write_real
 from retrograd.hdl.reversible.irreversible import network_of
 from retrograd.hdl.reversible.lowering import lower
+from retrograd.hdl.reversible.openqasm import read_qasm, write_qasm
 from retrograd.hdl.reversible.verification import difference
 from retrograd.isa.diagnostics import InputError
 from retrograd.isa.table import TABLE
@@ -41,7 +43,10 @@ def same(x: Netlist, y: Netlist) -> None:
 def test_written_and_read(name: str) -> None:
     net = netlist(lower(TABLE[name], W))
     assert read_real(write_real(net)) == net
-    same(read_qasm(write_qasm(net)), net)
+    same(read_qasm(write_qasm(net, reset=True)), net)
+    bare = write_qasm(net)
+    assert "reset" not in bare
+    same(read_qasm(bare), Netlist(net.names, net.gates, {}))
 
 
 def test_peres_and_negative_controls() -> None:
@@ -167,7 +172,7 @@ def test_definitions_stand_for_their_gates(pieces: list[tuple[int, list[int]]], 
 def test_definitions_that_grow_without_bound_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stands for twice the gates of the one before."""
     assert formats._MOST_EXPANDED <= 1 << 20
-    monkeypatch.setattr(formats, "_MOST_GATES", 1000)
+    monkeypatch.setattr(formats, "_MOST_EXPANDED", 1000)
     text = [".version 2.0", ".numvars 1", ".variables a", ".define g0 a", "t1 a", ".enddefine"]
     for k in range(1, 60):
         text += [f".define g{k} a", f"g{k - 1} a", f"g{k - 1} a", ".enddefine"]
@@ -235,7 +240,7 @@ def test_gates_that_a_text_defines(pieces: list[tuple[str, list[int]]], order: l
 
 def test_defined_gates_that_grow_without_bound_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stands for twice the gates of the one before; and a register for a gate of each bit."""
-    monkeypatch.setattr(formats, "_MOST_GATES", 1000)
+    monkeypatch.setattr(openqasm, "_MOST_GATES", 1000)
     text = "gate g0 a { x a; } " + " ".join(f"gate g{k} a {{ g{k - 1} a; g{k - 1} a; }}" for k in range(1, 60))
     for rest in (text + " qubit q; g59 q;", "qubit[600] q; x q; x q;"):
         with pytest.raises(InputError, match=r"RG1401.*more than"):
@@ -431,18 +436,104 @@ def test_quantum_cost(size: int) -> None:
 
 
 NAMED = st.lists(
-    st.sampled_from(["a", "b", "x", "q_x", "q_q_x", "a_0", "a_1", "a_3", "cx_0", "q_cx_0", "carry_in", "q_b", "z_0", "_"]),
+    st.sampled_from(["a", "b", "x", "q_x", "q_q_x", "a_0", "a_1", "a_3", "cx_0", "q_cx_0", "carry_in", "q_b", "z_0", "_", "1", "Sum", "q_Sum", "for"])
+    | st.text("aBqx_019.[]'-é𝟘", min_size=1, max_size=6).filter(lambda name: name[0] != "-"),
     min_size=2, max_size=8, unique=True,
 )  # fmt: skip
 
 
-@given(NAMED)
-def test_names_survive(names: list[str]) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+@given(names=NAMED)
+def test_names_survive(version: int, names: list[str]) -> None:
     net = Netlist(tuple(names), (Gate((0,), (1,)),), {})
-    again = read_qasm(write_qasm(net))
+    text = write_qasm(net, version=version)
+    again = read_qasm(text)
     assert sorted(again.names) == sorted(names)
     (gate,) = again.gates
     assert [again.names[line] for line in gate.controls + gate.targets] == names[:2]
+    registers = re.findall(r"(?:qreg|qubit)\S* (\w+)", text)
+    assert len(registers) == len({*registers})
+    assert all(re.fullmatch("[a-z][A-Za-z0-9_]*" if version == 2 else "[A-Za-z_][A-Za-z0-9_]*", r) for r in registers)
+
+
+@given(signed_gates())
+def test_openqasm_2_has_the_same_gates(gates: tuple[Gate, ...]) -> None:
+    """Gates with negative controls are defined by X gates, and read as one gate; exchanges with two controls or more as three."""
+    net = Netlist((*"abcd", "x_pn"), gates, {})
+    again = read_qasm(write_qasm(net, version=2))
+    assert permutation(again.circuit()) == permutation(net.circuit())
+    if all(len(gate.controls) < 3 - len(gate.targets) + 2 * (len(gate.targets) == 1) for gate in gates):
+        assert again.gates == gates
+
+
+def test_openqasm_2_has_no_gate_of_five_controls() -> None:
+    for gate in (Gate((0, 1, 2, 3, 4), (5,)), Gate((0, 1, 2, 3), (4, 5))):
+        with pytest.raises(InputError, match=r"RG1408.*OpenQASM 2 has gates of 4 at most"):
+            write_qasm(Netlist(tuple("abcdef"), (gate,), {}), version=2)
+
+
+def test_a_constant_of_one_netlist_is_a_constant_of_both() -> None:
+    """An ancilla without `reset` is compared as a constant; two constants that differ are refused."""
+    made = netlist(lower(TABLE["fmul.add"], W))
+    assert made.constants
+    assert difference(made, read_qasm(write_qasm(made))) is None
+    ones = Netlist(("a", "z"), (Gate((0,), (1,)),), {1: 1})
+    assert read_qasm(write_qasm(ones)).constants == {1: 0}
+    with pytest.raises(InputError, match="begins as 0 in one"):
+        difference(ones, Netlist(("a", "z"), (), {1: 0}))
+
+
+def qasm(text: str) -> tuple[Gate, ...]:
+    return read_qasm(f"OPENQASM 3.0; {text}").gates
+
+
+def test_constants_and_loops() -> None:
+    """The gates of the text that is written out."""
+    for text, plain in (
+        ("const int n = 3; qubit[n] q; for int i in [0:n - 1] { x q[i]; }", "x q[0]; x q[1]; x q[2];"),
+        ("const uint[8] n = 2 ** 3 - 5; qubit[n] q; for uint i in [n - 1:-1:1] cx q[i], q[i - 1];", "cx q[2], q[1]; cx q[1], q[0];"),
+        ("qubit[3] q; for int i in {2, 0} { for int j in [i:1] { x q[j]; } x q[i]; }", "x q[2]; x q[0]; x q[1]; x q[0];"),
+        ("qubit[3] q; for int i in [0:1] { const int k = (i + 1) % 2; cx q[k], q[2]; }", "cx q[1], q[2]; cx q[0], q[2];"),
+        ("qubit[3] q; gate g a, b { for int i in [1:3] cx a, b; } g q[0], q[1];", "cx q[0], q[1]; cx q[0], q[1]; cx q[0], q[1];"),
+        ("const int n = 2; qubit[3] q; ctrl(n) @ x q[0], q[1], q[2]; pow(n) @ x q[-1];", "ccx q[0], q[1], q[2]; x q[2]; x q[2];"),
+        ("qubit[3] q; for int i in [1:0] for int j in {1} { x q; } x q[0:2:2]; cx q[0], q[1:2];", "x q[0]; x q[2]; cx q[0], q[1]; cx q[0], q[2];"),
+    ):  # fmt: skip
+        assert qasm(text) == qasm(f"qubit[3] q; {plain}"), text
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [("7 / 2", 3), ("-7 / 2", -3), ("-7 % 3", -1), ("2 ** 3 ** 2", 512), ("-2 ** 2", -4), ("1 << 4 | 3 ^ 1 & 5", 18), ("10 - 3 - 2", 5),
+     ("2 * (3 + 4)", 14), ("100 >> 3", 12), ("2 + 3 * 4 - -1", 15)],
+)  # fmt: skip
+def test_values_of_constants(expression: str, value: int) -> None:
+    """As C computes them, from the left; powers from the right, before a sign."""
+    assert len(qasm(f"qubit q; const int[64] n = {expression}; for int i in [{value}:n] x q;")) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "const n = 3;", "const float n = 3;", "const int n = 3; const int n = 4;", "const int q = 3;", "const uint n = 0 - 1;", "const int[4] n = 8;",
+        "const int n = 1 / 0;", "const int n = 9 ** 63;", "const int n = 1 << 64;", "const int n = m;", "const int n = 1.5;", "const int[65] n = 1;",
+        "for i in [0:1] x q[i];", "for int i in [0:0:1] x q[i];", "for int i in [0:2] x q[i];", "for int i in [0:1] { x q[i];", "for int i in [0] x q[i];",
+        "for int q in [0:1] x q;", "for int i in [0:1] { qubit r; }", "for int i in [0:9999999] {}", "for int i in [0:300] for int j in [0:1000] {}",
+        "for int[64] i in [-9223372036854775807:9223372036854775807] {}", "for int i in {0, 1 x q[0];", "for int i in [1:0] { x q[0];", "x q[1:0];",
+        "for int x in [0:1] {}", "const int n = " + "(" * 100 + "1" + ")" * 100 + ";", "for int i in [0:1] " * 70 + "x q[0];", "for uint i in [-1:1] {}",
+        "x q[-3];", "ctrl(0) @ x q[0];", "const int n = 1; qubit n;", "pow(4000000000) @ x q[0];", "for int i in [1:0] for", "gate for a { }",
+    ],
+)  # fmt: skip
+def test_malformed_loops(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_qasm(f"OPENQASM 3.0; qubit[2] q; {text}", "f.qasm")
+    (found,) = caught.value.diagnostics
+    assert found.code == "RG1401"
+    assert found.span is not None
+
+
+def test_openqasm_2_has_no_loops() -> None:
+    with pytest.raises(InputError, match="OpenQASM 2 has no loops"):
+        read_qasm("OPENQASM 2.0; qreg q[2]; for int i in [0:1] { x q[i]; }")
 
 
 def test_inverses_and_powers() -> None:

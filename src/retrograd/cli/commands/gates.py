@@ -41,6 +41,8 @@ class GatesOptions(FunctionOptions):
     input: str | None
     real: str | None
     qasm: str | None
+    qasm_version: str | None
+    reset: bool
     draw: str | None
     irreversible: bool
     tech: str | None
@@ -78,7 +80,13 @@ def arguments_of_gates(p: Parser) -> None:
         "--input", metavar="BITS", help="of a file: simulate it on a bit for each input line, in their order"
     )
     p.add_argument("--real", metavar="FILE", help="write the netlist as .real 2.0")
-    p.add_argument("--qasm", metavar="FILE", help="write the netlist as OpenQASM 3")
+    p.add_argument("--qasm", metavar="FILE", help="write the netlist as OpenQASM")
+    p.add_argument("--qasm-version", choices=("2", "3"), help="of --qasm (default: 3)")
+    p.add_argument(
+        "--reset",
+        action="store_true",
+        help="of --qasm: set the ancillas to 0, for readers that take all lines as inputs",
+    )
     p.add_argument("--draw", metavar="FILE.svg", help="draw a short netlist")
     p.add_argument(
         "--irreversible", action="store_true",
@@ -103,6 +111,11 @@ def execute_gates(options: GatesOptions) -> int:
     for path in (options.real, options.qasm, options.draw):
         if path is not None:
             check_output(path)
+    for option in ("qasm_version", "reset"):
+        if getattr(options, option) and options.qasm is None:
+            raise fail(
+                "RG0512", f"--{option.replace('_', '-')} is for OpenQASM", "name the file that is written: --qasm"
+            )
     if options.what == "check":
         return _check(options)
     if options.files and not is_function(options.what):
@@ -111,7 +124,8 @@ def execute_gates(options: GatesOptions) -> int:
 
 
 def _read(path: str) -> Netlist:
-    from retrograd.hdl.reversible.formats import read_qasm, read_real
+    from retrograd.hdl.reversible.formats import read_real
+    from retrograd.hdl.reversible.openqasm import read_qasm
 
     # Bytes that are no text become characters that the reader refuses, with their place.
     text = read_bytes(path).decode(errors="replace")
@@ -121,7 +135,7 @@ def _read(path: str) -> Netlist:
 def _show(options: GatesOptions) -> int:
     from retrograd.hdl.reversible.circuit import count, simulate
     from retrograd.hdl.reversible.formats import netlist as named
-    from retrograd.hdl.reversible.formats import write_qasm, write_real
+    from retrograd.hdl.reversible.formats import write_real
 
     is_file = options.what.endswith((".real", ".qasm"))
     if is_file:
@@ -157,7 +171,9 @@ def _show(options: GatesOptions) -> int:
     if options.real is not None:
         write_file(options.real, write_real(net))
     if options.qasm is not None:
-        write_file(options.qasm, write_qasm(net))
+        from retrograd.hdl.reversible.openqasm import write_qasm
+
+        write_file(options.qasm, write_qasm(net, version=int(options.qasm_version or 3), reset=options.reset))
     if options.draw is not None:
         from retrograd.hdl.reversible.formats import draw_svg
 

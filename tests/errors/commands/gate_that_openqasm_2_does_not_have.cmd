@@ -1,0 +1,1 @@
+retrograd gates six_lines.real --qasm six.qasm --qasm-version 2

@@ -1,0 +1,1 @@
+retrograd gates mov.add --reset
