@@ -21,7 +21,7 @@ _GATES = {"x": (0, 1), "cx": (1, 1), "ccx": (2, 1), "swap": (0, 2), "cswap": (1,
 _GATES_2 = {"c3x": (3, 1), "c4x": (4, 1)}
 #: the largest number of gates that the words of a text may expand to: nested definitions may double it at each level
 _MOST_GATES = 1 << 22
-#: passes of loops in a text at most
+#: passes of loops in a text at most, with the statements that they execute
 _MOST_PASSES = 1 << 17
 _NAMES = {counts: name for name, counts in (_GATES | _GATES_2).items()}
 
@@ -44,7 +44,8 @@ def write_qasm(net: Netlist, *, version: int = 3, reset: bool = False) -> str:
     cx a[0], a[1];
     """
     old = version == 2
-    declared, place = [], {}
+    declared: list[str] = []
+    place: dict[int, str] = {}
     known = {name: i for i, name in enumerate(net.names)}
     words: dict[str, list[int]] = {}
     for name, i in known.items():
@@ -354,10 +355,7 @@ class _QasmReader:
         else:
             self.take(r"\[", "`[` or `{`")
             passes = self.range(None)
-        self.passes += len(passes) + 1
-        if self.passes > _MOST_PASSES:
-            self.at = start
-            raise self.fault(f"the loops have more than {_MOST_PASSES} passes")
+        self.count_passes(len(passes) + 1, start)
         if passes and not low <= min(passes) <= max(passes) <= high:
             self.at = start
             raise self.fault(f"the values are {min(passes)} to {max(passes)}, and the type has {low} to {high}")
@@ -371,6 +369,12 @@ class _QasmReader:
         if not passes:
             self.skip()
 
+    def count_passes(self, number: int, start: int) -> None:
+        self.passes += number
+        if self.passes > _MOST_PASSES:
+            self.at = start
+            raise self.fault(f"the loops have more than {_MOST_PASSES} passes and statements")
+
     def block(self) -> None:
         """The statements of a loop."""
         if not self.accept("{"):
@@ -378,6 +382,7 @@ class _QasmReader:
             return
         scope: set[str] = set()
         while not self.accept("}"):
+            self.count_passes(1, self.at)
             self.statement(scope)
 
     def statement(self, scope: set[str]) -> None:

@@ -518,6 +518,7 @@ def test_values_of_constants(expression: str, value: int) -> None:
         "const int n = 1 / 0;", "const int n = 9 ** 63;", "const int n = 1 << 64;", "const int n = m;", "const int n = 1.5;", "const int[65] n = 1;",
         "for i in [0:1] x q[i];", "for int i in [0:0:1] x q[i];", "for int i in [0:2] x q[i];", "for int i in [0:1] { x q[i];", "for int i in [0] x q[i];",
         "for int q in [0:1] x q;", "for int i in [0:1] { qubit r; }", "for int i in [0:9999999] {}", "for int i in [0:300] for int j in [0:1000] {}",
+        "for int i in [0:9999] { " + "x q[0]; " * 20 + "}",
         "for int[64] i in [-9223372036854775807:9223372036854775807] {}", "for int i in {0, 1 x q[0];", "for int i in [1:0] { x q[0];", "x q[1:0];",
         "for int x in [0:1] {}", "const int n = " + "(" * 100 + "1" + ")" * 100 + ";", "for int i in [0:1] " * 70 + "x q[0];", "for uint i in [-1:1] {}",
         "x q[-3];", "ctrl(0) @ x q[0];", "const int n = 1; qubit n;", "pow(4000000000) @ x q[0];", "for int i in [1:0] for", "gate for a { }",
