@@ -4,13 +4,15 @@
 |---|---|---|
 | 4_49 | 16, 60 | 13, 41 |
 | mod5adder | 17, 77 | 15, 79 |
+| hwb7, with three lines of garbage | 35, 203 | 35, 203 |
 
-(R. Wille, D. Große, L. Teuber, G. Dueck, R. Drechsler, RevLib: an online resource for reversible functions and circuits, 2008.)
+(D. Maslov, Reversible logic synthesis benchmarks page, polynomial size circuits for hwb; R. Wille, D. Große, L. Teuber, G. Dueck, R. Drechsler, RevLib: an online resource for reversible functions and circuits, 2008.)
 """
 
 from __future__ import annotations
 
-from retrograd.hdl.reversible.circuit import count, permutation
+import pytest
+from retrograd.hdl.reversible.circuit import Circuit, Gate, count, permutation
 from retrograd.hdl.reversible.formats import read_real
 
 FOUR_49 = read_real(
@@ -82,6 +84,9 @@ t1 e
 """
 )
 
+#: n -> gates, lines and quantum cost of hwb with the count of ones as garbage
+HWB = {4: (13, 7, 61), 5: (23, 8, 127), 6: (27, 9, 151), 7: (35, 10, 203)}
+
 
 def test_4_49() -> None:
     found = count(FOUR_49.circuit())
@@ -101,3 +106,56 @@ def test_mod5adder() -> None:
     found = count(MOD_5_ADDER.circuit())
     assert (found.width, found.gates, found.quantum_cost) == (6, 15, 79)
     assert found.gates <= 17
+
+
+def counted(n: int, width: int) -> list[Gate]:
+    """The lines n … of `width` bits += the number of ones among n lines: the k-th line is added to as many bits as the sum may have."""
+    gates = []
+    for k in range(n):
+        bits = range(n, n + min(width, (k + 1).bit_length()))
+        gates += [Gate((k, *range(n, bit)), (bit,)) for bit in reversed(bits)]
+    return gates
+
+
+def hidden_weighted_bit(n: int) -> Circuit:
+    """The n lower lines, shifted left by the number of their ones, which the upper lines count; a rotation by 2^k has n − cycles exchanges."""
+    width = n.bit_length()
+    gates = counted(n, width)
+    for k in range(width):
+        # Exchanges that put each line of a cycle of the rotation in its place.
+        seen: set[int] = set()
+        for start in range(n):
+            line = start
+            while line not in seen:
+                seen.add(line)
+                source = (line - (1 << k)) % n
+                if source != start and source not in seen:
+                    gates.append(Gate((n + k,), (line, source)))
+                line = source
+    word = tuple(range(n))
+    return Circuit(n + width, tuple(gates), {"x": word}, {"x": word}, tuple(range(n, n + width)))
+
+
+def rotated(x: int, n: int, by: int) -> int:
+    by %= n
+    return (x << by | x >> n - by) & (1 << n) - 1
+
+
+@pytest.mark.parametrize(("n", "figures"), HWB.items())
+def test_hidden_weighted_bit(n: int, figures: tuple[int, int, int]) -> None:
+    """hwb7 has the published gates and cost, where a Peres gate costs 4."""
+    circuit = hidden_weighted_bit(n)
+    for x in range(1 << n):
+        assert circuit.run({"x": x})["x"] == rotated(x, n, x.bit_count())
+    found = count(circuit)
+    assert (found.gates, found.width, found.quantum_cost - 2 * found.peres) == figures
+
+
+def test_rd53() -> None:
+    """The number of ones among five bits, on three lines that begin as 0."""
+    word = tuple(range(5))
+    circuit = Circuit(8, tuple(counted(5, 3)), {"x": word}, {"x": word, "n": (5, 6, 7)})
+    for x in range(32):
+        assert circuit.run({"x": x}) == {"x": x, "n": x.bit_count()}
+    found = count(circuit)
+    assert (found.gates, found.width, found.quantum_cost - 2 * found.peres) == (11, 8, 43)
