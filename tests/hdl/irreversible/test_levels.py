@@ -103,3 +103,11 @@ def test_whole_instructions_have_levels() -> None:
     found = levels_of(network_of(lower(TABLE["fmul.add"], Format(8, 4))))
     assert found.levels > 30
     assert found.cells["BUF"] > found.cells["AND"]
+
+
+def test_junctions_of_an_adder_in_aqfp() -> None:
+    """52 gates of 6 junctions, and 336 cells of 2: the figures of docs/energy.md."""
+    found = levels_of(network_of(lower(TABLE["mov.add"], Format(8, 4))))
+    gates = sum(found.cells[kind] for kind in ("AND", "OR", "MAJ3"))
+    wires = found.cells["BUF"] + found.cells["splitter"]
+    assert (gates, wires, 6 * gates + 2 * wires, found.levels) == (52, 336, 984, 24)

@@ -238,7 +238,11 @@ def test_cmos7_is_its_source() -> None:
     items = {i.label: i.energy for i in found.items}
     assert items["products"] == approx(Range(1.475e-12, 1.48e-12, 1.485e-12))
     assert items["data memory"] == approx(Range(7.45e-12, 7.5e-12, 7.55e-12))
-    assert technology("cmos7").version == "2.0"
+    for name in ("cmos7", "cmos7_caches"):
+        dram = technology(name).charges[-1].sizes[-1].energy.si
+        # HBM2 begins at 250 pJ, GDDR6 at 350 pJ; DDR3 and DDR4 have 1300 pJ.
+        assert (dram.lo, dram.nominal) == approx((250e-12, 1300e-12))
+    assert technology("cmos7").version == "2.1"
 
 
 @pytest.mark.parametrize("width", [4, 8, 16, 32, 64])
