@@ -18,7 +18,8 @@ register(
 # Reversible netlists.
 
 register(
-    ("RG1401", "not a reversible netlist", "A netlist in `.real` or OpenQASM declares its lines, then lists gates of those lines. "
+    ("RG1401", "not a reversible netlist", "A netlist in `.real` or OpenQASM declares its lines, then "
+     "lists gates of those lines. "
      "Of OpenQASM it has the classical subset: x, cx, ccx, swap, cswap, gates of these, and loops over integers.",
      "Correct the line that is shown."),
     ("RG1402", "an erasure that is undone", "A netlist loses nothing: an erased word leaves as garbage, and no gates make it again from nothing.",
@@ -34,7 +35,7 @@ register(
      "Allow more ancillas."),
     ("RG1407", "a netlist that is too long for a drawing", "A drawing has a column for each step, and a row for each line. A long one could not be read.",
      "Draw a smaller width, or write the netlist with --real."),
-    ("RG1408", "a gate that OpenQASM 2 does not have", "OpenQASM 2 has no controls in any number: its library has x of up to four. More would need lines "
-     "besides those of the netlist.",
+    ("RG1408", "a gate that OpenQASM 2 does not have", "OpenQASM 2 has no controls in any number: its library "
+     "has x of up to four. More would need lines besides those of the netlist.",
      "Write OpenQASM 3."),
 )  # fmt: skip

@@ -13,8 +13,8 @@ from typing import NamedTuple
 class Gate(NamedTuple):
     """One target: inverted where the condition holds. Two targets: exchanged where it holds.
 
-    The condition: each control is 1, or 0 if it is among `negative`. X, CNOT and Toffoli have 0, 1 and 2 controls and one target; a
-    Fredkin gate has one control and two targets.
+    The condition: each control is 1, or 0 if it is among `negative`. X, CNOT and Toffoli have 0, 1 and 2 controls and
+    one target; a Fredkin gate has one control and two targets.
     """
 
     controls: tuple[int, ...]
@@ -173,8 +173,9 @@ def _t_count(controls: int) -> int:
 def _quantum_cost(controls: int, width: int, negative: int = 0) -> int:
     """The cost of X with controls in a netlist of `width` lines, of which lines that the gate does not use are spare.
 
-    Negative controls cost nothing beside a positive one. The table has no gate whose controls are all negative: it is made of the
-    gate with one positive control, between two X gates on that line, or, for one control, behind an X gate on the target.
+    Negative controls cost nothing beside a positive one. The table has no gate whose controls are all negative: it is
+    made of the gate with one positive control, between two X gates on that line, or, for one control, behind an X gate
+    on the target.
 
     Without a spare line it is 2ⁿ − 3, for a gate of n lines; with one, 24n − 88 for five lines or more, and 52 for n
     = 6, 100 for n = 8;

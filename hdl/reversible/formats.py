@@ -330,7 +330,8 @@ def read_real(text: str, file: str = "<netlist>") -> Netlist:
 # -----------------------------------------------------------------------------
 # Drawings in SVG: a line for each wire with its name and role, a column for each step of gates.
 #
-# Gates whose wires overlap stand in different columns. A control is a filled circle, an open one if it must be 0; a target a circle with a cross; the two targets of an
+# Gates whose wires overlap stand in different columns. A control is a filled circle,
+# an open one if it must be 0; a target a circle with a cross; the two targets of an
 # exchange are crosses, ×. Drawings are made of short circuits only.
 
 #: gates and wires of a drawing at most: more cannot be read

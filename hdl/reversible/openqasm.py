@@ -1,7 +1,7 @@
 """Netlists in OpenQASM 2 and 3: the classical subset, registers of qubits and x under any number of controls.
 
-Sources: A. W. Cross, L. S. Bishop, J. A. Smolin, J. M. Gambetta, Open quantum assembly language, arXiv:1707.03429, 2017; A. W. Cross et al.,
-OpenQASM 3: a broader and deeper quantum assembly language, ACM Trans. Quantum Comput. 3, 12, 2022.
+Sources: A. W. Cross, L. S. Bishop, J. A. Smolin, J. M. Gambetta, Open quantum assembly language, arXiv:1707.03429,
+2017; A. W. Cross et al., OpenQASM 3: a broader and deeper quantum assembly language, ACM Trans. Quantum Comput. 3, 12, 2022.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|\s+|"[^"\n]*"|[A-Za-z_]\w*|[0-9]+(?:\.[
 
 
 def write_qasm(net: Netlist, *, version: int = 3, reset: bool = False) -> str:
-    """The netlist as OpenQASM 3 or 2. Lines `d_0`, `d_1`, … become the register d, and another line a qubit of its name.
+    """The netlist as OpenQASM 3 or 2. Lines `d_0`, `d_1`, … become the register d, another line a qubit of its name.
 
     A qubit begins as 0, so that constants of 0 need no statement; with `reset`, each has one, and `read_qasm` finds
     the constants again. A constant of 1 is made by `reset` and x. The names are those that `read_qasm` gives.
@@ -86,7 +86,7 @@ def _modified(gate: Gate) -> str:
 
 
 def _defined(gate: Gate, defined: dict[str, str], taken: set[str]) -> str:
-    """The gate's name in OpenQASM 2, which is not `taken`. `defined`: name -> definition, to which that of the gate is added."""
+    """The gate's name in OpenQASM 2, which is not `taken`. `defined`: name -> definition, which is added to."""
     controls, targets, negative = gate
     n, signs = len(controls), "".join("pn"[line in negative] for line in controls)
     name = _NAMES.get((n, len(targets)))
@@ -116,17 +116,18 @@ def _words(text: str) -> frozenset[str]:
 
 
 _KEYWORDS = _words(
-    "OPENQASM include defcalgrammar def cal defcal gate opaque extern box let break continue if else end return for while in switch "
-    "case default pragma input output const readonly mutable qreg qubit creg bool bit int uint float angle complex array void "
-    "duration stretch gphase inv pow ctrl negctrl durationof delay reset measure barrier true false im pi tau euler sin cos tan "
-    "arcsin arccos arctan exp ln sqrt log ceiling floor mod popcount rotl rotr real imag sizeof U CX"
+    "OPENQASM include defcalgrammar def cal defcal gate opaque extern box let break continue if else end "
+    "return for while in switch case default pragma input output const readonly mutable qreg qubit creg "
+    "bool bit int uint float angle complex array void duration stretch gphase inv pow ctrl negctrl "
+    "durationof delay reset measure barrier true false im pi tau euler sin cos tan arcsin arccos arctan "
+    "exp ln sqrt log ceiling floor mod popcount rotl rotr real imag sizeof U CX"
 )
 #: version -> the gates of its library that are not classical
 _OTHER_GATES = {
     3: _words("p y z h s sdg t tdg sx rx ry rz cy cz cp crx cry crz ch cu phase cphase id u1 u2 u3"),
     2: _words(
-        "u0 u u1 u2 u3 id y z h s sdg t tdg rx ry rz sx sxdg cz cy ch crx cry crz cu1 cp cu3 csx cu p rxx rzz rccx rc3x "
-        "c3sqrtx"
+        "u0 u u1 u2 u3 id y z h s sdg t tdg rx ry rz sx sxdg cz cy ch crx cry crz cu1 cp cu3 csx cu p rxx rzz "
+        "rccx rc3x c3sqrtx"
     ),
 }
 #: words that name no register: those of the language, and gates of its libraries
@@ -150,8 +151,8 @@ def _prefixed(word: str, version: int) -> bool:
 def _escaped(word: str, version: int) -> str:
     """The word as an identifier. `_unescaped` is the inverse.
 
-    A word that is reserved, or begins with a digit, has `q_` before it. Other signs are written `_5b_`, by their numbers, and `_` as
-    `__`, behind `q__`.
+    A word that is reserved, or begins with a digit, has `q_` before it. Other signs are written `_5b_`, by their numbers,
+    and `_` as `__`, behind `q__`.
     """
     core = _core(word)
     if not _LETTERS.fullmatch(word) or not core or core[0] == "_":
@@ -424,7 +425,8 @@ class _QasmReader:
         raise self.fault("a bracket is not closed")
 
     def range(self, size: int | None) -> Sequence[int]:
-        """The numbers of `a:b]` or `a:step:b]`, both ends included, or of `a]`; places of a register have a size, and −1 is its last."""
+        """The numbers of `a:b]` or `a:step:b]`, both ends included, or of `a]`. Places of a register have a size, and
+        −1 is the last."""
         at = self.at
         ends = [self.integer()]
         while len(ends) < 3 and self.accept(":"):
@@ -606,7 +608,8 @@ class _QasmReader:
         if own is None and known is None:
             defined = f", {', '.join(self.definitions)}" if self.definitions else ""
             raise self.fault(
-                f"`{self.token[:40]}` is no gate of the classical subset: {', '.join(self.known_gates)}{defined[:200]}, ctrl @, negctrl @, inv @, pow(k) @"
+                f"`{self.token[:40]}` is no gate of the classical subset: "
+                f"{', '.join(self.known_gates)}{defined[:200]}, ctrl @, negctrl @, inv @, pow(k) @"
             )
         self.at += 1
         if own is not None:

@@ -66,9 +66,9 @@ def disagreement(
 def difference(first: Netlist, second: Netlist, seconds: float = 60) -> dict[str, int] | None:
     """Bits of the input lines for which the netlists differ, or None where they are equivalent.
 
-    Lines correspond by name. A line of both netlists must end with the same bit in both; where one of them has it as a constant,
-    it begins as that bit in both. A line of only one netlist must be a constant, and must end as it began. The solver
-    checks this for all inputs and does not rely on the header.
+    Lines correspond by name. A line of both netlists must end with the same bit in both; where one of them has it as a
+    constant, it begins as that bit in both. A line of only one netlist must be a constant, and must end as it began.
+    The solver checks this for all inputs and does not rely on the header.
     Raises InputError RG1401 where the netlists have different inputs, RG1403 where the solver does not decide within the time.
     """
     import z3

@@ -108,8 +108,8 @@ def _parts(gate: _Gate) -> tuple[tuple[int, ...], list[tuple[str, int]]]:
     """The lines of a gate, and the sequence of kinds that it is made of.
 
     A gate of k > 2 controls is 2k − 3 Toffoli gates, with k − 2 ancillas that are not counted as lines. An exchange with more than one control is two
-    CNOT gates around such a gate. A negative control costs as a positive one: a line has both of its polarities in the gates of all models,
-    as two rails or as the sign of a flux.
+    CNOT gates around such a gate. A negative control costs as a positive one: a line has both of its
+    polarities in the gates of all models, as two rails or as the sign of a flux.
     """
     controls, targets = gate[:2]
     k = len(controls)

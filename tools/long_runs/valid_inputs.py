@@ -125,7 +125,8 @@ REAL = [
 ]
 QASM = [
     'OPENQASM 3.0;\ninclude "stdgates.inc";\nqubit[3] q;\nqubit[3] r;\nqubit c;\n// lines\ngate g a, b { cx a, b; x a; }\nx q;\ncx q, r;\nctrl @ g q, r, c;\nnegctrl @ x q[0], q[1];\ninv @ ctrl(2) @ x q[0], q[1], q[2];\nswap q[0], r[1];\n',
-    "OPENQASM 3.0;\nconst uint[8] n = 2 ** 2 - 1;\nqubit[n + 1] q;\nfor int i in [0:n - 1] {\n  cx q[i], q[i + 1];\n  for int j in {1, 2} negctrl(2) @ x q[0], q[1], q[2:3];\n}\n",
+    "OPENQASM 3.0;\nconst uint[8] n = 2 ** 2 - 1;\nqubit[n + 1] q;\n"
+    "for int i in [0:n - 1] {\n  cx q[i], q[i + 1];\n  for int j in {1, 2} negctrl(2) @ x q[0], q[1], q[2:3];\n}\n",
     'OPENQASM 2.0;\ninclude "qelib1.inc";\nqreg q[3];\nqreg r[2];\n/* gates */\nx q[0];\nccx q[0], q[1], q[2];\ncx r[0], q[1];\n',
 ]
 QUANTITIES = [

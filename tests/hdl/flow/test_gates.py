@@ -24,6 +24,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+def test_levels_of_the_core_on_the_page() -> None:
+    """docs/energy.md states the levels of the core in Q16.16, and the cycles of four and of eight phases."""
+    root = Path(__file__).resolve().parents[3]
+    levels = json.loads((root / "hdl" / "flow" / "gates_32_16.json").read_text())["in levels"]["levels"]
+    aqfp, ramps = -(-levels // 4), -(-levels // 8)
+    stated = f"{levels} levels are {aqfp} cycles of AQFP, and {ramps} cycles of S2LAL"
+    assert stated in (root / "docs" / "energy.md").read_text()
+
+
 #: what the energy accounting reads: gates_W_F.json, written by `retrograd hdl stat --format W,F -o FILE`
 COUNTED = sorted((Path(__file__).resolve().parents[3] / "hdl" / "flow").glob("gates_*.json"))
 

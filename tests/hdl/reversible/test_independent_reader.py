@@ -83,8 +83,13 @@ def test_round_trips(seed: int) -> None:
     MQT Core at each station."""
     rng = random.Random(seed)
     names = rng.choice(
-        (("a_0", "a_1", "carry", "q", "n_0"), ("d_0", "d_1", "d_2", "x_0", "x_1"), ("b", "A", "e", "1", "sum'"), ("x", "q_x", "z_1", "_", "for"))
-    )  # fmt: skip
+        (
+            ("a_0", "a_1", "carry", "q", "n_0"),
+            ("d_0", "d_1", "d_2", "x_0", "x_1"),
+            ("b", "A", "e", "1", "sum'"),
+            ("x", "q_x", "z_1", "_", "for"),
+        )
+    )
     gates = []
     for _ in range(12):
         targets = rng.randint(1, 2)
@@ -109,9 +114,10 @@ def test_constants_and_loops(seed: int) -> None:
     text = (
         f'OPENQASM 3.0; include "stdgates.inc"; const int n = {n}; qubit[n] q; '
         "for int i in [0:n - 2] { cx q[i], q[i + 1]; for int j in {1, 2} negctrl @ x q[(i + j + 1) % n], q[i]; } "
-        f"ctrl({rng.randint(1, 3)}) @ x q[0], q[1], q[2], q[3];".replace("ctrl(1) @ x q[0], q[1], q[2]", "cx q[2]")
-        .replace("ctrl(2) @ x q[0], q[1]", "ccx q[1]")
-    )  # fmt: skip
+        f"ctrl({rng.randint(1, 3)}) @ x q[0], q[1], q[2], q[3];".replace(
+            "ctrl(1) @ x q[0], q[1], q[2]", "cx q[2]"
+        ).replace("ctrl(2) @ x q[0], q[1]", "ccx q[1]")
+    )
     net = read_qasm(text)
     assert len(net.gates) == 3 * (n - 1) + 1
     assert read_by_mqt(net) == permutation(net.circuit())

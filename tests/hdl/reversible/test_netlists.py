@@ -85,7 +85,8 @@ def between_inverters(gates: tuple[Gate, ...]) -> tuple[Gate, ...]:
 
 @given(signed_gates())
 def test_negative_controls_are_inverters_on_both_sides(gates: tuple[Gate, ...]) -> None:
-    """In the simulation, in the proof, in the irreversible netlist and in both formats; the inverse has the gates in reverse order."""
+    """In the simulation, in the proof, in the irreversible netlist and in both formats. The inverse has the gates in
+    reverse order."""
     word = tuple(range(5))
     circuit, plain = (Circuit(5, g, {"w": word}, {"w": word}) for g in (gates, between_inverters(gates)))
     images = permutation(circuit)
@@ -114,7 +115,8 @@ def test_a_control_of_the_other_sign_is_another_function() -> None:
 
 @pytest.mark.parametrize("controls", range(1, 7))
 def test_quantum_cost_of_negative_controls(controls: int) -> None:
-    """The table's, beside a positive control; without one, that of the gate and of the X gates which make a control positive."""
+    """The table's, beside a positive control; without one, the cost of the gate and of the X gates which make a control
+    positive."""
     lines = tuple(range(controls))
     for width in range(controls + 1, 2 * controls + 2):
         costs = [
@@ -436,10 +438,33 @@ def test_quantum_cost(size: int) -> None:
 
 
 NAMED = st.lists(
-    st.sampled_from(["a", "b", "x", "q_x", "q_q_x", "a_0", "a_1", "a_3", "cx_0", "q_cx_0", "carry_in", "q_b", "z_0", "_", "1", "Sum", "q_Sum", "for"])
+    st.sampled_from(
+        [
+            "a",
+            "b",
+            "x",
+            "q_x",
+            "q_q_x",
+            "a_0",
+            "a_1",
+            "a_3",
+            "cx_0",
+            "q_cx_0",
+            "carry_in",
+            "q_b",
+            "z_0",
+            "_",
+            "1",
+            "Sum",
+            "q_Sum",
+            "for",
+        ]
+    )
     | st.text("aBqx_019.[]'-é𝟘", min_size=1, max_size=6).filter(lambda name: name[0] != "-"),
-    min_size=2, max_size=8, unique=True,
-)  # fmt: skip
+    min_size=2,
+    max_size=8,
+    unique=True,
+)
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -458,7 +483,8 @@ def test_names_survive(version: int, names: list[str]) -> None:
 
 @given(signed_gates())
 def test_openqasm_2_has_the_same_gates(gates: tuple[Gate, ...]) -> None:
-    """Gates with negative controls are defined by X gates, and read as one gate; exchanges with two controls or more as three."""
+    """Gates with negative controls are defined by X gates, and read as one gate; exchanges with two controls or more
+    as three."""
     net = Netlist((*"abcd", "x_pn"), gates, {})
     again = read_qasm(write_qasm(net, version=2))
     assert permutation(again.circuit()) == permutation(net.circuit())
@@ -491,21 +517,49 @@ def test_constants_and_loops() -> None:
     """The gates of the text that is written out."""
     for text, plain in (
         ("const int n = 3; qubit[n] q; for int i in [0:n - 1] { x q[i]; }", "x q[0]; x q[1]; x q[2];"),
-        ("const uint[8] n = 2 ** 3 - 5; qubit[n] q; for uint i in [n - 1:-1:1] cx q[i], q[i - 1];", "cx q[2], q[1]; cx q[1], q[0];"),
-        ("qubit[3] q; for int i in {2, 0} { for int j in [i:1] { x q[j]; } x q[i]; }", "x q[2]; x q[0]; x q[1]; x q[0];"),
-        ("qubit[3] q; for int i in [0:1] { const int k = (i + 1) % 2; cx q[k], q[2]; }", "cx q[1], q[2]; cx q[0], q[2];"),
-        ("qubit[3] q; gate g a, b { for int i in [1:3] cx a, b; } g q[0], q[1];", "cx q[0], q[1]; cx q[0], q[1]; cx q[0], q[1];"),
-        ("const int n = 2; qubit[3] q; ctrl(n) @ x q[0], q[1], q[2]; pow(n) @ x q[-1];", "ccx q[0], q[1], q[2]; x q[2]; x q[2];"),
-        ("qubit[3] q; for int i in [1:0] for int j in {1} { x q; } x q[0:2:2]; cx q[0], q[1:2];", "x q[0]; x q[2]; cx q[0], q[1]; cx q[0], q[2];"),
-    ):  # fmt: skip
+        (
+            "const uint[8] n = 2 ** 3 - 5; qubit[n] q; for uint i in [n - 1:-1:1] cx q[i], q[i - 1];",
+            "cx q[2], q[1]; cx q[1], q[0];",
+        ),
+        (
+            "qubit[3] q; for int i in {2, 0} { for int j in [i:1] { x q[j]; } x q[i]; }",
+            "x q[2]; x q[0]; x q[1]; x q[0];",
+        ),
+        (
+            "qubit[3] q; for int i in [0:1] { const int k = (i + 1) % 2; cx q[k], q[2]; }",
+            "cx q[1], q[2]; cx q[0], q[2];",
+        ),
+        (
+            "qubit[3] q; gate g a, b { for int i in [1:3] cx a, b; } g q[0], q[1];",
+            "cx q[0], q[1]; cx q[0], q[1]; cx q[0], q[1];",
+        ),
+        (
+            "const int n = 2; qubit[3] q; ctrl(n) @ x q[0], q[1], q[2]; pow(n) @ x q[-1];",
+            "ccx q[0], q[1], q[2]; x q[2]; x q[2];",
+        ),
+        (
+            "qubit[3] q; for int i in [1:0] for int j in {1} { x q; } x q[0:2:2]; cx q[0], q[1:2];",
+            "x q[0]; x q[2]; cx q[0], q[1]; cx q[0], q[2];",
+        ),
+    ):
         assert qasm(text) == qasm(f"qubit[3] q; {plain}"), text
 
 
 @pytest.mark.parametrize(
     ("expression", "value"),
-    [("7 / 2", 3), ("-7 / 2", -3), ("-7 % 3", -1), ("2 ** 3 ** 2", 512), ("-2 ** 2", -4), ("1 << 4 | 3 ^ 1 & 5", 18), ("10 - 3 - 2", 5),
-     ("2 * (3 + 4)", 14), ("100 >> 3", 12), ("2 + 3 * 4 - -1", 15)],
-)  # fmt: skip
+    [
+        ("7 / 2", 3),
+        ("-7 / 2", -3),
+        ("-7 % 3", -1),
+        ("2 ** 3 ** 2", 512),
+        ("-2 ** 2", -4),
+        ("1 << 4 | 3 ^ 1 & 5", 18),
+        ("10 - 3 - 2", 5),
+        ("2 * (3 + 4)", 14),
+        ("100 >> 3", 12),
+        ("2 + 3 * 4 - -1", 15),
+    ],
+)
 def test_values_of_constants(expression: str, value: int) -> None:
     """As C computes them, from the left; powers from the right, before a sign."""
     assert len(qasm(f"qubit q; const int[64] n = {expression}; for int i in [{value}:n] x q;")) == 1
@@ -514,16 +568,44 @@ def test_values_of_constants(expression: str, value: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "const n = 3;", "const float n = 3;", "const int n = 3; const int n = 4;", "const int q = 3;", "const uint n = 0 - 1;", "const int[4] n = 8;",
-        "const int n = 1 / 0;", "const int n = 9 ** 63;", "const int n = 1 << 64;", "const int n = m;", "const int n = 1.5;", "const int[65] n = 1;",
-        "for i in [0:1] x q[i];", "for int i in [0:0:1] x q[i];", "for int i in [0:2] x q[i];", "for int i in [0:1] { x q[i];", "for int i in [0] x q[i];",
-        "for int q in [0:1] x q;", "for int i in [0:1] { qubit r; }", "for int i in [0:9999999] {}", "for int i in [0:300] for int j in [0:1000] {}",
+        "const n = 3;",
+        "const float n = 3;",
+        "const int n = 3; const int n = 4;",
+        "const int q = 3;",
+        "const uint n = 0 - 1;",
+        "const int[4] n = 8;",
+        "const int n = 1 / 0;",
+        "const int n = 9 ** 63;",
+        "const int n = 1 << 64;",
+        "const int n = m;",
+        "const int n = 1.5;",
+        "const int[65] n = 1;",
+        "for i in [0:1] x q[i];",
+        "for int i in [0:0:1] x q[i];",
+        "for int i in [0:2] x q[i];",
+        "for int i in [0:1] { x q[i];",
+        "for int i in [0] x q[i];",
+        "for int q in [0:1] x q;",
+        "for int i in [0:1] { qubit r; }",
+        "for int i in [0:9999999] {}",
+        "for int i in [0:300] for int j in [0:1000] {}",
         "for int i in [0:9999] { " + "x q[0]; " * 20 + "}",
-        "for int[64] i in [-9223372036854775807:9223372036854775807] {}", "for int i in {0, 1 x q[0];", "for int i in [1:0] { x q[0];", "x q[1:0];",
-        "for int x in [0:1] {}", "const int n = " + "(" * 100 + "1" + ")" * 100 + ";", "for int i in [0:1] " * 70 + "x q[0];", "for uint i in [-1:1] {}",
-        "x q[-3];", "ctrl(0) @ x q[0];", "const int n = 1; qubit n;", "pow(4000000000) @ x q[0];", "for int i in [1:0] for", "gate for a { }",
+        "for int[64] i in [-9223372036854775807:9223372036854775807] {}",
+        "for int i in {0, 1 x q[0];",
+        "for int i in [1:0] { x q[0];",
+        "x q[1:0];",
+        "for int x in [0:1] {}",
+        "const int n = " + "(" * 100 + "1" + ")" * 100 + ";",
+        "for int i in [0:1] " * 70 + "x q[0];",
+        "for uint i in [-1:1] {}",
+        "x q[-3];",
+        "ctrl(0) @ x q[0];",
+        "const int n = 1; qubit n;",
+        "pow(4000000000) @ x q[0];",
+        "for int i in [1:0] for",
+        "gate for a { }",
     ],
-)  # fmt: skip
+)
 def test_malformed_loops(text: str) -> None:
     with pytest.raises(InputError) as caught:
         read_qasm(f"OPENQASM 3.0; qubit[2] q; {text}", "f.qasm")

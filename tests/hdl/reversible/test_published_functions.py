@@ -6,7 +6,9 @@
 | mod5adder | 17, 77 | 15, 79 |
 | hwb7, with three lines of garbage | 35, 203 | 35, 203 |
 
-(D. Maslov, Reversible logic synthesis benchmarks page, polynomial size circuits for hwb; R. Wille, D. Große, L. Teuber, G. Dueck, R. Drechsler, RevLib: an online resource for reversible functions and circuits, 2008.)
+(D. Maslov, Reversible logic synthesis benchmarks page, polynomial size circuits for hwb;
+R. Wille, D. Große, L. Teuber, G. Dueck, R. Drechsler, RevLib: an online resource for reversible functions and circuits,
+2008.)
 """
 
 from __future__ import annotations
@@ -109,7 +111,8 @@ def test_mod5adder() -> None:
 
 
 def counted(n: int, width: int) -> list[Gate]:
-    """The lines n … of `width` bits += the number of ones among n lines: the k-th line is added to as many bits as the sum may have."""
+    """The lines n … of `width` bits += the number of ones among n lines: the k-th line is added to as many bits as the
+    sum may have."""
     gates = []
     for k in range(n):
         bits = range(n, n + min(width, (k + 1).bit_length()))
@@ -118,7 +121,8 @@ def counted(n: int, width: int) -> list[Gate]:
 
 
 def hidden_weighted_bit(n: int) -> Circuit:
-    """The n lower lines, shifted left by the number of their ones, which the upper lines count; a rotation by 2^k has n − cycles exchanges."""
+    """The n lower lines, shifted left by the number of their ones, which the upper lines count. A rotation by 2^k has n
+    exchanges, less one for each of its cycles."""
     width = n.bit_length()
     gates = counted(n, width)
     for k in range(width):

@@ -1,8 +1,9 @@
 """The 31 programs of the SyReC suite as netlists of ours, beside the published counts of their synthesis.
 
-The lowering is a fold over trees and needs no machine format, so words have any width, and no sign. The programs and the published counts,
-gates, lines and quantum cost of cost-aware and of line-aware synthesis, are those of the suite's tests (R. Wille, S. Offermann, R. Drechsler,
-SyReC: a programming language for synthesis of reversible circuits, 2010; Munich Quantum Toolkit, test/circuits and test/configs).
+The lowering is a fold over trees and needs no machine format, so words have any width, and no sign. The programs and
+the published counts, gates, lines and quantum cost of cost-aware and of line-aware synthesis, are those of the suite's
+tests (R. Wille, S. Offermann, R. Drechsler, SyReC: a programming language for synthesis of reversible circuits, 2010; Munich
+Quantum Toolkit, test/circuits and test/configs).
 """
 
 from __future__ import annotations
@@ -101,9 +102,11 @@ def divide(lowering: EffectLowering) -> None:
     """a ^= x1 / x2; b += x1 / x2; c −= x1 / x2"""
     g, at = lowering.b, lowering.places
     with_quotient(
-        lowering, x1, x2,
+        lowering,
+        x1,
+        x2,
         lambda q, _: [g.flip_each(at["a"], q), g.add(at["b"], q), g.subtract(at["c"], q)],
-    )  # fmt: skip
+    )
 
 
 def modulo(lowering: EffectLowering) -> None:
@@ -209,64 +212,189 @@ def all_equal(w: Words) -> dict[str, int]:
 
 
 PROGRAMS: dict[str, Program] = {
-    "alu_2": Program(2, "op:1 x0 x1 x2", xor(x0=sum_or_difference(x1, x2)),
-        lambda w: {"x0": w["x0"] ^ (w["x1"] + (1 if w["op"] else -1) * w["x2"])}),
-    "binary_numeric": Program(2, " ".join(f"x{i}" for i in range(15)), xor(**{f"x{i}": v for i, v in enumerate(CONSTANTS)}),
-        lambda w: {f"x{i}": w[f"x{i}"] ^ v for i, v in enumerate(CONSTANTS)}),
-    "bitwise_and_2": Program(2, "x0 x1 x2", updates(("x0", "add", x1 & x2)), lambda w: {"x0": w["x0"] + (w["x1"] & w["x2"])}),
-    "bitwise_or_2": Program(2, "x0 x1 x2", updates(("x0", "add", x1 | x2)), lambda w: {"x0": w["x0"] + (w["x1"] | w["x2"])}),
+    "alu_2": Program(
+        2,
+        "op:1 x0 x1 x2",
+        xor(x0=sum_or_difference(x1, x2)),
+        lambda w: {"x0": w["x0"] ^ (w["x1"] + (1 if w["op"] else -1) * w["x2"])},
+    ),
+    "binary_numeric": Program(
+        2,
+        " ".join(f"x{i}" for i in range(15)),
+        xor(**{f"x{i}": v for i, v in enumerate(CONSTANTS)}),
+        lambda w: {f"x{i}": w[f"x{i}"] ^ v for i, v in enumerate(CONSTANTS)},
+    ),
+    "bitwise_and_2": Program(
+        2, "x0 x1 x2", updates(("x0", "add", x1 & x2)), lambda w: {"x0": w["x0"] + (w["x1"] & w["x2"])}
+    ),
+    "bitwise_or_2": Program(
+        2, "x0 x1 x2", updates(("x0", "add", x1 | x2)), lambda w: {"x0": w["x0"] + (w["x1"] | w["x2"])}
+    ),
     "bn_2": Program(2, "a b c d e f x1 x2", operators, lambda w: operated(w, (w["x1"] + 2) % 4, (w["x2"] + 2) % 4)),
-    "call_8": Program(8, "op:1 a b c", undone(lambda t: t.effects(updates(("a", "add", select(op, b + c, const(0)))))), all_equal),
-    "constExpr_8": Program(8, "a c", xor(c=((a.shr(1)) & 0x55) ^ ((a << 1) & 0xAA)),
-        lambda w: {"c": w["c"] ^ (w["a"] >> 1 & 0x55) ^ (w["a"] << 1 & 0xAA)}),
+    "call_8": Program(
+        8, "op:1 a b c", undone(lambda t: t.effects(updates(("a", "add", select(op, b + c, const(0)))))), all_equal
+    ),
+    "constExpr_8": Program(
+        8,
+        "a c",
+        xor(c=((a.shr(1)) & 0x55) ^ ((a << 1) & 0xAA)),
+        lambda w: {"c": w["c"] ^ (w["a"] >> 1 & 0x55) ^ (w["a"] << 1 & 0xAA)},
+    ),
     "divide_2": Program(2, "a b c x1 x2", undone(divide), all_equal),
-    "foldEval_4": Program(4, "op:1 x0 a b c", xor(x0=select(op, (b ^ c) ^ a, a ^ (b ^ c))),
-        lambda w: {"x0": w["x0"] ^ w["a"] ^ w["b"] ^ w["c"]}),
-    "for_4": Program(4, "op:1 a0 a1 b0 b1 c0 c1",
-        undone(lambda t: t.effects(xor(c0=place("a0") + place("b0"), c1=place("a1") + place("b1")))), all_equal),
-    "for_32": Program(32, f"op:1 {ARRAYS}", xor(**{f"c{i}": sum_or_difference(place(f"a{i}"), place(f"b{i}")) for i in range(4)}),
-        lambda w: {f"c{i}": w[f"c{i}"] ^ (w[f"a{i}"] + (1 if w["op"] else -1) * w[f"b{i}"]) & 0xFFFFFFFF for i in range(4)}),
+    "foldEval_4": Program(
+        4,
+        "op:1 x0 a b c",
+        xor(x0=select(op, (b ^ c) ^ a, a ^ (b ^ c))),
+        lambda w: {"x0": w["x0"] ^ w["a"] ^ w["b"] ^ w["c"]},
+    ),
+    "for_4": Program(
+        4,
+        "op:1 a0 a1 b0 b1 c0 c1",
+        undone(lambda t: t.effects(xor(c0=place("a0") + place("b0"), c1=place("a1") + place("b1")))),
+        all_equal,
+    ),
+    "for_32": Program(
+        32,
+        f"op:1 {ARRAYS}",
+        xor(**{f"c{i}": sum_or_difference(place(f"a{i}"), place(f"b{i}")) for i in range(4)}),
+        lambda w: {
+            f"c{i}": w[f"c{i}"] ^ (w[f"a{i}"] + (1 if w["op"] else -1) * w[f"b{i}"]) & 0xFFFFFFFF for i in range(4)
+        },
+    ),
     "gray_binary_conversion_16": Program(16, "op:1 x0 x1", gray, lambda w: {"x0": grayed(w)}),
     "ifCondVariants_4": Program(4, "a b c", branches, branched),
-    "input_repeated_2": Program(2, "x0 x1 x2 x3 x4 x5 x6 x7 x8 x9 x10",
-        updates(("x0", "add", x3 - x3), ("x1", "add", x4 + x4), ("x2", "sub", (x6 ^ x7) + (x5 ^ x5)), ("x3", "add", (x8 + x8) + (x9 + x10))),
-        steps(("x1", "add", lambda w: 2 * w["x4"]), ("x2", "sub", lambda w: w["x6"] ^ w["x7"]),
-              ("x3", "add", lambda w: 2 * w["x8"] + w["x9"] + w["x10"]))),
-    "input_repeated_4": Program(4, "x0 x1 x2 x3 x4 x5", updates(("x0", "add", (x1 - x2) + (x2 ^ x4)), ("x5", "add", (x1 - x2) + (x3 ^ x2))),
-        steps(("x0", "add", lambda w: w["x1"] - w["x2"] + (w["x2"] ^ w["x4"])), ("x5", "add", lambda w: w["x1"] - w["x2"] + (w["x3"] ^ w["x2"])))),
-    "logical_and_1": Program(2, "x0:1 x1 x2 x3:1 x4:1 x5:1",
+    "input_repeated_2": Program(
+        2,
+        "x0 x1 x2 x3 x4 x5 x6 x7 x8 x9 x10",
+        updates(
+            ("x0", "add", x3 - x3),
+            ("x1", "add", x4 + x4),
+            ("x2", "sub", (x6 ^ x7) + (x5 ^ x5)),
+            ("x3", "add", (x8 + x8) + (x9 + x10)),
+        ),
+        steps(
+            ("x1", "add", lambda w: 2 * w["x4"]),
+            ("x2", "sub", lambda w: w["x6"] ^ w["x7"]),
+            ("x3", "add", lambda w: 2 * w["x8"] + w["x9"] + w["x10"]),
+        ),
+    ),
+    "input_repeated_4": Program(
+        4,
+        "x0 x1 x2 x3 x4 x5",
+        updates(("x0", "add", (x1 - x2) + (x2 ^ x4)), ("x5", "add", (x1 - x2) + (x3 ^ x2))),
+        steps(
+            ("x0", "add", lambda w: w["x1"] - w["x2"] + (w["x2"] ^ w["x4"])),
+            ("x5", "add", lambda w: w["x1"] - w["x2"] + (w["x3"] ^ w["x2"])),
+        ),
+    ),
+    "logical_and_1": Program(
+        2,
+        "x0:1 x1 x2 x3:1 x4:1 x5:1",
         lambda t: logical(t, (TRUE_WORDS[0], x1.ltu(x2), x2.geu(x1), x1.ne(x2))),
-        lambda w: truth(w, bool(w["x1"] and w["x2"]), w["x1"] < w["x2"], w["x1"] <= w["x2"], w["x1"] != w["x2"])),
-    "logical_or_1": Program(2, "x0:1 x1 x2 x3:1 x4:1 x5:1",
+        lambda w: truth(w, bool(w["x1"] and w["x2"]), w["x1"] < w["x2"], w["x1"] <= w["x2"], w["x1"] != w["x2"]),
+    ),
+    "logical_or_1": Program(
+        2,
+        "x0:1 x1 x2 x3:1 x4:1 x5:1",
         lambda t: logical(t, (TRUE_WORDS[1], x2.ltu(x1), x1.geu(x2), x1.eq(x2))),
-        lambda w: truth(w, bool(w["x1"] or w["x2"]), w["x1"] > w["x2"], w["x1"] >= w["x2"], w["x1"] == w["x2"])),
+        lambda w: truth(w, bool(w["x1"] or w["x2"]), w["x1"] > w["x2"], w["x1"] >= w["x2"], w["x1"] == w["x2"]),
+    ),
     "modulo_2": Program(2, "x0 x1 x2", modulo, lambda w: {"x0": w["x0"] ^ w["x1"] % w["x2"]} if w["x2"] else None),
-    "multiple_statement_4": Program(4, "x0 x1 x2 x3", updates(("x3", "xor", x1 + x2), ("x2", "add", x1 - x3), ("x0", "sub", x3 ^ x2)),
-        steps(("x3", "xor", lambda w: w["x1"] + w["x2"] & 15), ("x2", "add", lambda w: w["x1"] - w["x3"]),
-              ("x0", "sub", lambda w: w["x3"] ^ w["x2"] & 15))),
-    "multiply_2": Program(2, "x0 x1 x2", xor(x0=mul_shift(x1, x2, 0)), lambda w: {"x0": w["x0"] ^ w["x1"] * w["x2"] & 3}),
-    "negate_8": Program(8, "s", undone(lambda t: t.effects(updates(("s", "xor", const(255)), ("s", "add", const(1)), ("s", "sub", const(1))))), all_equal),
-    "numeric_2": Program(2, " ".join(f"x{i}" for i in range(17)), xor(**{f"x{i}": v for i, v in enumerate(NUMBERS)}),
-        lambda w: {f"x{i}": w[f"x{i}"] ^ v for i, v in enumerate(NUMBERS)}),
-    "operators_repeated_4": Program(4, "x0 x6 x1 x2 x3 x4 x5",
-        updates(("x3", "xor", x1 ^ x2), ("x0", "add", x2 + x3), ("x0", "sub", x4 + x4), ("x0", "xor", x5 + x5), ("x6", "sub", ((x1 ^ x2) - (x5 + x5)) + (x4 + x4))),
-        steps(("x3", "xor", lambda w: w["x1"] ^ w["x2"]), ("x0", "add", lambda w: w["x2"] + w["x3"]), ("x0", "sub", lambda w: 2 * w["x4"]),
-              ("x0", "xor", lambda w: 2 * w["x5"] & 15), ("x6", "sub", lambda w: (w["x1"] ^ w["x2"]) - 2 * w["x5"] + 2 * w["x4"]))),
-    "parity_4": Program(4, "op:1 x0:1 x1", parity("x0", "x1"), lambda w: {"x0": w["x0"] ^ w["x1"].bit_count() ^ w["op"] ^ 1}),
-    "parity_check_16": Program(16, "op:1 x0:1 x1 x2:1", parity("x2", "x1", "x0"), lambda w: {"x2": w["x2"] ^ w["x1"].bit_count() ^ w["x0"] ^ w["op"] ^ 1}),
-    "relationalOp_4": Program(4, "left op:3 right res:1",
-        xor(res=reduce(lambda total, term: total ^ term, (
-            op.eq(k) & found for k, found in enumerate((
-                left.eq(right), left.ne(right), right.ltu(left), left.geu(right), left.ltu(right), right.geu(left), left & right & 1, (left | right) & 1,
-            ))))),
-        relations),
-    "shift_4": Program(4, "x0 x1 x2", xor(x0=x2.shr(2), x1=x2 << 3), lambda w: {"x0": w["x0"] ^ w["x2"] >> 2, "x1": w["x1"] ^ w["x2"] << 3}),
-    "simple_add_2": Program(2, "x0 x1 x2", updates(("x0", "add", x1 - x2)), lambda w: {"x0": w["x0"] + w["x1"] - w["x2"]}),
-    "single_longstatement_4": Program(4, "x0 x1 x2 x3 x4 x5 x6", xor(x0=((x1 + x2) - (x3 ^ x4)) ^ (x5 - x6)),
-        lambda w: {"x0": w["x0"] ^ (w["x1"] + w["x2"] - (w["x3"] ^ w["x4"])) ^ (w["x5"] - w["x6"])}),
+    "multiple_statement_4": Program(
+        4,
+        "x0 x1 x2 x3",
+        updates(("x3", "xor", x1 + x2), ("x2", "add", x1 - x3), ("x0", "sub", x3 ^ x2)),
+        steps(
+            ("x3", "xor", lambda w: w["x1"] + w["x2"] & 15),
+            ("x2", "add", lambda w: w["x1"] - w["x3"]),
+            ("x0", "sub", lambda w: w["x3"] ^ w["x2"] & 15),
+        ),
+    ),
+    "multiply_2": Program(
+        2, "x0 x1 x2", xor(x0=mul_shift(x1, x2, 0)), lambda w: {"x0": w["x0"] ^ w["x1"] * w["x2"] & 3}
+    ),
+    "negate_8": Program(
+        8,
+        "s",
+        undone(lambda t: t.effects(updates(("s", "xor", const(255)), ("s", "add", const(1)), ("s", "sub", const(1))))),
+        all_equal,
+    ),
+    "numeric_2": Program(
+        2,
+        " ".join(f"x{i}" for i in range(17)),
+        xor(**{f"x{i}": v for i, v in enumerate(NUMBERS)}),
+        lambda w: {f"x{i}": w[f"x{i}"] ^ v for i, v in enumerate(NUMBERS)},
+    ),
+    "operators_repeated_4": Program(
+        4,
+        "x0 x6 x1 x2 x3 x4 x5",
+        updates(
+            ("x3", "xor", x1 ^ x2),
+            ("x0", "add", x2 + x3),
+            ("x0", "sub", x4 + x4),
+            ("x0", "xor", x5 + x5),
+            ("x6", "sub", ((x1 ^ x2) - (x5 + x5)) + (x4 + x4)),
+        ),
+        steps(
+            ("x3", "xor", lambda w: w["x1"] ^ w["x2"]),
+            ("x0", "add", lambda w: w["x2"] + w["x3"]),
+            ("x0", "sub", lambda w: 2 * w["x4"]),
+            ("x0", "xor", lambda w: 2 * w["x5"] & 15),
+            ("x6", "sub", lambda w: (w["x1"] ^ w["x2"]) - 2 * w["x5"] + 2 * w["x4"]),
+        ),
+    ),
+    "parity_4": Program(
+        4, "op:1 x0:1 x1", parity("x0", "x1"), lambda w: {"x0": w["x0"] ^ w["x1"].bit_count() ^ w["op"] ^ 1}
+    ),
+    "parity_check_16": Program(
+        16,
+        "op:1 x0:1 x1 x2:1",
+        parity("x2", "x1", "x0"),
+        lambda w: {"x2": w["x2"] ^ w["x1"].bit_count() ^ w["x0"] ^ w["op"] ^ 1},
+    ),
+    "relationalOp_4": Program(
+        4,
+        "left op:3 right res:1",
+        xor(
+            res=reduce(
+                lambda total, term: total ^ term,
+                (
+                    op.eq(k) & found
+                    for k, found in enumerate(
+                        (
+                            left.eq(right),
+                            left.ne(right),
+                            right.ltu(left),
+                            left.geu(right),
+                            left.ltu(right),
+                            right.geu(left),
+                            left & right & 1,
+                            (left | right) & 1,
+                        )
+                    )
+                ),
+            )
+        ),
+        relations,
+    ),
+    "shift_4": Program(
+        4,
+        "x0 x1 x2",
+        xor(x0=x2.shr(2), x1=x2 << 3),
+        lambda w: {"x0": w["x0"] ^ w["x2"] >> 2, "x1": w["x1"] ^ w["x2"] << 3},
+    ),
+    "simple_add_2": Program(
+        2, "x0 x1 x2", updates(("x0", "add", x1 - x2)), lambda w: {"x0": w["x0"] + w["x1"] - w["x2"]}
+    ),
+    "single_longstatement_4": Program(
+        4,
+        "x0 x1 x2 x3 x4 x5 x6",
+        xor(x0=((x1 + x2) - (x3 ^ x4)) ^ (x5 - x6)),
+        lambda w: {"x0": w["x0"] ^ (w["x1"] + w["x2"] - (w["x3"] ^ w["x4"])) ^ (w["x5"] - w["x6"])},
+    ),
     "skip": Program(2, "x1 x2", (), all_equal),
     "swap_2": Program(2, "x1 x2", (Exchange("x1", "x2"),), lambda w: {"x1": w["x2"], "x2": w["x1"]}),
-}  # fmt: skip
+}
 
 
 def operated(w: Words, x: int, y: int) -> dict[str, int] | None:
@@ -320,8 +448,8 @@ def test_words(name: str) -> None:
     assert seen >= 10
 
 
-#: gates, lines, quantum cost: published, of cost-aware and of line-aware synthesis; ours without garbage; ours with the values
-#: of expressions left as garbage, where nothing is called and taken back
+#: gates, lines, quantum cost: published, of cost-aware and of line-aware synthesis; ours without garbage; ours with the
+#: values of expressions left as garbage, where nothing is called and taken back
 COUNTS: dict[str, tuple[Figures, Figures, Figures, Figures | None]] = {
     "alu_2": ((26, 11, 138), (46, 7, 222), (50, 13, 98), (26, 13, 50)),
     "binary_numeric": ((40, 60, 40), (40, 60, 40), (10, 30, 10), (10, 30, 10)),
