@@ -35,7 +35,7 @@ def write_qasm(net: Netlist, *, version: int = 3, reset: bool = False) -> str:
     the constants again. A constant of 1 is made by `reset` and x. The names are those that `read_qasm` gives.
     OpenQASM 2 has no modifiers: a gate with negative controls is defined, and used by its name.
 
-    Raises InputError RG1408 where OpenQASM 2 has no gate of so many controls.
+    Raises InputError RG1408 for a gate with more controls than OpenQASM 2 has.
 
     >>> print(write_qasm(Netlist(("a_0", "a_1"), (Gate((0,), (1,)),), {})), end="")
     OPENQASM 3.0;
