@@ -404,11 +404,11 @@ def undivided(x: Value) -> Value:
 #     whether a product fits          a comparison of its upper word alone
 #     a rounded quotient, a root      the integer next to that of doubles, if that is certain
 #
-# In lanes, words have 64 bits. There are no products and quotients of 128 bits. Products are made of four products of 32 bits, and are
+# In lanes, there are no products and quotients of 128 bits. Products of words of 64 bits are made of four products of 32 bits, and are
 # right only for operands below 2^63 − 2^31; quotients and long roots are right only below 2^50. `unsound` gives the lanes whose values must not be used.
 
 T = TypeVar("T")
-#: the only width of words in lanes
+#: the width of words for whose products there is no integer of twice as many bits in lanes
 LANE_WIDTH = 64
 
 
@@ -624,7 +624,7 @@ class Trees:
 
     def _product(self, x: Expr, y: Expr, s: int, added: int) -> Value:
         """⌊(x·y + added) / 2^s⌋, s > 0, added ≤ 2^(W−1)."""
-        if self._lanes > 1:
+        if self._lanes > 1 and self._w.width == LANE_WIDTH:
             low, high = self._once(("words", x, y, added), lambda: self._two_words(x, y, added))
             if s < LANE_WIDTH:
                 return self._code.intrinsic("fshr", high, low, self._code.constant(self._word, s))
@@ -710,10 +710,10 @@ class Trees:
         module = self._code.module
         # In line a root takes registers, of which a thread of a device has few.
         if self._lanes > 1:
-            root, sound = root_in_lanes(x, s)
+            root, sound = root_in_lanes(x.to(I64, "sext"), s)
             if s > ROOT_SHIFT:
                 self.unsound_truths.append(~sound)
-            return root
+            return root.to(self._word)
         if s <= ROOT_SHIFT and self._w.width == LANE_WIDTH and not module.tables:
             return near_root(x, s)
         return self._code.call(integer_root(module, self._w, s), x)

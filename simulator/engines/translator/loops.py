@@ -26,6 +26,7 @@ from retrograd.isa.entries import REGISTER_FIELDS
 from retrograd.isa.expr import ZERO, Expr, const, half, inputs, place
 from retrograd.isa.folds import is_truth, product_tested_by, sum_tested_by
 from retrograd.isa.program import Program
+from retrograd.simulator.engines.llvm.builder import storage
 from retrograd.simulator.engines.llvm.instructions import MODES, step_of
 from retrograd.simulator.engines.translator.affine import AffineForms, Bounds, Form, Intervals
 from retrograd.simulator.engines.translator.flow import (
@@ -41,12 +42,12 @@ from retrograd.simulator.engines.translator.flow import (
     register,
 )
 
-#: the width of words in lanes
+#: the width of the words that `lanes` counts; narrower words have more lanes in a register
 WIDTH = 64
 #: instructions with more nodes are functions of their own, and stay scalar
 MOST_NODES = 40
-#: bits of the words of a loop below which no bound is tried: with fewer bits, more checks need not be made
-FEWEST_BITS = 34
+#: bits beyond half a word below which no bound of the words of a loop is tried: with fewer bits, more checks need not be made
+FEWEST_BITS = 2
 #: rows of an outer loop whose order of adding to a word may change
 SPREAD = 3
 #: distances between addresses of a chunk lie far below
@@ -84,6 +85,8 @@ class VectorLoop:
     #: every written word -> the tree that a pass adds to it, if passes only add, and read no word that they write
     additions: dict[Word, Expr] = field(default_factory=dict)
     strides: dict[Base, int] = field(default_factory=dict)
+    #: base -> the least offset of its words
+    lowest: dict[Base, int] = field(default_factory=dict)
     #: pairs of bases whose words must not overlap
     apart: list[tuple[Base, Base]] = field(default_factory=list)
     #: the closing branch leaves BR = `jump` where the loop goes on; the header's guards over `closing` and `jump`
@@ -92,8 +95,8 @@ class VectorLoop:
     landing: list[Expr] = field(default_factory=list)
     #: guards that are checked in each lane, with the words of their instruction
     guards: list[GuardAndWords] = field(default_factory=list)
-    #: inputs that must be numbers of `bits` bits and a sign
-    bits: int = 63
+    #: inputs that must be numbers of `bits` bits and a sign; all words have `W − 1`
+    bits: int = WIDTH - 1
     bounded: set[str] = field(default_factory=set)
     intervals: Intervals = field(init=False)
     #: lost words of a pass
@@ -119,7 +122,9 @@ def vector_loops(program: Program, variant: Variant, lanes: int = 8) -> list[Loo
 
 
 def find_vector_loops(flow: Flow, variant: Variant, lanes: int) -> list[LoopFinding]:
+    """`lanes`: words of 64 bits in a register; a loop over narrower words has more lanes."""
     out = []
+    lanes = lanes * WIDTH // flow.program.format.width
     constants: dict[int, int] | None = None
     for header, body, closing in _candidates(flow):
         if constants is None:
@@ -192,7 +197,7 @@ class _Analysis:
         self.flow = flow
         self.modes = tuple(m for m in MODES if variant.checks and (m == "always" or getattr(variant, m)))
         w = flow.program.format
-        if w.width != WIDTH:
+        if storage(w).bits != w.width:
             raise Refusal(f"words have {w.width} bits")
         if variant.differentiating:
             raise Refusal("cotangents move along")
@@ -288,6 +293,7 @@ class _Analysis:
             loop.strides[base] = self.forms.w.signed(sum(k * loop.inductions.get(r, 0) for r, k in base.terms))
         for base, stride in loop.strides.items():
             offsets = [offset for other, offset in loop.loads if other == base]
+            loop.lowest[base] = min(offsets)
             if abs(stride) >= FAR or max(offsets) - min(offsets) >= FAR:
                 # No address of a chunk may wrap around to another.
                 raise Refusal("addresses lie too far apart")
@@ -366,7 +372,7 @@ class _Analysis:
                 raise Refusal("a partial sum is checked, and its bounds are not known")
             if self.forms.normal(tree, words) is ZERO:
                 raise Refusal("a check fails in every pass")
-        if loop.bits < 63:
+        if loop.bits < self.forms.w.width - 1:
             kept = set(map(id, loop.guards))
             proven = [guard for guard in self.run.guards if id(guard) not in kept]
             trees = [words[name] for tree, words in proven for name in inputs(tree)]
@@ -381,10 +387,11 @@ class _Analysis:
             intervals = self._intervals(bits, names)
             return [guard for guard in self.run.guards if not self._holds(guard, intervals)]
 
-        low, high = FEWEST_BITS, WIDTH
+        width = self.forms.w.width
+        low, high = width // 2 + FEWEST_BITS, width
         best = left(low)
         while high - low > 1:
-            middle = WIDTH - 1 if high == WIDTH else (low + high) // 2
+            middle = width - 1 if high == width else (low + high) // 2
             found = left(middle)
             if len(found) == len(best):
                 low, best = middle, found

@@ -45,8 +45,8 @@ from retrograd.simulator.engines.translator.flow import Base, Flow, Node, Refusa
 from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
 from retrograd.simulator.engines.translator.loops import WIDTH, VectorLoop
 
-#: bytes of a word
-_BYTES = WIDTH // 8
+#: bits of a word from which on AVX2 reads and writes memory in some lanes only, and the lanes of 64 bits of AVX-512, which does so for all
+_MASKED, _WIDE = 32, 8
 #: chunks for which a loop stays scalar after many refusals
 _LONGEST_PAUSE = 1 << 10
 
@@ -93,7 +93,7 @@ class _NarrowTrees(Trees):
         return low >= -(1 << 62) and high < 1 << 62
 
     def _product(self, x: Expr, y: Expr, s: int, added: int) -> Value:
-        if s != 32 or not (self._is_narrow(x) and self._is_narrow(y)):
+        if s != 32 or self._w.width != WIDTH or not (self._is_narrow(x) and self._is_narrow(y)):
             return super()._product(x, y, s, added)
         a, b = self.value(x), self.value(y)
         a0, b0 = _low(a), _low(b)
@@ -113,7 +113,8 @@ class VectorLoopEmitter:
         self.scalar, self.loop, self.code = scalar, loop, scalar.code
         flow = scalar.flow
         self.lanes = loop.lanes
-        self.vector = I64.vector(self.lanes)
+        self.word = integer(loop.forms.w.width)
+        self.vector, self.bytes = self.word.vector(self.lanes), self.word.bits // 8
         #: steps of a pass
         self.steps = sum(len(flow.blocks[node]) for node in loop.body) + 2
         self.order = {node: k for k, node in enumerate(flow.blocks)}
@@ -169,18 +170,24 @@ class VectorLoopEmitter:
             self.words[register(r)] = word.splat(self.lanes)
             if by:
                 self.words[register(r)] = self.words[register(r)] + self._multiples(by)
-        self.first = {base: self._sum(base) for base in loop.strides}
-        self.numbers = code.vector(self.passes, I64)
+        self.first = {base: self._lowest(base) for base in loop.strides}
+        self.numbers = code.vector(self.passes, self.word)
 
     def _multiples(self, by: int) -> Value:
         """by · the number of the pass in each lane."""
-        return self.code.vector([by * k for k in self.passes], I64)
+        signed = self.loop.forms.w.signed
+        return self.code.vector([signed(by * k) for k in self.passes], self.word)
 
-    def _sum(self, base: Base) -> Value:
-        out = self.code.constant(I64, 0)
+    def _lowest(self, base: Base) -> Value:
+        """The lowest address of a base in the first pass: a sum of words, mod 2^W. All others are counted from it, in 64 bits."""
+        out = self.code.constant(self.word, self.loop.lowest[base])
         for r, k in base.terms:
             out = out + self.entry[r] * k if k != 1 else out + self.entry[r]
-        return out
+        return out.to(I64)
+
+    def _address(self, word: Word) -> Value:
+        base, offset = word
+        return self.first[base] + (offset - self.loop.lowest[base])
 
     def _trees(self, *roots: Expr) -> Trees:
         return _NarrowTrees(self.loop.intervals, self.code, self.loop.forms.w, self.words, roots, self.lanes)
@@ -202,18 +209,18 @@ class VectorLoopEmitter:
         code, scalar, loop = self.code, self.scalar, self.loop
         how = "ctlz" if self.descending else "cttz"
         more = code.intrinsic(how, ~self.on, code.constant(integer(1), 0)).to(I64)
-        vector_unit = code.module.vector_unit
-        if vector_unit is None or not vector_unit.masks:
+        unit = code.module.vector_unit
+        if unit is None or not unit.masks or (self.word.bits < _MASKED and unit.lanes < _WIDE):
             self.resume.store(scalar.left.load() - more * self.steps)
             code.jump(self.body)
             return
-        last = self.numbers.eq(more.splat(self.lanes))
+        last = self.numbers.eq(more.to(self.word).splat(self.lanes))
         ends = self._bits(last & self.ends).ne(0)
         some = code.block("chunk.some")
         code.branch(ends & more.gt(0), some, self.body)
         code.start(some)
         active = more + 1
-        self._chunk(self.numbers.ltu(active.splat(self.lanes)), active)
+        self._chunk(self.numbers.ltu(active.to(self.word).splat(self.lanes)), active)
         scalar._go(loop.leave, loop.closing[0])
 
     # ------------------------------------------------------------------ a chunk
@@ -249,16 +256,19 @@ class VectorLoopEmitter:
         for r in loop.accumulators:
             self.scalar.slots[register(r)].add(self._total(next(found)))
         for r, by in loop.inductions.items():
-            self.scalar.slots[register(r)].add(active * by)
+            self.scalar.slots[register(r)].add(active.to(self.word) * by)
         self._count(active, mask is None)
 
     def _addresses_hold(self, active: Value) -> Value:
         """Whether all words lie in memory, and words of different bases are different words."""
         loop, n = self.loop, self.scalar.given["n"]
+        if self.word.bits < WIDTH:
+            # Beyond 2^W words, an address of W bits begins again at 0.
+            n = n.ltu(1 << self.word.bits).select(n, 1 << self.word.bits)
         ends: dict[Base, tuple[Value, Value]] = {}
         for base, stride in loop.strides.items():
             offsets = [offset for other, offset in loop.loads if other == base]
-            low, high = self.first[base] + min(offsets), self.first[base] + max(offsets)
+            low, high = self.first[base], self.first[base] + (max(offsets) - min(offsets))
             way = (active - 1) * stride
             ends[base] = (low, high + way) if stride > 0 else (low + way, high)
         # An end below 0 is far beyond the memory; no more than n words lie between two ends that are inside.
@@ -313,61 +323,57 @@ class VectorLoopEmitter:
 
     def _place(self, word: Word) -> tuple[Pointer, bool]:
         """(the lowest of the words that the lanes touch, whether the lanes hold them in the other order), for a stride of ±1"""
-        base, offset = word
-        stride = self.loop.strides[base]
-        at = self.first[base] + (offset if stride > 0 else offset - (self.lanes - 1))
+        stride = self.loop.strides[word[0]]
+        at = self._address(word) - (0 if stride > 0 else self.lanes - 1)
         return self.scalar.memories["m"][at].of(self.vector), (stride > 0) == self.descending
 
     def _places(self, word: Word) -> Pointer:
-        base, offset = word
-        at = (self.first[base] + offset).splat(self.lanes) + self._multiples(self.loop.strides[base])
-        return self.scalar.memories["m"][at]
+        numbers = self.code.vector([self.loop.strides[word[0]] * k for k in self.passes], I64)
+        return self.scalar.memories["m"][self._address(word).splat(self.lanes) + numbers]
 
     def _all_or(self) -> Value:
         return self.code.constant(self.vector.truth, 1) if self.mask is None else self.mask
 
     def _load(self, word: Word) -> Value:
-        base, offset = word
-        stride = self.loop.strides[base]
+        stride = self.loop.strides[word[0]]
         if stride == 0:
-            return self.scalar.memories["m"][self.first[base] + offset].load().splat(self.lanes)
+            return self.scalar.memories["m"][self._address(word)].load().splat(self.lanes)
         if abs(stride) != 1:
-            return self._places(word).gather(self._all_or(), _BYTES)
+            return self._places(word).gather(self._all_or(), self.bytes)
         start, other = self._place(word)
         if self.mask is None:
-            found = start.load(_BYTES)
+            found = start.load(self.bytes)
         else:
-            found = start.load_lanes(self.mask.backward() if other else self.mask, _BYTES)
+            found = start.load_lanes(self.mask.backward() if other else self.mask, self.bytes)
         return found.backward() if other else found
 
     def _store(self, word: Word, value: Value) -> None:
         if abs(self.loop.strides[word[0]]) != 1:
-            self._places(word).scatter(value, self._all_or(), _BYTES)
+            self._places(word).scatter(value, self._all_or(), self.bytes)
             return
         start, other = self._place(word)
         words = value.backward() if other else value
         if self.mask is None:
-            start.store(words, _BYTES)
+            start.store(words, self.bytes)
         else:
-            start.store_lanes(words, self.mask.backward() if other else self.mask, _BYTES)
+            start.store_lanes(words, self.mask.backward() if other else self.mask, self.bytes)
 
     def _add(self, word: Word, value: Value) -> None:
         """Add to words to which other passes of the chunk may have added already."""
-        base, offset = word
-        if self.loop.strides[base] == 0:
-            self.scalar.memories["m"][self.first[base] + offset].add(self._total(value))
+        if self.loop.strides[word[0]] == 0:
+            self.scalar.memories["m"][self._address(word)].add(self._total(value))
         else:
             self._store(word, self._load(word) + value)
 
     def _total(self, value: Value) -> Value:
         """The sum over the passes."""
         some = value if self.mask is None else self.mask.select(value, 0)
-        return self.code.intrinsic("vector.reduce.add", some, result=I64)
+        return self.code.intrinsic("vector.reduce.add", some, result=self.word)
 
 
 def _magnitude(x: Value) -> Value:
     """x if x ≥ 0, else −1 − x."""
-    return x ^ x.sar(WIDTH - 1)
+    return x ^ x.sar(x.type.bits - 1)
 
 
 # -----------------------------------------------------------------------------
@@ -470,7 +476,8 @@ def _around(flow: Flow, inner: VectorLoop, header: Node) -> ParallelLoop | None:
 
 def single_row(inner: VectorLoop) -> ParallelLoop | None:
     """A vector loop as a row by itself, if its passes only add, and their words are neighbours."""
-    if not inner.additions or any(abs(stride) != 1 for stride in inner.strides.values()):
+    irregular = inner.forms.w.width != WIDTH or any(abs(stride) != 1 for stride in inner.strides.values())
+    if not inner.additions or irregular:
         return None
     found = ParallelLoop(inner, inner.header, [], inner.header, [], inner.closing)
     found.inside = {r: place(register(r)) for r in sorted(_registers(inner))}
@@ -495,6 +502,8 @@ def _analyse(flow: Flow, loop: ParallelLoop) -> None:
     steps = {at: step_of(flow.code[at], w) for at in (*addresses, *branches)}
     if any(steps[at].memory or any(steps[at].guards.values()) or steps[at].erases for at in addresses):
         raise Refusal("a row does more than to run its loop")
+    if w.width != WIDTH:
+        raise Refusal(f"words have {w.width} bits")
     if any(abs(stride) != 1 for stride in inner.strides.values()):
         raise Refusal("words lie apart")
     row = SymbolicPass(flow, steps, forms, {})

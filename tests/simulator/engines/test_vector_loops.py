@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,11 @@ from tests.simulator.engines.conftest import WITH_VECTOR_LOOPS, set_transformati
 Make = Callable[..., rg.Machine]
 
 #: loops of the default tier, and of the full tier in pieces
-SOME, SLOW, SLOW_CHUNK = 40, 4000, 100
+SOME, SOME_NARROW, SLOW, SLOW_CHUNK = 40, 10, 4000, 100
 #: words of memory
 MEMORY = 96
+#: words of which a register holds more than of 64 bits
+NARROW = (32, 16, 8)
 
 LOOP = """
         .memory {memory}
@@ -38,7 +41,7 @@ LOOP = """
         add r251, {first}
         add r250, {last}
         add r249, 4
-        roli r249, 32
+        roli r249, {frac}
         add r7, {first}
 top:    from.ne r7, r251, bottom
         add r7, {by}
@@ -50,13 +53,17 @@ bottom: goto.ne r7, r250, top
 """
 
 
-def loop_of(*body: str, passes: int = 40, stride: int = 1, second: int = 0, by: int = 1) -> rg.Program:
+def loop_of(
+    *body: str, passes: int = 40, stride: int = 1, second: int = 0, by: int = 1, width: int = 64, memory: int = MEMORY
+) -> rg.Program:
     first = 3 if by > 0 else 3 - passes * by
     lines = "\n".join(f"        {line}" for line in body)
     last = first + passes * by
-    return rg.assemble(
-        LOOP.format(memory=MEMORY, first=first, last=last, by=by, body=lines, stride=stride, second=second)
+    frac = width // 2
+    text = LOOP.format(
+        memory=memory, first=first, last=last, by=by, body=lines, stride=stride, second=second, frac=frac
     )
+    return rg.assemble(text, format=rg.Format(width, frac))
 
 
 #: instructions of a body -> why the loop stays scalar; "" where it does not
@@ -131,13 +138,31 @@ def test_unlimited_without_checks() -> None:
     assert not finding.loop.bounded
 
 
-def test_other_words_stay_scalar() -> None:
-    program = rg.assemble("start\nfinish\n", format=rg.Format(32, 16))
-    assert not vector_loops(program, Variant())
-    text = loop_of(*BODIES["update"][0])
-    narrow = rg.Program(text.code, format=rg.Format(32, 16), memory=MEMORY)
-    (finding,) = vector_loops(narrow, Variant())
-    assert finding.reason == "words have 32 bits"
+def test_words_of_four_bits_stay_scalar() -> None:
+    """They have a byte each in memory."""
+    text = """
+            .memory 16
+            start
+            add r6, 5
+    top:    from.ne r7, r0, bottom
+            add r7, 1
+            ld.add r8, [r7]
+            st.add [r7 + 7], r8
+            ld.sub r8, [r7]
+    bottom: goto.ne r7, r6, top
+            finish
+    """
+    (finding,) = vector_loops(rg.assemble(text, format=rg.Format(4, 2)), Variant())
+    assert finding.reason == "words have 4 bits"
+
+
+@pytest.mark.parametrize("width", NARROW)
+@pytest.mark.parametrize("name", BODIES)
+def test_narrow_words_have_more_lanes(name: str, width: int) -> None:
+    body, reason = BODIES[name]
+    (finding,) = vector_loops(loop_of(*body, width=width), Variant())
+    assert (finding.loop is None) == bool(reason) or (finding.loop is None and finding.reason)
+    assert finding.loop is None or finding.loop.lanes == 512 // width
 
 
 # ---------------------------------------------------------------- in lockstep
@@ -157,7 +182,7 @@ class Case:
             machine.memory[at] = word
 
 
-def generate(seed: int) -> Case:
+def generate(seed: int, width: int = 64) -> Case:
     """A random loop: mostly of words that are loaded, used and put back."""
     rng = random.Random(seed)
     stride = rng.choice((1, 1, 1, -1, -1, 0, 2, -3))
@@ -189,25 +214,26 @@ def generate(seed: int) -> Case:
                 body += [f"exch r14, {place}", update, f"exch r14, {place}"]
     passes = rng.choice((1, 2, 3, rng.randrange(1, 21), rng.randrange(20, 60)))
     by = rng.choice((1, 1, -1, 3))
-    program = loop_of(*body, *undo, passes=passes, stride=stride, second=second, by=by)
-    size = rng.choice((20, 36, 44, 62))
-    memory = [rng.randrange(-1 << size, 1 << size) % (1 << 64) for _ in range(MEMORY)]
+    program = loop_of(*body, *undo, passes=passes, stride=stride, second=second, by=by, width=width)
+    size = rng.choice((20, 36, 44, 62)) * width // 64
+    memory = [rng.randrange(-1 << size, 1 << size) % (1 << width) for _ in range(MEMORY)]
     for _ in range(rng.choice((0, 0, 0, 1, 2))):
-        memory[rng.randrange(MEMORY)] = rng.choice((1 << 63, (1 << 63) - 1, 1 << 50, -1 << 61, 0)) % (1 << 64)
+        large = 1 << width - 1, (1 << width - 1) - 1, 1 << 50 * width // 64, -1 << width - 3, 0
+        memory[rng.randrange(MEMORY)] = rng.choice(large) % (1 << width)
     far = passes * abs(stride)
     start = rng.choice((0, 1, far % MEMORY, MEMORY - 62, rng.randrange(MEMORY)))
     registers = {5: start, 6: rng.choice((start, start + 20, rng.randrange(MEMORY)))}
     if rng.random() < 0.1:
-        registers |= {rng.choice((3, 8, 14)): rng.getrandbits(64)}
+        registers |= {rng.choice((3, 8, 14)): rng.getrandbits(width)}
     if rng.random() < 0.05:
-        registers |= {5: rng.choice((-3, 1 << 63, (1 << 64) - 2)) % (1 << 64)}
+        registers |= {5: rng.choice((-3, 1 << width - 1, (1 << width) - 2)) % (1 << width)}
     return Case(program, memory, registers, rng.random() < 0.8)
 
 
-def play(make: Make, seed: int) -> Any:
+def play(make: Make, seed: int, width: int = 64) -> Any:
     """Run to the end or to a limit inside, and back."""
-    print(f"seed {seed}")
-    case = generate(seed)
+    print(f"seed {seed}, {width} bits")
+    case = generate(seed, width)
     rng = random.Random(~seed)
     both = Lockstep(make, case.program, overflow=case.overflow)
     both.set(case.load)
@@ -253,15 +279,31 @@ def test_random_loops(translated: Make, unit: VectorUnit | None, monkeypatch: py
     assert found > SOME // 4
 
 
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("width", NARROW)
+@pytest.mark.parametrize("unit", UNITS[:3], ids=str)
+def test_random_loops_of_narrow_words(
+    translated: Make, unit: VectorUnit | None, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if unit is not None:
+        monkeypatch.setattr(jit_compiler(), "vector_unit", unit)
+    found = 0
+    for seed in range(SOME_NARROW):
+        both = play(translated, seed, width)
+        found += vector_loops(both.reference.program, Variant())[0].loop is not None
+    assert found
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("width", [64, *NARROW])
 @pytest.mark.parametrize("first", range(0, SLOW, SLOW_CHUNK))
-def test_many_random_loops(translated: Make, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_random_loops(translated: Make, first: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     unit = UNITS[first // SLOW_CHUNK % len(UNITS)]
     if unit is not None:
         monkeypatch.setattr(jit_compiler(), "vector_unit", unit)
     for seed in range(first + 10_000, first + 10_000 + SLOW_CHUNK):
-        play(translated, seed)
+        play(translated, seed, width)
 
 
 @pytest.mark.parametrize("passes", range(1, 22))
@@ -283,10 +325,12 @@ def test_overflow_at_every_pass(translated: Make, at: int) -> None:
     assert (at < 39) == bool(both.traps)
 
 
-def test_partial_sums_overflow_in_the_order_of_passes(translated: Make) -> None:
+@pytest.mark.parametrize("width", [64, *NARROW])
+def test_partial_sums_overflow_in_the_order_of_passes(translated: Make, width: int) -> None:
     """All words together fit, and a partial sum does not."""
-    both = Lockstep(translated, loop_of(*BODIES["sum"][0], passes=30, stride=1), overflow=True)
-    both.set(lambda m: [m.memory.__setitem__(k, 46340 << 32) for k in range(MEMORY)])
+    both = Lockstep(translated, loop_of(*BODIES["sum"][0], passes=30, stride=1, width=width), overflow=True)
+    root = isqrt((1 << width // 2 - 1) - 1)
+    both.set(lambda m: [m.memory.__setitem__(k, root << width // 2) for k in range(MEMORY)])
     both.run(2000)
     assert both.traps == {"RG0404": 1}
 
@@ -297,6 +341,17 @@ def test_addresses_beyond_memory(translated: Make, start: int) -> None:
     both.set(lambda m: m.registers.__setitem__(5, start % (1 << 64)))
     both.run(2000)
     assert bool(both.traps) == (start not in range(18))
+
+
+@pytest.mark.parametrize("start", [0, 170, 176, 177, 178, 200, 216, 230, 250])
+def test_addresses_of_eight_bits_begin_again(translated: Make, start: int) -> None:
+    """Beyond 256 words, an address of 8 bits is that of a word at the beginning of a larger memory."""
+    both = Lockstep(translated, loop_of(*BODIES["update"][0], passes=39, width=8, memory=400))
+    both.set(lambda m: [m.memory.__setitem__(at, at % 3) for at in range(400)])
+    both.set(lambda m: m.registers.__setitem__(5, start))
+    both.run(2000)
+    both.turn()
+    both.run(2000)
 
 
 @pytest.mark.parametrize("limit", range(100, 420, 23))
