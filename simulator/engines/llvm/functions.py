@@ -404,8 +404,9 @@ def undivided(x: Value) -> Value:
 #     whether a product fits          a comparison of its upper word alone
 #     a rounded quotient, a root      the integer next to that of doubles, if that is certain
 #
-# In lanes, there are no products and quotients of 128 bits. Products of words of 64 bits are made of four products of 32 bits, and are
-# right only for operands below 2^63 − 2^31; quotients and long roots are right only below 2^50. `unsound` gives the lanes whose values must not be used.
+# In lanes, there are no products and quotients of 128 bits. Products of long words are made of four products of 32 bits,
+# right only for operands below 2^63 − 2^31; quotients and long roots are right only below 2^50. `unsound` gives the lanes
+# whose values must not be used.
 
 T = TypeVar("T")
 #: the width of words for whose products there is no integer of twice as many bits in lanes

@@ -46,7 +46,7 @@ from retrograd.simulator.engines.translator.flow import (
 WIDTH = 64
 #: instructions with more nodes are functions of their own, and stay scalar
 MOST_NODES = 40
-#: bits beyond half a word below which no bound of the words of a loop is tried: with fewer bits, more checks need not be made
+#: bits beyond half a word below which no bound of words is tried: with fewer bits, more checks need not be made
 FEWEST_BITS = 2
 #: rows of an outer loop whose order of adding to a word may change
 SPREAD = 3

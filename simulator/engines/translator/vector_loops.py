@@ -45,7 +45,7 @@ from retrograd.simulator.engines.translator.flow import Base, Flow, Node, Refusa
 from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
 from retrograd.simulator.engines.translator.loops import WIDTH, VectorLoop
 
-#: bits of a word from which on AVX2 reads and writes memory in some lanes only, and the lanes of 64 bits of AVX-512, which does so for all
+#: bits of a word from which on AVX2 accesses memory in some lanes only; lanes of AVX-512, which does so for all words
 _MASKED, _WIDE = 32, 8
 #: chunks for which a loop stays scalar after many refusals
 _LONGEST_PAUSE = 1 << 10
@@ -179,7 +179,7 @@ class VectorLoopEmitter:
         return self.code.vector([signed(by * k) for k in self.passes], self.word)
 
     def _lowest(self, base: Base) -> Value:
-        """The lowest address of a base in the first pass: a sum of words, mod 2^W. All others are counted from it, in 64 bits."""
+        """The lowest address of a base in the first pass, mod 2^W. All others are counted from it in 64 bits."""
         out = self.code.constant(self.word, self.loop.lowest[base])
         for r, k in base.terms:
             out = out + self.entry[r] * k if k != 1 else out + self.entry[r]
