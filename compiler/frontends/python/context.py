@@ -256,11 +256,16 @@ class Context:
         self.scope.loops -= 1
 
     def over_elements(
-        self, shape: Sequence[Length], body: Callable[[tuple[E, ...]], None], value: Value | None = None
+        self,
+        shape: Sequence[Length],
+        body: Callable[[tuple[E, ...]], None],
+        value: Value | None = None,
+        terms: E | None = None,
     ) -> None:
         """body(indices) in loops over all indices of a shape, the last index moving fastest.
 
         Terms that are equal in all elements of `value` are computed once, in front of the loops.
+        The loops over the terms of a sum stand around the one over the last index.
         """
         if is_empty(shape):
             return
@@ -271,6 +276,10 @@ class Context:
             note_range(builder.ranges, var, length, builder.w)
         index = tuple(const(0, Kind.INT) if length == 1 else read(v) for v, length in zip(indices, shape, strict=True))
         builder.settled.update(indices)
+        variables, lengths = list(indices), list(shape)
+        if terms is not None:
+            builder.settled.update(terms.param[0])
+            variables[-1:-1], lengths[-1:-1] = terms.param
         around, previous = builder.temporaries(), builder.enclosing
         if isinstance(value, Lazy) and is_known(shape):
             sample = element(value, index)
@@ -280,8 +289,8 @@ class Context:
         with self.block() as inner:
             body(index)
         builder.enclosing = previous
-        axes = [n for n, length in enumerate(shape) if length != 1]
-        loops = around.loops([indices[n] for n in axes], [shape[n] for n in axes], tuple(inner))
+        axes = [n for n, length in enumerate(lengths) if length != 1 or terms is not None]
+        loops = around.loops([variables[n] for n in axes], [lengths[n] for n in axes], tuple(inner))
         builder.emit(around.wrap(loops), made_of_blocks=True)
 
     def require_unchanged(self, name: str, held: Borrowed, where: ast.AST | Span) -> None:

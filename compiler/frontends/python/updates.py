@@ -48,7 +48,7 @@ from retrograd.compiler.ir.statements import (
 )
 from retrograd.compiler.language import intrinsics
 from retrograd.compiler.language.arithmetic import broadcast, element, number_kind
-from retrograd.compiler.language.types import bound, is_complex, is_empty, note_range
+from retrograd.compiler.language.types import ScalarType, bound, is_complex, is_empty, note_range
 from retrograd.compiler.language.values import (
     ArrayView,
     Constant,
@@ -430,10 +430,46 @@ def update_array(cx: Context, place: ArrayView, update: str, value: Value, node:
         place = replace(place, shape=shape)
     _refuse_shifted(cx, place, value, node)
 
-    def one(index: tuple[E, ...]) -> None:
-        _update_value(cx, element(place, index), update, element(value, index), node, getattr(node, "target", node))
+    terms = _terms_by_rows(cx, place, value)
 
-    cx.over_elements(place.shape, one, value)
+    def one(index: tuple[E, ...]) -> None:
+        found = element(value, index)
+        if terms is not None and isinstance(found, Scalar):
+            found = Scalar(found.e.args[0])
+        _update_value(cx, element(place, index), update, found, node, getattr(node, "target", node))
+
+    cx.over_elements(place.shape, one, value if terms is None else None, terms)
+
+
+#: elements of the last axis from which on the loop over it stands inside of that over the terms of a sum
+_FEW = 16
+
+
+def _terms_by_rows(cx: Context, place: ArrayView, value: Value) -> E | None:
+    """The sum Σₖ that is an element of the value, if its terms lie side by side along the last axis, and not along k.
+
+        for i: for j: for k: c[i, j] += a[i, k] * b[k, j]    →    for i: for k: for j: c[i, j] += a[i, k] * b[k, j]
+
+    Correct because the terms of an element are added in the order of k in both. The second form has a vector loop.
+    Trap: where two elements overflow, another of them may trap first.
+    """
+    t = place.element
+    if not (isinstance(value, Lazy) and isinstance(t, ScalarType)) or bound(place.shape[-1]) < _FEW:
+        return None
+    indices = tuple(Var(f"i{n}", INT) for n in range(len(place.shape)))
+    found = element(value, tuple(map(read, indices)))
+    if not isinstance(found, Scalar) or found.e.op != "total" or found.kind is not t.kind or found.kind is Kind.LOGNUM:
+        return None
+    term, last = found.e.args[0], read(indices[-1])
+    over, _ = found.e.param
+    if any(x.op in ("total", "running", "call", "view", "choose") for x in walk(term)):
+        return None
+    words = [dict(at.terms) for at, _ in loads(term)]
+    if any(at.region is place.address.region for at, _ in loads(term)):
+        return None
+    side_by_side = abs(place.strides[-1]) == 1 and all(abs(steps.get(last, 0)) <= 1 for steps in words)
+    apart = any(last in steps and abs(steps.get(read(k), 0)) > 1 for steps in words for k in over)
+    return found.e if side_by_side and apart else None
 
 
 def _refuse_shifted(cx: Context, place: ArrayView, value: Value, node: ast.AST) -> None:
