@@ -386,6 +386,19 @@ def _halves(x: Value) -> tuple[Value, Value]:
     return (x << 32).sar(32), (x + (1 << 31)).sar(32)
 
 
+def product_of_pairs(a: Value, b: Value, added: int, s: int) -> Value:
+    """⌊(a·b + added) / 2^s⌋ in lanes of 32 bits, 0 ≤ s ≤ 32, of the words at even places and of those at odd places.
+
+    Two neighbours are a word of 64 bits. So no word is extended or shortened, as LLVM does for products of 64 bits lane by lane.
+    """
+    pair = I64.vector(a.type.lanes // 2)
+    x, y = a.convert("bitcast", pair), b.convert("bitcast", pair)
+    even = (x << 32).sar(32) * (y << 32).sar(32) + added
+    odd = x.sar(32) * y.sar(32) + added
+    low, high = even if s == 0 else even.shr(s), odd if s == 32 else odd << 32 - s
+    return (low & _DIGIT | high & ~_DIGIT).convert("bitcast", a.type)
+
+
 def undivided(x: Value) -> Value:
     """A word that is negative if and only if x has no signed halves: if x ≥ 2^63 − 2^31, the sum x + 2^31 wraps."""
     return (x + (1 << 31)) & ~x
@@ -630,6 +643,10 @@ class Trees:
             if s < LANE_WIDTH:
                 return self._code.intrinsic("fshr", high, low, self._code.constant(self._word, s))
             return high.sar(min(s - LANE_WIDTH, LANE_WIDTH - 1))
+        if self._lanes > 1 and self._w.width == 32 and s <= 32:
+            return self._once(
+                ("pairs", x, y, added, s), lambda: product_of_pairs(self.value(x), self.value(y), added, s)
+            )
         return self._wide_product(x, y, added).sar(min(s, 2 * self._w.width - 1)).to(self._word)
 
     def _two_words(self, x: Expr, y: Expr, added: int) -> tuple[Value, Value]:

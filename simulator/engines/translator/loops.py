@@ -20,10 +20,11 @@ analysis relies, that different bases do not overlap, and that the words are sma
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from retrograd.isa.entries import REGISTER_FIELDS
-from retrograd.isa.expr import ZERO, Expr, const, half, inputs, place
+from retrograd.isa.expr import ZERO, Expr, const, half, inputs, nodes, place
 from retrograd.isa.folds import is_truth, product_tested_by, sum_tested_by
 from retrograd.isa.program import Program
 from retrograd.simulator.engines.llvm.builder import storage
@@ -44,6 +45,8 @@ from retrograd.simulator.engines.translator.flow import (
 
 #: the width of the words that `lanes` counts; narrower words have more lanes in a register
 WIDTH = 64
+#: words of 64 bits in a register of AVX-512
+WIDE = 8
 #: instructions with more nodes are functions of their own, and stay scalar
 MOST_NODES = 40
 #: bits beyond half a word below which no bound of words is tried: with fewer bits, more checks need not be made
@@ -54,6 +57,8 @@ SPREAD = 3
 FAR = 1 << 48
 #: of this number of words, one may lie apart from that of the next pass: it costs as much as in scalar code
 MOST_SCATTERED = 8
+#: operations of a pass, and lanes, up to which a loop also has chunks of several registers of words
+FEW_NODES, MOST_LANES = 16, 64
 #: rounds in which registers are found that begin each pass with the same constant
 ROUNDS = 4
 
@@ -101,6 +106,8 @@ class VectorLoop:
     intervals: Intervals = field(init=False)
     #: lost words of a pass
     erased: int = 0
+    #: the same loop with more lanes, if its passes are so short that the tests of a chunk would take most of the time
+    wide: VectorLoop | None = None
 
     @property
     def start(self) -> Node:
@@ -124,6 +131,7 @@ def vector_loops(program: Program, variant: Variant, lanes: int = 8) -> list[Loo
 def find_vector_loops(flow: Flow, variant: Variant, lanes: int) -> list[LoopFinding]:
     """`lanes`: words of 64 bits in a register; a loop over narrower words has more lanes."""
     out = []
+    registers = 4 if lanes >= WIDE else 2
     lanes = lanes * WIDTH // flow.program.format.width
     constants: dict[int, int] | None = None
     for header, body, closing in _candidates(flow):
@@ -134,7 +142,19 @@ def find_vector_loops(flow: Flow, variant: Variant, lanes: int) -> list[LoopFind
             out.append(LoopFinding(header[0], "", loop))
         except Refusal as refusal:
             out.append(LoopFinding(header[0], str(refusal), None))
+            continue
+        if len(loop.loads) + _operations(loop) <= FEW_NODES:
+            with suppress(Refusal):
+                more = min(registers * lanes, MOST_LANES)
+                wide = _Analysis(flow, variant, more, header, body, closing, constants).loop
+                if more > lanes and len(wide.guards) == len(loop.guards):
+                    loop.wide = wide
     return sorted(out, key=lambda finding: finding.address)
+
+
+def _operations(loop: VectorLoop) -> int:
+    trees = (*loop.stores.values(), *loop.sums.values(), *loop.accumulators.values())
+    return sum(node.op not in ("const", "input") for node in nodes(*trees))
 
 
 def _candidates(flow: Flow) -> Iterator[tuple[Node, list[Node], Node]]:

@@ -43,10 +43,10 @@ from retrograd.simulator.engines.state import UNLIMITED, TeamSlot, TeamState
 from retrograd.simulator.engines.translator.affine import Intervals
 from retrograd.simulator.engines.translator.flow import Base, Flow, Node, Refusal, SymbolicPass, Variant, Word, register
 from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
-from retrograd.simulator.engines.translator.loops import WIDTH, VectorLoop
+from retrograd.simulator.engines.translator.loops import WIDE, WIDTH, VectorLoop
 
-#: bits of a word from which on AVX2 accesses memory in some lanes only; lanes of AVX-512, which does so for all words
-_MASKED, _WIDE = 32, 8
+#: bits of a word from which on AVX2 accesses memory in some lanes only; AVX-512 does so for all words
+_MASKED = 32
 #: chunks for which a loop stays scalar after many refusals
 _LONGEST_PAUSE = 1 << 10
 
@@ -125,6 +125,8 @@ class VectorLoopEmitter:
         #: chunks are tried while no more steps are left; after a refusal, fewer by `pause`
         self.resume = self.code.variable(I64, "resume", UNLIMITED)
         self.pause = self.code.variable(I64, "pause", self.steps * self.lanes)
+        #: whether the loop ends with the last pass of a full chunk; None where it goes on
+        self.ended: Value | None = None
 
     def emit(self) -> None:
         code, scalar, loop = self.code, self.scalar, self.loop
@@ -135,8 +137,11 @@ class VectorLoopEmitter:
         known = [scalar.slots[register(r)].load().eq(c) for r, c in sorted(loop.constants.items())]
         code.branch(code.all([~scalar.bad.load(), *known]), head, self.refused)
         code.start(head)
-        go = ~scalar.left.load().lt(scalar.longest + self.lanes * self.steps)
-        code.branch(go & scalar.stop.load(volatile=True).eq(0), chunk, self.body)
+        if loop.wide is not None:
+            narrow = code.block("narrow")
+            VectorLoopEmitter(scalar, loop.wide).emit_wide(head, narrow)
+            code.start(narrow)
+        code.branch(self._may_go(), chunk, self.body)
         code.start(chunk)
         self._registers()
         self._ends(full, part)
@@ -153,6 +158,30 @@ class VectorLoopEmitter:
         self.pause.store(pause.gt(most).select(pause, pause + pause))
         code.jump(self.body)
         code.start(self.body)
+
+    def emit_wide(self, head: Block, otherwise: Block) -> None:
+        """A chunk behind which the loop goes on, or ends; to `otherwise` where it ends before, or a test fails."""
+        code, loop = self.code, self.loop
+        self.refused = otherwise
+        chunk, full, leave = map(code.block, ("wide", "wide.full", "wide.leave"))
+        code.branch(self._may_go(), chunk, otherwise)
+        code.start(chunk)
+        self._registers()
+        goes, ends = self._ways()
+        last = 1 << (0 if self.descending else self.lanes - 1)
+        on = self._bits(goes)
+        self.ended = on.ne(-1)
+        code.branch(on.eq(-1) | ((on | last).eq(-1) & (self._bits(ends) & last).ne(0)), full, otherwise)
+        code.start(full)
+        self._chunk(None, code.constant(I64, self.lanes))
+        code.branch(self.ended, leave, head)
+        code.start(leave)
+        self.scalar._go(loop.leave, loop.closing[0])
+
+    def _may_go(self) -> Value:
+        """Whether steps are left for a chunk, and the host does not stop the run."""
+        go = ~self.scalar.left.load().lt(self.scalar.longest + self.lanes * self.steps)
+        return go & self.scalar.stop.load(volatile=True).eq(0)
 
     # ------------------------------------------------------------------ passes
 
@@ -197,12 +226,16 @@ class VectorLoopEmitter:
 
     def _ends(self, full: Block, part: Block) -> None:
         """To `full` where the loop goes on in every lane."""
-        loop, code = self.loop, self.code
+        goes, self.ends = self._ways()
+        self.on = self._bits(goes)
+        self.code.branch(self.on.eq(-1), full, part)
+
+    def _ways(self) -> tuple[Value, Value]:
+        """(lanes behind which the loop goes on, lanes behind which it ends)"""
+        loop = self.loop
         goes, ends = loop.after_closing.eq(const(loop.jump)), loop.after_closing.eq(0)
         trees = self._trees(goes, ends, *loop.landing)
-        lanes = [trees.truth(goes), *map(trees.truth, loop.landing)]
-        self.on, self.ends = self._bits(code.all(lanes)), trees.truth(ends)
-        code.branch(self.on.eq(-1), full, part)
+        return self.code.all([trees.truth(goes), *map(trees.truth, loop.landing)]), trees.truth(ends)
 
     def _part(self) -> None:
         """The last passes of the loop: those in which it goes on, and the one in which it ends."""
@@ -210,7 +243,7 @@ class VectorLoopEmitter:
         how = "ctlz" if self.descending else "cttz"
         more = code.intrinsic(how, ~self.on, code.constant(integer(1), 0)).to(I64)
         unit = code.module.vector_unit
-        if unit is None or not unit.masks or (self.word.bits < _MASKED and unit.lanes < _WIDE):
+        if unit is None or not unit.masks or (self.word.bits < _MASKED and unit.lanes < WIDE):
             self.resume.store(scalar.left.load() - more * self.steps)
             code.jump(self.body)
             return
@@ -306,6 +339,8 @@ class VectorLoopEmitter:
         """Account for the passes. In the last one, the loop does not go on, so its header is not executed."""
         scalar, loop, flow = self.scalar, self.loop, self.scalar.flow
         more = active if full else active - 1
+        if self.ended is not None:
+            more = active - self.ended.to(I64)
         times = dict.fromkeys((*loop.body, loop.closing), active) | {loop.header: more}
         scalar.left.add(-(active * (self.steps - 1) + more))
         if loop.erased:

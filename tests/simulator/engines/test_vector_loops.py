@@ -30,8 +30,8 @@ Make = Callable[..., rg.Machine]
 
 #: loops of the default tier, and of the full tier in pieces
 SOME, SOME_NARROW, SLOW, SLOW_CHUNK = 40, 10, 4000, 100
-#: words of memory
-MEMORY = 96
+#: words of memory, and where chunks have many passes
+MEMORY, MORE = 96, 220
 #: words of which a register holds more than of 64 bits
 NARROW = (32, 16, 8)
 
@@ -58,7 +58,7 @@ def loop_of(
 ) -> rg.Program:
     first = 3 if by > 0 else 3 - passes * by
     lines = "\n".join(f"        {line}" for line in body)
-    last = first + passes * by
+    last = (first + passes * by) % (1 << width)
     frac = width // 2
     text = LOOP.format(
         memory=memory, first=first, last=last, by=by, body=lines, stride=stride, second=second, frac=frac
@@ -185,6 +185,7 @@ class Case:
 def generate(seed: int, width: int = 64) -> Case:
     """A random loop: mostly of words that are loaded, used and put back."""
     rng = random.Random(seed)
+    memory_size, most = (MORE, 140) if width < 64 or seed % 3 == 2 else (MEMORY, 60)
     stride = rng.choice((1, 1, 1, -1, -1, 0, 2, -3))
     second = rng.choice((stride, stride, 1, -1, 0))
     body: list[str] = []
@@ -212,17 +213,17 @@ def generate(seed: int, width: int = 64) -> Case:
                 body.append(rng.choice(("fadd r3, r8", "fmul.add r3, r8, r9", "add r4, r8")))
             case _:
                 body += [f"exch r14, {place}", update, f"exch r14, {place}"]
-    passes = rng.choice((1, 2, 3, rng.randrange(1, 21), rng.randrange(20, 60)))
+    passes = rng.choice((1, 2, 3, rng.randrange(1, 21), rng.randrange(20, most)))
     by = rng.choice((1, 1, -1, 3))
-    program = loop_of(*body, *undo, passes=passes, stride=stride, second=second, by=by, width=width)
+    program = loop_of(*body, *undo, passes=passes, stride=stride, second=second, by=by, width=width, memory=memory_size)
     size = rng.choice((20, 36, 44, 62)) * width // 64
-    memory = [rng.randrange(-1 << size, 1 << size) % (1 << width) for _ in range(MEMORY)]
+    memory = [rng.randrange(-1 << size, 1 << size) % (1 << width) for _ in range(memory_size)]
     for _ in range(rng.choice((0, 0, 0, 1, 2))):
         large = 1 << width - 1, (1 << width - 1) - 1, 1 << 50 * width // 64, -1 << width - 3, 0
-        memory[rng.randrange(MEMORY)] = rng.choice(large) % (1 << width)
+        memory[rng.randrange(memory_size)] = rng.choice(large) % (1 << width)
     far = passes * abs(stride)
-    start = rng.choice((0, 1, far % MEMORY, MEMORY - 62, rng.randrange(MEMORY)))
-    registers = {5: start, 6: rng.choice((start, start + 20, rng.randrange(MEMORY)))}
+    start = rng.choice((0, 1, far % memory_size, memory_size - 62, rng.randrange(memory_size)))
+    registers = {5: start, 6: rng.choice((start, start + 20, rng.randrange(memory_size)))}
     if rng.random() < 0.1:
         registers |= {rng.choice((3, 8, 14)): rng.getrandbits(width)}
     if rng.random() < 0.05:
