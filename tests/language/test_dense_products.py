@@ -1,4 +1,4 @@
-"""Products of matrices in the order of loops that has a vector form: words, gradients and traps of the order of the definition."""
+"""Products of matrices, row by row: words, gradients and traps of the order of the definition."""
 
 from __future__ import annotations
 

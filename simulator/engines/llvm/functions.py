@@ -389,7 +389,7 @@ def _halves(x: Value) -> tuple[Value, Value]:
 def product_of_pairs(a: Value, b: Value, added: int, s: int) -> Value:
     """⌊(a·b + added) / 2^s⌋ in lanes of 32 bits, 0 ≤ s ≤ 32, of the words at even places and of those at odd places.
 
-    Two neighbours are a word of 64 bits. So no word is extended or shortened, as LLVM does for products of 64 bits lane by lane.
+    Two neighbours are a word of 64 bits, so no word is extended or shortened.
     """
     pair = I64.vector(a.type.lanes // 2)
     x, y = a.convert("bitcast", pair), b.convert("bitcast", pair)
@@ -417,9 +417,9 @@ def undivided(x: Value) -> Value:
 #     whether a product fits          a comparison of its upper word alone
 #     a rounded quotient, a root      the integer next to that of doubles, if that is certain
 #
-# In lanes, there are no products and quotients of 128 bits. Products of long words are made of four products of 32 bits,
-# right only for operands below 2^63 − 2^31; quotients and long roots are right only below 2^50. `unsound` gives the lanes
-# whose values must not be used.
+# In lanes, there are no products and quotients of 128 bits. Products of long words are made of four products of 32
+# bits, right only for operands below 2^63 − 2^31; quotients and long roots are right only below 2^50.
+# `unsound` gives the lanes whose values must not be used.
 
 T = TypeVar("T")
 #: the width of words for whose products there is no integer of twice as many bits in lanes
