@@ -32,14 +32,14 @@ from retrograd.simulator.engines.batch import lanes as hammocks
 from retrograd.simulator.engines.batch.cpu import run_batch
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.tiered_machine import TieredMachine
-from retrograd.simulator.engines.translator import flow
+from retrograd.simulator.engines.translator import flow, loops
 from retrograd.simulator.machine import Machine, Stop, Trap
 from retrograd.simulator.semantics import Fault
 
 #: transformations of a module behind the pipeline, of gradient programs, of engines
 AFTER = ("store_results", "promote_to_registers", "use_memory_operands")
 DERIVED = (*TRANSFORMATIONS, "eliminate_forward_sweep", "eliminate_uncomputation")
-ENGINES = ("skip_uncompute", "vector_loops", "lanes", "if_conversion", "optimised_code")
+ENGINES = ("skip_uncompute", "vector_loops", "wide_chunks", "lanes", "if_conversion", "optimised_code")
 COMPILER = (*dict.fromkeys(name for name, _ in PASSES), *AFTER)
 SWITCHES = (*COMPILER, *DERIVED, *ENGINES)
 
@@ -106,6 +106,7 @@ def engine_switches(off: set[str]) -> Iterator[int]:
         patch.object(tiering.policy.costs, "lanes", 0.0),
         patch.object(tiering.policy.costs, "wait", float("inf")),
         patch.object(flow, "VECTOR_LOOPS", "vector_loops" not in off),
+        patch.object(loops, "FEW_NODES", 0 if "wide_chunks" in off else loops.FEW_NODES),
         patch.object(hammocks, "enabled", "if_conversion" not in off),
         # Each program runs once.
         patch("retrograd.simulator.engines.llvm.jit.write", lambda key, code: None),
