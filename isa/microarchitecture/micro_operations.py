@@ -107,6 +107,8 @@ class Units:
     chained: bool = False
     #: an instruction is fetched, decoded and read while the instruction before it executes
     overlapped: bool = False
+    #: Threads take turns, and each turn executes one row of a microprogram, see `rows`. Times of units are then in turns. 1: there are no turns.
+    threads: int = 1
 
     def __post_init__(self) -> None:
         for unit in fields(self):
@@ -184,6 +186,14 @@ CORES: dict[str, Units] = {
         overlapped=True,
     ),
 }
+
+#: the name of the core whose threads take turns, and the least number of its threads: the cycles from a read to the write of its result
+BARREL, MIN_THREADS, MAX_THREADS = "barrel", 8, 16
+
+
+def barrel_units(threads: int = MIN_THREADS) -> Units:
+    """The units of the core barrel. The divider finds a digit in each cycle of a turn."""
+    return Units(multiplier=1, rom=1, digits=threads, divider=1, flags=True, threads=threads)
 
 
 def core_units(name: str) -> Units:

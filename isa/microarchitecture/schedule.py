@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -43,6 +43,7 @@ from retrograd.isa.microarchitecture.micro_operations import (
     rounding,
     unit_of,
 )
+from retrograd.isa.microarchitecture.rows import Row, arrange
 from retrograd.isa.program import Program
 from retrograd.isa.words import Format
 
@@ -596,8 +597,11 @@ def redirects(opcode: Opcode) -> bool:
 # instructions that do not set BR.
 
 
-def shortened(trees: InstructionTrees, settled: bool) -> InstructionTrees:
-    """Trees with the same meaning wherever all guards hold, and with the same guards. `settled`: a guard demands that BR be 0 before."""
+def shortened(trees: InstructionTrees, settled: bool, early: bool = True) -> InstructionTrees:
+    """Trees with the same meaning wherever all guards hold, and with the same guards. `settled`: a guard demands that BR be 0 before.
+
+    `early`: comparisons of BR do not wait for the condition.
+    """
     new = trees.after.get("br")
     if new is None:
         return trees
@@ -605,15 +609,15 @@ def shortened(trees: InstructionTrees, settled: bool) -> InstructionTrees:
     if demanded not in trees.guards:
         known = settled and new.op == "add" and new.args[0] is place("br")
         return InstructionTrees({**trees.after, "br": new.args[1] if known else new}, trees.guards)
-    guards = tuple(_vanishes(new) if guard is demanded else guard for guard in trees.guards)
+    guards = tuple(_vanishes(new, early) if guard is demanded else guard for guard in trees.guards)
     return InstructionTrees({**trees.after, "br": ZERO}, guards)
 
 
-def _vanishes(new: Expr) -> Expr:
+def _vanishes(new: Expr, early: bool) -> Expr:
     if new.op != "sub":
         return new.eq(ZERO)
     br, step = new.args
-    if step.op != "select":
+    if step.op != "select" or not early:
         return br.eq(step)
     condition, then, otherwise = step.args
     return select(condition, br.eq(then), br.eq(otherwise))
@@ -626,8 +630,8 @@ def _vanishes(new: Expr) -> Expr:
 def trees(opcode: Opcode, w: Format, lifted: bool, same: bool, units: Units = DEFAULT_UNITS) -> InstructionTrees:
     """The trees of an opcode; with `lifted`, those of cotangents too. `same`: ra and rb are one register; `units`: those of the core."""
     values = plain(opcode, w)
-    if units.overlapped:
-        values = shortened(values, NOT_JUMPING in opcode.guards(w))
+    if units.overlapped or units.threads > 1:
+        values = shortened(values, NOT_JUMPING in opcode.guards(w), early=units.overlapped)
     if not lifted:
         return values
     same = same and distinguishes(opcode, w)
@@ -664,6 +668,25 @@ def microprograms(
     return {o.name: microprogram(o, schedules[o.name], schedules[o.inverse_name], units.overlapped) for o in opcodes}
 
 
+@cache
+def row_program(opcode: Opcode, w: Format, lifted: bool, same: bool, units: Units) -> tuple[Row, ...]:
+    """The rows of an opcode with D = `lifted` on a core whose threads take turns; `same`: ra and rb are one register."""
+    drops = cotangent_step(opcode, w, False).drops if lifted else ()
+    pairs = [(x, y) for x, y in combinations(REGISTER_FIELDS, 2) if _apart(opcode, x, y)]
+    # Where the case ra = rb matters, it has rows of its own.
+    pairs += [("a", "b")] if lifted and not same and distinguishes(opcode, w) else []
+    return arrange(
+        schedule(*trees(opcode, w, lifted, same, units), w, units), w, units, distinct=pairs,
+        memory="m" in opcode.reads or "m" in opcode.writes, drops=drops, turns=opcode.turns,
+    )  # fmt: skip
+
+
+def _apart(opcode: Opcode, x: str, y: str) -> bool:
+    """Whether the registers of two places differ in all legal instructions."""
+    pair = REGISTER_FIELDS[x], REGISTER_FIELDS[y]
+    return bool({pair, pair[::-1]} & {*opcode.distinct})
+
+
 # -----------------------------------------------------------------------------
 # Cycles: how long an instruction takes on the co-processor, counted on the schedule that its hardware executes.
 
@@ -685,6 +708,8 @@ def stages(
     opcode: Opcode, w: Format, lifted: bool, same: bool, units: Units = DEFAULT_UNITS, addressing: str | None = None
 ) -> dict[str, int]:
     """Stage -> cycles of the opcode, in the order of the stages; see `cycles`."""
+    if units.threads > 1:
+        return {"turns": units.threads * len(row_program(opcode, w, lifted, same and lifted, units))}
     return microprograms(opcode.entry, w, lifted, same and lifted, units)[opcode.name].stages_before(addressing)
 
 

@@ -1,0 +1,413 @@
+"""Rows: the execution of an instruction on a core whose threads take turns.
+
+    a turn of a thread = one row:  read x, y, z;  one micro-operation;  write one word
+
+A thread has its next turn after the result of its last one is written, so each row may read the result of the row
+before it. There is no bypass. A result is written into a temporary, or straight into the register, memory word or BR
+that it belongs to. The second is allowed from the row `decides` on: all guards have been tested in this row or
+before, and a trap prevents its writes and those of later rows.
+
+`arrange` makes rows of a schedule. It keeps the micro-operations and orders them anew:
+
+1. First come the micro-operations that guards depend on; a trap must be known before the first write.
+2. A word is written over when no later row reads its old value. Where two words wait for each other, one is first
+saved in a temporary.
+3. Port z reads the old value of a register or memory word that is written; so a selection, which has three operands,
+writes a temporary or z's own place.
+
+Trap: a row that writes BR or turns the direction is not the last, since the last row already fetches the next
+instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from retrograd.isa.entries import BAR, REGISTER_FIELDS
+from retrograd.isa.expr import Expr
+from retrograd.isa.microarchitecture.micro_operations import (
+    FLAGGED,
+    Flag,
+    Input,
+    Literal,
+    MicroOperation,
+    Passing,
+    Schedule,
+    Source,
+    Temporary,
+    Unit,
+    Units,
+    unit_of,
+)
+from retrograd.isa.words import Format
+
+#: temporaries of a thread
+THREAD_TEMPORARIES = 128
+#: x op y = y op x
+_COMMUTATIVE = frozenset({"add", "and", "or", "xor", "eq", "ne", "mulshift", "mulround", "addfits"})
+#: operands that stand in registers beside the files, and the ports that can read them
+_PORTS = {Input("br"): "x", Input("imm"): "xy", Input("imm", True): "y"}
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """A predicate of a guard that is known at the end of a row.
+
+    kind: "result": bit 0 of the result; "zero": its complement; "sum", "unit": whether the sum, or the product or
+    quotient, fits.
+    """
+
+    kind: str
+    guard: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One turn of a thread. `old`, `operands`: what the ports z and x, y, z read."""
+
+    #: the micro-operation that begins, "" for none, and the node that it computes
+    operation: str = ""
+    operands: tuple[Source, ...] = ()
+    node: Expr | None = field(default=None, repr=False)
+    #: the unit whose result is written; a quotient is written some rows after it begins
+    writer: Unit | None = None
+    #: the node that is written
+    written: Expr | None = field(default=None, repr=False)
+    #: the temporary or the place that is written
+    temporary: int | None = None
+    place: str | None = None
+    checks: tuple[RowCheck, ...] = ()
+    #: the result is the address of the memory word
+    addresses: bool = False
+    #: a trap is known here at the latest, and prevents the writes of this row
+    decides: bool = False
+    #: from the row that decides: a cotangent, which port z reads, is discarded; BR := 0; the direction is reversed
+    drops: bool = False
+    lands: bool = False
+    turns: bool = False
+
+    def __str__(self) -> str:
+        target = self.place or (f"t{self.temporary}" if self.temporary is not None else "")
+        marks = [f"{check.kind} {check.guard}" for check in self.checks]
+        marks += [name for name in ("addresses", "decides", "drops", "lands", "turns") if getattr(self, name)]
+        issued = f"{self.operation}({', '.join(map(str, self.operands))})" if self.operation else "–"
+        return f"{target} = {issued}" * bool(target) + issued * (not target) + "".join(f" [{mark}]" for mark in marks)
+
+
+@dataclass(eq=False)
+class _Node:
+    """A micro-operation with one result. Operands are sources, or nodes whose values they are."""
+
+    operation: str
+    operands: list[Source | _Node]
+    node: Expr | None = None
+    #: rows from its begin to its write, counted from 1
+    latency: int = 1
+    checks: list[RowCheck] = field(default_factory=list)
+    #: the place whose new value it is
+    place: str | None = None
+    drops: bool = False
+    addresses: bool = False
+    #: the row that writes it, and where the value then stands
+    written: int | None = None
+    direct: bool = False
+    temporary: int | None = None
+
+    @property
+    def unit(self) -> Unit:
+        return unit_of(self.operation)
+
+    def reads(self, places: Collection[str]) -> bool:
+        return any(isinstance(x, Input) and x.place in places for x in self.operands)
+
+
+def arrange(
+    schedule: Schedule, w: Format, units: Units, *, distinct: Collection[tuple[str, str]], memory: bool = False,
+    drops: Collection[str] = (), turns: bool = False,
+) -> tuple[Row, ...]:  # fmt: skip
+    """The rows of a schedule. `distinct`: pairs of places, such as ("d", "a"), that are never one register; `memory`:
+    a word is addressed; `drops`: cotangents that are discarded; `turns`: the direction is reversed.
+
+    Raises ValueError for a schedule that rows cannot express.
+    """
+    return _Arrangement(schedule, w, units, distinct, memory, drops, turns).rows()
+
+
+#: temporary -> (cycle from which it can be read, node)
+_Values = dict[int, list[tuple[int, _Node]]]
+
+
+class _Arrangement:
+    def __init__(
+        self, schedule: Schedule, w: Format, units: Units, distinct: Collection[tuple[str, str]], memory: bool,
+        drops: Collection[str], turns: bool,
+    ) -> None:  # fmt: skip
+        self._distinct = {frozenset(pair) for pair in distinct}
+        self._turns = turns
+        self._nodes, values = _nodes(schedule, w, units)
+        after = dict(schedule.after)
+        self._lands = after.get("br") == Literal(0)
+        if self._lands:
+            del after["br"]
+        if memory:
+            base = _Node("add", [Input("a"), Input("imm")], addresses=True)
+            self._nodes.insert(0, base)
+        for name, source in after.items():
+            if len([x for x in self._aliases(name) if x in after]) > 1:
+                raise ValueError(f"two words for the register of {name}")
+            made = _at(values, source.number, schedule.length) if isinstance(source, Temporary) else source
+            self._take(name, made, name in drops)
+        self._pending = [n for node in self._nodes for n in self._fitted(node)]
+        self._cone = _cone(n for n in self._nodes if n.checks)
+        #: with the operands, whose temporaries are not chosen yet
+        self._rows: list[tuple[Row, list[Source | _Node]]] = []
+        #: a quotient on its way
+        self._dividing: tuple[_Node, int] | None = None
+        #: row -> the node that it writes into a temporary
+        self._made: dict[int, _Node] = {}
+
+    def _take(self, name: str, source: Source | _Node, drops: bool) -> None:
+        """Let the place have its new value: of a node, or by a row that copies it."""
+        tested = [n for n in self._nodes if n.checks]
+        if (
+            isinstance(source, _Node)
+            and source.place is None
+            and not drops
+            and not (name == "br" and source.unit is not Unit.LOGIC)
+        ):
+            source.place = name
+        elif source == Literal(0) and len(tested) == 1 and _tests_zero(tested[0]) and not self._used(tested[0]):
+            # A guard x = 0 holds if x ≠ 0 is 0, and this 0 is the new value.
+            tested[0].operation, tested[0].checks = "ne", [replace(c, kind="zero") for c in tested[0].checks]
+            tested[0].node, tested[0].place, tested[0].drops = None, name, drops
+        else:
+            copy = _copy(source)
+            copy.place, copy.drops = name, drops
+            self._nodes.append(copy)
+
+    def _used(self, node: _Node) -> bool:
+        return node.place is not None or any(node in other.operands for other in self._nodes)
+
+    def _fitted(self, node: _Node) -> list[_Node]:
+        """The node with operands that its ports can read, and rows before it that copy the others."""
+        out: list[_Node] = []
+        if node.operation in _COMMUTATIVE and not _fits(node.operands):
+            swapped = node.operands[::-1]
+            node.operands = swapped if _fits(swapped) else node.operands
+        for k, x in enumerate(node.operands):
+            if not isinstance(x, _Node) and "xyz"[k] not in _PORTS.get(x, "xyz"):  # type: ignore[call-overload]
+                out.append(_copy(x))
+                node.operands[k] = out[-1]
+        return [*out, node]
+
+    # ---------------------------------------------------------------- rows
+
+    def rows(self) -> tuple[Row, ...]:
+        """The rows, in order."""
+        while self._pending or self._dividing:
+            if self._dividing and self._dividing[1] == len(self._rows):
+                node, self._dividing = self._dividing[0], None
+                self._write(node, Row())
+                continue
+            node = self._choose()
+            if node is None:
+                self._emit(Row(), [])
+            else:
+                self._issue(node)
+        return self._marked()
+
+    def _choose(self) -> _Node | None:
+        able = [n for n in self._pending if self._able(n)]
+        free = [n for n in able if n.place is None or not self._may_be_direct(n)]
+        for wanted in (
+            [n for n in free if n.addresses],
+            [n for n in free if n in self._cone],
+            [n for n in able if n in self._cone],
+            [n for n in able if n.place == "br" and self._writes(n)],
+            [n for n in free if n.place is None],
+            [n for n in able if n.place is not None and self._writes(n)],
+            free,
+        ):
+            if wanted:
+                return wanted[0]
+        if self._dividing:
+            return None
+        if not able:
+            raise ValueError("rows wait for each other")
+        return self._saved(able[0])
+
+    def _able(self, node: _Node) -> bool:
+        """All operands are written, and the divider is free."""
+        if node.unit is Unit.DIVIDER and self._dividing:
+            return False
+        return all(x.written is not None for x in node.operands if isinstance(x, _Node))
+
+    def _may_be_direct(self, node: _Node) -> bool:
+        """Whether the place can be written by the node's row at all; port z reads the place's old value."""
+        return len(node.operands) < 3 or node.place == "br" or node.operands[2] == Input(str(node.place))
+
+    def _writes(self, node: _Node) -> bool:
+        """Whether the node's row may write its place: no guard and no reader of the old value is left."""
+        place, others = str(node.place), [n for n in self._pending if n is not node]
+        if not self._may_be_direct(node) or self._untested() - {node} or any(n.drops for n in others):
+            return False
+        return not any(n.reads(self._aliases(place)) for n in others)
+
+    def _untested(self) -> set[_Node]:
+        left = {n for n in self._pending if n.checks}
+        return left | ({self._dividing[0]} if self._dividing and self._dividing[0].checks else set())
+
+    def _aliases(self, place: str) -> list[str]:
+        """The places that may be this one."""
+        own, kind = place.removesuffix(BAR), BAR * place.endswith(BAR)
+        if own not in REGISTER_FIELDS:
+            return [place]
+        return [x + kind for x in REGISTER_FIELDS if x == own or frozenset((x, own)) not in self._distinct]
+
+    def _saved(self, node: _Node) -> _Node:
+        """A row that saves an old value that the node would write over, for all that still read it."""
+        others = [n for n in self._pending if n is not node]
+        name = next(name for name in self._aliases(str(node.place)) if any(n.reads([name]) for n in others))
+        save = _copy(Input(name))
+        for n in others:
+            n.operands = [save if x == Input(name) else x for x in n.operands]
+        self._pending.insert(0, save)
+        return save
+
+    def _issue(self, node: _Node) -> None:
+        self._pending.remove(node)
+        row = Row(node.operation, (), node.node)
+        if node.latency > 1:
+            self._dividing = node, len(self._rows) + node.latency - 1
+            self._emit(row, node.operands)
+            return
+        self._write(node, row)
+
+    def _write(self, node: _Node, row: Row) -> None:
+        """The row in which the node's result is written: the row that issues it, or a later one."""
+        operands = node.operands if row.operation else []
+        self._pending.append(node)
+        node.direct = node.place is not None and self._writes(node)
+        self._pending.remove(node)
+        if node.drops and not node.direct:
+            raise ValueError("a cotangent is discarded before all guards are tested")
+        if node.place is not None and not node.direct:
+            copy = _copy(node)
+            copy.place, node.place = node.place, None
+            self._pending.append(copy)
+        if node.direct:
+            row = replace(row, place=node.place, drops=node.drops)
+        elif not node.addresses:
+            self._made[len(self._rows)] = node
+        node.written = len(self._rows)
+        row = replace(row, writer=node.unit, written=node.node, checks=tuple(node.checks), addresses=node.addresses)
+        self._emit(row, operands)
+
+    def _emit(self, row: Row, operands: Sequence[Source | _Node]) -> None:
+        # A value that stands in its place is read there.
+        read = [Input(str(x.place)) if isinstance(x, _Node) and x.direct else x for x in operands]
+        self._rows.append((row, read))
+
+    def _marked(self) -> tuple[Row, ...]:
+        """The rows with temporaries, and with the marks of the row that decides and of changes of BR and of the
+        direction.
+        """
+        self._number()
+        rows = []
+        for k, (row, read) in enumerate(self._rows or [(Row(), [])]):
+            made = self._made[k].temporary if k in self._made else None
+            rows.append(replace(row, operands=tuple(map(_source, read)), temporary=made))
+        tested = max((k for k, r in enumerate(rows) if r.checks), default=0)
+        decides = next((k for k, r in enumerate(rows) if r.place), tested)
+        if tested > decides:
+            raise ValueError("a guard is tested after a write")
+        rows[decides] = replace(rows[decides], decides=True, lands=self._lands, turns=self._turns)
+        if rows[-1].place == "br" or rows[-1].turns:
+            rows.append(Row())
+        return tuple(rows)
+
+    def _number(self) -> None:
+        """Give each value the lowest temporary that is free from its row to the last row that reads it."""
+        until = {x: k for k, (_, read) in enumerate(self._rows) for x in read if isinstance(x, _Node)}
+        last: list[int] = []
+        for k, node in sorted(self._made.items()):
+            number = next((number for number, row in enumerate(last) if row <= k), len(last))
+            last[number : number + 1] = [until.get(node, k)]
+            node.temporary = number
+        if len(last) > THREAD_TEMPORARIES:
+            raise ValueError(f"{len(last)} temporaries")
+
+
+def _source(x: Source | _Node) -> Source:
+    if isinstance(x, _Node):
+        assert x.temporary is not None
+        return Temporary(x.temporary)
+    return x
+
+
+def _copy(source: Source | _Node) -> _Node:
+    zero: Source | _Node = Literal(0)
+    return _Node("or", [zero, source] if source == Input("imm", True) else [source, zero])
+
+
+def _fits(operands: Iterable[Source | _Node]) -> bool:
+    return all(isinstance(x, _Node) or p in _PORTS.get(x, "xyz") for p, x in zip("xyz", operands, strict=False))  # type: ignore[call-overload]
+
+
+def _tests_zero(node: _Node) -> bool:
+    """Whether the node is x = 0, and a guard on nothing else."""
+    return node.operation == "eq" and Literal(0) in node.operands and [c.kind for c in node.checks] == ["result"]
+
+
+def _cone(roots: Iterable[_Node]) -> set[_Node]:
+    """The nodes and all that they depend on."""
+    waiting, found = [*roots], set[_Node]()
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += [x for x in node.operands if isinstance(x, _Node)]
+    return found
+
+
+def _nodes(schedule: Schedule, w: Format, units: Units) -> tuple[list[_Node], _Values]:
+    """A node for each result of the schedule, with the guards on it; and the values of temporaries."""
+    out: list[_Node] = []
+    arrivals: _Values = {}
+    flagged: dict[tuple[Flag, int], _Node] = {}
+    for m in schedule.operations:
+        if Passing() in m.operands:
+            raise ValueError("a row takes no product from the multiplier")
+        read = [_at(arrivals, x.number, m.cycle) if isinstance(x, Temporary) else x for x in m.operands]
+        for result in m.results:
+            node = _Node(m.operation, [*read], result.node, _latency(m, result.node, w, units))
+            out.append(node)
+            assert result.register is not None
+            arrivals.setdefault(result.register, []).append((result.ready, node))
+            if m.unit is not Unit.LOGIC:
+                flagged[Flag(m.slot, True), result.ready] = node
+        if m.operation in FLAGGED:
+            flagged[Flag(m.slot), m.cycle + 1] = out[-1]
+    for check in schedule.checks:
+        match check.predicate:
+            case Temporary(number):
+                _at(arrivals, number, check.cycle).checks.append(RowCheck("result", check.guard))
+            case Flag(_, unit):
+                found = flagged[check.predicate, check.cycle]
+                found.checks.append(RowCheck("unit" if unit else "sum", check.guard))
+            case Literal():
+                pass
+            case Input() | Passing():
+                raise ValueError("a guard on a word as it is")
+    return out, arrivals
+
+
+def _latency(m: MicroOperation, node: Expr, w: Format, units: Units) -> int:
+    shift = node.param if isinstance(node.param, int) else 0
+    return units.latency(m.operation, w, shift)
+
+
+def _at(arrivals: _Values, number: int, cycle: int) -> _Node:
+    """The value of a temporary in a cycle."""
+    return max((a for a in arrivals[number] if a[0] <= cycle), key=lambda a: a[0])[1]
