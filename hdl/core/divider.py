@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 from retrograd.hdl.core.units import fits, gated
@@ -63,6 +63,9 @@ class Divider(wiring.Component):
     d·(8·root + d)) can be subtracted. Raises ValueError for a shift out of range, and for an odd number of such digits.
     """
 
+    #: whether more than two digits of a cycle are found in pairs
+    _paired = True
+
     def __init__(
         self,
         width: int,
@@ -72,7 +75,7 @@ class Divider(wiring.Component):
         flags: bool = False,
     ) -> None:
         """`flags`: with a port for whether the result is the whole quotient."""
-        if digits > 2 and digits % 2:
+        if digits > 2 and digits % 2 and self._paired:
             raise ValueError(f"{digits} digits are no pairs")
         check_shifts(width, divisions, shifts)
         self.width = width
@@ -145,7 +148,7 @@ class Divider(wiring.Component):
                         ]
         with m.Elif(left != 0):
             for k in range(self.digits if self.digits <= 2 else 0):
-                rest, found = self._digit(m, rest, found, is_root, divisor, down, k)
+                rest, found = self._digit(m, rest, found, is_root, divisor, down, k, k)
             m.d.sync += [
                 left.eq(left - 1),
                 remains.eq(rest),
@@ -167,9 +170,9 @@ class Divider(wiring.Component):
         return m
 
     def _digit(
-        self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int
+        self, m: Module, remains: Any, digits: Any, is_root: Any, divisor: Any, down: Any, k: int, at: int = 0
     ) -> tuple[Any, Any]:
-        """The remainder and the digits after one more digit."""
+        """The remainder and the digits after one more digit, which takes the bits of x from place `at` on."""
         bits = self.rest_bits + 4
         top = Signal(bits, name=f"top_{k}")
         taken = Signal(bits, name=f"taken_{k}")
@@ -178,8 +181,8 @@ class Divider(wiring.Component):
             top.eq(
                 Mux(
                     is_root,
-                    Cat(down[len(down) - 2 * k - 2 : len(down) - 2 * k], remains),
-                    Cat(down[len(down) - 1 - k], remains),
+                    Cat(down[len(down) - 2 * at - 2 : len(down) - 2 * at], remains),
+                    Cat(down[len(down) - 1 - at], remains),
                 )
             ),
             taken.eq(Mux(is_root, Cat(Const(1, 2), digits), divisor)),
@@ -220,6 +223,79 @@ class Divider(wiring.Component):
         one, two, three = (~word[-1] for word in left)
         m.d.comb += rest.eq(Mux(three, left[2], Mux(two, left[1], Mux(one, left[0], top))))
         return rest, Cat(three | (one & ~two), two, digits[:-2])
+
+
+class RingDivider(Divider):
+    """A divider for each thread: a ring of as many stages as there are threads, each of which finds a digit.
+
+    A division that starts in a turn of its thread returns to the first stage in the thread's next turn, with a digit more from each stage. The
+    divisions of threads follow each other around the ring, so none waits for another. The result is that of the state in the first stage:
+    `result`, selected by `shift`, belongs to the division in the first stage a cycle before.
+    """
+
+    _paired = False
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        width, bits = self.width, self.quotient_bits + 1
+        most = 2 * self.digits - 1
+        kinds = {p.root for p in self.plans}
+        layout = data.StructLayout(
+            {
+                "down": width + most,
+                "divisor": width,
+                "remains": self.rest_bits + 2,
+                "digits": self.quotient_bits,
+                "root": 1,
+                "rounded": 1,
+                "negative": 1,
+                "void": 1,
+            }
+        )
+        stages = [Signal(layout, name=f"stage{k}", reset_less=True) for k in range(self.digits)]
+        for k, state in enumerate(stages):
+            # A ring for one kind of operation has half of the hardware.
+            root = state.root if len(kinds) > 1 else Const(True in kinds)
+            rest, found = self._digit(m, state.remains, state.digits, root, state.divisor, state.down, k)
+            after = stages[(k + 1) % self.digits]
+            m.d.sync += [
+                after.eq(state),
+                after.remains.eq(rest),
+                after.digits.eq(found),
+                after.down.eq(Mux(root, state.down << 2, state.down << 1)),
+            ]
+        first = stages[0]
+        x = Mux(self.x[-1], (-self.x)[:width], self.x) if False in kinds else self.x
+        with m.If(self.start):
+            m.d.sync += [first.divisor.eq(_magnitude(self.y)), first.remains.eq(0), first.digits.eq(0)]
+            with m.Switch(self.division):
+                for index, p in enumerate(self.plans):
+                    with m.Case(index):
+                        m.d.sync += [
+                            first.root.eq(p.root),
+                            first.rounded.eq(p.rounded),
+                            first.down.eq(x << (most - p.zeros)),
+                            first.negative.eq(0 if p.root else self.x[-1] ^ self.y[-1]),
+                            first.void.eq(self.x[-1] if p.root else self.y == 0),
+                        ]
+
+        # See `Divider`.
+        floor, quotient = Signal(signed(bits)), Signal(signed(bits))
+        negative, rounded, void = first.negative, Signal(), Signal()
+        exact = Mux(negative, first.remains == 0, 0)
+        m.d.sync += [
+            floor.eq(Mux(negative, ~first.digits.as_signed(), first.digits) + exact + first.rounded),
+            rounded.eq(first.rounded),
+            void.eq(first.void),
+        ]
+        m.d.comb += quotient.eq(Mux(rounded, floor >> 1, floor))
+        with m.Switch(self.shift):
+            for index, s in enumerate(self.shifts):
+                with m.Case(index):
+                    m.d.comb += self.result.eq(Mux(void, 0, quotient >> s))
+                    if self.flags:
+                        m.d.comb += self.fits.eq(void | fits(quotient >> s, width))
+        return m
 
 
 def _magnitude(x: Any) -> Any:
