@@ -8,7 +8,7 @@ The hardware stores both in fewer bits (`control_store.py`). The fields of a row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, TypeVar
@@ -18,13 +18,17 @@ from retrograd.hdl.microword import (
     MICROWORD,
     PROMPT,
     PROMPTS,
+    THREAD_CONSTANTS,
     TRAPS,
+    TURN,
     WIDE_PROMPT,
     WIDE_PROMPTS,
     WRITERS,
+    Beside,
     Division,
     Field,
     Operation,
+    Read,
     Select,
     TrapCause,
     Writer,
@@ -36,6 +40,7 @@ from retrograd.hdl.parameters import Parameters
 from retrograd.isa.derivatives import cotangent_step
 from retrograd.isa.entries import NOT_JUMPING, REGISTER_FIELDS, Entry, Guards, Opcode, bar
 from retrograd.isa.expr import Expr, half
+from retrograd.isa.microarchitecture import rows as isa_rows
 from retrograd.isa.microarchitecture.micro_operations import (
     TEMPORARIES,
     Flag,
@@ -51,7 +56,15 @@ from retrograd.isa.microarchitecture.micro_operations import (
     UnitResult,
     unit_of,
 )
-from retrograd.isa.microarchitecture.schedule import Microprogram, guards, is_truth_word, microprograms
+from retrograd.isa.microarchitecture.schedule import (
+    Microprogram,
+    guards,
+    is_truth_word,
+    microprograms,
+    row_program,
+    schedule,
+    trees,
+)
 from retrograd.isa.words import Format
 
 # -----------------------------------------------------------------------------
@@ -247,26 +260,14 @@ class Microcode:
             "memory": self._microprogram(executed, lifted, same).memory,
             "settled": NOT_JUMPING in implied,
             "erases": executed.erased_words,
-            "used": sum(1 << i for i, name in enumerate(("rd", "ra", "rb", "imm")) if name in opcode.fields),
-            "distinct": sum(1 << i for i, (x, y) in enumerate(_PAIRS) if {(x, y), (y, x)} & {*opcode.distinct}),
+            "used": used_fields(opcode),
+            "distinct": distinct_pairs(opcode),
             "forbidden": self._forbidden(executed, lifted, same),
         }
 
     def _forbidden(self, executed: Opcode, lifted: bool, same: bool) -> Row:
-        """The first guard that fails for all words."""
         w = self.parameters.format
-        strict = [g for g in executed.guards(w) if g.mode == "strict"]
-        known = guards(executed, w, lifted, same)
-        found: list[Row] = [{"order": 0, "trap": TRAPS[g.code], "strict": 1} for g in strict]
-        for check in self._checks(executed, lifted, same):
-            if check.predicate == Literal(0):
-                found.append(_trap_of(known, check.guard))
-        if not found:
-            return {}
-        # A guard that fails in some modes only must not hide another one.
-        if len(found) > 1 and any(found[0].get(mode) for mode in ("overflow", "strict")):
-            raise ValueError(f"{executed.name}: two guards that always fail")
-        return found[0] | {"valid": 1}
+        return forbidden(executed, w, guards(executed, w, lifted, same), self._checks(executed, lifted, same))
 
     def _checks(self, executed: Opcode, lifted: bool, same: bool) -> tuple[GuardCheck, ...]:
         return self._microprogram(executed, lifted, same).schedule.checks
@@ -457,6 +458,29 @@ def _slot(row: Row, slot: int) -> Row:
     return found
 
 
+def used_fields(opcode: Opcode) -> int:
+    """The fields of the encoding that the opcode uses, a bit each: rd, ra, rb, imm."""
+    return sum(1 << i for i, name in enumerate(("rd", "ra", "rb", "imm")) if name in opcode.fields)
+
+
+def distinct_pairs(opcode: Opcode) -> int:
+    """The pairs of registers that must differ, a bit each: rd and ra, rd and rb, ra and rb."""
+    return sum(1 << i for i, (x, y) in enumerate(_PAIRS) if {(x, y), (y, x)} & {*opcode.distinct})
+
+
+def forbidden(executed: Opcode, w: Format, known: Guards, checks: Iterable[GuardCheck]) -> Row:
+    """The first guard that fails for all words."""
+    strict = [g for g in executed.guards(w) if g.mode == "strict"]
+    found: list[Row] = [{"order": 0, "trap": TRAPS[g.code], "strict": 1} for g in strict]
+    found += [_trap_of(known, check.guard) for check in checks if check.predicate == Literal(0)]
+    if not found:
+        return {}
+    # A guard that fails in some modes only must not hide another one.
+    if len(found) > 1 and any(found[0].get(mode) for mode in ("overflow", "strict")):
+        raise ValueError(f"{executed.name}: two guards that always fail")
+    return found[0] | {"valid": 1}
+
+
 def _trap_of(guards: Guards, order: int) -> Row:
     """The trap of the guard at this place in the order."""
     guard = guards[order]
@@ -487,6 +511,168 @@ def _index(known: list[T], item: T) -> int:
     if item not in known:
         known.append(item)
     return known.index(item)
+
+
+# -----------------------------------------------------------------------------
+# Rows of a core whose threads take turns.
+
+#: bits of the address of a row
+ROW_BITS = 14
+
+#: An entry of the dispatch memory: the first row, and what a legal encoding of the opcode may have, as in HEAD.
+ROW_ENTRY = data.StructLayout({"row": ROW_BITS, "legal": 1, "used": 4, "distinct": 3, "negatable": 1, "negates": 1})
+
+_READS = {"d": Read.D, "a": Read.A, "b": Read.B, bar("d"): Read.D_BAR, bar("a"): Read.A_BAR, bar("b"): Read.B_BAR}
+_BESIDE = {"m": Beside.M, bar("m"): Beside.M_BAR, "br": Beside.BR, "imm": Beside.IMM}
+_TARGETS = {"m": "memory", bar("m"): "memory_cotangent", "br": "branch"}
+
+
+class RowMicrocode:
+    """The contents of the memories of a core whose threads take turns. Row 0 fetches an instruction and does nothing else.
+
+    Microprograms with equal ends share them. Raises ValueError for a table that rows cannot express.
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.parameters = p = parameters
+        #: see `Microcode`
+        self.constants: list[int] = []
+        self.tables: list[tuple[int, ...]] = []
+        self.products: list[int] = []
+        self.tested: set[int] = set()
+        self.halves: list[int] = [0]
+        self.divisions: list[Division] = []
+        self.quotients: list[int] = []
+        heads: dict[int, tuple[tuple[int, ...], Row]] = {}
+        for opcode in p.table:
+            for backward in (False, True):
+                executed = p.table.inverse(opcode) if backward else opcode
+                for lifted, same in ((False, False), (False, True), (True, False), (True, True)):
+                    rows = row_program(executed, p.format, lifted, lifted and same, p.microarchitecture)
+                    if not {unit_of(row.operation) for row in rows if row.operation} <= p.units:
+                        continue
+                    head = {
+                        "legal": 1,
+                        "used": used_fields(opcode),
+                        "distinct": distinct_pairs(opcode),
+                        "negatable": opcode.negates_immediate,
+                        "negates": backward and opcode.negates_immediate,
+                    }
+                    program = self._program(executed, rows, lifted, same)
+                    heads[dispatch_address(opcode.code, backward, lifted, same)] = program, head
+        self.rows = [pack(TURN, {"last": 1})]
+        starts: dict[tuple[int, ...], int] = {}
+        for program in sorted({program for program, _ in heads.values()}, key=lambda rows: (-len(rows), rows)):
+            if program not in starts:
+                starts |= {program[k:]: len(self.rows) + k for k in range(len(program))}
+                self.rows += program
+        self.dispatch = [0] * (1 << DISPATCH_BITS)
+        for at, (program, head) in heads.items():
+            self.dispatch[at] = pack(ROW_ENTRY, head | {"row": starts[program]})
+        if len(self.rows) > 1 << ROW_BITS:
+            raise ValueError(f"{len(self.rows)} rows do not fit")
+        if len(self.constants) > THREAD_CONSTANTS:
+            raise ValueError(f"{len(self.constants)} constants do not fit")
+
+    def _program(self, executed: Opcode, rows: Sequence[isa_rows.Row], lifted: bool, same: bool) -> tuple[int, ...]:
+        w = self.parameters.format
+        known = guards(executed, w, lifted, same)
+        fields = [self._row(executed, row, known) for row in rows]
+        units = self.parameters.microarchitecture
+        checks = schedule(*trees(executed, w, lifted, lifted and same, units), w, units).checks
+        fields[0] |= {
+            "settled": NOT_JUMPING in executed.guards(w),
+            "halts": executed.halts,
+            "forbidden": forbidden(executed, w, known, checks),
+        }
+        fields[-1]["last"] = 1
+        for row, found in zip(rows, fields, strict=True):
+            if row.decides:
+                found["erases"] = executed.erased_words
+        return tuple(pack(TURN, row) for row in fields)
+
+    def _row(self, executed: Opcode, row: isa_rows.Row, known: Guards) -> Row:
+        out: Row = {port: self._operand(x) for port, x in zip("xyz", row.operands, strict=False)}
+        if row.operation:
+            assert row.node is not None or row.operation in ("ne", "or", "add")
+            out |= {"operation": Operation[row.operation.upper()], "divides": unit_of(row.operation) is Unit.DIVIDER}
+            out["parameter"] = self._parameter(row)
+        if row.writer is not None:
+            out |= {"writer": WRITERS[row.writer], "shift": self._shift(row)}
+        match row.temporary, row.place:
+            case None, None:
+                pass
+            case number, None:
+                out |= {"write": 1, "target": {"kind": Read.FILE, "number": number}}
+            case _, str(place):
+                if place in _TARGETS:
+                    out[_TARGETS[place]] = 1
+                else:
+                    out |= {"write": 1, "target": {"kind": _READS[place]}}
+                if place != "br":
+                    out["z"] = self._operand(Input(place))
+        for check in row.checks:
+            self._check(executed, out, check, known)
+            if check.kind == "unit" and row.writer is Unit.MULTIPLIER:
+                self.tested.add(self.products[out["shift"]])
+        names = ("addresses", "decides", "drops", "lands", "turns")
+        return out | {name: getattr(row, name) for name in names}
+
+    def _operand(self, source: Source) -> Row:
+        match source:
+            case Literal(word):
+                return {"kind": Read.FILE, "number": THREAD_CONSTANTS + _index(self.constants, word)}
+            case Temporary(number):
+                return {"kind": Read.FILE, "number": number}
+            case Input("imm", True):
+                return {"kind": Read.BESIDE, "number": 1 << Beside.NEGATED.value}
+            case Input(name) if name in _BESIDE:
+                return {"kind": Read.BESIDE, "number": 1 << _BESIDE[name].value}
+            case Input(name):
+                return {"kind": _READS[name]}
+            case Passing():
+                raise ValueError("a product that is passed has no place")
+
+    def _parameter(self, row: isa_rows.Row) -> int:
+        """Index of the table, of the division or of the rounding constant."""
+        w, param = self.parameters.format, row.node.param if row.node is not None else None
+        match row.operation, param:
+            case "table", tuple():
+                return _index(self.tables, param)
+            case "mulround", int():
+                return _index(self.halves, half(param, w))
+            case (("divshift" | "divround" | "sqrtround"), int()):
+                return _index(self.divisions, self._division(row.operation, param))
+        return 0
+
+    def _division(self, operation: str, param: int) -> Division:
+        match operation:
+            case "divshift":
+                return Division(False, max(0, param))
+            case "divround":
+                return Division(False, param % self.parameters.width, rounded=True)
+        return Division(True, param, rounded=True)
+
+    def _shift(self, row: isa_rows.Row) -> int:
+        """Index of the shift of a product or quotient."""
+        param = row.written.param if row.written is not None else None
+        if not isinstance(param, int):
+            return 0
+        if row.writer is Unit.MULTIPLIER:
+            return _index(self.products, param)
+        if row.writer is Unit.DIVIDER:
+            assert row.written is not None
+            root = row.written.op == "sqrtround"
+            return _index(self.quotients, 0 if root else self._division(row.written.op, param).s - param)
+        return 0
+
+    def _check(self, executed: Opcode, out: Row, check: isa_rows.RowCheck, known: Guards) -> None:
+        first: Row = out.setdefault("check", _trap_of(known, check.guard))
+        between = range(min(first["order"], check.guard), max(first["order"], check.guard) + 1)
+        if any(_trap_of(known, k) | {"order": 0} != _trap_of(known, check.guard) | {"order": 0} for k in between):
+            # The trap must be the same for each of these guards.
+            raise ValueError(f"{executed.name}: two guards at once")
+        first |= {check.kind: 1, "order": between[0]}
 
 
 _made: dict[tuple[Format, frozenset[Unit], int, tuple[Entry, ...], str], Microcode] = {}

@@ -215,6 +215,80 @@ def wide_select(select: Select, slot: int, slots: int) -> int:
     return LATCHES + (select.value - LATCHES) * slots + slot
 
 
+# -----------------------------------------------------------------------------
+# Rows of a core whose threads take turns: each reads three words, and writes one.
+
+
+class Read(Enum):
+    """Where an operand stands: in the file, with the number of the row or of a field of the instruction; or beside the files."""
+
+    #: temporaries and constants
+    FILE = 0
+    D = 1
+    A = 2
+    B = 3
+    #: a line of `Beside`
+    BESIDE = 4
+    D_BAR = 5
+    A_BAR = 6
+    B_BAR = 7
+
+
+class Beside(Enum):
+    """Operands that do not stand in the file: the places of their lines in the number of the row."""
+
+    M = 0
+    M_BAR = 1
+    BR = 2
+    IMM = 3
+    NEGATED = 4
+
+
+#: number of the first constant in a thread's file; the temporaries stand below
+THREAD_CONSTANTS = 128
+
+OPERAND = data.StructLayout({"kind": Read, "number": 8})
+
+#: The predicates of a guard: as in `WIDE_CHECK`; `zero`: bit 0 of the result must be 0.
+ROW_CHECK = data.StructLayout(
+    {"result": 1, "zero": 1, "sum": 1, "unit": 1, "order": 4, "trap": TrapCause, "overflow": 1}
+)
+
+TURN = data.StructLayout(
+    {
+        "x": OPERAND,
+        "y": OPERAND,
+        "z": OPERAND,
+        "operation": Operation,
+        "parameter": 5,
+        # a quotient or root begins
+        "divides": 1,
+        "shift": 5,
+        "writer": Writer,
+        # the word that is written: of the file, of memory, of memory's cotangents, BR
+        "target": OPERAND,
+        "write": 1,
+        "memory": 1,
+        "memory_cotangent": 1,
+        "branch": 1,
+        "check": ROW_CHECK,
+        # the result is the address of the memory word
+        "addresses": 1,
+        # a trap prevents the writes of this row and of later rows; and the changes of state that come with it
+        "decides": 1,
+        "drops": 1,
+        "lands": 1,
+        "turns": 1,
+        "erases": 1,
+        "last": 1,
+        # for the first row of an instruction: BR must be 0; the program ends here; a trap that is known before
+        "settled": 1,
+        "halts": 1,
+        "forbidden": data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause, "overflow": 1, "strict": 1}),
+    }
+)
+
+
 def pack(layout: data.StructLayout, values: Mapping[str, Any]) -> int:
     """The bits of a record. Missing fields are zero. Raises ValueError for a value that does not fit its field."""
     bits, places = 0, _places(layout)

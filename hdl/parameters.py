@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from retrograd.isa.microarchitecture.lanes import LANES, MAX_LANES
-from retrograd.isa.microarchitecture.micro_operations import CORES, Unit, Units
+from retrograd.isa.microarchitecture.micro_operations import (
+    BARREL,
+    CORES,
+    MAX_THREADS,
+    MIN_THREADS,
+    Unit,
+    Units,
+    barrel_units,
+)
 from retrograd.isa.program import MAX_CODE, MAX_DATA
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format, format_of
@@ -33,9 +41,9 @@ class Parameters:
     data_words: int = 1024
     units: frozenset[Unit] = frozenset(Unit)
     table: Table = field(default=TABLE, repr=False, compare=False)
-    #: the name of the core, one of `CORES`, or "lanes"
+    #: the name of the core, one of `CORES`, or "lanes" or "barrel"
     core: str = "small"
-    #: data paths on the sequencer of the core `lanes`; the other cores have one
+    #: data paths on the sequencer of the core `lanes`, threads of the core `barrel`; the other cores have one
     lanes: int = 1
     #: direct memory access: the co-processor copies words to and from a memory of the host
     dma: bool = False
@@ -50,16 +58,20 @@ class Parameters:
             raise ValueError(f"room for 2 to {MAX_DATA} words of data, not {self.data_words}")
         if Unit.LOGIC not in self.units:
             raise ValueError("nothing executes without the logic unit")
-        if self.core not in (*CORES, LANES):
+        if self.core not in (*CORES, LANES, BARREL):
             raise ValueError(f"the cores are {', '.join((*CORES, LANES))}, not {self.core}")
         if isinstance(self.lanes, bool) or not isinstance(self.lanes, int) or not 1 <= self.lanes <= MAX_LANES:
             raise ValueError(f"a core has 1 to {MAX_LANES} lanes, not {self.lanes!r:.40}")
-        if self.lanes > 1 and self.core != LANES:
+        if self.core == BARREL and not MIN_THREADS <= self.lanes <= MAX_THREADS:
+            raise ValueError(f"the core barrel has {MIN_THREADS} to {MAX_THREADS} threads, not {self.lanes}")
+        if self.lanes > 1 and self.core not in (LANES, BARREL):
             raise ValueError(f"the core {self.core} has one lane, not {self.lanes}")
 
     @property
     def microarchitecture(self) -> Units:
         """The units of the core, or of each of its lanes, and how long they take."""
+        if self.core == BARREL:
+            return barrel_units(self.lanes)
         return CORES["small" if self.core == LANES else self.core]
 
     @property
