@@ -176,10 +176,10 @@ class Counters(wiring.Component):
         parts = []
         for at in range(0, len(bits), 8):
             part = Signal(4, name=f"ones_{at}")
-            m.d.sync += part.eq(_sum(bits[at : at + 8]))
+            m.d.sync += part.eq(balanced_sum(bits[at : at + 8]))
             parts.append(part)
         ones = Signal(range(len(bits) + 1))
-        m.d.sync += [ones.eq(Mux(writes[1], _sum(parts), 0)), self.toggled.eq(self.toggled + ones)]
+        m.d.sync += [ones.eq(Mux(writes[1], balanced_sum(parts), 0)), self.toggled.eq(self.toggled + ones)]
         erases: Any = self.erases
         if self.waits:
             # Whether a guard fails is known late in the cycle.
@@ -191,7 +191,7 @@ class Counters(wiring.Component):
         return m
 
 
-def _sum(terms: Sequence[Any]) -> Any:
+def balanced_sum(terms: Sequence[Any]) -> Any:
     """The sum of the words, as a balanced tree."""
     while len(terms) > 1:
         pairs = [terms[i] + terms[i + 1] for i in range(0, len(terms) - 1, 2)]
