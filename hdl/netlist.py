@@ -75,7 +75,7 @@ def version(tool: str) -> str:
 #: A command of Yosys: a word that is read while it is written is undefined, unless Amaranth's port is transparent. No
 #: core uses
 #: such a word. Since the word is undefined, no logic is needed to compare the addresses.
-COLLISIONS = "setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:TRANSPARENCY_MASK=1'0 %i"
+COLLISIONS = "setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:TRANSPARENCY_MASK=1'0 %i r:CLK_ENABLE=1'1 %i"
 
 
 def convert(component: wiring.Component, name: str, undefined: bool = False) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from amaranth.hdl import Elaboratable, Module, Signal, signed
 from amaranth.sim import Simulator
-from retrograd.hdl.core.core import Lane
+from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.cores import SingleCore
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.ports import Space
@@ -24,6 +24,7 @@ from retrograd.isa.diagnostics import RetrogradError
 from retrograd.isa.encoding import decode, write
 from retrograd.isa.files import replacing_text
 from retrograd.isa.microarchitecture.lanes import LANES
+from retrograd.isa.microarchitecture.micro_operations import BARREL
 
 # -----------------------------------------------------------------------------
 # Waveforms.
@@ -89,16 +90,16 @@ class Watched(Elaboratable):
 # The simulator.
 
 #: more cycles than any instruction takes
-_PATIENCE = 2000
+_PATIENCE = 10_000
 
 
 class Simulation:
     """Carries out orders on one core, from reset. The first use takes seconds to compile the core; later uses take none."""
 
-    def __init__(self, core: SingleCore | LanesCore) -> None:
+    def __init__(self, core: SingleCore | LanesCore | BarrelCore) -> None:
         self.core: Any = core
-        self._several = core.parameters.core == LANES
-        self.lanes: Sequence[Lane] = self.core.lanes if self._several else [self.core]
+        self._several = core.parameters.core in (LANES, BARREL)
+        self.lanes: Sequence[Any] = self.core.lanes if self._several else [self.core]
         self._simulator: Simulator | None = None
         self._orders: Sequence[Sequence[Order]] = ()
         self._reports: list[BatchReport] = []
@@ -111,13 +112,13 @@ class Simulation:
         return [report.lanes[0] for report in self.run_batch([[order] for order in orders], vcd)]
 
     def run_batch(self, orders: Sequence[Sequence[Order]], vcd: str | None = None) -> list[BatchReport]:
-        """Carry out one order for each lane, again and again. Raises as `run`; ValueError for waveforms of the core lanes, see also `need_common`."""
+        """Carry out one order for each lane or thread, again and again. Raises as `run`; ValueError for waveforms of several, see also `need_common`."""
         for batch in orders:
             need_common(batch, len(self.lanes))
         self._orders, self._reports = orders, []
         if vcd is not None:
             if self._several:
-                raise ValueError("there are no waveforms of the core lanes")
+                raise ValueError(f"there are no waveforms of the core {self.core.parameters.core}")
             watched = Watched(self.core)
             simulator = self._new(watched)
             with (
@@ -147,14 +148,18 @@ class Simulation:
         for orders in self._orders:
             self._reports.append(await self._carry_out(ctx, orders))
 
-    def _memory(self, lane: Lane, space: Space) -> Any:
+    def _cell(self, lane: Any, space: Space, address: int) -> Any:
+        """The word of a memory."""
+        if self.core.parameters.core == BARREL:
+            memory, at = lane.cell(space, address)
+            return memory[at]
         return {
             Space.REGISTERS: lane.registers.words,
             Space.REGISTER_COTANGENTS: lane.registers.cotangents,
             Space.DATA: lane.memory.words,
             Space.DATA_COTANGENTS: lane.memory.cotangents,
             Space.CODE: self.core.code,
-        }[space]
+        }[space][address]
 
     async def _carry_out(self, ctx: Any, orders: Sequence[Order]) -> BatchReport:
         core, common = self.core, orders[0]
@@ -163,30 +168,34 @@ class Simulation:
                 ctx.set(getattr(core, size), getattr(common, size))
         for number, (lane, order) in enumerate(zip(self.lanes, orders, strict=True)):
             for space, address, word in order.writes:
-                ctx.set(self._memory(lane, space)[address], word)
+                cell = self._cell(lane, space, address)
+                # To change a word takes the simulator much longer than to read it.
+                if ctx.get(cell) != word:
+                    ctx.set(cell, word)
             await self._set(ctx, number, order)
         ctx.set(core.modes.differentiate, common.differentiate)
         ctx.set(core.modes.overflow, common.overflow)
         ctx.set(core.modes.strict, common.strict)
         records, halted, issues = await self._execute(ctx, orders)
         await ctx.tick().repeat(4)  # the counters of bits are updated late
-        reports = [
-            self._report(ctx, lane, order, records[number], bool(halted >> number & 1))
-            for number, (lane, order) in enumerate(zip(self.lanes, orders, strict=True))
-        ]
-        totals = core.issued if self._several else core.counters
+        reports = []
+        for number, (lane, order) in enumerate(zip(self.lanes, orders, strict=True)):
+            if self._several:
+                ctx.set(core.selected, number)
+                await ctx.tick()
+            reports.append(self._report(ctx, lane, order, records[number], bool(halted >> number & 1)))
+        totals = core.issued if core.parameters.core == LANES else core.counters
         return BatchReport(reports, issues, ctx.get(totals[0]), ctx.get(totals[1]))
 
-    def _report(self, ctx: Any, lane: Lane, order: Order, records: list[Record], halted: bool) -> OrderReport:
-        p = lane.parameters
+    def _report(self, ctx: Any, lane: Any, order: Order, records: list[Record], halted: bool) -> OrderReport:
+        core, p = self.core, lane.parameters
         blocks = [
-            [ctx.get(self._memory(lane, space)[at]) for at in range(first, first + n)]
-            for space, first, n in order.reads
+            [ctx.get(self._cell(lane, space, at)) for at in range(first, first + n)] for space, first, n in order.reads
         ]
-        counters = tuple(ctx.get(lane.counters[i]) for i in range(4))
+        counters = tuple(ctx.get(core.counters[i]) for i in range(4))
         assert len(counters) == 4
-        pc, br = _signed(ctx.get(lane.pc), p.pc_bits), _signed(ctx.get(lane.br), p.width)
-        return OrderReport(records, halted, pc, br, bool(ctx.get(lane.backward)), counters, blocks)
+        pc, br = _signed(ctx.get(core.pc), p.pc_bits), _signed(ctx.get(core.br), p.width)
+        return OrderReport(records, halted, pc, br, bool(ctx.get(core.backward)), counters, blocks)
 
     async def _set(self, ctx: Any, lane: int, order: Order) -> None:
         settings = self.core.settings

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // More cycles than any instruction takes.
-static const int PATIENCE = 2000;
+static const int PATIENCE = 10000;
 
 // Words that the Verilog leaves undefined are the same random words in each run.
 static VerilatedContext *seeded(VerilatedContext *context) {
@@ -134,6 +134,8 @@ int64_t execute(Machine *m, const uint64_t *given, const uint64_t *common, const
     for (int i = 0; i < 4; i++) m->tick();
     for (int lane = 0; lane < LANES; lane++) {
         t.lane = lane;
+        // A core that selects the state of a lane by its number shows it in the next cycle.
+        m->tick();
         t.eval();
         const uint64_t found[9] = {t.pc, t.br, t.backward, halted >> lane & 1, count[lane],
                                    t.counter_0, t.counter_1, t.counter_2, t.counter_3};

@@ -23,7 +23,7 @@ from amaranth.hdl import Array, Cat, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
-from retrograd.hdl.core.core import Lane
+from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.cores import SingleCore
 from retrograd.hdl.core.lanes import LanesCore
 from retrograd.hdl.core.ports import WRITTEN
@@ -32,6 +32,8 @@ from retrograd.hdl.netlist import convert
 from retrograd.hdl.parameters import Parameters
 from retrograd.hdl.simulation.transactions import BatchReport, Change, Order, OrderReport, Record, need_common
 from retrograd.isa.files import read_own, write_file, write_own
+from retrograd.isa.microarchitecture.lanes import LANES
+from retrograd.isa.microarchitecture.micro_operations import BARREL
 
 _SHIM = Path(__file__).with_name("verilated.cpp")
 
@@ -47,9 +49,10 @@ FIELDS = len(_TOLD) + 1 + len(_TOLD_LATER)
 class Probe(wiring.Component):
     """The core behind ports of at most 64 bits, each with a name for the C++ shim. `lane` selects the lane that the other ports show and set."""
 
-    def __init__(self, core: SingleCore | LanesCore) -> None:
+    def __init__(self, core: SingleCore | LanesCore | BarrelCore) -> None:
         self.core = core
-        self.lanes: Sequence[Lane] = core.lanes if isinstance(core, LanesCore) else [core]
+        self._several = core.parameters.core in (LANES, BARREL)
+        self.lanes: Sequence[Any] = core.lanes if self._several else [core]  # type: ignore[union-attr]
         n = len(self.lanes)
         super().__init__(
             {
@@ -86,11 +89,12 @@ class Probe(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.core = core = self.core
+        core: Any = self.core
+        m.submodules.core = core
         s, lanes = core.settings, self.lanes
-        if isinstance(core, LanesCore):
+        if self._several:
             m.d.comb += core.selected.eq(self.lane)
-        totals = core.issued if isinstance(core, LanesCore) else core.counters
+        totals = core.issued if core.parameters.core == LANES else core.counters
         m.d.comb += [
             core.run.eq(self.run),
             Cat(core.modes.differentiate, core.modes.overflow, core.modes.strict).eq(self.modes),
@@ -120,7 +124,9 @@ class Probe(wiring.Component):
         ]
         signed = ("pc_before", "pc_after", "br_before", "br_after")
         for i, name in enumerate((*_TOLD, *_TOLD_LATER)):
-            found = [Value.cast(getattr(lane.retirement, name)) for lane in lanes]
+            # The threads of the core barrel have one port.
+            told = lanes[:1] if core.parameters.core == BARREL else lanes
+            found = [Value.cast(getattr(lane.retirement, name)) for lane in told]
             value = Value.cast(Array(found)[self.lane]) if len(found) > 1 else found[0]
             m.d.comb += getattr(self, f"told_{i}").eq(value.as_signed() if name in signed else value)
         return m
@@ -132,7 +138,7 @@ class Verilated:
     `text`: the Verilog of the `Probe` of this core, such as its netlist after synthesis; the core's own, unless given. Raises FileNotFoundError without Verilator, subprocess.CalledProcessError if a tool fails.
     """
 
-    def __init__(self, core: SingleCore | LanesCore, folder: Path, text: str | None = None) -> None:
+    def __init__(self, core: SingleCore | LanesCore | BarrelCore, folder: Path, text: str | None = None) -> None:
         self.parameters: Parameters = core.parameters
         self._library = _loaded(
             _build(text or convert(Probe(core), "probe", undefined=True), folder, self.parameters.lanes)
