@@ -187,7 +187,13 @@ class BarrelCore(wiring.Component):
         valid0 = Signal()
         comb += valid0.eq(own(mid, 0) | free)
         valid = [later(valid0, k, reset=True) for k in range(16)]
-        first, fetches = (lambda k: later(begins0, k)), (lambda k: later(fetches0, k))
+
+        def first(k: int) -> Any:
+            return later(begins0, k)
+
+        def fetches(k: int) -> Any:
+            return later(fetches0, k)
+
         numbers, number = self._state(m, "row_numbers", ROW_BITS)
         at1 = Signal(ROW_BITS)
         comb += numbers.addr.eq(turn[0])

@@ -52,7 +52,7 @@ class Probe(wiring.Component):
     def __init__(self, core: SingleCore | LanesCore | BarrelCore) -> None:
         self.core = core
         self._several = core.parameters.core in (LANES, BARREL)
-        self.lanes: Sequence[Any] = core.lanes if self._several else [core]  # type: ignore[union-attr]
+        self.lanes: Sequence[Any] = core.lanes if self._several else [core]
         n = len(self.lanes)
         super().__init__(
             {

@@ -47,7 +47,7 @@ THREAD_TEMPORARIES = 128
 #: x op y = y op x
 _COMMUTATIVE = frozenset({"add", "and", "or", "xor", "eq", "ne", "mulshift", "mulround", "addfits"})
 #: operands that stand in registers beside the files, and the ports that can read them
-_PORTS = {Input("br"): "x", Input("imm"): "xy", Input("imm", True): "y"}
+_PORTS: dict[Source, str] = {Input("br"): "x", Input("imm"): "xy", Input("imm", True): "y"}
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class _Arrangement:
             swapped = node.operands[::-1]
             node.operands = swapped if _fits(swapped) else node.operands
         for k, x in enumerate(node.operands):
-            if not isinstance(x, _Node) and "xyz"[k] not in _PORTS.get(x, "xyz"):  # type: ignore[call-overload]
+            if not isinstance(x, _Node) and "xyz"[k] not in _PORTS.get(x, "xyz"):
                 out.append(_copy(x))
                 node.operands[k] = out[-1]
         return [*out, node]
@@ -210,11 +210,11 @@ class _Arrangement:
                 node, self._dividing = self._dividing[0], None
                 self._write(node, Row())
                 continue
-            node = self._choose()
-            if node is None:
+            chosen = self._choose()
+            if chosen is None:
                 self._emit(Row(), [])
             else:
-                self._issue(node)
+                self._issue(chosen)
         return self._marked()
 
     def _choose(self) -> _Node | None:
@@ -352,7 +352,7 @@ def _copy(source: Source | _Node) -> _Node:
 
 
 def _fits(operands: Iterable[Source | _Node]) -> bool:
-    return all(isinstance(x, _Node) or p in _PORTS.get(x, "xyz") for p, x in zip("xyz", operands, strict=False))  # type: ignore[call-overload]
+    return all(isinstance(x, _Node) or p in _PORTS.get(x, "xyz") for p, x in zip("xyz", operands, strict=False))
 
 
 def _tests_zero(node: _Node) -> bool:
