@@ -99,8 +99,8 @@ class ThreadRetirement:
 
 
 class BarrelCore(wiring.Component):
-    """Threads in turns. The ports for PC, BR, DIR, counters and the window are those of the thread `selected`, a
-    cycle after it is selected.
+    """Threads in turns. The ports for PC, BR, DIR, counters and the window are those of the thread `selected`,
+    two cycles after it is selected.
     """
 
     def __init__(self, parameters: Parameters, microcode: RowMicrocode | None = None) -> None:
@@ -140,6 +140,7 @@ class BarrelCore(wiring.Component):
                 "br": Out(p.width),
                 "backward": Out(1),
                 "counters": Out(COUNTER).array(4),
+                #: a word that is read is there two cycles later
                 "window": In(Window()),
                 "settings": In(Settings(p)),
             }
@@ -168,7 +169,7 @@ class BarrelCore(wiring.Component):
         sync += turn[0].eq(Mux(turn[0] == n - 1, 0, turn[0] + 1))
         sync += [turn[k].eq(turn[k - 1]) for k in range(1, 16)]
         #: the thread of a cycle; the selected thread while the core is idle
-        seen = {k: Signal(range(n), name=f"seen{k}") for k in (3, 11, 15)}
+        seen = {k: Signal(range(n), name=f"seen{k}") for k in (3, 10, 14)}
         sync += [of.eq(Mux(self.idle, self.selected, turn[k - 1])) for k, of in seen.items()]
 
         def own(bits: Any, k: int) -> Any:
@@ -194,10 +195,10 @@ class BarrelCore(wiring.Component):
         def fetches(k: int) -> Any:
             return later(fetches0, k)
 
-        numbers, number = self._state(m, "row_numbers", ROW_BITS)
-        at1 = Signal(ROW_BITS)
-        comb += numbers.addr.eq(turn[0])
-        sync += at1.eq(Mux(fetches0, 0, numbers.data))
+        # The row behind the one of the last turn, or, if that was the last one, the first row of the next instruction
+        at1, after1, last7, entry7 = Signal(ROW_BITS), Signal(ROW_BITS), Signal(), Signal(ROW_BITS)
+        behind0, last0, entry0 = later(after1, n - 1), later(last7, n - 7), later(entry7, n - 7)
+        sync += at1.eq(gated([(~fetches0, Mux(last0, entry0, behind0))]))
 
         # ------------------------------------------------ cycle 1: the row memory, which is slow; 3: its row
         stored = columns(self.microcode.rows, TURN.size)
@@ -207,7 +208,6 @@ class BarrelCore(wiring.Component):
         found, row3 = Signal(stored.width), Signal(TURN)
         sync += found.eq(row_port.data)
         comb += Value.cast(row3).eq(Cat(found[c] if c >= 0 else Const(~c, 1) for c in stored.places))
-        after1 = Signal(ROW_BITS)
         comb += after1.eq(at1 + 1)
         fields: dict[str, Any] = {}
 
@@ -244,7 +244,8 @@ class BarrelCore(wiring.Component):
         command = self._commands(m)
         comb += back.eq(back3 ^ command.turn)
         sync += next4.eq((Cat(back, pc3) + Cat(back, step3 ^ back.replicate(p.pc_bits)))[1:])
-        facts = self._fetch(m, row, valid, next4, later(back3, 1), later(after1, 6), number, turn)
+        facts = self._fetch(m, row, valid, next4, later(back3, 1), entry7, turn)
+        comb += last7.eq(row("last", 7))
 
         # ------------------------------------------------ cycles 3 to 7: operands
         adr4 = {port: self._address(m, row, port, facts) for port in ("x", "y", "z", "target")}
@@ -330,7 +331,7 @@ class BarrelCore(wiring.Component):
                 sync += mid[i].eq(valid[4] & ~row("last", 4) & ~dead[i])
                 with m.If(valid[4]):
                     sync += warm[i].eq(row("last", 4) & ~dead[i])
-            with m.If((turn[0] == i) & ~mid[i] & ~able[i]):
+            with m.If((turn[0] == i) & ~mid[i] & (~able[i] | stopped[i])):
                 sync += warm[i].eq(0)
             with m.If(command.of == i):
                 with m.If(command.direction):
@@ -362,7 +363,7 @@ class BarrelCore(wiring.Component):
         # ------------------------------------------------ the host
         sync += self.idle.eq(~Cat(*valid, mid).any())
         space = Signal(Space)
-        sync += space.eq(self.window.read_space)
+        sync += space.eq(later(self.window.read_space, 1))
         with m.Switch(space):
             for name, found in self._read.items():
                 with m.Case(name):
@@ -390,9 +391,9 @@ class BarrelCore(wiring.Component):
         return command
 
     def _fetch(
-        self, m: Module, row: Any, valid: Any, next4: Any, back4: Any, after7: Any, number: Any, turn: Any
+        self, m: Module, row: Any, valid: Any, next4: Any, back4: Any, first_row7: Any, turn: Any
     ) -> dict[str, Any]:
-        """Fetch and decode the next instruction, and store the number of the next row. Each fact of an instruction,
+        """Fetch and decode the next instruction. The number of its first row, in cycle 7. Each fact of an instruction,
         by cycle from 3 on.
         """
         p, later, window = self.parameters, self._later, self.window
@@ -404,8 +405,8 @@ class BarrelCore(wiring.Component):
             write.data.eq(window.written),
             write.en.eq(self.idle & window.write & (window.write_space == Space.CODE)),
         ]
-        self._read[Space.CODE] = read.data
         outside5, i6 = Signal(), Signal(FIELDS)
+        self._read[Space.CODE] = i6
         m.d.sync += [outside5.eq((next4 < 0) | (next4 >= self.code_size)), i6.eq(read.data)]
 
         # ------------------------------------------------ cycle 6: the dispatch memory; 8: whether the
@@ -417,9 +418,7 @@ class BarrelCore(wiring.Component):
         m.d.comb += [
             port.addr.eq(Cat(i6.op, later(back4, 2), self.modes.differentiate, i6.ra == i6.rb)),
             Value.cast(entry7).eq(port.data),
-            number.addr.eq(turn[7]),
-            number.en.eq(valid[7]),
-            number.data.eq(Mux(row("last", 7), entry7.row, after7)),
+            first_row7.eq(entry7.row),
         ]
         low = min(p.width, 32) - 1
         plain, opposite = Signal(p.width), Signal(p.width)
@@ -500,7 +499,7 @@ class BarrelCore(wiring.Component):
             )
             memory6[name] = Signal(width, name=f"{name.name.lower()}6")
             m.d.sync += memory6[name].eq(read.data)
-            self._read[space] = read.data
+            self._read[space] = memory6[name]
         negates = Value.cast(row("y.number", 3))[Beside.NEGATED.value] & (row("y.kind", 3) == Read.BESIDE)
         imm4 = Signal(width)
         m.d.sync += imm4.eq(
@@ -516,10 +515,11 @@ class BarrelCore(wiring.Component):
                 cotangents = window.read_space == Space.REGISTER_COTANGENTS
                 host = Cat(window.read_address[:8], ~cotangents, cotangents, self.selected)
                 address = Mux(self.idle, host, address)
-                self._read[Space.REGISTERS] = self._read[Space.REGISTER_COTANGENTS] = read.data
             m.d.comb += read.addr.eq(address)
             found, operand = Signal(width, name=f"{port}6"), Signal(width, name=port)
             m.d.sync += found.eq(read.data)
+            if port == "x":
+                self._read[Space.REGISTERS] = self._read[Space.REGISTER_COTANGENTS] = found
             aside, bits = Signal(name=f"{port}_beside"), Value.cast(row(f"{port}.number", 3))
             m.d.comb += aside.eq(row(f"{port}.kind", 3) == Read.BESIDE)
             pairs = [(~later(aside, 3), found)]
@@ -637,21 +637,24 @@ class BarrelCore(wiring.Component):
         at8, at10, known = Signal(layout), Signal(layout), Signal(n)
         m.d.comb += get.addr.eq(turn[7])
         m.d.sync += at8.eq(get.data)
-        turned8, known8 = turned.bit_select(turn[8], 1), known.bit_select(turn[8], 1)
+        turned8, may_meet9 = Signal(), Signal()
         point8, beyond8 = Signal(POINT), Signal(POINT)
         m.d.comb += [point8.eq(at8.crossed - turned8), beyond8.eq(Mux(turned8, point8, at8.crossed + 1))]
         meets, loses, cross, some8 = Signal(), Signal(), Signal(), Signal()
         m.d.sync += [
+            turned8.eq(turned.bit_select(turn[7], 1)),
+            may_meet9.eq(known.bit_select(turn[8], 1) & (at8.turned != turned8)),
             some8.eq(z != 0),
-            meets.eq(known8 & (at8.lost == point8) & (at8.turned != turned8)),
             loses.eq(some8),
         ]
+        at9 = Signal(layout)
+        m.d.comb += [at9.eq(later(at8, 1)), meets.eq(may_meet9 & (at9.lost == later(point8, 1)))]
         loses10, cross11, loses11, after = later(loses, 1), later(cross, 1, reset=True), later(loses, 2), Signal(layout)
         m.d.comb += [
             at10.eq(later(at8, 2)),
             after.crossed.eq(later(beyond8, 2)),
             after.lost.eq(Mux(loses10, later(point8, 2), at10.lost)),
-            after.turned.eq(Mux(loses10, turned.bit_select(turn[10], 1), at10.turned)),
+            after.turned.eq(Mux(loses10, later(turned8, 2), at10.turned)),
             put.addr.eq(turn[11]),
             put.en.eq(cross11),
             put.data.eq(later(after, 1)),
@@ -736,17 +739,18 @@ class BarrelCore(wiring.Component):
         ]
         for i, (k, counts, step) in enumerate(more):
             read, write = self._state(m, f"counter{i}", COUNTER)
-            after = Signal(COUNTER, name=f"counted{i}")
+            before, after = Signal(COUNTER, name=f"count{i}"), Signal(COUNTER, name=f"counted{i}")
+            m.d.sync += before.eq(read.data)
             m.d.comb += [
-                read.addr.eq(seen[k]),
-                self.counters[i].eq(read.data),
-                after.eq(read.data + step),
+                read.addr.eq(seen[k - 1]),
+                self.counters[i].eq(before),
+                after.eq(before + step),
                 write.addr.eq(Mux(command.clear, command.of, turn[k])),
                 write.data.eq(Mux(command.clear, 0, after)),
                 write.en.eq(Mux(self.idle, command.clear, counts)),
             ]
             if i == 0:
-                self._cycles11 = Mux(retires11, after, read.data)
+                self._cycles11 = Mux(retires11, after, before)
 
     def _report(
         self, m: Module, row: Any, begins0: Any, ok: Any, retires: Any, traps11: Any, trap11: Any, pc3: Any, next4: Any, br3: Any,

@@ -279,16 +279,17 @@ class RingDivider(Divider):
                             first.void.eq(self.x[-1] if p.root else self.y == 0),
                         ]
 
-        # See `Divider`.
-        floor, quotient = Signal(signed(bits)), Signal(signed(bits))
-        negative, rounded, void = first.negative, Signal(), Signal()
-        exact = Mux(negative, first.remains == 0, 0)
+        # See `Divider`; the bits that are added to the digits are known a cycle before.
+        negative = first.negative
+        whole, more, rounded, void = Signal(signed(bits)), Signal(2), Signal(), Signal()
         m.d.sync += [
-            floor.eq(Mux(negative, ~first.digits.as_signed(), first.digits) + exact + first.rounded),
+            whole.eq(Mux(negative, ~first.digits.as_signed(), first.digits)),
+            more.eq((negative & (first.remains == 0)) + first.rounded),
             rounded.eq(first.rounded),
             void.eq(first.void),
         ]
-        m.d.comb += quotient.eq(Mux(rounded, floor >> 1, floor))
+        floor, quotient = Signal(signed(bits)), Signal(signed(bits))
+        m.d.comb += [floor.eq(whole + more), quotient.eq(Mux(rounded, floor >> 1, floor))]
         with m.Switch(self.shift):
             for index, s in enumerate(self.shifts):
                 with m.Case(index):

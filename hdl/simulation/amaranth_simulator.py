@@ -182,7 +182,7 @@ class Simulation:
         for number, (lane, order) in enumerate(zip(self.lanes, orders, strict=True)):
             if self._several:
                 ctx.set(core.selected, number)
-                await ctx.tick()
+                await ctx.tick().repeat(2)
             reports.append(self._report(ctx, lane, order, records[number], bool(halted >> number & 1)))
         totals = core.issued if core.parameters.core == LANES else core.counters
         return BatchReport(reports, issues, ctx.get(totals[0]), ctx.get(totals[1]))

@@ -127,6 +127,8 @@ int64_t execute(Machine *m, const uint64_t *given, const uint64_t *common, const
         for (uint64_t at = r[2]; at != r[2] + r[3]; at++) {
             t.address = at;
             m->tick();
+            // Of the core barrel, a word arrives a cycle later.
+            m->tick();
             *words++ = t.data;
         }
     }
@@ -134,7 +136,8 @@ int64_t execute(Machine *m, const uint64_t *given, const uint64_t *common, const
     for (int i = 0; i < 4; i++) m->tick();
     for (int lane = 0; lane < LANES; lane++) {
         t.lane = lane;
-        // A core that selects the state of a lane by its number shows it in the next cycle.
+        // The core barrel shows the state of a thread two cycles after the thread is selected.
+        m->tick();
         m->tick();
         t.eval();
         const uint64_t found[9] = {t.pc, t.br, t.backward, halted >> lane & 1, count[lane],
