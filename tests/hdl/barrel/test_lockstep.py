@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amaranth.sim import Simulator
 from retrograd.hdl.core.barrel import BarrelCore
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.parameters import Parameters
@@ -245,8 +246,14 @@ def since_first(records: Sequence[Record]) -> list[Record]:
 
 
 def test_a_trap_is_not_told_again_by_a_later_run() -> None:
-    """A run of any end after a run of any end: trap, halt, limit of steps."""
-    program = rg.assemble(".format 32, 16\nstart\nassertz r1\nadd r2, 1\nadd r3, r2\nfinish")
+    machines, trapping = runs_of_every_end(Q32)
+    _, traps = check(simulation(Q32), machines)
+    assert traps == {"RG0407": trapping}
+
+
+def runs_of_every_end(w: Format) -> tuple[list[Any], int]:
+    """A run of any end after a run of any end: trap, halt, limit of steps; and how many trap."""
+    program = rg.assemble(f".format {w.width}, {w.frac}\nstart\nassertz r1\nadd r2, 1\nadd r3, r2\nfinish")
     ends = {"trap": (1, 9), "halt": (0, 9), "limit": (0, 2)}
     pairs = [(a, b) for a in ends for b in ends][:THREADS]
     machines = []
@@ -258,8 +265,39 @@ def test_a_trap_is_not_told_again_by_a_later_run() -> None:
             both.place(0, 0, 1)
             both.run(steps)
         machines.append(both)
-    _, traps = check(simulation(Q32), machines)
-    assert traps == {"RG0407": 2 * sum(end == "trap" for pair in pairs for end in pair)}
+    return machines, 2 * sum(end == "trap" for pair in pairs for end in pair)
+
+
+def test_a_thread_that_traps_waits_for_its_host() -> None:
+    """However late the host lowers `run`: a thread traps once, and executes nothing until the host has let it pause."""
+    assert told_while_run_stays_high(BarrelCore(parameters(Q8))) == [1] * THREADS
+
+
+def told_while_run_stays_high(core: Any) -> list[int]:
+    """For each thread, how many of its instructions trapped or retired after the first trap, the trap with them."""
+    program = rg.assemble(".format 8, 4\nstart\nassertz r1\nadd r2, 1\nfinish")
+    counts, trapped = [0] * THREADS, [False] * THREADS
+
+    async def bench(ctx: Any) -> None:
+        for at, word in enumerate(program.code):
+            ctx.set(core.code[at], word)
+        for thread in range(THREADS):
+            memory, at = core.lanes[thread].cell(Space.REGISTERS, 1)
+            ctx.set(memory[at], 1)
+        ctx.set(core.code_size, len(program.code))
+        ctx.set(core.run, (1 << THREADS) - 1)
+        for _ in range(60 * THREADS):
+            await ctx.tick()
+            for thread in range(THREADS):
+                if ctx.get(core.told) >> thread & 1:
+                    trapped[thread] |= bool(ctx.get(core.retirement.trap))
+                    counts[thread] += trapped[thread]
+
+    simulator = Simulator(core)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return counts
 
 
 # ---------------------------------------------------------------- the model
@@ -286,3 +324,47 @@ def test_the_number_of_threads() -> None:
     for threads in (7, 17):
         with pytest.raises(ValueError, match=f"8 to 16 threads, not {threads}"):
             parameters(Q32, threads)
+
+
+# ---------------------------------------------------------------- the checks can fail
+
+_CORE, _DIVIDER = "core.barrel", "core.divider.RingDivider"
+#: module, the text there, the planted text
+FAULTS = [
+    (_CORE, "alive10.eq(valid[9] & ~own(dead, 9))", "alive10.eq(valid[9])"),
+    (_CORE, 'warm[i].eq(row("last", 4) & ~dead[i])', 'warm[i].eq(row("last", 4))'),
+    (_CORE, 'mid[i].eq(valid[4] & ~row("last", 4) & ~dead[i])', 'mid[i].eq(valid[4] & ~row("last", 4))'),
+    (_CORE, "sync += warm[i].eq(0)", "sync += warm[i].eq(warm[i])"),
+    (_CORE, "sync += stopped[i].eq(1)", "sync += stopped[i].eq(0)"),
+    (_CORE, 'jump3.eq(Mux(row("lands", 3) & ~self.idle, 1,', "jump3.eq(Mux(0, 1,"),
+    (_CORE, "ok.eq(alive10 & ~ends10 & ~over)", "ok.eq(alive10 & ~ends10)"),
+    (_CORE, "later(after, 1)", "later(after, 2)"),
+    (_CORE, "loses.eq(some8)", "loses.eq(0)"),
+    (_CORE, "known[i].eq(1)", "known[i].eq(0)"),
+    (_CORE, "address_write.addr.eq(turn[10])", "address_write.addr.eq(turn[9])"),
+    (_CORE, "(now.order < held.order)", "(now.order > held.order)"),
+    (_CORE, "after.eq(read.data + step)", "after.eq(step)"),
+    (_CORE, "(15, valid[15],", "(15, Const(1),"),
+    (_CORE, "command.turned_of.eq(command.of)", "command.turned_of.eq(self.selected)"),
+    (_DIVIDER, "after.remains.eq(rest)", "after.remains.eq(state.remains)"),
+    (_DIVIDER, "+ first.rounded", "+ 0"),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("unit", "old", "planted_text"), FAULTS)
+def test_a_planted_fault_is_found(
+    planted: Callable[[str, str, str], type], unit: str, old: str, planted_text: str
+) -> None:
+    made = planted(unit, old, planted_text)
+    kind = made if unit == _CORE else BarrelCore
+    hardware = Simulation(kind(parameters(Q8))).run_batch
+
+    def all_checked() -> None:
+        check(hardware, runs_of_every_end(Q8)[0])
+        assert told_while_run_stays_high(kind(parameters(Q8))) == [1] * THREADS
+        sequences(hardware, Q8, 3, states=6, entries=("assertz", "fdiv", "fsqrt"), strict=False)
+        sequences(hardware, Q8, 4, states=4, programs=2)
+
+    with pytest.raises((AssertionError, TimeoutError)):
+        all_checked()
