@@ -41,6 +41,8 @@ from retrograd.hdl.parameters import COUNTER, INSTRUCTION, REGISTERS, Parameters
 _SCRATCH, _WORDS, _COTANGENTS = 0, 1, 2
 _REGION_BITS = 2
 
+#: bits of a block RAM of an ECP5, without parity
+_BLOCK_BITS = 1 << 14
 #: the first guard of an instruction that failed so far
 _FAILED = data.StructLayout({"valid": 1, "order": 4, "trap": TrapCause})
 
@@ -202,11 +204,19 @@ class BarrelCore(wiring.Component):
 
         # ------------------------------------------------ cycle 1: the row memory, which is slow; 3: its row
         stored = columns(self.microcode.rows, TURN.size)
-        m.submodules.rows = rows = Memory(MemoryData(shape=stored.width, depth=len(stored.words), init=stored.words))
-        row_port = rows.read_port()
-        comb += row_port.addr.eq(at1)
+        bits = (len(stored.words) - 1).bit_length()
+        # As many columns as a block RAM has at this depth: else words of several block RAMs would be selected behind them.
+        slice_width = max(1, _BLOCK_BITS >> bits)
+        delivered = []
+        for k, low in enumerate(range(0, stored.width, slice_width)):
+            size = min(slice_width, stored.width - low)
+            words = [word >> low & (1 << size) - 1 for word in stored.words]
+            m.submodules[f"rows{k}"] = rows = Memory(MemoryData(shape=size, depth=1 << bits, init=words))
+            row_port = rows.read_port()
+            comb += row_port.addr.eq(at1)
+            delivered.append(row_port.data)
         found, row3 = Signal(stored.width), Signal(TURN)
-        sync += found.eq(row_port.data)
+        sync += found.eq(Cat(delivered))
         comb += Value.cast(row3).eq(Cat(found[c] if c >= 0 else Const(~c, 1) for c in stored.places))
         comb += after1.eq(at1 + 1)
         fields: dict[str, Any] = {}
