@@ -1,8 +1,10 @@
-"""How exact programs are with one binary point, with a point for each variable, and in float64: the section "Exactness" of the page.
+"""How exact programs are with one binary point, with a point for each variable, and in float64: the section
+"Exactness" of the page.
 
     error = |result − reference| / size of the result         reference: the same program over real numbers of 120 bits
 
-Every program is written as a formula is, without factors. `rg.autoscale` chooses the points, from the run that is measured. References of derivatives
+Every program is written as a formula is, without factors. `rg.autoscale` chooses the points, from the run that is
+measured. References of derivatives
 are central differences of the references, with a step of 10⁻²⁰, so they are right to 30 decimal places.
 
     python -m retrograd.benchmarks.points docs
@@ -20,7 +22,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mpmath
 import numpy as np
@@ -37,6 +39,10 @@ import retrograd as rg
 from retrograd import Array, fixed, reversible
 from retrograd.derivatives._arguments import kinds
 from retrograd.observe._autoscale import lowered_for, numbers_of_argument
+from retrograd.presentation import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: decimal places of the references, some 120 bits
 DIGITS = 36
@@ -148,7 +154,10 @@ def sir(s: Array[fixed, "m"], i: Array[fixed, "m"], beta: fixed, gamma: fixed, d
 def kalman(
     x: Array[fixed, "m"], p: Array[fixed, "m"], z: Array[fixed, "n"], process: fixed, noise: fixed, loss: fixed
 ) -> None:
-    """A Kalman filter of a random walk: estimates x and variances p; loss: Σ squared innovations over their variances."""
+    """A Kalman filter of a random walk:
+
+    estimates x and variances p; loss: Σ squared innovations over their variances.
+    """
     for k in range(len(z)):
         with rg.routine() as r:
             before = p[k] + process
@@ -203,7 +212,10 @@ AU, YEAR, GM = 149_597_870_700.0, 31_557_600.0, 1.32712440018e20
 
 @dataclass(frozen=True)
 class Case:
-    """A program with arguments: `result` is compared; `loss` and `by` name a result and an argument of which one is derived by the other."""
+    """A program with arguments:
+
+    `result` is compared; `loss` and `by` name a result and an argument of which one is derived by the other.
+    """
 
     name: str
     function: Any
@@ -318,7 +330,10 @@ class Exact:
         return memory[a.address : a.address + len(kinds(t))]
 
     def exact(self, moved: tuple[int, Any] | None = None) -> list[Any]:
-        """The result by numbers of many places: by decimal, which is fast, or where the program needs sines by mpmath."""
+        """The result by numbers of many places:
+
+        by decimal, which is fast, or where the program needs sines by mpmath.
+        """
         with localcontext() as context:
             context.prec = mpmath.mp.dps
             shifted = None if moved is None else (moved[0], Decimal(mpmath.nstr(moved[1], mpmath.mp.dps)))
@@ -414,7 +429,10 @@ def _slope(f: Any, case: Case, at: Sequence[int]) -> list[float]:
 
 
 def series(steps: Sequence[int] = (10, 30, 100, 300, 1000, 3000, 10_000)) -> dict[str, list[float]]:
-    """Errors of an orbit of the Earth after these steps of a hundredth of a year, by system: the picture of the tutorial."""
+    """Errors of an orbit of the Earth after these steps of a hundredth of a year, by system:
+
+    the picture of the tutorial.
+    """
     out: dict[str, list[float]] = {
         "steps": [*map(float, steps)],
         "float64": [],
@@ -437,7 +455,8 @@ def series(steps: Sequence[int] = (10, 30, 100, 300, 1000, 3000, 10_000)) -> dic
 
 def draw(found: dict[str, list[float]]) -> Figure:
     """Errors against steps."""
-    figure, axes = new_figure(6.4, 3.6)
+    figure = new_figure(6.4, 3.6)
+    axes = figure.subplots()
     for (name, errors), style in zip(
         ((k, v) for k, v in found.items() if k != "steps"), ("o--", "s:", "D-"), strict=True
     ):

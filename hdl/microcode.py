@@ -108,7 +108,8 @@ HEAD = data.StructLayout(
 )
 
 
-#: Lines of the selections of an operand in the first row of an overlapped core: latches, and from WIDE_PROMPT on constants.
+#: Lines of the selections of an operand in the first row of an overlapped core: latches, and from WIDE_PROMPT on
+#: constants.
 FIRST = WIDE_PROMPT + WIDE_PROMPTS
 
 

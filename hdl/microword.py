@@ -196,7 +196,8 @@ MICROWORD = data.StructLayout({**SLOT, "check": CHECK, "commit": COMMIT})
 WIDE_PROMPT, WIDE_PROMPTS = 32, 32
 
 
-#: The check of a slot of an overlapped core. Predicates of the guard: the result, whether the sum fits, and whether the product or quotient does.
+#: The check of a slot of an overlapped core. Predicates of the guard: the result, whether the sum fits, and whether
+#: the product or quotient does.
 WIDE_CHECK = data.StructLayout({"result": 1, "sum": 1, "unit": 1, "order": 4, "trap": TrapCause, "overflow": 1})
 
 #: Control of a slot of an overlapped core. `chain`: the sum of z and the product of the slot is written, or

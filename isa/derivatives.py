@@ -225,7 +225,8 @@ def atan2(w: Format, c: Expr) -> Partials:
     far = select(a.lt(0), -a, a).ltu(select(b.lt(0), -b, b))
     big, small = select(far, b, a), select(far, a, b)
     ratio = div_round(small, big, w.frac)
-    # Halves: |big + small·ratio| can be twice |big|. Of the largest word the half is rounded down, as ⌊x/2⌋ = x − ⌊x/2⌉.
+    # Halves: |big + small·ratio| can be twice |big|. Of the largest word the half is rounded down, as ⌊x/2⌋ = x −
+    # ⌊x/2⌉.
     down = big - mul_round(big, _half(w), w.frac)
     half = down + mul_round(mul_round(small, _half(w), w.frac), ratio, w.frac)
     by_big = mul_round(div_round(c, half, w.frac), _half(w), w.frac)

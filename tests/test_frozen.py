@@ -100,7 +100,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "examples.turing.run": {"q": 1, "symbol": 0, "left": [], "right": [2, 1, 2], "rules": INCREMENT},
     **{
         f"library.random.{name}": {"rng": PCG64.seeded(1)}
-        for name in "word uniform normal add_try add_below integer permutation bernoulli dropout".split()
+        for name in ["word", "uniform", "normal", "add_try", "add_below", "integer", "permutation", "bernoulli", "dropout"]
     },
     "library.random.shuffle": {"x": [0.25, 0.5, 0.75], "rng": Xoshiro256.seeded(1)},
     "library.random.add_fraction": {"bits": 32},

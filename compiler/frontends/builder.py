@@ -292,8 +292,10 @@ def _join(found: dict[Region, Writes], region: Region, more: Writes) -> None:
 # -----------------------------------------------------------------------------
 # IR construction for one function: the statements emitted so far, and the version of each variable and array.
 #
-# Each statement that writes a place gives it a new version. An expression has its former value if the versions of all places that it
-# reads are unchanged, or if the writes to an array since then changed none of its elements; `snapshot` records the versions.
+# Each statement that writes a place gives it a new version. An expression has its former value if the versions of
+# all places that it
+# reads are unchanged, or if the writes to an array since then changed none of its elements; `snapshot` records the
+# versions.
 
 Versions = dict[Var | Region, int]
 
@@ -495,9 +497,12 @@ class Scope:
 # -----------------------------------------------------------------------------
 # Ledger of owned locals: variables and arrays that a function allocated itself and has to free.
 #
-# A local that was allocated with the value of e is freed by subtracting e again. Its memory is zero exactly if e has its former
-# value and every update since has been undone. The ledger decides this from versions and from the history of updates; where it
-# cannot, the machine tests for zero. The test is made at the allocation too, which is where running backward frees the local.
+# A local that was allocated with the value of e is freed by subtracting e again. Its memory is zero exactly if e has
+# its former
+# value and every update since has been undone. The ledger decides this from versions and from the history of
+# updates; where it
+# cannot, the machine tests for zero. The test is made at the allocation too, which is where running backward frees
+# the local.
 
 
 class Update(NamedTuple):

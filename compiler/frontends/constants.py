@@ -247,7 +247,8 @@ def _index(position: int, shape: tuple[int, ...]) -> int | list[int]:
 # -----------------------------------------------------------------------------
 # Annotations of classes and signatures of functions, on all versions of Python.
 #
-# From Python 3.14 on, an annotation is evaluated when it is read (PEP 649), and not when the class or the function is defined. An
+# From Python 3.14 on, an annotation is evaluated when it is read (PEP 649), and not when the class or the function
+# is defined. An
 # undefined name is then an error of the reader.
 
 if sys.version_info >= (3, 14):

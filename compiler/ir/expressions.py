@@ -73,7 +73,8 @@ class Vanishing(ValueError):
         self.value, self.hint = value, hint
 
 
-#: a number that is smaller than another by this factor may be a rounding error of float64 in place of 0, as cos(π/2) is beside sin(π/2)
+#: a number that is smaller than another by this factor may be a rounding error of float64 in place of 0, as cos(π/2)
+#: is beside sin(π/2)
 NOISE = 2.0**-50
 
 

@@ -60,7 +60,7 @@ class Temporaries:
         realigned: Realigned | None = None,
         places: Mapping[E, Span] | None = None,
     ) -> None:
-        """`places`: of the expressions in the source, for the temporaries that hold their values; None where nobody asks."""
+        """`places`: of the expressions in the source, for the temporaries that hold their values; None without them."""
         self.w = w
         self.span = span
         self.power = power

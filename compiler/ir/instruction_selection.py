@@ -15,7 +15,7 @@ from retrograd.isa import points
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.effects import UPDATE_OPERATORS
 from retrograd.isa.entries import NOT_JUMPING, Function, Guard, Opcode
-from retrograd.isa.expr import ZERO, Expr, div_round, evaluate, inputs, match, nodes, place
+from retrograd.isa.expr import ZERO, Expr, evaluate, inputs, match, nodes, place
 from retrograd.isa.points import shifts_of_quotients
 from retrograd.isa.table import ENTRIES, TABLE
 from retrograd.isa.words import Format
@@ -150,7 +150,9 @@ def is_rounded(opcode: Opcode) -> bool:
     if not isinstance(entry, Function) or not entry.differentiable:
         return False
     value = entry.value(Format())
-    return value in points.KNOWN or any(n.op.startswith(("mul", "div", "sqrt", "table")) for n in nodes(value))
+    return points.whole(value) is not None or any(
+        n.op.startswith(("mul", "div", "sqrt", "table")) for n in nodes(value)
+    )
 
 
 @lru_cache(maxsize=1 << 14)
@@ -278,8 +280,10 @@ def executed(block: Iterable[ir.Node], w: Format) -> int:
 #
 #     x ⊕= tree   →   within (operands computed) do (x ⊕= f(a, b))        f(a, b) the tree, by the table's own trees
 #
-# A tree is covered from its root down by the trees of the functions. Nodes are interned, so a match is one walk. A choice that no
-# function computes becomes a branch; a quotient whose binary places are not those of the format is `fdivp` by a constant.
+# A tree is covered from its root down by the trees of the functions. Nodes are interned, so a match is one walk. A
+# choice that no
+# function computes becomes a branch; a quotient whose binary places are not those of the format is `fdivp` by a
+# constant.
 # Traps: of a choice only one side is computed, so a side without a value for the other side's operands cannot trap.
 # Source: tree pattern matching, A. V. Aho, M. Ganapathi, S. W. K. Tjiang, ACM TOPLAS 11 (1989), here without costs.
 

@@ -2,10 +2,13 @@
 
     fmul d, a, b     d ± a·b          fdiv  d ± a/b          fmov, and each move between binary points     d ± a
 
-Integers, bools and addresses are the words that they are in the machine: their instructions are computed by the trees of the table. A fixed
-number is a float, a lognum a complex number, log2|x| + i·(1 if x < 0). The size of each fixed number of a run is measured: see `RealProgram.run`.
+Integers, bools and addresses are the words that they are in the machine: their instructions are computed by the
+trees of the table. A fixed
+number is a float, a lognum a complex number, log2|x| + i·(1 if x < 0). The size of each fixed number of a run is
+measured: see `RealProgram.run`.
 
-Each procedure becomes a function of Python, in which a variable is a local; memory is a list. An inverse is run as an inverse, but for
+Each procedure becomes a function of Python, in which a variable is a local; memory is a list. An inverse is run as
+an inverse, but for
 the way back of a `Within`, where a difference that cancels to a rounding error of float64 is 0.
 Trap: a comparison of nearly equal numbers may go another way than in the machine.
 """
@@ -111,7 +114,10 @@ def _lognum_sum(x: Any, y: Any) -> complex:
 
 
 class RealProgram:
-    """A module as a function of Python. `module`: as it was lowered with `real`; procedures without recursion may be inlined."""
+    """A module as a function of Python.
+
+    `module`: as it was lowered with `real`; procedures without recursion may be inlined.
+    """
 
     def __init__(self, module: Module) -> None:
         self.module, self.w = module, module.format
@@ -148,7 +154,10 @@ class RealProgram:
         return found
 
     def function(self, name: str, backward: bool, clean: bool) -> str:
-        """The name in Python of a procedure, or of its inverse. `clean`: on the way back of a `Within`, which is not measured."""
+        """The name in Python of a procedure, or of its inverse.
+
+        `clean`: on the way back of a `Within`, which is not measured.
+        """
         key = (name, backward, clean)
         if key not in self._made:
             self._made[key] = f"p{len(self._made)}"
@@ -171,9 +180,11 @@ class RealProgram:
         real: Callable[[Fraction], Any] = float,
         functions: Any = math,
     ) -> list[Any]:
-        """Memory after a run from these words and numbers of the arguments, by address. The sizes are joined to `extents`.
+        """Memory after a run from these words and numbers of the arguments, by address. The sizes are joined to
+        `extents`.
 
-        `real` makes a number, and `functions` has those of sqrt, exp, log, sin, cos, atan2 and floor that the program needs: mpmath and decimal
+        `real` makes a number, and `functions` has those of sqrt, exp, log, sin, cos, atan2 and floor that the
+        program needs: mpmath and decimal
         compute with more places.
         Raises RealTrap with the place of the statement that fails.
         """
@@ -253,7 +264,8 @@ def _note(extents: dict[Place, Extent], place: Place, least: float, greatest: fl
 
 @cache
 def _tree_source(opcode: Opcode, w: Format, b: str) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Python for an instruction on words: statements, and (place, expression) for what it changes, of words named d, a, b and imm.
+    """Python for an instruction on words: statements, and (place, expression) for what it changes, of words named d,
+    a, b and imm.
 
     `b`: the text of b, since a shift by a constant is simpler.
     """
@@ -366,7 +378,8 @@ class _Body:
             case ir.Call():
                 self.call(node, clean)
             case ir.Check(test, _, message, span, of):
-                # Over real numbers a sum is undone to a rounding error of float64; on the way back every condition held.
+                # Over real numbers a sum is undone to a rounding error of float64; on the way back every condition
+                # held.
                 real = any(isinstance(x, Var) and x.kind.is_real for x in (test.a, test.b))
                 if not (of or real or clean):
                     self._line(f"if not ({self.test(test)}): raise _Failed({message!r})", span)

@@ -205,7 +205,8 @@ class BarrelCore(wiring.Component):
         # ------------------------------------------------ cycle 1: the row memory, which is slow; 3: its row
         stored = columns(self.microcode.rows, TURN.size)
         bits = (len(stored.words) - 1).bit_length()
-        # As many columns as a block RAM has at this depth: else words of several block RAMs would be selected behind them.
+        # As many columns as a block RAM has at this depth: else words of several block RAMs would be selected behind
+        # them.
         slice_width = max(1, _BLOCK_BITS >> bits)
         delivered = []
         for k, low in enumerate(range(0, stored.width, slice_width)):

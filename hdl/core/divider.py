@@ -156,7 +156,8 @@ class Divider(wiring.Component):
                 down.eq(Mux(is_root, down << 2 * self.digits, down << self.digits)),
             ]
 
-        # ⌊−q − r/y⌋ is ¬q = −q − 1 for a nonzero remainder, and −q otherwise. Rounding takes one more digit: ⌊z + ½⌋ = ⌊(⌊2z⌋ + 1) / 2⌋.
+        # ⌊−q − r/y⌋ is ¬q = −q − 1 for a nonzero remainder, and −q otherwise. Rounding takes one more digit: ⌊z + ½⌋
+        # = ⌊(⌊2z⌋ + 1) / 2⌋.
         bits = self.quotient_bits + 1
         floor, quotient = Signal(signed(bits)), Signal(signed(bits))
         m.d.comb += floor.eq(Mux(negative, ~digits.as_signed(), digits) + Mux(negative, remains == 0, 0) + rounded)
@@ -310,8 +311,10 @@ def _magnitude(x: Any) -> Any:
 #
 #     0 < e ≤ 1 / (2^(k + 1) + 1)   with   r·Y = 1 − e
 #
-# A division with k digits a cycle needs this bound on e (see `ScaledDivider`). r has k + 2 places, so rounding costs at most 2^−(k + 2).
-# Y is cut behind δ, in place k + 4, and a line replaces the curve: together at most as much again. A[i] is the greatest for which no r exceeds 1/Y.
+# A division with k digits a cycle needs this bound on e (see `ScaledDivider`). r has k + 2 places, so rounding costs
+# at most 2^−(k + 2).
+# Y is cut behind δ, in place k + 4, and a line replaces the curve: together at most as much again. A[i] is the
+# greatest for which no r exceeds 1/Y.
 
 
 @dataclass(frozen=True)
@@ -391,16 +394,22 @@ def reciprocals(k: int) -> Reciprocals:
 #
 #     each cycle:  q = ⌊R⌋,   R ← 2^k·(R − q·y') = 2^k·(frac R + q·e),   Q ← 2^k·Q + q
 #
-# **Exact.** Scaling loses nothing: r·|y| and r·x are whole. With Y = |y|·2^z, normalised to W bits, ⌊x·2^(s + 1)/|y|⌋ has the place
-# s + 1 + z of x/Y as its last digit. One more digit than asked for is always found, and the result is (that quotient + ½ or 0) / 2.
-# With s + z = k·n + h, 0 ≤ h < k, x is first shifted by h, so that the last of n + 1 digits ends there. The divider then holds Q, so
+# **Exact.** Scaling loses nothing: r·|y| and r·x are whole. With Y = |y|·2^z, normalised to W bits, ⌊x·2^(s +
+# 1)/|y|⌋ has the place
+# s + 1 + z of x/Y as its last digit. One more digit than asked for is always found, and the result is (that quotient
+# + ½ or 0) / 2.
+# With s + z = k·n + h, 0 ≤ h < k, x is first shifted by h, so that the last of n + 1 digits ends there. The divider
+# then holds Q, so
 # that n may depend on y. The schedule counts on the most cycles that any y takes.
 #
-# **No sign.** 2^k·y' is added to the first R, and Q begins with −1: −1·2^k + (2^k + q) = q. As |x/Y| ≤ 1, 0 ≤ R ≤ 2^(k + 1)·y' < 2^(k + 1) at
+# **No sign.** 2^k·y' is added to the first R, and Q begins with −1: −1·2^k + (2^k + q) = q. As |x/Y| ≤ 1, 0 ≤ R ≤
+# 2^(k + 1)·y' < 2^(k + 1) at
 # first. So a quotient of any sign is floored, and no remainder is compared with 0.
 #
-# **One correction.** Let 0 < e ≤ 1/(2^(k + 1) + 1), the bound of the table. If q ≤ 2^(k + 1) − 1, then frac R + q·e < 1 + (2^(k + 1) − 1)·e
-# ≤ 2 − 2·e = 2·y'. So the next R is less than 2^(k + 1), and its q is such a digit again. After the last, the remainder is less
+# **One correction.** Let 0 < e ≤ 1/(2^(k + 1) + 1), the bound of the table. If q ≤ 2^(k + 1) − 1, then frac R + q·e
+# < 1 + (2^(k + 1) − 1)·e
+# ≤ 2 − 2·e = 2·y'. So the next R is less than 2^(k + 1), and its q is such a digit again. After the last, the
+# remainder is less
 # than 2·y': the quotient is Q, or Q + 1 if y' can be subtracted.
 
 #: bits of an unsigned factor of an FPGA's multiplier
@@ -476,7 +485,8 @@ class ScaledDivider(wiring.Component):
         quotients = [(index, p) for index, p in enumerate(self.plans) if not p.root]
         most = max((p.s for _, p in quotients), default=0)
 
-        # ------------------------------------------------ the operands, held until the next start; the cycles before digits
+        # ------------------------------------------------ the operands, held until the next start; the cycles before
+        # digits
         x = Signal(width)
         divisor = Signal(width)
         negative = Signal()
@@ -503,7 +513,8 @@ class ScaledDivider(wiring.Component):
         places = Signal(range(width + most))
         m.d.sync += [scale.eq(top), places.eq(s + zeros)]
 
-        # ------------------------------------------------ the reciprocal in two words; x shifted, with the sign of y, and 2^k / 2
+        # ------------------------------------------------ the reciprocal in two words; x shifted, with the sign of
+        # y, and 2^k / 2
         m.submodules.entries = entries = Memory(self.entries)
         port = entries.read_port()
         a, b = port.data[: table.sizes[0]], port.data[table.sizes[0] :]

@@ -200,7 +200,8 @@ def balanced_sum(terms: Sequence[Any]) -> Any:
 
 
 # -----------------------------------------------------------------------------
-# The tracker of discarded cotangents: the last point at which a freed ancilla lost a nonzero cotangent. A run that crosses it backward traps.
+# The tracker of discarded cotangents: the last point at which a freed ancilla lost a nonzero cotangent. A run that
+# crosses it backward traps.
 #
 # A counter numbers the points of the run at which an ancilla is freed: +1 at each point, or −1 after the machine has
 # been reversed. At a point
@@ -217,7 +218,8 @@ class DiscardedCotangents(wiring.Component):
     def __init__(self, width: int, chained: bool = False) -> None:
         """`chained`: a point may be crossed in the cycle in which the next cotangent arrives."""
         self.chained = chained
-        #: the number of points crossed; the last point at which a nonzero cotangent was lost, if there is one, and the direction there
+        #: the number of points crossed; the last point at which a nonzero cotangent was lost, if there is one, and
+        #: the direction there
         self.crossed = Signal(POINT)
         self.lost = Signal(POINT)
         self.known = Signal()
@@ -383,7 +385,8 @@ class OverlappedGuards(wiring.Component):
                 "forbidden": In(FORBIDDEN),
                 "entering_overflow": In(1),
                 "entering_strict": In(1),
-                #: the guards whose predicates are computed in this cycle; the predicates, each 0 or 1, arrive in the next
+                #: the guards whose predicates are computed in this cycle; the predicates, each 0 or 1, arrive in the
+                #: next
                 **{f"check{k}": In(WIDE_CHECK) for k in range(slots)},
                 **{f"holds{k}": In(1) for k in range(slots)},
                 #: whether the sums, and the products or quotients, of this cycle fit

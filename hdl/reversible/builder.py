@@ -159,7 +159,8 @@ def _lines(first: int, count: int) -> tuple[int, ...]:
 # -----------------------------------------------------------------------------
 # The builder.
 #
-# A line that is returned to the pool must be 0. `within` returns exactly the lines that it took, after it has undone the gates that changed them.
+# A line that is returned to the pool must be 0. `within` returns exactly the lines that it took, after it has undone
+# the gates that changed them.
 # A line that outlives the body of a block is taken by `keep`.
 
 T = TypeVar("T")
@@ -401,7 +402,8 @@ class Builder:
 # -----------------------------------------------------------------------------
 # Words out of place: a function for each operation that is not bitwise.
 #
-# Each leaves its result on lines that the caller may read but not change, and may leave intermediate values on lines that it has
+# Each leaves its result on lines that the caller may read but not change, and may leave intermediate values on lines
+# that it has
 # taken; the caller undoes the whole by `Builder.within`. Operands are read only.
 
 

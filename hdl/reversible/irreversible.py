@@ -215,11 +215,16 @@ def network_of(circuit: Circuit, outputs: Iterable[str] | None = None) -> Networ
 # -----------------------------------------------------------------------------
 # Levels: each cell passes its signal to the next level, so that signals are split and delayed by cells.
 #
-# In an AC-clocked superconducting circuit a cell drives one cell of the next level. A signal with k sinks needs k − 1 splitters, and a sink that is
-# more than a level away needs a buffer in each level between. Both are cells of one level, and a tree with the fewest of them is counted: of
-# n connections that leave a level, ⌊n/2⌋ come from splitters, and one from a buffer if n is odd. Outputs leave at the last level.
-# XOR and MUX are two AND and an OR, in two levels; inverters are part of other cells. (C. L. Ayala et al., A semi-custom design methodology
-# and environment for implementing superconductor adiabatic quantum-flux-parametron microprocessors, Supercond. Sci. Technol. 33, 054006, 2020.)
+# In an AC-clocked superconducting circuit a cell drives one cell of the next level. A signal with k sinks needs k −
+# 1 splitters, and a sink that is
+# more than a level away needs a buffer in each level between. Both are cells of one level, and a tree with the
+# fewest of them is counted: of
+# n connections that leave a level, ⌊n/2⌋ come from splitters, and one from a buffer if n is odd. Outputs leave at
+# the last level.
+# XOR and MUX are two AND and an OR, in two levels; inverters are part of other cells. (C. L. Ayala et al., A
+# semi-custom design methodology
+# and environment for implementing superconductor adiabatic quantum-flux-parametron microprocessors, Supercond. Sci.
+# Technol. 33, 054006, 2020.)
 
 
 @dataclass(frozen=True)
@@ -322,7 +327,8 @@ def levels_of(net: Network) -> Levels:
 # -----------------------------------------------------------------------------
 # Levels of a netlist that Yosys wrote as JSON.
 #
-# A cycle begins at level 0 with inputs, flip-flops and words read from memories. It ends at the last level with outputs, flip-flops and
+# A cycle begins at level 0 with inputs, flip-flops and words read from memories. It ends at the last level with
+# outputs, flip-flops and
 # pins of memories. Inverters are part of other cells.
 
 _GATES = {"$_AND_": "AND", "$_NAND_": "AND", "$_ANDNOT_": "AND", "$_XOR_": "XOR", "$_XNOR_": "XOR"}

@@ -1,4 +1,7 @@
-"""`rg.autoscale`: with the points that it chooses a function computes what float64 does, or better, and what it writes is what is compiled."""
+"""`rg.autoscale`:
+
+with the points that it chooses a function computes what float64 does, or better, and what it writes is what is compiled.
+"""
 
 from __future__ import annotations
 

@@ -311,8 +311,10 @@ def extent(view: ArrayView | StackValue) -> int:
 #
 #     t = 0;  f(t, x);  y += t;  ~f(t, x)        f(y, x) where f only adds to its result
 #
-# The value of f(x) is the result that f makes from zero. f may be a functional function, or a reversible function that changes
-# one parameter only, its result: the first one, or the last one of a functional function. A result that is a struct has a value for each
+# The value of f(x) is the result that f makes from zero. f may be a functional function, or a reversible function
+# that changes
+# one parameter only, its result: the first one, or the last one of a functional function. A result that is a struct
+# has a value for each
 # field. Arrays in the place of numbers are taken element by element.
 
 #: kind of a lambda's value → the update that makes it from zero
@@ -767,7 +769,8 @@ def _reduced(cx: Context, name: str, x: ArrayView | Lazy, axes: tuple[int, ...],
     """The sum, mean, minimum or maximum of an array over some of its axes."""
     shape = tuple(x.shape[axis] for axis in axes)
     rest = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
-    # A sum of lognums has no 0 to begin with: the sums of the first k elements are kept, as the extremes of the first k are.
+    # A sum of lognums has no 0 to begin with: the sums of the first k elements are kept, as the extremes of the
+    # first k are.
     logarithmic = kind_of(x) is LOGNUM
     which = "sum" if logarithmic and name == "mean" else name
     running = logarithmic or name in ("min", "max")

@@ -214,7 +214,8 @@ class SourceFunction:
         except (OSError, TypeError):
             raise CompileError(_no_source(self.__name__)) from None
         except (SyntaxError, tokenize.TokenError):
-            # Notebooks cut their lines at separators that do not end a line for Python: the text that is found is not the code's.
+            # Notebooks cut their lines at separators that do not end a line for Python: the text that is found is
+            # not the code's.
             raise CompileError(_cut_source(self.__name__)) from None
         text = "".join(lines)
         whole = linecache.getlines(file) or ["\n"] * (first - 1) + lines
@@ -559,7 +560,8 @@ def is_module(value: Any) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Diagnostics at a place of the source: exceptions of operators and of pure functions become a CompileError with span and caret.
+# Diagnostics at a place of the source: exceptions of operators and of pure functions become a CompileError with span
+# and caret.
 
 T = TypeVar("T")
 

@@ -199,7 +199,8 @@ def apart(
     """Test that [x, x + size_x) and [y, y + size_y) do not overlap, for sizes that are known only when the program runs."""
     w = cx.w
     t.require((*x.checks, *y.checks))
-    # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1, or with 0 where one is empty.
+    # d ≥ size_y or d ≤ −size_x, as one unsigned comparison of d + size_x − 1 with size_x + size_y − 1, or with 0
+    # where one is empty.
     shifted = sub(add(difference_of(x, y, w), size_x, w), const(1, INT), w)
     empty = [apply("seq", INT, size, const(0, INT)) for size in (size_x, size_y)]
     both = apply("seq", INT, apply("or", INT, *empty), const(0, INT))

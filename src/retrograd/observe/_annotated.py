@@ -33,7 +33,8 @@ _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.IfExp)
 class Annotated(Reversible):
     """A reversible function whose text is another one than its `def` has: with binary points written in.
 
-    `lines`: those of its file, with the same numbers. `stand_ins`: for functions that it calls. `scaling`: see `Scaling`.
+    `lines`: those of its file, with the same numbers. `stand_ins`: for functions that it calls. `scaling`: see
+    `Scaling`.
     """
 
     def __init__(
@@ -148,7 +149,10 @@ class Text:
 
 
 class Sites:
-    """The places of one function where a point can be written: parameters, variables, arrays, and parts of expressions."""
+    """The places of one function where a point can be written:
+
+    parameters, variables, arrays, and parts of expressions.
+    """
 
     def __init__(self, function: SourceFunction) -> None:
         self.function, self.source = function, function.source

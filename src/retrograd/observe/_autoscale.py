@@ -1,12 +1,16 @@
 """`rg.autoscale`: a binary point for each variable of a function, chosen from runs over real numbers.
 
-    the greatest p with  greatest · 2^margin < 2^(W − 1 − p)          point of a variable, array or part of an expression
+    the greatest p with  greatest · 2^margin < 2^(W − 1 − p)          point of a variable, array or part of an
+    expression
 
-The function is run in float64 (`compiler/ir/real_numbers.py`), and the size of each of its numbers is measured. Points are written into its
-source as annotations, `x: fixed[p]`, and as conversions, `fixed[p](a * b)`, around the parts of expressions that do not fit or lose bits
+The function is run in float64 (`compiler/ir/real_numbers.py`), and the size of each of its numbers is measured.
+Points are written into its
+source as annotations, `x: fixed[p]`, and as conversions, `fixed[p](a * b)`, around the parts of expressions that do
+not fit or lose bits
 at the point that the language gives them. What is compiled is that source, so it means what it says.
 
-Source: range analysis by simulation, as in K.-I. Kum, J. Kang, W. Sung, AUTOSCALER for C, IEEE Trans. Circuits and Systems II 47 (2000).
+Source: range analysis by simulation, as in K.-I. Kum, J. Kang, W. Sung, AUTOSCALER for C, IEEE Trans. Circuits and
+Systems II 47 (2000).
 """
 
 from __future__ import annotations
@@ -90,7 +94,8 @@ class Scaling:
         return "\n\n".join(self._texts)
 
     def write(self) -> str:
-        """Write the points into the file of the function, in one piece; its name, or nothing where all points stand there.
+        """Write the points into the file of the function, in one piece; its name, or nothing where all points stand
+        there.
 
         Raises InputError RG0603, RG0501.
         """
@@ -471,7 +476,10 @@ def _holds(outer: ast.expr, inner: ast.expr) -> bool:
 
 
 def _at_format(node: ast.expr, sites: Mapping[SourceFunction, Sites]) -> bool:
-    """Whether the language computes an expression at the point of the format only: a function but `rg.sqrt`, `min`, `max`, `abs`."""
+    """Whether the language computes an expression at the point of the format only:
+
+    a function but `rg.sqrt`, `min`, `max`, `abs`.
+    """
     if not isinstance(node, ast.Call):
         return False
     for s in sites.values():
@@ -512,14 +520,19 @@ def autoscale(
     precision: Precision | None = None,
     **keywords: Any,
 ) -> Annotated:
-    """The function with a binary point for each variable: the greatest p with greatest · 2^margin < 2^(W − 1 − p) over the inputs given or drawn.
+    """The function with a binary point for each variable: the greatest p with greatest · 2^margin < 2^(W − 1 − p)
+    over the inputs given or drawn.
 
-    `sampler(rng)`: draws a tuple of arguments, `runs` times from the generator of a seed. `margin`: bits of room above the greatest number. `loss`:
-    a result whose gradient is tried, too. `format`: without one, the places F of functions such as `rg.exp` are chosen, too, unless the function
-    names its format. The points are written as annotations and conversions: `g.scaling.source`; `g.scaling` is the report. The same inputs give
+    `sampler(rng)`: draws a tuple of arguments, `runs` times from the generator of a seed. `margin`: bits of room
+    above the greatest number. `loss`:
+    a result whose gradient is tried, too. `format`: without one, the places F of functions such as `rg.exp` are
+    chosen, too, unless the function
+    names its format. The points are written as annotations and conversions: `g.scaling.source`; `g.scaling` is the
+    report. The same inputs give
     the same points. Points that the user wrote stay.
     Trap: an input with greater numbers than those of the runs traps, and the message names the point that holds it.
-    Raises CompileError, InputError RG0603 for what has no points (lognums, Janus, functional functions), RG0604 where a run fails in float64
+    Raises CompileError, InputError RG0603 for what has no points (lognums, Janus, functional functions), RG0604
+    where a run fails in float64
     or no choice of points holds it.
 
         >>> g = rg.autoscale(orbit, [1.496e11, 0.0], [0.0, 29780.0], 1.989e30, 8640.0, 1000)
