@@ -564,8 +564,6 @@ Derivatives are compared with differences of the reference.
 
 {exactness}
 
-The points of the Kalman filter keep the fewest bits beside float64: the elements of an array have one point, and its first variance is 2^20 times as large as the others.
-
 ## Growth
 Time of the whole task at growing size, beside peers: solid lines are derivatives, dotted lines are values.
 
@@ -679,7 +677,8 @@ def exactness(found: dict[str, Any] | None) -> str:
         if row["refused"]:
             shown[1] = f"refused, {row['refused']}"
         rows.append([row["name"], row["what"], *shown, row["format"].partition(".")[2]])
-    return markdown(rows, range(2, 6))
+    reason = "The points of the Kalman filter keep the fewest bits beside float64: the elements of an array have one point, and its first variance is 2^20 times as large as the others."
+    return f"{markdown(rows, range(2, 6))}\n\n{reason}"
 
 
 def write_gpu(found: dict[str, Any], docs: Path) -> list[Path]:

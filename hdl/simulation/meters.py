@@ -20,7 +20,6 @@ from amaranth.hdl import Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from numpy.typing import NDArray
-from retrograd.hdl.core.core import Lane
 from retrograd.hdl.core.cores import SingleCore
 from retrograd.hdl.core.ports import Space
 from retrograd.hdl.simulation.amaranth_simulator import Simulation
@@ -326,8 +325,8 @@ class ErasureMeter(Simulation):
             entropies.append(sum(n * log2(len(traces) / n) for n in states.values()) / len(traces))
         return entropies
 
-    def _memory(self, lane: Lane, space: Space) -> Any:
-        return _Words(self.machine.memory(_NAMES[space]))
+    def _cell(self, lane: Any, space: Space, address: int) -> Any:
+        return _Words(self.machine.memory(_NAMES[space]))[address]
 
     def get(self, signal: Any) -> int:
         """The word of a signal, or of a place in memory."""

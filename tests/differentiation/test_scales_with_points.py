@@ -43,9 +43,9 @@ def test_the_list_of_a_format(width: int) -> None:
     for frac in range(width):
         w = Format(width, frac)
         found = fine(w)
-        assert found[0] == max(highest_scale(w), found[-1])
-        assert found[-1] == automatic(w)[-1]
-        assert all(0 < a - b <= 3 for a, b in pairwise(found))
+        assert found[0] == highest_scale(w)
+        assert -w.frac <= found[-1] < 3 - w.frac
+        assert all(a - b == 3 for a, b in pairwise(found))
 
 
 class Dual:

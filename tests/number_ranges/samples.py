@@ -77,6 +77,12 @@ def _regular(g: Rng, n: int) -> Any:
     return g.normal(size=(n, n)) + 4 * np.eye(n)
 
 
+def _definite(g: Rng, n: int) -> Any:
+    """A symmetric matrix with eigenvalues of 1 and more."""
+    a = g.normal(size=(n, n))
+    return a @ a.T + np.eye(n)
+
+
 def _sparse(g: Rng, full: float = 0.5) -> tuple[list[int], list[int], Any]:
     """The columns of a 4 × 4 matrix: where they start, the rows, the values."""
     there = g.random((4, 4)) < full
@@ -115,9 +121,11 @@ def _wave(g: Rng, steps: int) -> tuple[Any, ...]:
 
 LIBRARY = {
     "affine": Sample(library.affine, lambda g: (np.zeros(2), g.normal(size=(2, 3)), g.normal(size=3), g.normal(size=2))),
+    "argmax": Sample(library.argmax, lambda g: (0, g.normal(size=5))),
     "axpy": Sample(library.axpy, lambda g: (g.normal(size=3), g.normal() * 9, g.normal(size=3))),
     "bennett": Sample(library.bennett, lambda g: (logistic, 2, 2, [float(g.uniform(0, 1)), *[0.0] * (library.bennett_states(2, 2) - 1)])),
     "box_muller": Sample(library.box_muller, lambda g: (0.0, 0.0, float(g.uniform(1e-6, 1)), float(g.random())), "z1"),
+    "cholesky": Sample(library.cholesky, lambda g: (np.zeros((3, 3)), _definite(g, 3))),
     "complex_abs": Sample(library.complex_abs, lambda g: (0.0, _complex(g)), "out"),
     "complex_arg": Sample(library.complex_arg, lambda g: (0.0, _complex(g)), "out"),
     "covariance": Sample(library.covariance, lambda g: (0.0, g.normal(size=5), 9 * g.normal(size=5)), "out"),
@@ -125,6 +133,7 @@ LIBRARY = {
     "cumulative_sum": Sample(library.cumulative_sum, lambda g: (g.normal(size=6) * 30,)),
     "determinant": Sample(library.determinant, lambda g: (0.0, _regular(g, 3)), "out"),
     "dot": Sample(library.dot, lambda g: (0.0, g.normal(size=4) * 50, g.normal(size=4)), "out"),
+    "eigh": Sample(library.eigh, lambda g: (np.zeros(3), np.zeros((3, 3)), np.diag([1.0, 4.0, 9.0]) + 0.1 * _definite(g, 3)), runs=10),
     "eliminate": Sample(library.eliminate, lambda g: (_regular(g, 3), np.zeros((3, 3)), [0] * 3)),
     "fft": Sample(library.fft, lambda g: ([_complex(g) for _ in range(8)],)),
     "filter_into": Sample(library.filter_into, lambda g: (positive, np.zeros(5), [0] * 5, 0, g.normal(size=5))),
@@ -135,6 +144,7 @@ LIBRARY = {
     "kick": Sample(library.kick, lambda g: (g.normal(size=(3, 2)), 2 * g.normal(size=(3, 2)), g.random(3), 0.01)),
     "largest": Sample(library.largest, lambda g: (0.0, g.normal(size=5) * 99), "out"),
     "lax_wendroff": Sample(library.lax_wendroff, lambda g: (np.vstack([g.normal(size=6), np.zeros((3, 6))]), 0.5)),
+    "lstsq": Sample(library.lstsq, lambda g: (np.zeros(2), g.normal(size=(4, 2)) + np.eye(4, 2), g.normal(size=4))),
     "lax_wendroff_step": Sample(library.lax_wendroff_step, lambda g: (np.zeros(6), g.normal(size=6), 0.5)),
     "leapfrog": Sample(library.leapfrog, lambda g: (2 * g.normal(size=(3, 2)), g.normal(size=(3, 2)), g.random(3), 0.01, 4)),
     "log_factorial": Sample(library.log_factorial, lambda g: (1.0, int(g.integers(0, 12)))),
@@ -175,7 +185,7 @@ LIBRARY = {
 #: functions of the library without fixed-point numbers, types, and functions of the host
 WITHOUT_NUMBERS = {
     "Complex", "Quaternion", "Vector3", "bennett_calls", "bennett_states", "bennett_steps", "factorial", "fibonacci",
-    "first_fibonacci", "scale",
+    "first_fibonacci", "scale", "revolve", "treeverse", "treeverse_steps",
 }  # fmt: skip
 
 EXAMPLES = {

@@ -78,6 +78,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "netlist": lambda w: rg.netlist(added, format=w).counts,
     "energy": lambda w: [rg.energy(f, *xs, format=w).counts.program.format for f, *xs in ((square, 0.0, 0.1), (rg.vmap(square), [0.0], [0.1]))],
     "explore": lambda w: rg.explore(square, 0.0, 0.1, format=w).as_dict(),
+    "autoscale": lambda w: rg.autoscale(square, 0.0, 0.1, format=w).program(0.0, 0.1).format,
     "ranges": lambda w: rg.ranges(square, 0.0, 0.1, format=w).as_dict(),
     "error_bound": lambda w: rg.error_bound(square, 0.0, 0.1, format=w).as_dict(),
     "energy_sweep": lambda w: [row.format for row in rg.energy_sweep(square, [(0.0, 0.1)], formats=[w])],
@@ -125,7 +126,7 @@ def test_no_public_name_is_left_out() -> None:
             continue
         if {"format", "formats"} & set(parameters):
             takes.add(name)
-    takes -= {"GradientComparison", "Compiled", "Ranges", "ErrorBound", "EntropyReport"}  # results
+    takes -= {"GradientComparison", "Compiled", "Ranges", "Scaling", "ErrorBound", "EntropyReport"}  # results
     takes -= {
         *derivatives.__all__,
         "learn_by_consistency",
