@@ -331,6 +331,18 @@ def test_a_margin_leaves_room() -> None:
         assert scaling.margin >= margin
 
 
+@reversible
+def decaying(y: fixed, x: fixed) -> None:
+    y += rg.exp(x)
+
+
+def test_results_that_lose_their_bits_give_a_warning() -> None:
+    # With 32 places e^−20 has four bits; where F is chosen, it has more.
+    with pytest.warns(rg.PrecisionWarning, match=r"differ from float64's by 0\.\d+ of their size"):
+        rg.autoscale(decaying, 0.0, -20.0, format="Q32.32")
+    assert rg.autoscale(decaying, 0.0, -1.0).scaling.difference < 1e-15
+
+
 # ------------------------------------------------------------------ refusals
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import ast
 import math
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -34,7 +35,7 @@ from retrograd.compiler.ir.statements import Kind, Local, Region, Var
 from retrograd.compiler.ir.traversal import bodies, walk
 from retrograd.compiler.passes.inlining import inline_calls, rename_locals
 from retrograd.compiler.pipeline import Lowered, lower
-from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, Span, api_boundary
+from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, PrecisionWarning, Span, api_boundary
 from retrograd.isa.files import write_file
 from retrograd.isa.words import Format, nearest_point
 from retrograd.observe._annotated import Annotated, Sites, Text, importing, is_known, paired, write_format
@@ -45,6 +46,8 @@ from retrograd.runtime._reversible import Inverse, Reversible, oriented
 
 #: numbers of one variable that differ by more than this: the small ones have few bits at any point
 _WIDE = 2.0**40
+#: results that differ from float64's by more, relative to the greatest, are worth a warning: one of the two has lost its bits
+_DIFFERENT = 1e-6
 #: runs on the machine after the choice, each of which may ask for one more bit of room
 _TRIALS = 8
 #: what a procedure is inlined up to, so that each call has variables of its own
@@ -582,6 +585,9 @@ def autoscale(
             failed = error
             continue
         made.scaling = _scaling(choice, made, len(inputs), room, difference)
+        if difference > _DIFFERENT:
+            message = f"with its points `{function.__name__}` gives results that differ from float64's by {difference:.2g} of their size"
+            warnings.warn(PrecisionWarning(f"{message}: see `scaling`"), stacklevel=3)
         return made
     raise InputError(
         Diagnostic("RG0604", f"no points hold the runs of `{function.__name__}`: {failed.diagnostics[0].message}")
