@@ -112,7 +112,7 @@ def test_the_format_moves_all_points() -> None:
     )
 
 
-@pytest.mark.parametrize("tolerance", [1.0, 1e-3, 2e-6])
+@pytest.mark.parametrize("tolerance", [1.0, 1e-3, 3e-6])
 def test_the_format_of_a_tolerance_moves_all_points(tolerance: float) -> None:
     first = rg.error_bound(orbit(), *_ARGUMENTS, loss="x[1]")
     w = first.fits(tolerance)
