@@ -321,8 +321,11 @@ class Temporaries:
             out.append(self.op(move, update, d, x))
             return
         if shift <= -self.w.width:
-            self._nothing(out, d, update)
-            return
+            if not _is_temporary(x):
+                self._nothing(out, d, update)
+                return
+            most = self.w.width - 1
+            x, shift = self._right(x, d.kind.point(self.w) - shift, -shift - most), -most
         x, by = self._left(x, d.kind.point(self.w) - shift, shift, self.w.width - 1)
         out.append(self.op("fmovp", update, d, x, imm=by))
 
@@ -330,6 +333,16 @@ class Temporaries:
         """`d update= 0` for a number that is always rounded to 0: a product with 0, where roundings are recorded."""
         if self.realigned is not None:
             out.append(self.op("fmulp", update, d, ir.ZERO, ir.ZERO, imm=1))
+
+    def _right(self, x: ir.Operand, point: int, by: int) -> ir.Operand:
+        """x·2^−by, or 0 where nothing of it is left, as a temporary: a number that is always rounded to 0 is computed, since it may not fit.
+
+        `point`: that of x.
+        """
+        by = min(max(by, 2), self.w.width - 1)  # by 1, a number of W − 1 ones is rounded up and leaves one half
+        t = self._temporary(point - by)
+        self.compute.append(self.op("fmovp", "add", t, x, imm=-by))
+        return t
 
     def _left(self, x: ir.Operand, point: int, shift: int, most: int) -> tuple[ir.Operand, int]:
         """x·2^(shift − most) as a temporary and `most`, or x and the shift where that is not greater than `most`.
@@ -365,9 +378,14 @@ class Temporaries:
                 return
             case "fmul":
                 shift, least, plain = at[0] + at[1] - to, 0, w.frac
-                if shift >= 2 * w.width:
-                    self._nothing(out, d, update)  # |a·b| ≤ 2^(2W − 2), of which nothing is left
-                    return
+                if shift >= 2 * w.width:  # |a·b| ≤ 2^(2W − 2), of which nothing is left
+                    if not (_is_temporary(a) or _is_temporary(b)):
+                        self._nothing(out, d, update)
+                        return
+                    assert b is not None
+                    if not _is_temporary(a):
+                        a, b, at = b, a, at[::-1]
+                    a, shift = self._right(a, at[0], shift - (2 * w.width - 1)), 2 * w.width - 1
             case "fdiv":
                 shift, least, plain = to - at[0] + at[1], 0, w.frac
                 if shift > w.width - 2:
@@ -564,6 +582,11 @@ class Temporaries:
                 self._choose(out, d, update, e, fresh)
             case _:
                 out.append(self.op("lmov", update, d, self.operand(e)))
+
+
+def _is_temporary(x: ir.Operand | None) -> bool:
+    """Whether the number was computed for this statement, so that it may not fit."""
+    return isinstance(x, ir.Var) and x.name.startswith("%")
 
 
 def _farthest(which: str, kind: ir.Kind, w: Format) -> int:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from retrograd.isa.words import Format
+from retrograd.isa.words import Format, nearest_point
 
 import retrograd as rg
 from retrograd import fixed
@@ -36,7 +36,7 @@ def compiled(text: str, name: str = "f", format: str = "64,32") -> Any:
 
 
 def _within(point: int, w: Format) -> int:
-    return min(max(point, -w.width), 2 * w.width)
+    return nearest_point(point, w.width)
 
 
 class Term(NamedTuple):
@@ -429,3 +429,16 @@ def test_what_knows_one_point_refuses_others() -> None:
         assert refused.value.diagnostics[0].code == code
         assert "point" in str(refused.value)
     assert rg.grad(f)(0.0, 1.5).x == 3.0
+
+
+@pytest.mark.parametrize("body", ["c * (c * c)", "fixed[84](c * c)"])
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_part_that_does_not_fit_traps_though_nothing_of_it_is_left(body: str, level: int) -> None:
+    """At 13 and −60 places the value is always 0; c² at 84 places is a number below 2^−21, or traps."""
+    point = 13 if body.startswith("c *") else -60
+    f = compiled(f"@rg.reversible\ndef f(y: fixed[{point}], c: fixed[58]):\n    y += {body}\n").with_options(
+        level=level
+    )
+    assert f(0.0, 1e-4).y == 0.0
+    with pytest.raises(rg.ProgramTrap, match="RG0404"):
+        f(0.0, 0.0578)
