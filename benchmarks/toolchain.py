@@ -193,6 +193,7 @@ def _workloads(quick: bool) -> list[tuple[str, Reversible, tuple[Any, ...]]]:
 _OPEN: dict[tuple[str, str], Any] = {
     ("bennett", "k"): 2, ("bennett", "levels"): 2, ("bennett", "states"): np.ones(9), ("covariance", "ddof"): 1,
     ("variance", "ddof"): 1, ("sparse_dot_scattered", "height"): 4, ("solve", "x"): np.ones(4), ("solve", "b"): np.ones(4),
+    ("eigh", "sweeps"): 8,
 }  # fmt: skip
 #: functions that take functions of their own kind are compiled in their tests
 _SKIPPED = {"bennett", "mapfold", "filter_into"}
