@@ -677,7 +677,10 @@ def exactness(found: dict[str, Any] | None) -> str:
         if row["refused"]:
             shown[1] = f"refused, {row['refused']}"
         rows.append([row["name"], row["what"], *shown, row["format"].partition(".")[2]])
-    reason = "The points of the Kalman filter keep the fewest bits beside float64: the elements of an array have one point, and its first variance is 2^20 times as large as the others."
+    reason = (
+        "The points of the Kalman filter keep the fewest bits beside float64: the elements of an array have one point, "
+        "and its first variance is 2^20 times as large as the others."
+    )
     return f"{markdown(rows, range(2, 6))}\n\n{reason}"
 
 
