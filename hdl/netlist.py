@@ -72,10 +72,10 @@ def version(tool: str) -> str:
 # -----------------------------------------------------------------------------
 # Verilog.
 
-#: A command of Yosys: a word that is read while it is written is undefined, unless Amaranth's port is transparent. No
-#: core uses
-#: such a word. Since the word is undefined, no logic is needed to compare the addresses.
-COLLISIONS = "setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:TRANSPARENCY_MASK=1'0 %i r:CLK_ENABLE=1'1 %i"
+#: A command of Yosys: a word that is read by a clocked port while it is written is undefined, unless Amaranth's port is
+#: transparent. No core uses such a word. Since the word is undefined, no logic is needed to compare the addresses.
+#: Trap: Amaranth writes CLK_ENABLE as an integer, which `1'1` does not match.
+COLLISIONS = "setparam -set COLLISION_X_MASK 1'1 t:$memrd_v2 r:TRANSPARENCY_MASK=1'0 %i r:CLK_ENABLE=1 %i"
 
 
 def convert(component: wiring.Component, name: str, undefined: bool = False) -> str:

@@ -9,6 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Module, Signal
+from amaranth.lib.memory import Memory
+from retrograd.hdl import netlist
 from retrograd.hdl.simulation import verilated
 from retrograd.hdl.simulation.runs import run
 from support import lockstep
@@ -91,3 +95,19 @@ def test_a_limit_of_many_steps_takes_no_memory(tmp_path: Path) -> None:
     program = rg.assemble(".format 8, 4\nstart\nadd r1, 3\nfinish")
     (found,) = run(program, steps=10**12, folder=tmp_path)
     assert (found.stop, found.retired, found.registers[1]) == ("halted", 2, 3)
+
+
+@needs_verilator
+def test_words_that_are_read_while_they_are_written_are_undefined_at_clocked_ports_only(tmp_path: Path) -> None:
+    """The selection of `COLLISIONS` finds such ports: one that found none would change nothing, without a word."""
+    m, (clocked, at_once, address) = Module(), (Signal(8), Signal(8), Signal(4))
+    m.submodules.memory = memory = Memory(shape=8, depth=16, init=[])
+    reads, write = (memory.read_port(), memory.read_port(domain="comb")), memory.write_port()
+    for port, word in zip(reads, (clocked, at_once), strict=True):
+        m.d.comb += [port.addr.eq(address), word.eq(port.data)]
+    m.d.comb += [write.addr.eq(address), write.data.eq(address), write.en.eq(1)]
+    (tmp_path / "top.il").write_text(rtlil.convert(m, ports=[clocked, at_once, address]))
+    netlist.run(tmp_path, netlist.YOSYS, "-q", "-p", f"read_rtlil top.il; {netlist.COLLISIONS}; write_rtlil after.il")
+    cells = (tmp_path / "after.il").read_text().split("cell $memrd_v2")[1:]
+    found = {"CLK_ENABLE 1" in cell: "COLLISION_X_MASK 1'1" in cell for cell in cells}
+    assert found == {True: True, False: False}
