@@ -224,6 +224,10 @@ class RealProgram:
             raise RealTrap(_reason(error), self._place_of(error)) from None
         finally:
             sys.setrecursionlimit(limit)
+        # Floats overflow to infinity without a word, and infinities cancel to NaN.
+        place = next((p for p, size in zip(self.places, greatest, strict=True) if size == math.inf), None)
+        if place is not None or not all(abs(memory[at]) < math.inf for at in numbers):
+            raise RealTrap("a number is beyond the range of float64", None if place is None else place.span)
         for at in numbers:
             if not isinstance(memory[at], int) and memory[at]:
                 size = abs(memory[at])

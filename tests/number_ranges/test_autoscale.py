@@ -373,6 +373,28 @@ def test_what_has_no_points_is_refused(call: Callable[[], Any], text: str) -> No
         call()
 
 
+@reversible
+def overflowing(y: fixed, x: fixed) -> None:
+    t = x * x * x * x * x
+    y += t - t
+    rg.free(t, x * x * x * x * x)
+
+
+def test_numbers_beyond_float64_are_refused() -> None:
+    """An infinity has no point, and the difference of two has no value: neither may pass for a number that was measured."""
+    with pytest.raises(InputError, match=r"RG0604[\s\S]*beyond the range of float64"):
+        rg.autoscale(overflowing, 0.0, 1e70)
+    assert rg.autoscale(overflowing, 0.0, 1e10).scaling.difference == 0.0
+
+
+def test_a_format_that_the_user_wrote_stays_as_it_is_written() -> None:
+    @reversible(format="32,16")
+    def narrow(y: fixed, x: fixed) -> None:
+        y += x * 1e-3
+
+    assert '@reversible(format="32,16")' in _source(narrow, 0.0, 2.0)
+
+
 def test_a_failing_run_is_shown_at_its_place() -> None:
     with pytest.raises(InputError) as caught:
         rg.autoscale(divided, 0.0, 0.0)

@@ -374,7 +374,7 @@ class _Choice:
             for span in inner_first:
                 s.wrap(text, s.by_span[span], self.casts[span])
         own = self.sites[self.function]
-        if self.w != self.function.format_for(None) or self.function.format is not None:
+        if self.w != self.function.format_for(None):
             write_format(own, texts[own.source.file], self.w)
         return texts
 
@@ -562,7 +562,7 @@ def autoscale(
         except RealTrap as error:
             message = f"a run of `{function.__name__}` in float64 fails: {error}"
             line = None if error.span is None else _text_at(function, error.span)
-            hint = "Measure inputs for which the function has a value."
+            hint = "Measure inputs for which all numbers of the function have values in float64."
             raise InputError(Diagnostic("RG0604", message, error.span, hint, line)) from None
     samples = [*first.values()]
     for room in range(margin, margin + _TRIALS):
