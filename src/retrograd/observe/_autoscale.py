@@ -46,7 +46,7 @@ from retrograd.runtime._reversible import Inverse, Reversible, oriented
 
 #: numbers of one variable that differ by more than this: the small ones have few bits at any point
 _WIDE = 2.0**40
-#: results that differ from float64's by more, relative to the greatest, are worth a warning: one of the two has lost its bits
+#: results that differ from float64's by more, relative to the greatest, give a warning: one of the two lost its bits
 _DIFFERENT = 1e-6
 #: runs on the machine after the choice, each of which may ask for one more bit of room
 _TRIALS = 8
@@ -390,7 +390,7 @@ class _Choice:
         return made
 
     def refine(self, types: Callable[[Annotated], Sequence[Any]]) -> Annotated:
-        """Choose the format, and points for parts of expressions that do not fit, or lose bits, where the language puts them."""
+        """Choose the format, and points for parts of expressions that do not fit or lose bits at the language's point."""
         for _ in range(40):
             made = self.build()
             old = {}
@@ -586,8 +586,8 @@ def autoscale(
             continue
         made.scaling = _scaling(choice, made, len(inputs), room, difference)
         if difference > _DIFFERENT:
-            message = f"with its points `{function.__name__}` gives results that differ from float64's by {difference:.2g} of their size"
-            warnings.warn(PrecisionWarning(f"{message}: see `scaling`"), stacklevel=3)
+            message = f"with its points `{function.__name__}` gives results that differ from float64's"
+            warnings.warn(PrecisionWarning(f"{message} by {difference:.2g} of their size: see `scaling`"), stacklevel=3)
         return made
     raise InputError(
         Diagnostic("RG0604", f"no points hold the runs of `{function.__name__}`: {failed.diagnostics[0].message}")
@@ -653,7 +653,7 @@ def _text_at(function: Reversible, span: Span) -> str | None:
 
 
 def _difference(made: Annotated, inputs: Sequence[Any], wanted: Sequence[Any], precision: Precision | None) -> float:
-    """The greatest difference of a result from that over real numbers, relative to the greatest number of that result."""
+    """The greatest difference of a result from the real one, relative to the greatest number of the result."""
     from retrograd.derivatives._arguments import flattened
 
     greatest = 0.0
@@ -697,7 +697,10 @@ def _scaling(choice: _Choice, made: Annotated, runs: int, margin: int, differenc
             note = f"its type stands in a class: write `{name.rpartition('.')[2]}: fixed[{best}]` there"
         elif part.extent.greatest / least > _WIDE:
             ratio = math.log2(part.extent.greatest / least)
-            note = f"its numbers span 2^{ratio:.0f}, so the small ones have few bits: a lognum has the same relative error for all, or use another variable"
+            note = (
+                f"its numbers span 2^{ratio:.0f}, so the small ones have few bits: "
+                "a lognum has the same relative error for all, or use another variable"
+            )
         rows.append(Scaled(name, span.file, span.line, least, part.extent.greatest, point, 2.0**-point, note))
     rows.sort(key=lambda row: (row.file, row.line, row.name))
     texts, sources = [], {}
