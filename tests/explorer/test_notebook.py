@@ -175,10 +175,19 @@ def test_the_widget_in_jupyterlab(tmp_path: Path) -> None:
         tab.on("dialog", lambda dialog: dialogs.append(dialog.message) or dialog.dismiss())
         tab.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
         tab.wait_for_selector(".jp-NotebookPanel-toolbar >> text=Python 3", timeout=60_000)
+        tab.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", timeout=60_000, state="attached")
 
         def run(cell: int) -> None:
-            tab.locator(".jp-Notebook .jp-CodeCell .cm-content").nth(cell).click()
-            tab.keyboard.press("Control+Enter")
+            """Presses until the cell has a number: keys are lost while the page binds its commands or moves the focus."""
+            prompt = tab.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt").nth(cell)
+            for _ in range(60):
+                tab.locator(".jp-Notebook .jp-CodeCell .cm-content").nth(cell).click()
+                tab.keyboard.press("Control+Enter")
+                for _ in range(20):
+                    if prompt.inner_text() != "[ ]:":
+                        return
+                    tab.wait_for_timeout(100)
+            pytest.fail(f"cell {cell} was not executed: {prompt.inner_text()}")
 
         run(0)
         status = tab.locator("#status")
