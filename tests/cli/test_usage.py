@@ -51,7 +51,7 @@ def test_every_command_fails_with_its_own_usage(cli: Cli) -> None:
     for command in ALL[1:]:
         if command.commands:
             continue
-        needed = [a.choices[0] if a.choices else "x" for a in command.arguments if a.needed]
+        needed = [a.choices[0] if a.choices else "1" for a in command.arguments if a.needed]
         options = [w for o in command.options if o.needed for w in (o.names[-1], "x")]
         code, out, err = cli(*command.path[1:], *needed, *options, "--no-such-option")
         assert (code, out) == (BAD_INPUT, ""), command.path

@@ -482,11 +482,14 @@ def test_what_the_guards_refuse_backward(make: Make) -> None:
 
 #: where the table has room
 FREE = [code for code in range(4, 256, 4) if not any(rg.TABLE.by_code[code : code + 4])]
+FREE_PAIR = next(
+    code for code in range(4, 256, 2) if code & ~3 != FREE[0] and not any(rg.TABLE.by_code[code : code + 2])
+)
 NAND = Function("nand", FREE[0], "integer", lambda w: ~(a & b), "Not and.", differentiable=False)
 #: of the same name and number
 OTHER_NAND = Function("nand", FREE[0], "integer", lambda w: ~(a & b) + 1, "Another.", differentiable=False)
 CUBE = Function(
-    "fcube", FREE[1], "fixed", lambda w: mul_shift(mul_shift(a, a, w.frac), a, w.frac), "The cube.", ("add", "sub"),
+    "fcube", FREE_PAIR, "fixed", lambda w: mul_shift(mul_shift(a, a, w.frac), a, w.frac), "The cube.", ("add", "sub"),
     guards=lambda w: (Guard(a.lt(8 << w.frac), "RG0404", mode="overflow", culprit=a),),
 )  # fmt: skip
 
