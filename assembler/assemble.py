@@ -155,7 +155,25 @@ class Parser:
         updates = [name for name in self.forms if name.startswith(word + ".")]
         if updates:
             hint = f"write the update too: {', '.join(f'`{u}`' for u in updates)}"
+        hint = FOREIGN.get(word.lower(), hint)
         return TextFault("RG0101", f"unknown instruction `{word}`", start, end, hint)
+
+
+_ELSEWHERE = {
+    "beq bne blt bge bltu bgeu": "write `goto.{0} ra, rb, target`, and `from.{0} ra, rb, label` at the target: its condition tells where control came from",
+    "beqz bnez jz jnz je jne": "write `goto.eq ra, rb, target` or `goto.ne`, and `from.eq` or `from.ne` at the target",
+    "j jmp b jal ba": "write `goto target`, and `from label` at the target; `call name` runs a subroutine",
+    "addi inc dec subi": "write `add rd, 5` or `sub rd, 5`",
+    "li mv move lui": "write `add rd, 5` or `add rd, ra`: it copies into a register that is zero",
+    "lw lb lh load ldr": "write `ld.add rd, [ra + 5]`, or `exch rd, [ra + 5]` to exchange the words",
+    "sw sb sh store str": "write `st.add [ra + 5], rb`, or `exch rb, [ra + 5]` to exchange the words",
+    "halt hlt exit end": "write `finish`",
+    "ret rts jr": "a subroutine begins and ends with `swapbr rd`, which goes back to its call",
+    "sll srl sra lsl lsr asr": "write `shl.add`, `shr.add` or `sar.add rd, ra, rb`; `rol rd, ra` turns the bits of rd itself around",
+    "clr clear": "write `erase rd`, which loses the word; or take back what made it",
+}  # fmt: skip
+#: instructions of other machines → how to write them here
+FOREIGN = {name: hint.format(name[1:]) for names, hint in _ELSEWHERE.items() for name in names.split()}
 
 
 def assemble(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrograd.assembler.assemble import FOREIGN
 from retrograd.isa.diagnostics import Diagnostic, Span
 from retrograd.isa.encoding import Instruction, write
 from retrograd.isa.entries import Function, a, b
@@ -923,3 +925,20 @@ def test_a_literal_is_kept_warned_of_or_refused(w: rg.Format, digits: str, text:
         warnings.simplefilter("always")
         rg.assemble(source, format=w)
     assert [x.category for x in told] == ([] if w.keeps(number) else [rg.PrecisionWarning])
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_an_instruction_of_another_machine_has_one_here(name: str) -> None:
+    """The lines that the hint proposes assemble."""
+    with pytest.raises(rg.RetrogradError) as refused:
+        rg.assemble(f"start\n {name} r1\nfinish")
+    found = refused.value.diagnostics[0]
+    assert (found.code, found.hint) == ("RG0101", FOREIGN[name])
+    proposed = re.findall(r"`([^`]+)`", FOREIGN[name])
+    assert proposed
+    for text in proposed:
+        word, _, operands = text.partition(" ")
+        assert word in rg.TABLE.by_name or word in rg.TABLE.shorthands, text
+        if operands and not re.search("target|label|name", operands):
+            line = re.sub(r"\br([dab])\b", lambda m: f"r{'dab'.index(m[1]) + 1}", text)
+            rg.assemble(f"start\n {line}\nfinish", check=False)
