@@ -17,7 +17,7 @@ from retrograd.compiler.frontends.python.context import Context, lowers, perform
 from retrograd.compiler.frontends.python.expressions import OPERATORS
 from retrograd.compiler.frontends.python.indexing import made_by
 from retrograd.compiler.frontends.python.source import shortened
-from retrograd.compiler.frontends.python.updates import is_update, location, permute, update_array
+from retrograd.compiler.frontends.python.updates import in_loop, is_update, location, permute, update_array
 from retrograd.compiler.ir.expressions import (
     Address,
     E,
@@ -478,11 +478,11 @@ def _assign_value(cx: Context, target: ast.expr, value: ast.expr, annotation: as
             _unpack(cx, target, found, value)
             return
         case _:
-            hint = _instead(target, cx.value(target), value)
+            hint = _instead(cx, target, cx.value(target), value)
             hint += "; to exchange two places, write `x, y = y, x`"
             cx.fail("RG0706", f"`{shortened(target)}` holds a value already", target, hint)
     if name in cx.scope.names:
-        cx.fail("RG0706", f"`{name}` holds a value already", target, _instead(target, cx.scope.names[name], value))
+        cx.fail("RG0706", f"`{name}` holds a value already", target, _instead(cx, target, cx.scope.names[name], value))
     if isinstance(value, ast.Call):
         if _pops(cx, value):
             _pop_new(cx, name, value)
@@ -675,7 +675,7 @@ def _belongs(made: OwnedLocal, value: Value) -> bool:
 _CHANGES = {Kind.BOOL: ("^=", "flip it where that is true"), Kind.LOGNUM: ("*=", "multiply it by that")}
 
 
-def _instead(target: ast.expr, held: Value, value: ast.expr) -> str:
+def _instead(cx: Context, target: ast.expr, held: Value, value: ast.expr) -> str:
     """A hint for `x = e` where x holds a value: the statement that changes x so, if there is one, or another name for the result."""
     sample = element(held, tuple(const(0, Kind.INT) for _ in held.shape)) if isinstance(held, ArrayView) else held
     kinds = {x.kind for x in scalars(sample)}
@@ -703,6 +703,8 @@ def _instead(target: ast.expr, held: Value, value: ast.expr) -> str:
             return f"write `{name} {OPERATORS[type(op)]}= {shortened(e)}`"
         case ast.BinOp(left=e, op=ast.Sub(), right=x) if is_x(x) and not reads(e) and is_update(ast.Sub(), kind):
             return f"write `rg.neg({name})`, and `{name} += {shortened(e)}` behind it"
+    if reads(value) and cx.scope.loops:
+        return in_loop(f"{name} = {shortened(value)}")
     if reads(value) or kind is None or isinstance(value, ast.Call):
         return f"choose another name for the new value: `t = {shortened(value)}`"
     sign, effect = _CHANGES.get(kind, ("+=", "add that to it"))

@@ -184,7 +184,7 @@ def lower_while(cx: Context, node: ast.While) -> None:
     before, after = _pair(cx, node)
     if after is None:
         _refuse_repeat(cx, node.test)
-        hint = f"write `while ({shortened(node.test)}, …):`, the second condition being false before the loop and true after each pass"
+        hint = f"write `while ({shortened(node.test)}, …):`, the second condition being false before the loop and true after each pass; in `@rg.functional` a `while` has one"
         message = "a `while` needs a second condition, to know when running backward where it began"
         cx.fail("RG0707", message, node.test, hint)
     span = cx.span(before)

@@ -129,7 +129,7 @@ def refuse_overlap(cx: Context, t: Temporaries, e: E, where: Var | Address, node
 
     if isinstance(where, Var):
         if where in variables(e):
-            cx.fail("RG0704", message(), _reading(node, target), _new_variable(node))
+            cx.fail("RG0704", message(), _reading(node, target), _new_variable(cx, node))
         return
     for other, words in dict.fromkeys(loads(e)):
         if other.region is where.region:
@@ -170,7 +170,7 @@ def differ(
         if -size_x < distance < size_y:
             update = isinstance(node, ast.AugAssign) and code == "RG0704"
             where = _reading(node, node.target) if isinstance(node, ast.AugAssign) and update else node
-            cx.fail(code, message, where, _new_variable(node) if update else None)
+            cx.fail(code, message, where, _new_variable(cx, node) if update else None)
         return
     if are_apart(x, size_x, y, size_y, cx.builder.ranges, cx.w):
         return
@@ -179,7 +179,7 @@ def differ(
     summed = {v for n in (walk(within) if within is not None else ()) for v in indices_of(n)}
     if free & summed:
         # The index of a sum or an extreme runs over the array, and the ranges do not exclude the word itself.
-        cx.fail(code, message, node, _new_variable(node))
+        cx.fail(code, message, node, _new_variable(cx, node))
     if size_x == size_y == 1:
         a, b = sides(difference)
         test = Test("ne", t.operand(a), t.operand(b))
@@ -253,7 +253,7 @@ def _reading(node: ast.AST, target: ast.AST) -> ast.AST:
     return next((n for n in ast.walk(node.value) if isinstance(n, ast.expr) and ast.unparse(n) == text), node)
 
 
-def _new_variable(node: ast.AST) -> str | None:
+def _new_variable(cx: Context, node: ast.AST) -> str | None:
     """A hint for an update that reads its target."""
     if not isinstance(node, ast.AugAssign):
         return None
@@ -262,7 +262,15 @@ def _new_variable(node: ast.AST) -> str | None:
         return f"to make `{target}` zero is to erase it: `rg.erase({target})`"
     if isinstance(node.value, ast.BinOp) and not isinstance(node.value.op, ast.Mult | ast.Div | ast.Pow):
         value = f"({value})"
+    if cx.scope.loops:
+        return in_loop(shortened(node))
     return f"make a new variable, `t = {target} {sign} {value}`, and use it from here on"
+
+
+def in_loop(statement: str) -> str:
+    """A hint for a statement of a loop that forgets the value of the pass before."""
+    way = "keep the value of each pass in an element of an array"
+    return f"{way}; or write the function with `@rg.functional`, in which `{statement}` names a new value"
 
 
 def sides(difference: E) -> tuple[E, E]:
@@ -370,7 +378,7 @@ def _operand_of_update(cx: Context, place: Scalar, update: str, value: Value, no
     kind = place.kind
     if update not in _updates(kind):
         message = f"{SIGNS[update]} is not defined for {'an' if kind is INT else 'a'} {kind.value}"
-        cx.fail("RG0703", message, node, _instead(update, kind, node))
+        cx.fail("RG0703", message, node, _instead(cx, update, kind, node))
     at = node.value if isinstance(node, ast.AugAssign) else node
     if isinstance(value, ArrayView | Lazy):
         hint = f"rg.sum({shortened(at)}) is the sum of its elements" if at is not node else None
@@ -500,15 +508,16 @@ def _refuse_shifted(cx: Context, place: ArrayView, value: Value, node: ast.AST) 
             cx.fail("RG0704", message, node, hint)
 
 
-def _instead(update: str, kind: Kind, node: ast.AST) -> str | None:
+def _instead(cx: Context, update: str, kind: Kind, node: ast.AST) -> str | None:
     """A hint for an update that is not defined for a kind."""
     if update in ("mul", "div") and (kind.is_fixed or kind in (INT, UINT)):
-        new = ""
+        way = "make a new variable"
         if isinstance(node, ast.AugAssign):
-            new = f", `t = {shortened(node.target)} {OPERATORS[type(node.op)]} {shortened(node.value)}`"
+            way += f", `t = {shortened(node.target)} {OPERATORS[type(node.op)]} {shortened(node.value)}`"
+            way = in_loop(shortened(node)) if cx.scope.loops else way
         if not kind.is_fixed:
-            return f"An even factor and a quotient forget a part of the old value: make a new variable{new}."
-        return f"Rounding and zero factors forget the old value: make a new variable{new}; or use a lognum, whose *= and /= are exact."
+            return f"An even factor and a quotient forget a part of the old value: {way}."
+        return f"Rounding and zero factors forget the old value: {way}; or use a lognum, whose *= and /= are exact."
     if kind is Kind.LOGNUM:
         return "lognums have *= and /=; a sum of lognums is a factor, `z *= x + y`"
     if kind is BOOL:
