@@ -67,7 +67,8 @@ register(
      "docs/language.md shows how an instruction is defined."),
     ("RG0727", "not an adjoint", "An adjoint takes the arguments of its function, and a cotangent for some of them, and changes the cotangents only.",
      "docs/language.md shows how an adjoint is defined."),
-    ("RG0729", "not in the functional language", "A functional program is a value: expressions that are computed and uncomputed, without updates, loops and exceptions.",
+    ("RG0729", "not in the functional language", "A functional program is a value: expressions that are computed and uncomputed. Names are assigned again; arguments, lists and "
+     "objects never change, and there are no exceptions.",
      "docs/functional.md lists the expressions, docs/vlad.md the forms of VLAD."),
     ("RG0730", "constant becomes 0", "The smallest number of a format is 2^-F, and a number up to half of it has the word 0. The program would "
      "compute without the constant.",
@@ -91,7 +92,7 @@ register(
      "Give the stack more room, or push and pop in pairs."),
     ("RG0807", "stack full", "Every active call keeps its variables on a stack of limited size, and so does every array whose length is known only "
      "when the program runs.",
-     "End the recursion earlier, make the array shorter, or enlarge the stack: `@reversible(stack=…)` sets its words."),
+     "End the recursion earlier, make the array shorter, or enlarge the stack: `@reversible(stack=…)` or `@rg.functional(stack=…)` sets its words."),
     ("RG0809", "no room for cotangents", "A gradient that can run backward keeps the cotangents of freed variables, and the memory for them is full.",
      "Enlarge it: `keep=…` sets its words."),
     ("RG0810", "negative power of an int", "The power of an int is an int, and x⁻ⁿ = 1/xⁿ is a fraction.",

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 
 from retrograd.compiler.frontends.constants import Constants
 from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.control_flow import CURSOR, taken_apart
 from retrograd.compiler.frontends.functional.core import fail, scalar_operation
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
@@ -572,6 +573,8 @@ class Inference:
         t = self.type_of(e.subject, env)
         if isinstance(t, Nothing):
             return t
+        if isinstance(t, Tuple) and t.form in ("", CURSOR):
+            return self.type_of(self.sequence(e, t), env)
         out: Type = NOTHING
         left: set[type] = set(t.classes) if isinstance(t, Data) else {list, type(None)}
         if not isinstance(t, Data | List):
@@ -603,6 +606,15 @@ class Inference:
             names = ", ".join(sorted({list: "[x, *rest]", type(None): "[]"}.get(c, c.__name__) for c in left))
             self.fail("RG0703", f"no case for {names}", e.at, "Add the case, or `case _:`.")
         return out
+
+    def sequence(self, e: core.Match, t: Tuple) -> core.Core:
+        """`match` of a tuple by its first item and the rest. Raises CompileError."""
+        if any(case.cls not in (list, type(None)) for case in e.cases):
+            self.fail("RG0703", f"a pattern of another type than {named(t)}", e.at)
+        found = taken_apart(e, t)
+        if found is None:
+            self.fail("RG0703", f"no case for {named(t)}", e.at, "Add the case, or `case _:`.")
+        return found
 
     def selection(self, e: core.Field, t: Type) -> core.Match:
         """A field by the cases of the classes that its value may be of. Raises CompileError."""

@@ -280,7 +280,11 @@ class Lowering:
                 )
             case core.Match(subject):
                 cell = self.body.named(self.value(subject, env), "cell")
-                if isinstance(cell.type, List):
+                if isinstance(cell.type, Tuple):
+                    held = core.Binding("sequence", e.at)
+                    again = replace(e, subject=core.Ref(held, e.at))
+                    self.into(self.inference.sequence(again, cell.type), {**env, held: cell}, targets, t)
+                elif isinstance(cell.type, List):
                     self._match_list(e, cell.words[0], cell.type, env, targets, t)
                 else:
                     self._match_data(e, cell, env, targets, t)

@@ -1,4 +1,7 @@
-"""The paths through statements: which of them return, and the names that they assign."""
+"""Python syntax to core: expressions, and the bodies of functional functions.
+
+Loops are in control_flow.py.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,19 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.control_flow import (
+    Loop,
+    Scope,
+    assigned,
+    comprehended,
+    leaves,
+    plain_sum,
+    recursion,
+    returns,
+    source,
+    stored,
+    within,
+)
 from retrograd.compiler.frontends.functional.core import computed, on_numbers
 from retrograd.compiler.frontends.functional.types import fields_of
 from retrograd.compiler.frontends.python.captures import Captures
@@ -15,53 +31,6 @@ from retrograd.compiler.frontends.python.expressions import ALTERNATIVES
 from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
 from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of, forget
 from retrograd.isa.diagnostics import nearest
-
-
-def returns(body: Sequence[ast.stmt]) -> bool:
-    """Whether every path through the statements returns."""
-    for node in body:
-        if isinstance(node, ast.Return):
-            return True
-        if isinstance(node, ast.If) and returns(node.body) and returns(node.orelse):
-            return True
-        if isinstance(node, ast.Match) and all(returns(c.body) for c in node.cases) and catches_all(node):
-            return True
-    return False
-
-
-def within(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    """The syntax inside statements, without that of inner functions."""
-    todo: list[ast.AST] = list(body)
-    while todo:
-        node = todo.pop()
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.Lambda):
-            todo += ast.iter_child_nodes(node)
-
-
-def stored(body: Sequence[ast.stmt]) -> list[str]:
-    """The names that statements assign on some path, in alphabetical order."""
-    found = {n.id for n in within(body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return sorted(found | {n.name for n in within(body) if isinstance(n, ast.FunctionDef)})
-
-
-def assigned(body: Sequence[ast.stmt]) -> set[str]:
-    """The names that statements assign on every path."""
-    out: set[str] = set()
-    for node in body:
-        match node:
-            case ast.If():
-                out |= assigned(node.body) & assigned(node.orelse)
-            case ast.Match():
-                out |= set.intersection(*(assigned(c.body) for c in node.cases)) if catches_all(node) else set()
-            case _:
-                out |= set(stored([node]))
-    return out
-
-
-def catches_all(node: ast.Match) -> bool:
-    return any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None for c in node.cases)
-
 
 # -----------------------------------------------------------------------------
 # Expressions of Python to core.
@@ -78,16 +47,15 @@ _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "-", ast.UAdd: "+", ast.Not: "
 _VALUES = "Expressions are numbers, names, operations, calls, lambdas, tuples, lists, and `x if c else y`."
 #: fixes for expressions of Python
 _INSTEAD: dict[type[ast.AST], str] = {
-    ast.ListComp: "Write a function that calls itself and gives `[f(i), *rest]`, or `sum(… for i in range(n))`.",
-    ast.GeneratorExp: "Write a function that calls itself and gives `[f(i), *rest]`, or `sum(… for i in range(n))`.",
+    ast.GeneratorExp: "Write a list, `[… for x in xs]`, or a sum, `sum(… for x in xs)`.",
+    ast.SetComp: "Write a list, `[… for x in xs]`.",
+    ast.DictComp: "Write a list of pairs, `[(k, v) for k, v in …]`.",
     ast.Dict: "Declare a class with `@rg.data`, whose fields have names.",
     ast.NamedExpr: "Write `x = …` in front.",
     ast.MatMult: "A product of vectors is `sum(v[i] * w[i] for i in range(len(v)))`.",
 }
 #: functions of Python on scalars
 _BUILTIN = {abs: "abs", min: "min", max: "max", int: "int", float: "fixed", bool: "bool"}
-
-Scope = dict[str, core.Binding]
 
 
 class ExpressionReader:
@@ -104,6 +72,8 @@ class ExpressionReader:
         self._captures = captures
         self._errors = Errors(function.source)
         self._operators, self._conversions = operators, conversions
+        #: names that loops alone assign
+        self.in_loops: set[str] = set()
         #: names of constants in the function that is read: a function inside captures them as values, by which it has derivatives
         self._constants: dict[core.Binding, core.Number] = {}
 
@@ -148,7 +118,7 @@ class ExpressionReader:
             case ast.Compare(left=x, ops=ops, comparators=others):
                 return self._comparison([x, *others], ops, scope, node)
             case ast.IfExp(test=test, body=x, orelse=y):
-                return self._chosen(
+                return self.chosen(
                     self.test(test, scope), lambda: self.expression(x, scope), lambda: self.expression(y, scope), node
                 )
             case ast.Lambda(args=args, body=body):
@@ -159,6 +129,8 @@ class ExpressionReader:
                 return core.Record(tuple(self._items(items, scope)), self.at(node))
             case ast.List(elts=items):
                 return self._list(items, scope, node)
+            case ast.ListComp():
+                return comprehended(self, node, scope)
             case ast.Subscript(value=value, slice=index):
                 return self._subscript(value, index, scope, node)
             case ast.Call():
@@ -176,16 +148,16 @@ class ExpressionReader:
     def named(self, name: str, value: core.Core, at: ast.AST) -> core.Binding:
         """A binding for a value."""
         binding = core.Binding(name, self.at(at))
-        if isinstance(value := self._constant(value), core.Number):
+        if isinstance(value := self.constant(value), core.Number):
             self._constants[binding] = value
         return binding
 
-    def _constant(self, e: core.Core) -> core.Core:
+    def constant(self, e: core.Core) -> core.Core:
         return self._constants.get(e.binding, e) if isinstance(e, core.Ref) else e
 
     def operation(self, op: str, args: tuple[core.Core, ...], at: ast.AST) -> core.Core:
         """The operation; on constants its value."""
-        found = on_numbers(op, [self._constant(x) for x in args])
+        found = on_numbers(op, [self.constant(x) for x in args])
         return core.Operation(op, args, self.at(at)) if found is None else core.Number(found, self.at(at))
 
     def test(self, node: ast.expr, scope: Scope) -> core.Core:
@@ -196,14 +168,12 @@ class ExpressionReader:
         *others, made = [self.test(v, scope) for v in node.values]
         for value in reversed(others):
             sides = (made, core.Number(False, at)) if conjunction else (core.Number(True, at), made)
-            made = self._chosen(value, lambda x=sides[0]: x, lambda y=sides[1]: y, node)  # type: ignore[misc]
+            made = self.chosen(value, lambda x=sides[0]: x, lambda y=sides[1]: y, node)  # type: ignore[misc]
         return made
 
-    def _chosen(
-        self, test: core.Core, x: Callable[[], core.Core], y: Callable[[], core.Core], at: ast.AST
-    ) -> core.Core:
+    def chosen(self, test: core.Core, x: Callable[[], core.Core], y: Callable[[], core.Core], at: ast.AST) -> core.Core:
         """x if the test holds, else y; of a test that is known only one of them is read."""
-        known = self._constant(test)
+        known = self.constant(test)
         if isinstance(known, core.Number):
             return x() if known.value else y()
         return core.Conditional(test, x(), y(), self.at(at))
@@ -216,7 +186,7 @@ class ExpressionReader:
         if all(map(_is_truth, values)):
             return self.test(ast.copy_location(ast.BoolOp(op, list(values)), at), scope)
         x, place = self.expression(first, scope), self.at(first)
-        known = self._constant(x)
+        known = self.constant(x)
         if isinstance(known, core.Number):
             return x if bool(known.value) is isinstance(op, ast.Or) else self._boolean(op, rest, scope, at)
         held = core.Binding("operand", place)
@@ -247,6 +217,9 @@ class ExpressionReader:
         try:
             found = self.function.lookup(node.id, self._captures)
         except KeyError:
+            if node.id in self.in_loops:
+                hint = f"Give `{node.id}` a value in front of the loop, which may run no time."
+                self.fail("RG0702", f"`{node.id}` has a value inside a loop only", node, hint)
             names = [*scope, *self.function.names()]
             self.fail("RG0702", f"`{node.id}` is not defined", node, nearest(node.id, names))
         return self._global(found, node)
@@ -333,13 +306,13 @@ class ExpressionReader:
                 "Write them in the order of the parameters.",
             )
         found = None if isinstance(node.func, ast.Name) and node.func.id in scope else self.found(node.func)
-        if found is sum and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
-            return self._total(node.args[0], scope)
+        if found is sum and len(node.args) == 1:
+            return self._sum(node.args[0], scope)
         if found is len and len(node.args) == 1:
             return core.Length(self.expression(node.args[0], scope), self.at(node))
         args = tuple(self._items(node.args, scope))
         host = found.host if isinstance(found, SourceFunction) else None
-        known = None if host is None else computed(host, [self._constant(x) for x in args])
+        known = None if host is None else computed(host, [self.constant(x) for x in args])
         if known is not None:
             return core.Number(known, self.at(node))
         if found is not None:
@@ -363,6 +336,10 @@ class ExpressionReader:
                 self.fail("RG0703", f"`{shortened(node.func)}` is not in the language", node.func, f"Write `{shown}`.")
         return core.Apply(self.expression(node.func, scope), args, self.at(node))
 
+    def known(self, node: ast.expr, scope: Scope) -> Any:
+        """The value of an expression from around the function; None for a name of the function."""
+        return None if _is_local(node, scope) else self.found(node)
+
     def found(self, node: ast.expr) -> Any:
         try:
             return (
@@ -380,31 +357,82 @@ class ExpressionReader:
         if len(args) != wanted:
             self.fail("RG0715", f"`{name}` takes {wanted} argument{'s' * (wanted > 1)}, and is given {len(args)}", at)
         if name == "select":
-            return self._chosen(args[0], lambda: args[1], lambda: args[2], at)
+            return self.chosen(args[0], lambda: args[1], lambda: args[2], at)
         return self.operation(name, args, at)
 
-    def _total(self, node: ast.GeneratorExp, scope: Scope) -> core.Core:
-        """sum(e for i in range(a, b) for j in …)"""
+    def _sum(self, node: ast.expr, scope: Scope) -> core.Core:
+        """sum(e for i in range(a, b) for j in …), a sum over other sequences, or over the items of one."""
+        if not isinstance(node, ast.GeneratorExp):
+            item = ast.copy_location(ast.Name(" item", ast.Store()), node)
+            over = ast.comprehension(item, node, [], 0)
+            again = ast.copy_location(ast.Name(" item", ast.Load()), node)
+            return comprehended(self, ast.copy_location(ast.GeneratorExp(again, [over]), node), scope)
+        if not plain_sum(node, self, scope):
+            return comprehended(self, node, scope)
         loops: list[tuple[core.Binding, core.Core, core.Core]] = []
         scope = dict(scope)
         for g in node.generators:
-            match g:
-                case ast.comprehension(
-                    target=ast.Name(id=name) as target, iter=ast.Call(func=f, args=args), ifs=[]
-                ) if self.found(f) is range and 1 <= len(args) <= 2:
-                    bounds = [self.expression(a, scope) for a in args]
-                    start = bounds[0] if len(bounds) == 2 else core.Number(0, self.at(target))
-                    binding = core.Binding(name, self.at(target))
-                    loops.append((binding, start, bounds[-1]))
-                    scope[name] = binding
-                case _:
-                    self.fail(
-                        "RG0729", "a sum goes over `range(n)` or `range(a, b)`", node, "sum(f(i) for i in range(n))"
-                    )
+            assert isinstance(g.target, ast.Name)
+            assert isinstance(g.iter, ast.Call)
+            bounds = [self.expression(a, scope) for a in g.iter.args]
+            start = bounds[0] if len(bounds) == 2 else core.Number(0, self.at(g.target))
+            binding = core.Binding(g.target.id, self.at(g.target))
+            loops.append((binding, start, bounds[-1]))
+            scope[g.target.id] = binding
         made = self.expression(node.elt, scope)
         for binding, start, stop in reversed(loops):
             made = core.Total(binding, start, stop, made, self.at(node))
         return made
+
+    # ------------------------------------------------------------------ names of parts
+
+    def bound(
+        self, target: ast.expr, value: core.Core, body: Callable[[Scope], core.Core], scope: Scope, at: ast.AST
+    ) -> core.Core:
+        """let target = value in body(the names with those of the target)"""
+        match target:
+            case ast.Name(id=name):
+                binding = self.named(name, value, target)
+                return core.Let(binding, value, body(scope | {name: binding}), self.at(at))
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                whole = core.Binding("tuple", self.at(target))
+                return core.Let(whole, value, self.unpacked(parts, whole, body, scope, at), self.at(at))
+        hint = "A value never changes: give the new value a name."
+        self.fail("RG0729", f"`{shortened(target)}` cannot be assigned", target, hint)
+
+    def unpacked(
+        self,
+        parts: Sequence[ast.expr],
+        whole: core.Binding,
+        body: Callable[[Scope], core.Core],
+        scope: Scope,
+        at: ast.AST,
+    ) -> core.Core:
+        """let (parts) = whole in body"""
+        made: list[tuple[core.Binding, core.Core]] = []
+        scope = dict(scope)
+
+        def take(parts: Sequence[ast.expr], whole: core.Binding) -> None:
+            place = self.at(at)
+            count = core.Operation("unpack", (core.Ref(whole, place), core.Number(len(parts), place)), place)
+            made.append((core.Binding("count", place), count))
+            for i, part in enumerate(parts):
+                binding = core.Binding(part.id if isinstance(part, ast.Name) else "tuple", self.at(part))
+                made.append((binding, core.Item(core.Ref(whole, self.at(part)), i, self.at(part))))
+                match part:
+                    case ast.Name(id=name):
+                        scope[name] = binding
+                    case ast.Tuple(elts=inner) | ast.List(elts=inner):
+                        take(inner, binding)
+                    case _:
+                        hint = "Unpack into names: `a, (b, c) = value`."
+                        self.fail("RG0729", f"`{shortened(part)}` cannot be assigned", part, hint)
+
+        take(parts, whole)
+        result = body(scope)
+        for binding, value in reversed(made):
+            result = core.Let(binding, value, result, self.at(at))
+        return result
 
 
 def _is_local(node: ast.expr, scope: Scope) -> bool:
@@ -431,13 +459,13 @@ def _is_truth(node: ast.expr) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Python syntax to core: the bodies of functional functions, which are expressions, `=`, `if`, `match`, `def` and `return`.
+# The bodies of functional functions, which are expressions, `=`, `if`, `match`, `for`, `while`, `def` and `return`.
 #
 # Statements are read from the last to the first: each becomes an expression in which the following statements are the body. A name that
 # is assigned again is a new binding, so nothing is ever overwritten. Branches that do not return give the values of the names that they
 # assign, as a tuple.
 
-_STATEMENTS = "A functional function consists of `=`, `if`, `match`, `def`, `return` and expressions."
+_STATEMENTS = "A functional function consists of `=`, `if`, `match`, `for`, `while`, `def`, `return` and expressions."
 
 
 class Reader:
@@ -452,6 +480,8 @@ class Reader:
     ) -> None:
         self.function = function
         self._expressions = ExpressionReader(function, operators, conversions, captures)
+        #: the loops around the statement that is read, the innermost last
+        self._loops: list[Loop] = []
         self.at, self.fail, self._expression = (
             self._expressions.at,
             self._expressions.fail,
@@ -469,8 +499,11 @@ class Reader:
         self, name: str, args: ast.arguments, at: ast.AST, scope: Scope, body: Sequence[ast.stmt]
     ) -> core.Lambda:
         params, inner = self._expressions.parameters(name, args, at, scope)
+        outer, self._loops = self._loops, []
         with self._expressions.inside():
-            return core.Lambda(name, params, self._block(body, inner, at), self.at(at))
+            made = core.Lambda(name, params, self._block(body, inner, at), self.at(at))
+        self._loops = outer
+        return made
 
     def _definitions(
         self, given: Sequence[ast.stmt], scope: Scope
@@ -539,60 +572,81 @@ class Reader:
                     "RG0729", "a `with` of another kind", node, "`with rg.forget():` takes back the run of its block."
                 )
             case ast.For() | ast.While():
-                hint = "Write a function that calls itself, or `sum(… for i in range(n))`."
-                self.fail("RG0729", "a loop has no value", node, hint)
-        self.fail("RG0729", f"`{shortened(node)}` is not in the functional language", node, _STATEMENTS)
+                return self._loop(node, rest, scope)
+            case ast.Continue():
+                return self._loops[-1].again(scope)
+            case ast.Break():
+                return self._loops[-1].left(scope)
+        hint = _STATEMENTS
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            match node.value:
+                case ast.Call(func=ast.Attribute(value=items, attr="append"), args=[x]):
+                    given = shortened(items)
+                    hint = f"Lists grow at the front: `{given} = [{shortened(x)}, *{given}]`. "
+                    hint += "`[… for x in xs]` makes one in order."
+        self.fail("RG0729", f"`{shortened(node)}` is not in the functional language", node, hint)
 
     def _assign(
         self, target: ast.expr, value: core.Core, rest: Sequence[ast.stmt], scope: Scope, at: ast.AST
     ) -> core.Core:
-        match target:
-            case ast.Name(id=name):
-                binding = self._expressions.named(name, value, target)
-                return core.Let(binding, value, self._block(rest, scope | {name: binding}, at), self.at(at))
-            case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                whole = core.Binding("tuple", self.at(target))
-                return core.Let(whole, value, self._unpack(parts, whole, rest, scope, at), self.at(at))
-        self.fail(
-            "RG0729",
-            f"`{shortened(target)}` cannot be assigned",
-            target,
-            "A value never changes: give the new value a name.",
+        return self._expressions.bound(target, value, lambda inner: self._block(rest, inner, at), scope, at)
+
+    def _loop(self, node: ast.For | ast.While, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
+        """A loop, and the statements behind it. See control_flow.py."""
+        if node.orelse:
+            self.fail("RG0729", "a loop with `else`", node.orelse[0], "Write the statements behind the loop.")
+        at = self.at(node)
+        names = [n for n in stored([node]) if n in scope]
+        variables = {n: core.Binding(n, at) for n in names}
+        others = set(stored([node])) - scope.keys()
+        gives_value = any(isinstance(n, ast.Return) for n in within(node.body))
+        behind = core.Binding("after", at)
+
+        def values(scope: Scope) -> tuple[core.Core, ...]:
+            return tuple(core.Ref(scope[n], at) for n in names)
+
+        def left(scope: Scope) -> core.Core:
+            return (
+                core.Apply(core.Ref(behind, at), values(scope), at) if gives_value else core.Record(values(scope), at)
+            )
+
+        def body(item: core.Core | None, again: Callable[..., core.Core]) -> core.Core:
+            inner = scope | variables
+            self._loops.append(Loop(lambda s: again(*values(s)), left))
+            statements = [*node.body, ast.copy_location(ast.Continue(), node)]
+            if isinstance(node, ast.For):
+                assert item is not None
+                made = self._assign(node.target, item, statements, inner, node)
+            else:
+                test = self._expressions.test(node.test, inner)
+                made = self._expressions.chosen(
+                    test, lambda: self._block(statements, inner, node), lambda: left(inner), node
+                )
+            self._loops.pop()
+            return made
+
+        over = source(self._expressions, node.iter, scope) if isinstance(node, ast.For) else None
+        carried = [(variables[n], core.Ref(scope[n], at)) for n in names]
+        made = recursion(over, carried, body, lambda: left(scope | variables), at)
+        self._expressions.in_loops |= others
+        if gives_value:
+            parameters = {n: core.Binding(n, at) for n in names}
+            f = core.Lambda("after", tuple(parameters.values()), self._block(rest, scope | parameters, node), at)
+            return core.Let(behind, f, made, at)
+        whole = core.Binding("values", at)
+        targets: list[ast.expr] = [ast.copy_location(ast.Name(n, ast.Store()), node) for n in names]
+        return core.Let(
+            whole,
+            made,
+            self._expressions.unpacked(targets, whole, lambda s: self._block(rest, s, node), scope, node),
+            at,
         )
-
-    def _unpack(
-        self, parts: Sequence[ast.expr], whole: core.Binding, rest: Sequence[ast.stmt], scope: Scope, at: ast.AST
-    ) -> core.Core:
-        made: list[tuple[core.Binding, core.Core]] = []
-        scope = dict(scope)
-
-        def take(parts: Sequence[ast.expr], whole: core.Binding) -> None:
-            place = self.at(at)
-            count = core.Operation("unpack", (core.Ref(whole, place), core.Number(len(parts), place)), place)
-            made.append((core.Binding("count", place), count))
-            for i, part in enumerate(parts):
-                binding = core.Binding(part.id if isinstance(part, ast.Name) else "tuple", self.at(part))
-                made.append((binding, core.Item(core.Ref(whole, self.at(part)), i, self.at(part))))
-                match part:
-                    case ast.Name(id=name):
-                        scope[name] = binding
-                    case ast.Tuple(elts=inner) | ast.List(elts=inner):
-                        take(inner, binding)
-                    case _:
-                        hint = "Unpack into names: `a, (b, c) = value`."
-                        self.fail("RG0729", f"`{shortened(part)}` cannot be assigned", part, hint)
-
-        take(parts, whole)
-        body = self._block(rest, scope, at)
-        for binding, value in reversed(made):
-            body = core.Let(binding, value, body, self.at(at))
-        return body
 
     def _forget(self, node: ast.With, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
         """with forget(): …; the block gives the names that it assigns, or returns."""
         if returns(node.body):
             return core.Forget(self._block(node.body, scope, node), self.at(node))
-        if any(isinstance(n, ast.Return) for n in within(node.body)):
+        if leaves(node.body):
             self.fail(
                 "RG0729", "a block that forgets returns on every path, or on none", node, "Return behind the block."
             )
@@ -623,7 +677,7 @@ class Reader:
         Where all branches go on, they give the values of the names that they assign. Otherwise each branch that goes on takes
         the statements behind it into itself.
         """
-        if len(paths) < 2 or not rest or any(isinstance(n, ast.Return) for body, _ in paths for n in within(body)):
+        if len(paths) < 2 or not rest or any(leaves(body) for body, _ in paths):
             return made(*(self._block(b if returns(b) else [*b, *rest], inner, at) for b, inner in paths))
         found = dict.fromkeys(name for body, _ in paths for name in stored(body))
         names = [n for n in found if n in scope or all(n in assigned(body) for body, _ in paths)]
@@ -644,7 +698,8 @@ class Reader:
         joined = made(*(self._block([*b, tail], inner, at) for b, inner in paths))
         whole = core.Binding("values", self.at(at))
         targets: list[ast.expr] = [ast.copy_location(ast.Name(n, ast.Store()), at) for n in names]
-        return core.Let(whole, joined, self._unpack(targets, whole, rest, scope, at), self.at(at))
+        made_of = self._expressions.unpacked(targets, whole, lambda s: self._block(rest, s, at), scope, at)
+        return core.Let(whole, joined, made_of, self.at(at))
 
     def _match(self, node: ast.Match, rest: Sequence[ast.stmt], scope: Scope) -> core.Core:
         subject = core.Binding("subject", self.at(node.subject))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.control_flow import Cursor, Whole
 from retrograd.compiler.frontends.python.captures import Captures
 
 Env = Mapping[core.Binding, Any]
@@ -102,6 +103,8 @@ class Interpreter:
                 return total
             case core.Refusal(_, message):
                 raise AssertionError(message)
+            case core.Primitive(Cursor() | Whole(), (given,)):
+                return self.value(given, env)
             case core.Structural() | core.Primitive():
                 raise TypeError("no expression of a source text")
 
@@ -110,9 +113,9 @@ class Interpreter:
         for case in e.cases:
             parts: tuple[Any, ...] | None = None
             if case.cls is type(None):
-                parts = () if subject == [] else None
+                parts = () if isinstance(subject, list | tuple) and not subject else None
             elif case.cls is list:
-                parts = (subject[0], subject[1:]) if isinstance(subject, list) and subject else None
+                parts = (subject[0], subject[1:]) if isinstance(subject, list | tuple) and subject else None
             elif type(subject) is case.cls:
                 parts = tuple(getattr(subject, name) for name in type(subject).__match_args__)
             if parts is not None:

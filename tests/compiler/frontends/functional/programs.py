@@ -430,6 +430,71 @@ def distances(xs: rg.Array[fixed, "n", 2], scale: fixed):
     return scale * sum(rg.sqrt(d(i, j)) for i in range(len(xs)) for j in range(i))
 
 
+@rg.functional
+def oscillator(stiffness: fixed, damping: fixed, seen: rg.Array[fixed, 3]):
+    x, v, total = 1.0, 0.0, 0
+    for k, measured in enumerate(seen, 1):
+        v += 0.5 * (-stiffness * x - damping * v)
+        x += 0.5 * v
+        total += k * (x - measured) ** 2
+    return total
+
+
+def _oscillator(stiffness: float, damping: float) -> tuple[float, float, float]:
+    """The value and the derivatives, by tangents."""
+    x, v, total = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    for k, measured in enumerate((0.5, 0.25, -0.5), 1):
+        force = (
+            -stiffness * x[0] - damping * v[0],
+            -x[0] - stiffness * x[1] - damping * v[1],
+            -stiffness * x[2] - v[0] - damping * v[2],
+        )
+        v = (v[0] + 0.5 * force[0], v[1] + 0.5 * force[1], v[2] + 0.5 * force[2])
+        x = (x[0] + 0.5 * v[0], x[1] + 0.5 * v[1], x[2] + 0.5 * v[2])
+        off = x[0] - measured
+        total = (total[0] + k * off**2, total[1] + 2 * k * off * x[1], total[2] + 2 * k * off * x[2])
+    return total
+
+
+_value, *_slopes = _oscillator(2.0, 0.25)
+CASES["a loop over an array"] = Case(oscillator, (2.0, 0.25, [0.5, 0.25, -0.5]), _value)
+
+
+@rg.functional
+def slopes_of_it(stiffness: fixed, damping: fixed, seen: rg.Array[fixed, 3]) -> tuple[fixed, fixed]:
+    return rg.grad(lambda s, d: oscillator(s, d, seen))(stiffness, damping)
+
+
+CASES["the derivatives of a loop"] = Case(slopes_of_it, (2.0, 0.25, [0.5, 0.25, -0.5]), tuple(_slopes))
+
+
+@rg.functional
+def collatz(x: fixed, n: int):
+    steps = 0
+    while n != 1:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps += 1
+    return x * steps
+
+
+CASES["a loop that ends by a test"] = Case(collatz, (0.5, 27), 55.5, (111.0,))
+
+
+@rg.functional
+def found(x: fixed, limit: int):
+    for k in range(limit, -1, -3):
+        for power in (x, x * x, x * x * x):
+            if power * k < 2.0:
+                return power
+            if k > 8:
+                break
+    return x
+
+
+CASES["a loop that returns"] = Case(found, (1.5, 9), 1.5, (1.0,))
+CASES["a loop that returns from two loops"] = Case(found, (0.5, 9), 0.25, (1.0,))
+
+
 CASES["sums over an array"] = Case(distances, ([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], 2.0), 2 * (5 + 1 + math.sqrt(18)))
 
 

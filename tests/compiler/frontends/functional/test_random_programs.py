@@ -1,7 +1,7 @@
 """Random functional programs against two interpreters: of Python, which runs the same text, and of the core.
 
-Programs have closures, curried functions, tuples, lists, lists of functions, a sum of data classes, recursion, mutual recursion, branches,
-blocks that forget, and derivatives at any place: by numbers, lists, data classes and trees, forward, backward, and second ones. Both interpreters compute
+Programs have closures, curried functions, tuples, lists, lists of functions, a sum of data classes, recursion, mutual recursion, loops, comprehensions,
+branches, blocks that forget, and derivatives at any place: by numbers, lists, data classes and trees, forward, backward, and second ones. Both interpreters compute
 with dual numbers in mpmath (dual_numbers.py), so nothing of the compiler is tested against itself.
 """
 
@@ -79,7 +79,7 @@ class Generator:
         if depth == 0:
             return pick([*numbers, *numbers, str(self.random.randint(-3, 3) / 2)])
         inner = depth - 1
-        ways = ["sum", "product", "sin", "branch", "let", "call", "pair", "fold", "tree", "chosen", "curried"]
+        ways = ["sum", "product", "sin", "branch", "let", "call", "pair", "fold", "tree", "chosen", "curried", "total"]
         if inner and self.derivatives < 2:
             ways += ["slope", "gradient", "cell", "by tree", "vjp", "jvp"]
         if inner and self.derivatives < 1:
@@ -141,8 +141,66 @@ class Generator:
                 a, b = self.fresh("a"), self.fresh("b")
                 body = self.number(inner, {**scope, a: "number", b: "number"})
                 return f"(lambda {a}: lambda {b}: {body})({self.number(inner, scope)})({self.number(0, scope)})"
+            case "total":
+                v, w = self.fresh("v"), self.fresh("w")
+                over = pick(
+                    [f"for {v} in {self.items(inner, scope)}", f"for {v}, {w} in enumerate({self.items(inner, scope)})"]
+                )
+                kept = pick(["", f" if {v} < {self.number(0, scope)} + 0.25", f" for {w} in ({v}, 0.5)"])
+                names = {v: "number", w: "number"} if w in over + kept else {v: "number"}
+                return f"sum([{self.number(inner, {**scope, **names})} {over}{kept}])"
             case _:
                 return f"fold({self.function(inner, scope)}, {self.number(inner, scope)}, {self.items(inner, scope)})"
+
+    def loop(self, depth: int, scope: dict[str, str], indent: str) -> str:
+        """A loop that assigns `a` and `b`."""
+        pick, chance = self.random.choice, self.random.random
+        i, u = self.fresh("i"), self.fresh("u")
+        inside = {**scope, u: "number"}
+        count = ""
+        match pick(["items", "tuple", "range", "enumerate", "zip", "while"]):
+            case "items":
+                head = f"for {u} in {self.items(1, scope)}:"
+            case "tuple":
+                head = f"for {u} in ({self.number(0, scope)}, {self.number(1, scope)}):"
+            case "range":
+                ranges = ["range(3)", "range(k, 4)", "range(k, -2, -1)", "range(-1, 4, 2)", "reversed(range(k))"]
+                head = f"for {u} in {pick(ranges)}:"
+            case "enumerate":
+                head, inside[i] = (
+                    f"for {i}, {u} in enumerate({self.items(1, scope)}, {self.random.randint(-1, 1)}):",
+                    "number",
+                )
+            case "zip":
+                head, inside[i] = f"for {u}, {i} in zip({self.items(1, scope)}, range(k, 9)):", "number"
+            case _:
+                head, count, inside = f"while {i} < {self.random.randint(0, 4)}:", f"{indent}{i} = 0\n", scope
+        lines = [head, *([f"    {i} += 1"] if count else [])]
+
+        def left() -> str:
+            ways = ["continue", "break", f"return {self.number(0, inside)}"]
+            return f"    if {self.number(0, inside)} < {self.number(0, inside)}: {pick(ways)}"
+
+        def step() -> str:
+            return pick(
+                [
+                    f"    a = {self.number(1, inside)}",
+                    f"    b += 0.25 * sin({self.number(0, inside)})",
+                    "    a, b = b, a",
+                ]
+            )
+
+        lines += [left()] if chance() < 0.4 else []
+        lines += [step()]
+        if chance() < 0.3:
+            lines += [f"    if a < {self.number(0, inside)}:", f"    {step()}"] + (
+                [] if chance() < 0.5 else ["    else:", f"    {step()}"]
+            )
+        lines += [left()] if chance() < 0.2 else []
+        text = count + "".join(f"{indent}{line}\n" for line in lines)
+        if depth and chance() < 0.5:
+            text += self.loop(depth - 1, inside, indent + "    ")
+        return text + f"{indent}    {step().strip()}\n"
 
     def tree(self, depth: int, scope: dict[str, str]) -> str:
         """A value of a sum type."""
@@ -181,7 +239,11 @@ class Generator:
         """A function of two numbers, with a recursive function and a fold."""
         scope = {"x": "number", "y": "number"}
         step = self.number(1, {**scope, "v": "number"})
-        scope |= {"again": "function", "even": "function"}
+        within = {"a": "number", "b": "number", "x": "number", "y": "number"}
+        spun = self.loop(1, within, "        ") + (
+            self.loop(1, within, "        ") if self.random.random() < 0.5 else ""
+        )
+        scope |= {"again": "function", "even": "function", "looped": "function"}
         last = f"    return {self.number(3, scope)}"
         if self.random.random() < 0.3:
             last = f"    with forget():\n        z = {self.number(2, scope)}\n    return {self.number(2, {**scope, 'z': 'number'})}"
@@ -219,6 +281,14 @@ def {name}(x: fixed, y: fixed):
 
     def again(v):
         return repeat({self.random.randint(0, 4)}, v)
+
+    def spun(a, k):
+        b = y
+{spun.rstrip()}
+        return a - 0.5 * b
+
+    def looped(v):
+        return spun(v, {self.random.randint(0, 3)})
 
     def even(v):
         return v if v < 1.0 else odd(v - 1.0)

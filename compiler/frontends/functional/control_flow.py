@@ -1,0 +1,375 @@
+"""Paths through statements, and loops as recursion: `for`, `while`, list comprehensions, sums over any sequence.
+
+    while t: body         =  letrec loop(n…) = if t then (body; loop(n…)) else (n…)
+                             in let (n…) = loop(n…)
+    for x in xs: body     =  letrec loop(c, n…) = match c {[x, *c] → (body; loop(c, n…)), [] → (n…)}
+                             in let (n…) = loop(cursor of xs, n…)
+    [e for x in xs if t]  =  letrec loop(c) = match c {[x, *c] → if t then [e, *loop(c)] else loop(c), [] → []}
+                             in loop(cursor of xs)
+
+n… are the names that the loop assigns and that have a value in front of it. `break` gives (n…), and `continue` calls
+the loop. If a `return` is inside, the loop gives the function's value: the statements behind it are a function
+after(n…), which `break` and the end call.
+Trap: a name that has no value in front of the loop has none behind it, since the loop may run no time.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.types import (
+    BOOL,
+    INT,
+    Array,
+    List,
+    Tuple,
+    Type,
+    Value,
+    combined,
+    named,
+)
+from retrograd.compiler.ir.expressions import const
+from retrograd.compiler.ir.statements import Kind
+
+if TYPE_CHECKING:
+    from retrograd.compiler.frontends.functional.reader import ExpressionReader
+
+Scope = dict[str, core.Binding]
+
+# -----------------------------------------------------------------------------
+# The paths through statements: which of them return, and the names that they assign.
+
+
+def returns(body: Sequence[ast.stmt]) -> bool:
+    """Whether no path through the statements reaches their end."""
+    for node in body:
+        match node:
+            case ast.Return() | ast.Break() | ast.Continue():
+                return True
+            case ast.If() if returns(node.body) and returns(node.orelse):
+                return True
+            case ast.Match() if all(returns(c.body) for c in node.cases) and catches_all(node):
+                return True
+    return False
+
+
+def within(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """The syntax inside statements, without that of inner functions."""
+    todo: list[ast.AST] = list(body)
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            todo += ast.iter_child_nodes(node)
+
+
+def leaves(body: Sequence[ast.stmt]) -> bool:
+    """Whether some path leaves the statements by `return`, or by the `break` or `continue` of a loop around them."""
+    todo: list[tuple[ast.AST, bool]] = [(node, False) for node in body]
+    while todo:
+        node, inside = todo.pop()
+        if isinstance(node, ast.Return) or (isinstance(node, ast.Break | ast.Continue) and not inside):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            todo += ((n, inside or isinstance(node, ast.For | ast.While)) for n in ast.iter_child_nodes(node))
+    return False
+
+
+def stored(body: Sequence[ast.stmt]) -> list[str]:
+    """The names that statements assign on some path, in alphabetical order."""
+    hidden = {id(n) for inner in within(body) if isinstance(inner, ast.comprehension) for n in ast.walk(inner.target)}
+    found = {
+        n.id for n in within(body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in hidden
+    }
+    return sorted(found | {n.name for n in within(body) if isinstance(n, ast.FunctionDef)})
+
+
+def assigned(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that statements assign on every path."""
+    out: set[str] = set()
+    for node in body:
+        match node:
+            case ast.If():
+                out |= assigned(node.body) & assigned(node.orelse)
+            case ast.Match():
+                out |= set.intersection(*(assigned(c.body) for c in node.cases)) if catches_all(node) else set()
+            case ast.For() | ast.While():
+                pass
+            case _:
+                out |= set(stored([node]))
+    return out
+
+
+def catches_all(node: ast.Match) -> bool:
+    return any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None for c in node.cases)
+
+
+# -----------------------------------------------------------------------------
+# What loops go over.
+
+
+class Cursor:
+    """The rest of a sequence: a list and a tuple are their own; of an array it is the array and an index."""
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: core.Place) -> Type:
+        match types[0]:
+            case List() | Tuple(_, ""):
+                return types[0]
+            case Array():
+                return Tuple((types[0], INT), CURSOR)
+        hint = "Loops go over `range(…)`, lists, tuples, arrays, `enumerate(…)` and `zip(…)`."
+        raise inference.fail("RG0703", f"a loop over {named(types[0])}", at, hint)
+
+    def value(self, lowering: Any, values: Sequence[Value], at: core.Place) -> Value:
+        [given] = values
+        if not isinstance(given.type, Array):
+            return given
+        return combined(Tuple((given.type, INT), CURSOR), [given, Value(INT, (const(0, Kind.INT),))])
+
+
+class Whole:
+    """An argument of `range`: the number itself, which must be an int."""
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: core.Place) -> Type:
+        if types[0] not in (INT, BOOL):
+            inference.fail(
+                "RG0703",
+                f"`range` takes ints, and is given {named(types[0])}",
+                at,
+                "`int(x)` makes an int of a number.",
+            )
+        return types[0]
+
+    def value(self, lowering: Any, values: Sequence[Value], at: core.Place) -> Value:
+        return values[0]
+
+
+CURSOR = "cursor"
+
+
+def taken_apart(e: core.Match, t: Tuple) -> core.Core | None:
+    """`match` of a tuple, by the first item and the rest; None if it has no case for it."""
+    at = e.at
+    whole = core.Binding("sequence", at)
+    cases = {case.cls: case for case in e.cases}
+    longer, empty = cases.get(list), cases[type(None)].body if type(None) in cases else e.orelse
+
+    def item(k: int) -> core.Core:
+        return core.Item(core.Ref(whole, at), k, at)
+
+    def first(head: core.Core, tail: core.Core) -> core.Core | None:
+        if longer is None:
+            return e.orelse
+        bound, rest = longer.fields
+        return core.Let(bound, head, core.Let(rest, tail, longer.body, at), at)
+
+    if t.form == CURSOR:
+        index = core.Operation("+", (item(1), core.Number(1, at)), at)
+        then = first(core.Element(item(0), (item(1),), at), core.Record((item(0), index), at, CURSOR))
+        if then is None or empty is None:
+            return None
+        test = core.Operation("<", (item(1), core.Length(item(0), at)), at)
+        made: core.Core | None = core.Conditional(test, then, empty, at)
+    elif t.items:
+        made = first(item(0), core.Record(tuple(item(k) for k in range(1, len(t.items))), at))
+    else:
+        made = empty
+    return None if made is None else core.Let(whole, e.subject, made, at)
+
+
+#: an item, and the values of a source's variables behind it → the expression of one pass
+Step = Callable[[core.Core, tuple[core.Core, ...]], core.Core]
+
+
+@dataclass
+class Source:
+    """What a loop goes over.
+
+    `held`: values that are computed once. `states`: the variables of the loop for it, and their first values.
+    `advanced(then, done)`: the expression `then(item, next states)`, or `done()` at the end.
+    """
+
+    held: list[tuple[core.Binding, core.Core]]
+    states: list[tuple[core.Binding, core.Core]]
+    advanced: Callable[[Step, Callable[[], core.Core]], core.Core]
+
+
+def source(reader: ExpressionReader, node: ast.expr, scope: Scope) -> Source:
+    """What `for … in node` goes over. Raises CompileError."""
+    at = reader.at(node)
+    match node:
+        case ast.Call(func=f, args=args, keywords=[]) if reader.known(f, scope) is range and 1 <= len(args) <= 3:
+            return _range(reader, args, node, scope)
+        case ast.Call(func=f, args=[ast.Call(func=g, args=args, keywords=[])], keywords=[]) if (
+            reader.known(f, scope) is reversed and reader.known(g, scope) is range and 1 <= len(args) <= 2
+        ):
+            start, stop = [ast.copy_location(ast.Constant(0), node), *args][-2:]
+            one = ast.copy_location(ast.Constant(1), node)
+            ends: list[ast.expr] = [ast.copy_location(ast.BinOp(x, ast.Sub(), one), x) for x in (stop, start)]
+            return _range(reader, [*ends, ast.copy_location(ast.Constant(-1), node)], node, scope)
+        case ast.Call(func=f, args=[inside, *first], keywords=[]) if (
+            reader.known(f, scope) is enumerate and len(first) < 2
+        ):
+            counted = source(reader, inside, scope)
+            k = core.Binding("k", at)
+            begin = reader.expression(first[0], scope) if first else core.Number(0, at)
+            after = core.Operation("+", (core.Ref(k, at), core.Number(1, at)), at)
+            return Source(
+                counted.held,
+                [(k, core.Primitive(Whole(), (begin,), at)), *counted.states],
+                lambda then, done: counted.advanced(
+                    lambda item, states: then(core.Record((core.Ref(k, at), item), at), (after, *states)), done
+                ),
+            )
+        case ast.Call(func=f, args=[_, *_] as args, keywords=[]) if reader.known(f, scope) is zip:
+            return _zip([source(reader, inside, scope) for inside in args], at)
+    whole, rest, head = (core.Binding(name, at) for name in ("items", "rest", "item"))
+
+    def advanced(then: Step, done: Callable[[], core.Core]) -> core.Core:
+        cases = (
+            core.Case(type(None), (), done()),
+            core.Case(list, (head, rest), then(core.Ref(head, at), (core.Ref(rest, at),))),
+        )
+        return core.Match(core.Ref(whole, at), cases, None, at)
+
+    return Source([], [(whole, core.Primitive(Cursor(), (reader.expression(node, scope),), at))], advanced)
+
+
+def _range(reader: ExpressionReader, args: Sequence[ast.expr], node: ast.expr, scope: Scope) -> Source:
+    """i = start, start + step, … as long as i < stop, or i > stop for a negative step."""
+    at = reader.at(node)
+    given = [core.Primitive(Whole(), (reader.expression(a, scope),), reader.at(a)) for a in args]
+    step: Any = 1
+    if len(args) == 3:
+        number = reader.constant(given.pop().args[0])
+        step = number.value if isinstance(number, core.Number) else None
+        if not isinstance(step, int) or step == 0:
+            found = "0" if step == 0 else "not a whole number that is known"
+            hint = "Write a number for the step, or a `while` loop."
+            reader.fail("RG0729", f"the step of this range is {found}", args[2], hint)
+    held: list[tuple[core.Binding, core.Core]] = []
+    last: core.Core = given[-1]
+    if not isinstance(reader.constant(given[-1].args[0]), core.Number):
+        stop = core.Binding("stop", at)
+        held, last = [(stop, last)], core.Ref(stop, at)
+    i = core.Binding("i", at)
+    own = core.Ref(i, at)
+    test = core.Operation("<" if step > 0 else ">", (own, last), at)
+    after = core.Operation("+", (own, core.Number(step, at)), at)
+    return Source(
+        held,
+        [(i, given[0] if len(args) > 1 else core.Number(0, at))],
+        lambda then, done: core.Conditional(test, then(own, (after,)), done(), at),
+    )
+
+
+def _zip(parts: Sequence[Source], at: core.Place) -> Source:
+    """The items of several sources as tuples, as long as each has one."""
+
+    def advanced(then: Step, done: Callable[[], core.Core]) -> core.Core:
+        def from_(k: int, items: tuple[core.Core, ...], states: tuple[core.Core, ...]) -> core.Core:
+            if k == len(parts):
+                return then(core.Record(items, at), states)
+            return parts[k].advanced(lambda item, own: from_(k + 1, (*items, item), (*states, *own)), done)
+
+        return from_(0, (), ())
+
+    return Source([x for p in parts for x in p.held], [x for p in parts for x in p.states], advanced)
+
+
+# -----------------------------------------------------------------------------
+# Loops.
+
+Then = Callable[[Scope], core.Core]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The loop around the statements that are read: what `continue` and `break` give, by the names at that place."""
+
+    again: Then
+    left: Then
+
+
+def recursion(
+    over: Source | None,
+    carried: Sequence[tuple[core.Binding, core.Core]],
+    body: Callable[[core.Core | None, Callable[..., core.Core]], core.Core],
+    done: Callable[[], core.Core],
+    at: core.Place,
+    name: str = "loop",
+) -> core.Core:
+    """letrec loop(states, carried) = body(item, again) or done() in loop(first states, first carried).
+
+    again(values) calls the loop with the next states.
+    """
+    own = core.Binding(name, at)
+
+    def again(states: tuple[core.Core, ...]) -> Callable[..., core.Core]:
+        return lambda *values: core.Apply(core.Ref(own, at), (*states, *values), at)
+
+    if over is None:
+        inside, states, held = body(None, again(())), [], []
+    else:
+        inside = over.advanced(lambda item, following: body(item, again(following)), done)
+        states, held = over.states, over.held
+    variables = [*states, *carried]
+    f = core.Lambda(name, tuple(b for b, _ in variables), inside, at)
+    f.group = ((own, f),)
+    made: core.Core = core.LetRec(((own, f),), core.Apply(core.Ref(own, at), tuple(x for _, x in variables), at), at)
+    for binding, value in reversed(held):
+        made = core.Let(binding, value, made, at)
+    return made
+
+
+def comprehended(reader: ExpressionReader, node: ast.ListComp | ast.GeneratorExp, scope: Scope) -> core.Core:
+    """The list of a comprehension; the sum of a generator expression."""
+    at = reader.at(node)
+    adds = isinstance(node, ast.GeneratorExp)
+
+    def level(k: int, scope: Scope, so_far: tuple[core.Core, ...], end: Callable[..., core.Core]) -> core.Core:
+        """The value from the k-th `for` on. `so_far`: the sum; `end` gives the value behind the last item."""
+        g = node.generators[k]
+        if g.is_async:
+            reader.fail("RG0729", "an asynchronous loop", g.iter)
+        total = core.Binding("total", at)
+        now: tuple[core.Core, ...] = (core.Ref(total, at),) if adds else ()
+
+        def body(item: core.Core | None, again: Callable[..., core.Core]) -> core.Core:
+            def kept(scope: Scope) -> core.Core:
+                if k + 1 < len(node.generators):
+                    return level(k + 1, scope, now, again)
+                value = reader.expression(node.elt, scope)
+                return again(core.Operation("+", (*now, value), at)) if adds else core.Build(None, (value, again()), at)
+
+            def tested(scope: Scope) -> core.Core:
+                made = kept(scope)
+                for test in reversed(g.ifs):
+                    truth = reader.test(test, scope)
+                    made = reader.chosen(truth, lambda x=made: x, lambda: again(*now), test)  # type: ignore[misc]
+                return made
+
+            assert item is not None
+            return reader.bound(g.target, item, tested, scope, node)
+
+        carried = [(total, x) for x in so_far]
+        return recursion(source(reader, g.iter, scope), carried, body, lambda: end(*now), at, "sum" if adds else "list")
+
+    start: tuple[core.Core, ...] = (core.Number(0, at),) if adds else ()
+    return level(0, scope, start, (lambda x: x) if adds else lambda: core.Build(None, (), at))
+
+
+def plain_sum(node: ast.GeneratorExp, reader: ExpressionReader, scope: Scope) -> bool:
+    """Whether a sum goes over ranges with a step of one, which a `core.Total` adds up."""
+    return all(
+        isinstance(g.target, ast.Name)
+        and isinstance(g.iter, ast.Call)
+        and reader.known(g.iter.func, scope) is range
+        and 1 <= len(g.iter.args) <= 2
+        and not (g.ifs or g.iter.keywords)
+        for g in node.generators
+    )

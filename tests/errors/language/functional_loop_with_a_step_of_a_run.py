@@ -1,0 +1,11 @@
+import retrograd as rg
+
+
+@rg.functional
+def f(x: rg.fixed, n: int):
+    for i in range(0, 9, n):
+        x += i
+    return x
+
+
+f(1.0, 3)
