@@ -33,7 +33,7 @@ class Room:
 ROOMS = (
     Room("isa", ("isa",), 8_350, 28),
     Room("assembler", ("assembler",), 3_300, 10),
-    Room("front ends", ("compiler/frontends",), 19_750, 38),
+    Room("front ends", ("compiler/frontends",), 20_200, 39),
     Room("compiler", ("compiler",), 17_300, 51),
     Room("engines", ("simulator/engines",), 13_400, 41),
     Room("machine and energy", ("simulator",), 4_400, 13),
@@ -41,7 +41,7 @@ ROOMS = (
     Room("face", ("src/retrograd",), 36_050, 94),
     Room("benchmarks", ("benchmarks",), 9_250, 28),
     Room("tools", ("tools", ".ci"), 6_700, 24),
-    Room("tests", ("tests",), 116_500, 1_320),
+    Room("tests", ("tests",), 116_700, 1_330),
 )
 
 #: kind of outlier -> how many there are, to one in a hundred
