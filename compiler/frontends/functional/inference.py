@@ -373,11 +373,15 @@ class Inference:
 
     def is_recursive(self, key: Key) -> bool:
         """Whether the function may be active more than once."""
+        return self.reaches(key, key)
+
+    def reaches(self, key: Key, wanted: Key) -> bool:
+        """Whether a call of a function may lead to a call of another one."""
         reached: set[Key] = set()
         todo = list(self.calls.get(key, ()))
         while todo:
             other = todo.pop()
-            if other == key:
+            if other == wanted:
                 return True
             if other not in reached:
                 reached.add(other)

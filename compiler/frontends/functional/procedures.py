@@ -16,6 +16,7 @@ from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import guarded
 from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.loops import TailCalls
 from retrograd.compiler.frontends.functional.types import (
     FIXED,
     INT,
@@ -171,11 +172,22 @@ class Body:
                 block.out += invert(made.nodes)
         left = [v for made in block.made if not made.pure for v in made.variables]
         if left:
-            self.room(len(left))
-            for i, var in enumerate(left):
-                self.emit(Op(TABLE["exch"], var, self.hp, None, i, self.span, self.heap.region), Delocal(var))
-            self.grow(len(left))
+            self.emit(*self.pushed(left), *map(Delocal, left))
         block.made = []
+
+    def pushed(self, variables: Sequence[Var]) -> Block:
+        """Exchange variables into the heap, which leaves zeros in them."""
+        self.uses_heap = True
+        exchange, heap, span = TABLE["exch"], self.heap, self.span
+        return (
+            heap.room(self.hp, len(variables), span),
+            *(Op(exchange, var, self.hp, None, i, span, heap.region) for i, var in enumerate(variables)),
+            Op(TABLE["mov.add"], self.hp, Const(len(variables)), None, 0, span),
+        )
+
+    def keep(self, variables: Sequence[Var]) -> None:
+        """These variables are live to the end of the block, and their words then go into the heap."""
+        self._now.made.append(_Made([], tuple(variables), False))
 
     # ------------------------------------------------------------------ the heap
 
@@ -371,6 +383,8 @@ class Calls:
         self._inference = procedures.inference
         self._value, self._into, self._converted, self._structures = value, into, converted, structures
         self._inlined = 0
+        #: of a function that may be a loop
+        self.tails: TailCalls | None = None
         #: whether a function is being lowered that was inlined before
         self._repeated = False
 
@@ -393,11 +407,19 @@ class Calls:
             self._body.add(targets, self._converted(self.call(closure, captured, args, at), t, at).words)
             return
         key, closure, captured, args = self._settled(closure, captured, args, at)
-        if self._inference.results[key] != t:
+        tails = self.tails if self.tails is not None and self.tails.is_tail(targets, t) else None
+        marker = None if tails is None else tails.marker(key, (*captured, *args), at.span)
+        if marker is not None:
+            self._body.emit(marker)
+        elif self._inference.results[key] != t:
             self._body.add(targets, self._converted(self.call(closure, captured, args, at), t, at).words)
         elif self._inlines(key):
             with self._inlining(key):
                 self._into(closure.code.body, self._inside(closure, captured, args), targets, t)
+        elif tails is not None and tails.enters(key, self._inference.reaches, _SMALL):
+            tails.entered.append(key)
+            self._into(closure.code.body, self._inside(closure, captured, args), targets, t)
+            tails.entered.pop()
         else:
             self._call_procedure(key, captured, args, targets, at)
 

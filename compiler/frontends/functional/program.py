@@ -17,6 +17,7 @@ from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import guarded, on_numbers, scalar_operation
 from retrograd.compiler.frontends.functional.inference import Define, Inference
+from retrograd.compiler.frontends.functional.loops import Pieces, TailCalls, loop
 from retrograd.compiler.frontends.functional.procedures import (
     Body,
     Calls,
@@ -71,7 +72,7 @@ from retrograd.compiler.ir.statements import (
     Var,
     Within,
 )
-from retrograd.compiler.ir.traversal import walk
+from retrograd.compiler.ir.traversal import needed, walk
 from retrograd.compiler.ir.value_numbering import Renaming
 from retrograd.compiler.language.arithmetic import COMPARISONS
 from retrograd.compiler.language.types import known
@@ -619,6 +620,8 @@ class Program:
         self.inlined: dict[Key, int] = {}
         self.repeated = 0
         self._versions: dict[Key, str] = {}
+        #: procedures that are being lowered
+        self._open: set[str] = set()
         self._gradients: dict[tuple[str, Type, tuple[Type, ...]], str] = {}
 
     def entry(self, key: Key, given: Sequence[Value], results: Sequence[Var | ArrayView], wanted: Type) -> Block:
@@ -682,14 +685,47 @@ class Program:
         recursive = self.inference.is_recursive(key)
         self._declare(Procedure(name, params, tuple(own.regions), (), written, recursive, span))
         body = Body(self._module, self.heap, hp, span)
-        Lowering(self, body).into(code.body, environment(code, held, given), outs, result)
+        self._open.add(name)
+        if recursive:
+            self._loop(key, body, [*held, *given], outs)
+        else:
+            Lowering(self, body).into(code.body, environment(code, held, given), outs, result)
         body.close()
-        self._module.procedures[name] = Procedure(
-            name, params, tuple(own.regions), body.taken(), written, recursive, span
-        )
+        self._open.remove(name)
+        whole = Procedure(name, params, tuple(own.regions), body.taken(), written, recursive, span)
+        recursive = recursive and self._calls_open(whole)
+        self._module.procedures[name] = replace(whole, recursive=recursive)
         if recursive:
             self._module.forget_accesses()
         return name
+
+    def _loop(self, key: Key, body: Body, values: Sequence[Value], outs: list[Var]) -> None:
+        """The body of a function that calls itself: its tail calls are the passes of a loop."""
+        code, result = key[0], self.inference.results[key]
+        own = [Value(v.type, tuple(read(Var(e.param.name, e.kind)) for e in v.words), v.views) for v in values]
+        lowering = Lowering(self, body)
+        tails = lowering.calls.tails = TailCalls(key, outs, result, own)
+        count = len(code.free)
+        with body.nested() as inner:
+            lowering.into(code.body, environment(code, own[:count], own[count:]), outs, result)
+        body.span = code.at.span
+        pieces = Pieces(body.hp, body.temporaries, body.pushed, code.at.span)
+        made = loop(tuple(inner), tails, [e.param for v in values for e in v.words], pieces)
+        body.emit(*made.nodes)
+        body.keep(made.left)
+
+    def _calls_open(self, procedure: Procedure) -> bool:
+        """Whether calls of a procedure lead to itself, or to one that is being lowered, which called it."""
+        wanted, reached = self._open | {procedure.name}, set[str]()
+        todo = [procedure]
+        while todo:
+            for name in needed(todo.pop()):
+                if name in wanted:
+                    return True
+                if name not in reached:
+                    reached.add(name)
+                    todo.append(self._module.procedures[name])
+        return False
 
     def _declare(self, procedure: Procedure) -> None:
         """A procedure with the effects that calls of it have, and without its body."""
