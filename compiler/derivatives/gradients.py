@@ -109,6 +109,7 @@ def gradient(
     those of copy k lie (k + 1)·offset words on. `without`: names of TRANSFORMATIONS that are left out.
     Raises ValueError for copies where cotangents are kept, or the loss is given.
     """
+    inputs, outputs = tuple(inputs), tuple(outputs)
     if copies > 1 and (keep or loss is not None):
         raise ValueError("cotangents in several copies are neither kept nor those of one loss")
     named = None if loss is None else next((r for r in module.regions if _holds(r, loss)), None)
@@ -139,7 +140,7 @@ def gradient(
             middle = [ir.Local(copy), load, store, load._replace(opcode=TABLE["ld.sub"]), ir.Delocal(copy), seed]
     elif roles is not None:
         middle, after = [*lifting.sums.before()], lifting.sums.after(roles)
-    back = lifting.lifted(ir.invert(module.entry), _zero_regions(module, without))
+    back = lifting.lifted(ir.invert(module.entry), _zero_regions(module, without, (*inputs, *outputs)))
     forth = module.entry if roles is None else ()
     entry = (*forth, *middle, *before, *back, *after)
     assembled = _assembled(wide, lifting, entry)
@@ -179,17 +180,25 @@ def dual(
 
     `copies`: tangents of each word, as in `gradient`. `restoring`: those of the statements of P.
     """
+    inputs, outputs = tuple(inputs), tuple(outputs)
     active = active_storage(module, inputs, outputs)
     offset, wide = with_shadow_memory(module, active, copies)
     wide, kept, before, after = _room(wide, keep)
     lifting = Lifting(module, Mode.TANGENT, active, offset, kept, undone=restoring, copies=copies)
-    forth = lifting.lifted(module.entry, _zero_regions(module, without))
+    forth = lifting.lifted(module.entry, _zero_regions(module, without, (*inputs, *outputs)))
     return Differentiated(_assembled(wide, lifting, (*before, *forth, *after)), offset, restoring=lifting.restoring)
 
 
-def _zero_regions(module: ir.Module, without: Collection[str]) -> frozenset[ir.Region]:
-    """The regions whose shadows are zero at the start."""
-    return frozenset() if "zero_regions" in without else private_regions(module)
+def _zero_regions(module: ir.Module, without: Collection[str], given: Collection[ir.Region]) -> frozenset[ir.Region]:
+    """The regions whose shadows are zero at the start: the program's own, those that outlive procedures among them.
+
+    `given`: the regions with cotangents or tangents.
+    """
+    if "zero_regions" in without or module.arguments is None:
+        return frozenset()
+    # An argument of the source has layouts; the heap of functional functions has none.
+    own = {r for r in module.arguments if r.address is not None and r.data is None and not r.layouts}
+    return private_regions(module) | own.difference(given)
 
 
 def _assembled(wide: ir.Module, lifting: Lifting, entry: ir.Block) -> ir.Module:
