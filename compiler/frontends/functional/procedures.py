@@ -111,6 +111,8 @@ class Heap:
 
 #: statements to which a call is equal: it saves the variables that are live
 _CALL = 16
+#: compute blocks inside each other
+_LEVELS = 24
 
 
 @dataclass
@@ -165,14 +167,32 @@ class Body:
             self._now = outer
 
     def close(self) -> None:
-        """Clear the variables of the body."""
+        """Clear the variables of the body: those that are computed backward by compute blocks around all that follows."""
         block = self._now
-        for made in reversed(block.made):
-            if made.pure:
-                block.out += invert(made.nodes)
         left = [v for made in block.made if not made.pure for v in made.variables]
-        if left:
-            self.emit(*self.pushed(left), *map(Delocal, left))
+        # These variables outlive the compute blocks in which they get their values.
+        outliving = set(left)
+        born = [node for node in block.out if isinstance(node, Local) and node.var in outliving]
+        pure = {id(node) for made in block.made if made.pure for node in made.nodes}
+        skipped = set(map(id, born))
+        #: (statements, the compute block behind them), each pair inside the one before
+        levels: list[tuple[list[Node], list[Node]]] = [([], [])]
+        for node in block.out:
+            if id(node) in pure:
+                levels[-1][1].append(node)
+            elif id(node) not in skipped:
+                if levels[-1][1]:
+                    levels.append(([], []))
+                levels[-1][0].append(node)
+        rest: list[Node] = []
+        for depth, (before, compute) in reversed(list(enumerate(levels))):
+            if rest and compute and depth >= len(levels) - _LEVELS:
+                rest = [*before, Within(tuple(compute), tuple(rest), None, self.span)]
+            else:
+                rest = [*before, *compute, *rest, *invert(compute)]
+        # The last one that was born is cleared first, so a body and its inverse have the same registers.
+        clear = (*self.pushed(left), *map(Delocal, reversed(left))) if left else ()
+        block.out[:] = [*born, *rest, *clear]
         block.made = []
 
     def pushed(self, variables: Sequence[Var]) -> Block:
@@ -333,8 +353,9 @@ class Body:
 # procedure from its second call
 # on. So the code of fₙ₊₁ = λt. fₙ(fₙ(t)) grows with n, and not with 2ⁿ.
 
-#: nodes of a function that is inlined, and functions that are inlined within each other
-_SMALL, _DEEPEST = 60, 16
+#: nodes of a function that is inlined, the same where it is the first time, and functions that are inlined within each
+#: other
+_SMALL, _LARGE, _DEEPEST = 60, 240, 16
 #: statements of an inlined body that is never shared, and of all bodies of a program that are inlined again
 _FEW_STATEMENTS, _MOST_REPEATED = 64, 768
 
@@ -452,9 +473,13 @@ class Calls:
         return found, Closure(found[0], found[1]), list(captured), args
 
     def _inlines(self, key: Key) -> bool:
-        if key[0].size > _SMALL or self._inlined >= _DEEPEST or self._inference.is_recursive(key):
-            return False
         again = self._procedures.inlined.get(key, 0)
+        if (
+            key[0].size > (_SMALL if again else _LARGE)
+            or self._inlined >= _DEEPEST
+            or self._inference.is_recursive(key)
+        ):
+            return False
         return again <= _FEW_STATEMENTS or self._procedures.repeated + again <= _MOST_REPEATED
 
     @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from retrograd.derivatives._requests import plan_of
 
 import retrograd as rg
 from retrograd import fixed
@@ -270,3 +271,42 @@ def test_a_sum_that_does_not_fit_is_a_trap() -> None:
     assert large(1e9, 2) == 0.0
     with pytest.raises(rg.ProgramTrap):
         large(1e9, 3)
+
+
+@rg.functional
+def orbiting(x: fixed, n: int):
+    """A body about a centre: `step` is larger than a function that is inlined at each call."""
+
+    def step(p, v):
+        a, b = p
+        square = a * a + b * b + 0.1
+        pull = 0.01 / (square * rg.sqrt(square))
+        u, w = v
+        c, d = u - a * pull, w - b * pull
+        return (a + 0.01 * c + 0.0 * d, b + 0.01 * d + 0.0 * c), (c - 0.001 * c, d - 0.001 * d)
+
+    def go(p, v, k):
+        if k == 0:
+            a, b = p
+            return a * a + b * b
+        q, u = step(p, v)
+        return go(q, u, k - 1)
+
+    return go((1.0, 0.0), (0.0, x), n)
+
+
+@pytest.mark.parametrize(
+    ("f", "value", "gradient"), [(affine, 18, 21), (orbiting, 106, 133)], ids=["affine", "orbiting"]
+)
+def test_instructions_of_a_pass_with_its_gradient(f: Any, value: int, gradient: int) -> None:
+    """The way there has no cotangents, and temporaries are computed once in each direction."""
+
+    def counted(n: int) -> tuple[int, int]:
+        request = rg.grad(f, "x", scale=0).request
+        values = request.values((0.5, n), {})
+        program = plan_of(request, request.compiled(values)).program
+        return rg.run(f, 0.5, n).steps, program.run(values, {}, "auto").retired
+
+    few, many = counted(10), counted(110)
+    assert many[0] - few[0] <= 100 * value
+    assert many[1] - few[1] <= 100 * gradient
