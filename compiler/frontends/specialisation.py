@@ -87,6 +87,8 @@ class Declare:
     forget: frozenset[str] = frozenset()
     #: the functional functions of the program, once there are some
     functional: Any = None
+    #: the specialisation of a function for the shapes of its arguments
+    specialise: Any = None
 
 
 class Parameters(NamedTuple):

@@ -25,6 +25,7 @@ from retrograd.compiler.frontends.functional.types import (
     BOOL,
     INT,
     Array,
+    Known,
     List,
     Tuple,
     Type,
@@ -129,6 +130,16 @@ class Cursor:
         if not isinstance(given.type, Array):
             return given
         return combined(Tuple((given.type, INT), CURSOR), [given, Value(INT, (const(0, Kind.INT),))])
+
+
+class IsVector:
+    """Whether a value is an array with one axis, which is known by its type."""
+
+    def type(self, inference: Any, types: tuple[Type, ...], at: core.Place) -> Type:
+        return Known(isinstance(types[0], Array) and len(types[0].shape) == 1)
+
+    def value(self, lowering: Any, values: Sequence[Value], at: core.Place) -> Value:
+        return Value(self.type(None, tuple(v.type for v in values), at))
 
 
 class Whole:

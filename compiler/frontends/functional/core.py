@@ -61,6 +61,8 @@ class Lambda:
     at: Place
     group: tuple[tuple[Binding, Lambda], ...] = ()
     versions: dict[str, Lambda] = field(default_factory=dict, repr=False)
+    #: the function of the library that it defines, which takes arrays element by element
+    hosted: Any = field(default=None, repr=False)
 
     @cached_property
     def free(self) -> tuple[Binding, ...]:
@@ -118,15 +120,18 @@ class LetRec:
 
 @dataclass(eq=False, frozen=True)
 class Conditional:
+    """`elementwise`: an array as its test chooses among elements."""
+
     test: Core
     then: Core
     orelse: Core
     at: Place
+    elementwise: bool = False
 
 
 @dataclass(eq=False, frozen=True)
 class Operation:
-    """A function of scalars: an operator such as "+", or the name of one of the language's functions."""
+    """A function of scalars, or of arrays element by element: an operator such as "+", or the name of one of the language's functions."""
 
     op: str
     args: tuple[Core, ...]
@@ -190,7 +195,7 @@ class Match:
 
 @dataclass(eq=False, frozen=True)
 class Field:
-    """The field of a value of a data class, which each of its classes has."""
+    """The field of a value of a data class, which each of its classes has; an item of a dict, an attribute of an array."""
 
     value: Core
     name: str
@@ -300,7 +305,7 @@ def rebuilt(e: Core, parts: Sequence[Core]) -> Core:
     given = iter(parts)
     match e:
         case Lambda(name, params):
-            return Lambda(name, params, next(given), e.at)
+            return Lambda(name, params, next(given), e.at, hosted=e.hosted)
         case LetRec(functions):
             made: list[tuple[Binding, Lambda]] = []
             for b, _ in functions:
@@ -490,7 +495,7 @@ def scalar_operation(
     a: Arithmetic, e: Operation, values: Sequence[Value], constants: Constants | None = None
 ) -> Scalar:
     """The operation on scalars. `constants`: those of the program, if it is lowered. Raises CompileError."""
-    found = guarded(e.at, lambda: Scalar(a.expression(_operation(a, e.op, values))), constants)
+    found = guarded(e.at, lambda: Scalar(a.expression(operated(a, e.op, values))), constants)
     assert isinstance(found, Scalar)
     return found
 
@@ -498,7 +503,7 @@ def scalar_operation(
 def on_numbers(op: str, args: Sequence[Core]) -> int | float | None:
     """The value of the operation on constants, as Python computes it; None for other operands, and where it has no value."""
     defined = not op[0].isalpha() or op in (*FUNCTIONS, *_CONVERSIONS, "not")
-    return _known(lambda values: _operation(_EXACT, op, values), args) if defined else None
+    return _known(lambda values: operated(_EXACT, op, values), args) if defined else None
 
 
 def computed(host: Host, args: Sequence[Core]) -> int | float | None:
@@ -518,7 +523,8 @@ def _known(made: Callable[[list[Constant]], Value], args: Sequence[Core]) -> int
     return value if isinstance(value, int | float) else None
 
 
-def _operation(a: Arithmetic, op: str, values: Sequence[Value]) -> Value:
+def operated(a: Arithmetic, op: str, values: Sequence[Value]) -> Value:
+    """The operation on numbers, or on arrays element by element."""
     if op in _CONVERSIONS:
         return a.conversion(Kind(op), values[0])
     if op == "not":

@@ -24,6 +24,7 @@ from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.constants import signature_of
 from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.arrays import Contexts
 from retrograd.compiler.frontends.functional.core import Binding, Calls, Core, Place
 from retrograd.compiler.frontends.functional.inference import Inference, fits
 from retrograd.compiler.frontends.functional.program import Program
@@ -41,9 +42,13 @@ from retrograd.compiler.frontends.functional.types import (
     Type,
     Value,
     Word,
+    arrays,
+    combined,
     field_types,
     fields_of,
+    has_names,
     named,
+    record,
     type_of,
 )
 from retrograd.compiler.frontends.python.captures import Captures
@@ -52,7 +57,7 @@ from retrograd.compiler.frontends.specialisation import Declare, Specialisation,
 from retrograd.compiler.ir.expressions import Address
 from retrograd.compiler.ir.statements import Kind, Procedure, Var
 from retrograd.compiler.language.intrinsics import NoForm
-from retrograd.compiler.language.types import ArrayShape, ScalarShape, StaticShape, StructShape
+from retrograd.compiler.language.types import ArrayShape, ScalarShape, StaticShape, StructShape, is_complex
 from retrograd.compiler.language.values import (
     ArrayView,
     Encoded,
@@ -306,7 +311,12 @@ def leaves(t: Type) -> list[Type]:
 
 def is_structured(t: Type) -> bool:
     """Whether an argument or result is passed as two arrays. A result that is a tuple is passed item by item."""
-    return isinstance(t, Tuple | List | Data)
+    return isinstance(t, Tuple | List | Data) and not _is_by_item(t)
+
+
+def _is_by_item(t: Type) -> bool:
+    """Whether a value is passed item by item: a tuple or a dict from Python with arrays in it."""
+    return isinstance(t, Tuple) and (arrays(t) > 0 or has_names(t) or any(map(_is_by_item, t.items)))
 
 
 class Marshalling:
@@ -672,7 +682,13 @@ class FunctionalSource(SourceFunction):
                 hint = f"Calls of {', '.join(calls.names(self)) or 'no function'} can be forgotten."
                 fail("RG0715", f"`{self.__name__}` forgets no call of `{unknown[0]}`", self.source, self.tree, hint)
             program = shared.functional = Program(
-                module, lambda f: calls.forgetting(f, shared.forget), shared.gradient, shared.heap, self.exact
+                module,
+                lambda f: calls.forgetting(f, shared.forget),
+                shared.gradient,
+                shared.heap,
+                Contexts(module, captures, shared.specialise),
+                self,
+                self.exact,
             )
         for p, shape in zip(self.parameters, made.shapes, strict=True):
             if isinstance(p.annotation, Encoding) and not (
@@ -766,6 +782,9 @@ def _value(shape: Any, given: Argument, inference: Inference, function: Function
             return [Value(_type(shape, inference, function), (), (address,))]
         case StructValue(fields=fields) if isinstance(shape, StructShape) and isinstance(shape.type, FormType):
             return [v for n, inner in shape.fields for v in _value(inner, fields[n], inference, function)]
+        case StructValue(fields=fields) if isinstance(shape, StructShape):
+            items = [v for n, inner in shape.fields for v in _value(inner, fields[n], inference, function)]
+            return [combined(_type(shape, inference, function), items)]
     return [Value(_type(shape, inference, function))]
 
 
@@ -778,6 +797,9 @@ def _type(shape: Any, inference: Inference, function: FunctionalSource) -> Type:
             return Array(element, lengths, strides)
         case StructShape(FormType(structure=Encoding() as encoding)):
             return encoding.type
+        case StructShape(t, fields) if not isinstance(t, FormType) and not is_complex(t):
+            items = [(n, _type(inner, inference, function)) for n, inner in fields]
+            return Tuple(tuple(x for _, x in items)) if t.is_tuple else record(t.cls.__name__, items)
         case StaticShape(_, FunctionValue(f, False, None)) if isinstance(f, FunctionalSource):
             return Function((Closure(inference.definition(f)),))
         case ScalarShape(kind):

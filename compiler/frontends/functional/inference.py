@@ -10,8 +10,9 @@ from typing import Any, NoReturn, Protocol
 
 from retrograd.compiler.frontends.constants import Constants
 from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.arrays import ArrayTypes, attribute, type_in_memory
 from retrograd.compiler.frontends.functional.control_flow import CURSOR, taken_apart
-from retrograd.compiler.frontends.functional.core import fail, scalar_operation
+from retrograd.compiler.frontends.functional.core import fail, operated, scalar_operation
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
     FIXED,
@@ -42,17 +43,19 @@ from retrograd.compiler.frontends.functional.types import (
     fields_of,
     forgotten,
     has_cells,
+    has_names,
     is_empty,
     join,
     named,
+    names_of,
     parts,
 )
 from retrograd.compiler.ir.expressions import read
 from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import Arithmetic
 from retrograd.compiler.language.intrinsics import NoForm
-from retrograd.compiler.language.types import ScalarType
-from retrograd.compiler.language.values import Scalar
+from retrograd.compiler.language.values import Constant, Scalar
+from retrograd.compiler.language.values import Value as Operand
 from retrograd.isa.diagnostics import Span, nearest
 from retrograd.isa.words import Format
 
@@ -234,7 +237,7 @@ ORDERS = "Each order of derivative is a program of its own, so the number of ord
 
 #: how operations reach the numbers inside of values
 _PARTS: dict[type[Any], str] = {
-    Array: "Its elements are numbers: `sum(v[i] * w[i] for i in range(len(v)))` goes over them. Operations of whole arrays are for `@rg.reversible`.",
+    Array: "Its elements are numbers: `sum(f(v[i]) for i in range(len(v)))` goes over them; operators and `rg` functions take the whole array.",
     List: "A function that calls itself takes the list apart: `match items:` with the cases `[]` and `[first, *rest]`.",
     Tuple: "Write the operation for the items: `a, b = pair` gives them names.",
     Data: "`match` gives the fields of a value their names.",
@@ -279,6 +282,7 @@ class Inference:
         self._conversions: dict[Type, core.Lambda] = {}
         self.structures = Structures()
         self.derivatives = DerivativeTypes(self)
+        self.arrays = ArrayTypes(self.arithmetic)
 
     def fail(self, code: str, message: str, at: core.Place, hint: str | None = None) -> NoReturn:
         """Raise a CompileError that points at a place."""
@@ -293,6 +297,8 @@ class Inference:
             except NoForm as error:
                 self.fail("RG0714", str(error), at or self._define(function).at, error.hint)
             found = self._definitions[id(function)] = self._define(form)
+            if getattr(function, "host", None) is not None:
+                found.hosted = function
         return found
 
     def solve(self, key: Key) -> Type:
@@ -400,6 +406,8 @@ class Inference:
             code = closure.code
             if isinstance(code, core.Operator):
                 found: Type = self.derivatives.operator(code, args, at)
+            elif is_hosted(code, args):
+                found = self.arrays.hosted(args, at)
             else:
                 count = len(code.params) if isinstance(code, core.Lambda) else len(args)
                 if count != len(args):
@@ -432,6 +440,10 @@ class Inference:
                 return self.type_of(body, {**env, **{b: self.closure(f, env) for b, f in functions}})
             case core.Conditional(test, then, orelse, at):
                 condition = self.type_of(test, env)
+                if e.elementwise and isinstance(condition, Array):
+                    return self._elementwise(
+                        "select", [condition, self.type_of(then, env), self.type_of(orelse, env)], e
+                    )
                 if isinstance(condition, Known):
                     return self.type_of(then if condition.value else orelse, env)
                 self.condition(condition, test.at)
@@ -456,7 +468,7 @@ class Inference:
                 return self._match(e, env)
             case core.Field(value):
                 t = self.type_of(value, env)
-                return t if isinstance(t, Nothing) else self.type_of(self.selection(e, t), env)
+                return t if isinstance(t, Nothing) else self._field(e, t, env)
             case core.Element(array, indices, at):
                 return self._element(self.type_of(array, env), indices, env, at)
             case core.Length(array, at):
@@ -494,7 +506,8 @@ class Inference:
 
     def condition(self, t: Type, at: core.Place) -> None:
         if not isinstance(t, Word | Nothing) or t == Word(Kind.LOGNUM):
-            self.fail("RG0703", f"{named(t)} is no condition", at)
+            hint = "`rg.select(c, x, y)` chooses for each element." if isinstance(t, Array) else None
+            self.fail("RG0703", f"{named(t)} is no condition", at, hint)
 
     def _join(self, x: Type, y: Type, at: core.Place, where: str = "by the branch that is taken") -> Type:
         try:
@@ -518,6 +531,8 @@ class Inference:
             if held != count:
                 self.fail("RG0715", f"{count} names for a {types[0]}", e.at)
             return INT
+        if any(isinstance(t, Array) for t in types):
+            return self._elementwise(e.op, types, e)
         for t in types:
             if not isinstance(t, Word):
                 self.fail("RG0703", f"`{e.op}` is not defined for {named(t)}", e.at, _PARTS.get(type(t)))
@@ -525,6 +540,18 @@ class Inference:
             self.arithmetic, e, [Scalar(read(Var("x", t.kind))) for t in types if isinstance(t, Word)]
         )
         return Word(found.kind)
+
+    def _elementwise(self, op: str, types: Sequence[Type], e: core.Operation | core.Conditional) -> Type:
+        """The type of an operation some of whose operands are arrays."""
+        if NOTHING in types:
+            return NOTHING
+        operands = e.args if isinstance(e, core.Operation) else ()
+        numbers = {k: Constant(x.value) for k, x in enumerate(operands) if isinstance(x, core.Number)}
+
+        def made(values: Sequence[Operand]) -> Operand:
+            return operated(self.arithmetic, op, [numbers.get(k, v) for k, v in enumerate(values)])
+
+        return self.arrays.operation(made, types, e.at)
 
     # ------------------------------------------------------------------ structures
 
@@ -620,6 +647,21 @@ class Inference:
             self.fail("RG0703", f"no case for {named(t)}", e.at, "Add the case, or `case _:`.")
         return found
 
+    def _field(self, e: core.Field, t: Type, env: Types) -> Type:
+        if isinstance(t, Array):
+            return attribute(t, e.name, e.at)
+        if isinstance(t, Tuple) and has_names(t):
+            return t.items[self.place_of(e, t)]
+        return self.type_of(self.selection(e, t), env)
+
+    def place_of(self, e: core.Field, t: Tuple) -> int:
+        """The position of an item that has a name. Raises CompileError."""
+        names = names_of(t)
+        if e.name not in names:
+            hint = nearest(e.name, names) or f"Its items are {', '.join(names)}."
+            self.fail("RG0702", f"{named(t)} has no item `{e.name}`", e.at, hint)
+        return names.index(e.name)
+
     def selection(self, e: core.Field, t: Type) -> core.Match:
         """A field by the cases of the classes that its value may be of. Raises CompileError."""
         if not isinstance(t, Data):
@@ -657,15 +699,12 @@ class Inference:
         k = len(indices)
         if k < len(t.shape):
             return Array(t.element, t.shape[k:], t.strides[k:])
-        return self.element_word(t, at)
+        return type_in_memory(t.element, at)
 
-    def element_word(self, t: Array, at: core.Place) -> Word:
-        """The type of an array's elements. Raises CompileError for structs."""
-        if not isinstance(t.element, ScalarType):
-            self.fail(
-                "RG0703", f"the elements of {named(t)} are structs", at, "Pass the fields as arrays of their own."
-            )
-        return Word(t.element.kind)
+
+def is_hosted(code: Any, args: Sequence[Type]) -> bool:
+    """Whether a call is one of a function of the library for each element of an array."""
+    return isinstance(code, core.Lambda) and code.hosted is not None and any(isinstance(t, Array) for t in args)
 
 
 def fits(t: Type, wanted: Type) -> bool:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.arrays import Contexts
 from retrograd.compiler.frontends.functional.core import guarded
-from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.inference import Inference, is_hosted
 from retrograd.compiler.frontends.functional.loops import TailCalls
 from retrograd.compiler.frontends.functional.types import (
     FIXED,
@@ -40,6 +41,7 @@ from retrograd.compiler.frontends.functional.types import (
     has_cells,
     kinds,
 )
+from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.ir.expressions import Address, E, choose, const, read
 from retrograd.compiler.ir.flatten import Temporaries, allocate
 from retrograd.compiler.ir.statements import (
@@ -131,10 +133,14 @@ class _Block:
 
 
 class Body:
-    """The statements of one procedure or entry. `hp`: the address of the first free cell; `span`: of the current expression."""
+    """The statements of one procedure or entry. `hp`: the address of the first free cell; `span`: of the current expression.
 
-    def __init__(self, module: ModuleBuilder, heap: Heap, hp: Var, span: Span) -> None:
+    `recursive`: it may be active more than once.
+    """
+
+    def __init__(self, module: ModuleBuilder, heap: Heap, hp: Var, span: Span, recursive: bool = False) -> None:
         self.w = module.w
+        self.recursive = recursive
         self.heap, self.hp, self.span = heap, hp, span
         #: whether `hp` is used
         self.uses_heap = False
@@ -277,6 +283,11 @@ class Body:
         self._now.made.append(_Made(nodes, tuple(targets), pure))
         return Value(t, tuple(map(read, targets)))
 
+    def ancillas(self, nodes: Sequence[Node]) -> None:
+        """Statements that compute arrays of ancillas, from what does not change. Backward, they undo themselves."""
+        self.emit(*nodes)
+        self._now.made.append(_Made(list(nodes), (), True))
+
     def uncomputed(self, compute: Callable[[], Value], copy: Callable[[Value], None]) -> None:
         """Compute a value, copy it, and take back all that the computation has left, the heap included."""
         outer, self._now = self._now, _Block()
@@ -368,6 +379,9 @@ class Procedures(Protocol):
     """The procedures of a program (program.py)."""
 
     inference: Inference
+    contexts: Contexts
+    #: the function of the program
+    function: SourceFunction
     #: function -> the statements of its body where it was inlined
     inlined: dict[Key, int]
     #: statements of functions that were inlined before
@@ -399,8 +413,9 @@ class Calls:
         into: Into,
         converted: Converted,
         structures: StructureLowering,
+        hosted: Callable[[Any, Sequence[Value], core.Place], Value],
     ) -> None:
-        self._procedures, self._body = procedures, body
+        self._procedures, self._body, self._hosted = procedures, body, hosted
         self._inference = procedures.inference
         self._value, self._into, self._converted, self._structures = value, into, converted, structures
         self._inlined = 0
@@ -424,7 +439,7 @@ class Calls:
             self._dispatch(f, args, targets, t, at)
             return
         closure, captured = f.type.alternatives[0], f.captured()[0]
-        if not isinstance(closure.code, core.Lambda):
+        if not isinstance(closure.code, core.Lambda) or is_hosted(closure.code, tuple(a.type for a in args)):
             self._body.add(targets, self._converted(self.call(closure, captured, args, at), t, at).words)
             return
         key, closure, captured, args = self._settled(closure, captured, args, at)
@@ -451,6 +466,8 @@ class Calls:
             return Value(Function((Closure(Derivative(code.name), types),)), args[0].words, args[0].views)
         if isinstance(code, Derivative):
             return self._derivative(code, captured[0], args, at)
+        if is_hosted(code, types):
+            return self._hosted(code.hosted, args, at)
         key, closure, captured, args = self._settled(closure, captured, args, at)
         result = self._inference.results[key]
         if not self._inlines(key):

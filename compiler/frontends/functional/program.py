@@ -15,7 +15,8 @@ from retrograd.compiler.derivatives.gradients import (
 )
 from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.core import guarded, on_numbers, scalar_operation
+from retrograd.compiler.frontends.functional.arrays import ArrayLowering, Contexts, Syntax, attribute_value, in_memory
+from retrograd.compiler.frontends.functional.core import guarded, on_numbers, operated, scalar_operation
 from retrograd.compiler.frontends.functional.inference import Define, Inference
 from retrograd.compiler.frontends.functional.loops import Pieces, TailCalls, loop
 from retrograd.compiler.frontends.functional.procedures import (
@@ -51,8 +52,10 @@ from retrograd.compiler.frontends.functional.types import (
     constructed,
     field_types,
     has_cells,
+    has_names,
     kinds,
 )
+from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.ir.expressions import Address, E, InRange, choose, const, load, read
 from retrograd.compiler.ir.statements import (
     SP,
@@ -76,7 +79,7 @@ from retrograd.compiler.ir.traversal import needed, walk
 from retrograd.compiler.ir.value_numbering import Renaming
 from retrograd.compiler.language.arithmetic import COMPARISONS
 from retrograd.compiler.language.types import known
-from retrograd.compiler.language.values import ArrayView, Constant, Scalar
+from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, stored
 from retrograd.compiler.language.values import Value as Word_
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
@@ -93,14 +96,18 @@ class Lowering:
         self.inference, self.arithmetic = procedures.inference, procedures.inference.arithmetic
         self.structures = StructureLowering(self.arithmetic, self.inference.structures, self._called)
         self.conversions = Conversions(body, self.inference, self._called)
-        self.calls = Calls(procedures, body, self.value, self.into, self.conversions.converted, self.structures)
+        self.arrays = ArrayLowering(procedures.contexts, body, procedures.function)
+        self.calls = Calls(
+            procedures, body, self.value, self.into, self.conversions.converted, self.structures, self.arrays.hosted
+        )
 
     # ------------------------------------------------------------------ values
 
-    def value(self, e: core.Core, env: Env) -> Value:
-        """The value of an expression. Statements get the place of the innermost expression that makes them."""
+    def value(self, e: core.Core, env: Env, name: str = "t") -> Value:
+        """The value of an expression; `name`: of an array. Statements get the place of the innermost expression that makes them."""
         self.body.span = e.at.span
-        found = self._value(e, env)
+        fused = self._fused(e, env)
+        found = self._value(e, env) if fused is None else self.arrays.stored(fused, e.at, name)
         if not isinstance(e, core.Let | core.LetRec):
             # The expressions within it have set their own places. The place of a Let is that of its result.
             self.body.span = e.at.span
@@ -123,19 +130,17 @@ class Lowering:
                 self.body.span = at.span
                 return self.calls.apply(function, given, at)
             case core.Let(binding, value, rest):
-                return self.value(rest, {**env, binding: self.body.named(self.value(value, env), binding.name)})
+                return self.value(rest, {**env, binding: self.bound(binding, value, env)})
             case core.LetRec(functions, rest):
                 return self.value(rest, env | _closures(functions, env))
             case core.Conditional():
                 return self._branch(e, env)
             case core.Operation("unpack"):
                 return Value(INT, (const(0, Kind.INT),))
-            case core.Operation(_, args):
+            case core.Operation():
                 folded = _folded(e)
-                if folded is not None:
-                    return self._constant(folded, e)
-                found = self._operation(e, self._operands(e, env))
-                return Value(Word(found.kind), (found.e,))
+                assert folded is not None  # all others are `_fused`
+                return self._constant(folded, e)
             case core.Record(items):
                 parts = [self.value(i, env) for i in items]
                 types = tuple(p.type for p in parts)
@@ -154,7 +159,13 @@ class Lowering:
                 return self.conversions.converted(self.value(value, env), wanted, at)
             case core.Field(value):
                 t = self._type_of(value, env)
-                return Value(NOTHING) if isinstance(t, Nothing) else self.value(self.inference.selection(e, t), env)
+                if isinstance(t, Nothing):
+                    return Value(NOTHING)
+                if isinstance(t, Array):
+                    return attribute_value(self.value(value, env), e.name)
+                if isinstance(t, Tuple) and has_names(t):
+                    return self.value(value, env).split(t.items)[self.inference.place_of(e, t)]
+                return self.value(self.inference.selection(e, t), env)
             case core.Build() | core.Match() | core.Total() | core.Forget():
                 t = self._type_of(e, env)
                 return self.body.new(t, lambda targets: self.into(e, env, targets, t))
@@ -169,9 +180,43 @@ class Lowering:
             case core.Refusal(code, message, hint, at):
                 self.inference.fail(code, message, at, hint)
 
+    def bound(self, binding: core.Binding, value: core.Core, env: Env) -> Value:
+        """The value that a name is bound to."""
+        return self.body.named(self.value(value, env, binding.name), binding.name)
+
+    def _fused(self, e: core.Core, env: Env) -> Word_ | None:
+        """The value of an operation, which may be an array expression; None for other expressions."""
+        match e:
+            case core.Operation(op) if op != "unpack" and _folded(e) is None:
+                found = self._operation(e, self._operands(e, env))
+            case core.Primitive(Syntax() as rules, args, at):
+                operands = [self._operand(a, env) for a in args]
+                self.body.span = at.span
+                found = self.arrays.syntax(rules, operands, at)
+            case core.Conditional(test, then, orelse, at) if e.elementwise and isinstance(
+                self._type_of(test, env), Array
+            ):
+                operands = [self._operand(x, env) for x in (test, then, orelse)]
+                found = self.arrays.elementwise(lambda x: operated(self.arithmetic, "select", x), operands, at)
+            case _:
+                return None
+        self.body.span = e.at.span
+        return found
+
+    def _operand(self, e: core.Core, env: Env) -> Word_:
+        """The value of an expression as an operand: of an operation on arrays an expression, which lies nowhere."""
+        self.body.span = e.at.span
+        fused = self._fused(e, env)
+        if isinstance(fused, ArrayView | Lazy):
+            return fused
+        found = self.value(e, env) if fused is None else self.arrays.stored(fused, e.at)
+        return scalar(found) if isinstance(found.type, Word) else self.arrays.operand(found)
+
     def _power(self, operands: list[Word_], e: core.Operation) -> list[Word_]:
         """The operands of a power. A fixed exponent that is a constant stays one: x to a whole power is a product, for any x."""
         base, exponent = operands
+        if isinstance(base, ArrayView | Lazy):
+            return operands
         if isinstance(exponent, Constant):
             number = exponent.value
         else:
@@ -204,12 +249,14 @@ class Lowering:
             Constant(a.value)
             if isinstance(a, core.Number)
             and (literals or (e.op == "**" and a is e.args[1] and isinstance(a.value, float) and abs(a.value) >= most))
-            else scalar(self.value(a, env))
+            else self._operand(a, env)
             for a in e.args
         ]
         return self._power(found, e) if e.op == "**" else found
 
-    def _operation(self, e: core.Operation, operands: Sequence[Word_]) -> Scalar:
+    def _operation(self, e: core.Operation, operands: Sequence[Word_]) -> Word_:
+        if any(isinstance(x, ArrayView | Lazy) for x in operands):
+            return self.arrays.elementwise(lambda x: operated(self.arithmetic, e.op, x), operands, e.at)
         return scalar_operation(self.arithmetic, e, operands, self.inference.constants)
 
     def _type_of(self, e: core.Core, env: Env) -> Type:
@@ -243,8 +290,7 @@ class Lowering:
         k = len(indices)
         if k < len(t.shape):
             return Value(Array(t.element, t.shape[k:], t.strides[k:]), (), (view,))
-        word = self.inference.element_word(t, at)
-        return Value(word, (load(view, word.kind),))
+        return in_memory(stored(t.element, view), at)
 
     def _chosen(self, array: Value, items: Sequence[Type], index: E, at: core.Place) -> Value:
         """The item of a tuple by an index; at run time, of a tuple of numbers of one kind."""
@@ -266,7 +312,7 @@ class Lowering:
         self.body.span = e.at.span
         match e:
             case core.Let(binding, value, rest):
-                self.into(rest, {**env, binding: self.body.named(self.value(value, env), binding.name)}, targets, t)
+                self.into(rest, {**env, binding: self.bound(binding, value, env)}, targets, t)
             case core.LetRec(functions, rest):
                 self.into(rest, env | _closures(functions, env), targets, t)
             case core.Conditional(_, then, orelse) if (known := self._known(e, env)) is not None:
@@ -611,9 +657,11 @@ class Program:
         define: Define,
         declare_gradient: Callable[[DerivativeCall], None],
         heap: int,
+        contexts: Contexts,
+        function: SourceFunction,
         exact: bool = False,
     ) -> None:
-        self._module = module
+        self._module, self.contexts, self.function = module, contexts, function
         self._declare_gradient = declare_gradient
         self.inference = Inference(module.w, define, module.constants, exact)
         self.heap = Heap(module, heap)
@@ -635,7 +683,7 @@ class Program:
         last: core.Core = code.body
         env = environment(code, (), [body.named(v, b.name) for v, b in zip(given, code.params, strict=True)])
         while isinstance(last, core.Let):
-            env[last.binding] = body.named(lowering.value(last.value, env), last.binding.name)
+            env[last.binding] = lowering.bound(last.binding, last.value, env)
             last = last.body
         if isinstance(last, core.Total) and wanted == self.inference.results[key] and isinstance(results[0], Var):
             # A sum is added up in its target, so it is computed once. Terms that leave cells are computed and uncomputed.
@@ -684,7 +732,7 @@ class Program:
         written = frozenset(range(len(own.variables), len(params)))
         recursive = self.inference.is_recursive(key)
         self._declare(Procedure(name, params, tuple(own.regions), (), written, recursive, span))
-        body = Body(self._module, self.heap, hp, span)
+        body = Body(self._module, self.heap, hp, span, recursive)
         self._open.add(name)
         if recursive:
             self._loop(key, body, [*held, *given], outs)

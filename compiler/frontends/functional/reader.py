@@ -8,10 +8,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NoReturn
 
+import numpy as np
 from retrograd.compiler.frontends.functional import core
+from retrograd.compiler.frontends.functional.arrays import Captured, Syntax
 from retrograd.compiler.frontends.functional.control_flow import (
+    IsVector,
     Loop,
     Scope,
     assigned,
@@ -25,11 +29,13 @@ from retrograd.compiler.frontends.functional.control_flow import (
     within,
 )
 from retrograd.compiler.frontends.functional.core import computed, on_numbers
-from retrograd.compiler.frontends.functional.types import fields_of
+from retrograd.compiler.frontends.functional.types import fields_of, record_form
+from retrograd.compiler.frontends.python.calls import REDUCTIONS
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.expressions import ALTERNATIVES
 from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
 from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of, forget
+from retrograd.compiler.language.values import Constant
 from retrograd.isa.diagnostics import nearest
 
 # -----------------------------------------------------------------------------
@@ -52,7 +58,6 @@ _INSTEAD: dict[type[ast.AST], str] = {
     ast.DictComp: "Write a list of pairs, `[(k, v) for k, v in …]`.",
     ast.Dict: "Declare a class with `@rg.data`, whose fields have names.",
     ast.NamedExpr: "Write `x = …` in front.",
-    ast.MatMult: "A product of vectors is `sum(v[i] * w[i] for i in range(len(v)))`.",
 }
 #: functions of Python on scalars
 _BUILTIN = {abs: "abs", min: "min", max: "max", int: "int", float: "fixed", bool: "bool"}
@@ -109,6 +114,8 @@ class ExpressionReader:
                 return self._global(found, node) if found is not None else self._field(value, name, scope, node)
             case ast.BinOp(left=x, op=op, right=y) if type(op) in BINARY:
                 return self.operation(BINARY[type(op)], (self.expression(x, scope), self.expression(y, scope)), node)
+            case ast.BinOp(left=x, op=ast.MatMult(), right=y):
+                return self._syntax(node, (x, y), scope)
             case ast.UnaryOp(op=ast.Not(), operand=x):
                 return self.operation("not", (self.test(x, scope),), node)
             case ast.UnaryOp(op=op, operand=x):
@@ -228,6 +235,16 @@ class ExpressionReader:
         """The core of a value from around the function."""
         if isinstance(found, bool | int | float):
             return core.Number(found, self.at(node))
+        if isinstance(found, np.generic) and isinstance(found.item(), bool | int | float):
+            return core.Number(found.item(), self.at(node))
+        if isinstance(found, np.ndarray) and found.ndim:
+            return core.Primitive(Captured(self.function, found, node), (), self.at(node))
+        if isinstance(found, dict) and found and all(isinstance(key, str) for key in found):
+            return core.Record(
+                tuple(self._global(x, node) for x in found.values()), self.at(node), record_form("dict", found)
+            )
+        if isinstance(found, tuple | list) and any(isinstance(x, np.ndarray | dict) for x in found):
+            return core.Record(tuple(self._global(x, node) for x in found), self.at(node))
         if isinstance(found, tuple | list) and all(isinstance(x, bool | int | float) for x in found):
             items = tuple(core.Number(x, self.at(node)) for x in found)
             if isinstance(found, tuple):
@@ -288,16 +305,74 @@ class ExpressionReader:
         made = core.Conditional(first, others, core.Number(False, self.at(at)), self.at(at))
         return core.Let(middle, self.expression(values[1], scope), made, self.at(at))
 
-    def _subscript(self, value: ast.expr, index: ast.expr, scope: Scope, at: ast.AST) -> core.Core:
+    def _syntax(self, node: ast.expr, parts: Sequence[ast.expr], scope: Scope, is_view: bool = False) -> core.Core:
+        """An expression of arrays. Constants among its parts are known when it is read; a name is one operand wherever it stands."""
+        places: dict[int, int | Constant] = {}
+        operands: list[core.Core] = []
+        named: dict[core.Binding, int] = {}
+        for part in parts:
+            read = self.expression(part, scope)
+            known = self._known(read)
+            if known is None and isinstance(read, core.Ref):
+                places[id(part)] = named.setdefault(read.binding, len(operands))
+            else:
+                places[id(part)] = len(operands) if known is None else known
+            if places[id(part)] == len(operands):
+                operands.append(read)
+        return core.Primitive(Syntax(self.function, node, places, is_view), tuple(operands), self.at(node))
+
+    def _known(self, e: core.Core) -> Constant | None:
+        """The number, or the tuple of numbers, that an expression is."""
+        e = self.constant(e)
+        if isinstance(e, core.Number):
+            return Constant(e.value)
+        if isinstance(e, core.Record):
+            items = [self._known(i) for i in e.items]
+            return Constant(tuple(i.value for i in items if i is not None)) if None not in items else None
+        return None
+
+    def _reduction(self, found: Any, node: ast.Call, scope: Scope) -> core.Core | None:
+        """`rg.sum(x)`, `rg.max(x, axis=0)`, `x.sum()`, `x.dot(y)`; None for other calls."""
+        of = node.func
+        if isinstance(of, ast.Attribute) and of.attr in (*REDUCTIONS, "dot") and self._is_computed(of.value, scope):
+            return self._syntax(node, (of.value, *node.args, *(k.value for k in node.keywords)), scope)
+        try:
+            known = FOREIGN.get(found, found)
+        except TypeError:
+            return None
+        if not isinstance(known, Intrinsic) or known.__name__ not in REDUCTIONS:
+            return None
+        if known.__name__ in ("min", "max") and len(node.args) > 1 and not node.keywords:
+            return None
+        return self._syntax(node, (*node.args, *(k.value for k in node.keywords)), scope)
+
+    def _is_computed(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an expression is no module, class or function from around the function."""
+        if not isinstance(node, ast.Name | ast.Attribute) or _is_local(node, scope):
+            return True
+        return isinstance(self.found(node), np.ndarray)
+
+    def _subscript(self, value: ast.expr, index: ast.expr, scope: Scope, at: ast.expr) -> core.Core:
+        if isinstance(index, ast.Constant) and isinstance(index.value, str):
+            return core.Field(self.expression(value, scope), index.value, self.at(at))
         indices = index.elts if isinstance(index, ast.Tuple) else [index]
-        for i in indices:
-            if isinstance(i, ast.Slice):
-                self.fail("RG0729", "a slice", i, "Pass the array, with the bounds.")
+        if any(isinstance(i, ast.Slice) or _is_new_axis(i) for i in indices):
+            keys = [i for i in indices if not isinstance(i, ast.Slice) and not _is_new_axis(i)]
+            keys += [
+                e for i in indices if isinstance(i, ast.Slice) for e in (i.lower, i.upper, i.step) if e is not None
+            ]
+            return self._syntax(at, (value, *(t for k in keys for t in _terms(k))), scope, is_view=True)
         return core.Element(
             self.expression(value, scope), tuple(self.expression(i, scope) for i in indices), self.at(at)
         )
 
     def _call(self, node: ast.Call, scope: Scope) -> core.Core:
+        found = None if isinstance(node.func, ast.Name) and node.func.id in scope else self.found(node.func)
+        if found is sum and len(node.args) == 1 and not node.keywords:
+            return self._sum(node.args[0], scope, node)
+        reduction = self._reduction(found, node, scope)
+        if reduction is not None:
+            return reduction
         if node.keywords:
             self.fail(
                 "RG0729",
@@ -305,10 +380,7 @@ class ExpressionReader:
                 node.keywords[0].value,
                 "Write them in the order of the parameters.",
             )
-        found = None if isinstance(node.func, ast.Name) and node.func.id in scope else self.found(node.func)
-        if found is sum and len(node.args) == 1:
-            return self._sum(node.args[0], scope)
-        if found is len and len(node.args) == 1:
+        if found is len and len(node.args) == 1 and not node.keywords:
             return core.Length(self.expression(node.args[0], scope), self.at(node))
         args = tuple(self._items(node.args, scope))
         host = found.host if isinstance(found, SourceFunction) else None
@@ -357,16 +429,21 @@ class ExpressionReader:
         if len(args) != wanted:
             self.fail("RG0715", f"`{name}` takes {wanted} argument{'s' * (wanted > 1)}, and is given {len(args)}", at)
         if name == "select":
-            return self.chosen(args[0], lambda: args[1], lambda: args[2], at)
+            made = self.chosen(args[0], lambda: args[1], lambda: args[2], at)
+            return replace(made, elementwise=True) if isinstance(made, core.Conditional) else made
         return self.operation(name, args, at)
 
-    def _sum(self, node: ast.expr, scope: Scope) -> core.Core:
+    def _sum(self, node: ast.expr, scope: Scope, call: ast.Call) -> core.Core:
         """sum(e for i in range(a, b) for j in …), a sum over other sequences, or over the items of one."""
         if not isinstance(node, ast.GeneratorExp):
+            place = self.at(node)
+            array = self._syntax(call, (node,), scope)
+            known = core.Primitive(IsVector(), (self.expression(node, scope),), place)
             item = ast.copy_location(ast.Name(" item", ast.Store()), node)
             over = ast.comprehension(item, node, [], 0)
             again = ast.copy_location(ast.Name(" item", ast.Load()), node)
-            return comprehended(self, ast.copy_location(ast.GeneratorExp(again, [over]), node), scope)
+            items = comprehended(self, ast.copy_location(ast.GeneratorExp(again, [over]), node), scope)
+            return core.Conditional(known, array, items, place)
         if not plain_sum(node, self, scope):
             return comprehended(self, node, scope)
         loops: list[tuple[core.Binding, core.Core, core.Core]] = []
@@ -440,6 +517,23 @@ def _is_local(node: ast.expr, scope: Scope) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name) and node.id in scope
+
+
+def _terms(node: ast.expr) -> list[ast.expr]:
+    """The terms of a sum: so `x[i:i + 2]` is known to have two elements."""
+    match node:
+        case ast.BinOp(left=x, op=ast.Add() | ast.Sub(), right=y):
+            return [*_terms(x), *_terms(y)]
+        case ast.UnaryOp(op=ast.USub(), operand=x):
+            return _terms(x)
+    return [node]
+
+
+def _is_new_axis(node: ast.expr) -> bool:
+    """Whether an index makes an axis of length 1: None, or `np.newaxis`."""
+    if isinstance(node, ast.Constant):
+        return node.value is None
+    return isinstance(node, ast.Attribute) and node.attr == "newaxis"
 
 
 def _identity(found: Any) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Union, get_args, get_origin
@@ -156,6 +156,26 @@ _LONGEST = 16
 INT, FIXED, BOOL = Word(Kind.INT), Word(Kind.FIXED), Word(Kind.BOOL)
 #: of VLAD: #t or #f
 BOOLEAN = Tuple((BOOL,), "boolean")
+
+
+def record(name: str, items: Sequence[tuple[str, Type]]) -> Tuple:
+    """A tuple whose items have names: a dict, or an object with fields, from Python."""
+    return Tuple(tuple(t for _, t in items), record_form(name, [n for n, _ in items]))
+
+
+def record_form(name: str, items: Iterable[str]) -> str:
+    """The form of a tuple whose items have these names."""
+    return f"{name}[{', '.join(items)}]"
+
+
+def has_names(t: Tuple) -> bool:
+    """Whether a tuple is a `record`."""
+    return t.form.endswith("]")
+
+
+def names_of(t: Tuple) -> list[str]:
+    """The names of a record's items."""
+    return t.form.partition("[")[2][:-1].split(", ")
 
 
 class Mismatch(TypeError):

@@ -181,7 +181,7 @@ def _make_number(cx: Context, name: str, e: E, node: ast.AST) -> Value:
     return result
 
 
-def _new_array(
+def new_array(
     cx: Context, name: str, t: ScalarType | StructType | StackType, shape: Sequence[Length], node: ast.AST
 ) -> tuple[ArrayView | StackValue, Block]:
     """Zeroed memory: the array or stack in it, and the statements that put its words on the stack."""
@@ -229,11 +229,11 @@ def _make_array(cx: Context, name: str, value: Lazy, node: ast.AST) -> Value:
     """`name = array expression`: a copy of its values."""
     sample = any_element(cx, value)
     if isinstance(sample, StructValue) and is_complex(sample.type):
-        view, first = _new_array(cx, name, sample.type, value.shape, node)
+        view, first = new_array(cx, name, sample.type, value.shape, node)
         kind, reads = FIXED, [v.e for v in sample.fields.values() if isinstance(v, Scalar)]
     elif isinstance(sample, Scalar | Constant):
         kind = cx.number(sample, node).kind
-        view, first = _new_array(cx, name, ScalarType(kind), value.shape, node)
+        view, first = new_array(cx, name, ScalarType(kind), value.shape, node)
         reads = [sample.e] if isinstance(sample, Scalar) else []
     else:
         cx.fail("RG0703", f"an array of {describe(sample)} cannot be copied", node)
@@ -311,7 +311,7 @@ def _make_zeros(
     cx: Context, name: str, t: ScalarType | StructType | StackType, shape: Sequence[Length], node: ast.AST
 ) -> ArrayView | StackValue:
     """A new array or stack whose words are zero."""
-    view, first = _new_array(cx, name, t, shape, node)
+    view, first = new_array(cx, name, t, shape, node)
     cx.builder.emit(first)
     place = (cx.builder.out, len(cx.builder.out))
 

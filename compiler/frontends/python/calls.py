@@ -508,7 +508,8 @@ def _assembled(t: Any, values: Iterator[E]) -> Value:
 # A Python function is called when the program is compiled, and only with constants; its result is part of the program.
 
 INT, BOOL, LOGNUM = Kind.INT, Kind.BOOL, Kind.LOGNUM
-_REDUCTIONS = ("sum", "mean", "min", "max")
+#: functions of an array that give a number, or one for each of its other axes
+REDUCTIONS = ("sum", "mean", "min", "max")
 #: functions of NumPy that are written in Python
 _OF_NUMPY = type(np.sum)
 
@@ -526,7 +527,7 @@ def call(cx: Context, node: ast.Call) -> Value:
         x = cx.value(node.func.value)
         if not isinstance(x, Constant):
             return cx.guarded(node, cx.arithmetic.conjugate, x)
-    if isinstance(node.func, ast.Attribute) and node.func.attr in (*_REDUCTIONS, "dot"):
+    if isinstance(node.func, ast.Attribute) and node.func.attr in (*REDUCTIONS, "dot"):
         array = cx.value(node.func.value)
         found = array_method(cx, array, node) if isinstance(array, ArrayView | Lazy) else None
         if found is not None:
@@ -544,7 +545,7 @@ def call(cx: Context, node: ast.Call) -> Value:
         own = getattr(callee, "__name__", "")
         hint = (
             f"write `rg.{own}`, which takes `axis=`"
-            if own in _REDUCTIONS
+            if own in REDUCTIONS
             else "Write an expression or an update in its place."
         )
         cx.fail("RG0715", f"`{shortened(node.func)}` takes no keywords here", node, hint)
@@ -669,7 +670,7 @@ def _value_of_intrinsic(cx: Context, f: Intrinsic, node: ast.Call, real: bool) -
         line = f"t = rg.{name}({shown})" if makes else f"rg.{name}({shown})"
         hint = f"write `{line}` on a line of its own"
         cx.fail("RG0701", f"rg.{name} has no value in an expression", node, hint)
-    if name in _REDUCTIONS:
+    if name in REDUCTIONS:
         return _reduction(cx, f, node)
     if node.keywords:
         cx.fail("RG0715", f"rg.{name} takes no keywords", node)

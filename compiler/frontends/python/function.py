@@ -223,6 +223,9 @@ class Specialiser:
     #: keys of specialisations that are being lowered, outermost first
     _open: list[Any] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.declare.specialise = self.specialise
+
     def specialise(
         self, function: SourceFunction, shapes: tuple[Shape, ...], refuse: Refuse | None = None
     ) -> Specialisation:

@@ -663,7 +663,14 @@ def _type_of_value(value: Any, where: str, refuse: Callable[[str, str | None], N
     if is_tree(value):
         return _type_of_tree(value, where, refuse)
     if isinstance(value, np.ndarray | list | tuple) or is_foreign(type(value)):
-        array = _given(value, where, refuse)
+        try:
+            array = as_array(value, exact=False)  # only the type is wanted
+        except Ragged:
+            if any(isinstance(one, list | tuple) and is_tree(one) for one in value):
+                return _type_of_tree(value, where, refuse)  # rows of arrays: [(W, b), (V, c)]
+            array = _given(value, where, refuse)
+        except InputError:
+            array = _given(value, where, refuse)
         by_kind: dict[str, ScalarType | StructType] = {"f": FIXED, "i": INT, "u": INT, "b": BOOL, "c": COMPLEX}
         if array.dtype.kind not in by_kind:
             refuse(f"{where} is given an array of {_dtype(array)}", "Arrays hold numbers or bools.")
@@ -688,7 +695,8 @@ def _type_of_tree(value: Any, where: str, refuse: Callable[[str, str | None], No
         of = f"{owner[0]}.{name}{owner[1]}{owner[2]}"
         types.append((name, _type_of_value(inner, of, refuse)))
     inners = {t for _, t in types}
-    if isinstance(value, list) and len(inners) == 1 and isinstance(types[0][1], StructType):
+    rows = isinstance(value, list) and isinstance(value[0], list | tuple) and not hasattr(value[0], "_fields")
+    if isinstance(value, list) and not rows and len(inners) == 1 and isinstance(types[0][1], StructType):
         return ArrayType(types[0][1], (len(types),))
     return struct_of_tree(type(value).__name__, tuple(types))
 

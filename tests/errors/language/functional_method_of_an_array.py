@@ -3,7 +3,7 @@ import retrograd as rg
 
 @rg.functional
 def f(v):
-    return v.sum()
+    return v.std()
 
 
 f([1.0, 2.0])

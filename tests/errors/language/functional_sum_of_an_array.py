@@ -3,7 +3,7 @@ import retrograd as rg
 
 @rg.functional
 def f(v):
-    return rg.sum(v)
+    return rg.sum(v, axis=1)
 
 
 f([1.0, 2.0])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from retrograd.derivatives._requests import plan_of
 
 import retrograd as rg
 from retrograd import fixed
+from retrograd.derivatives._requests import plan_of
 
 
 @rg.functional

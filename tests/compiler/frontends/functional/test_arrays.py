@@ -1,0 +1,214 @@
+"""Expressions of arrays in functional functions: values and gradients beside NumPy's, and beside the reversible form's."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import retrograd as rg
+from retrograd import Array, fixed
+
+SCALE = np.array([[0.5, -1.0], [2.0, 0.25]])
+COUNTS = np.array([1, 2, 3])
+SETTINGS = {"rate": 0.5, "centre": np.array([0.25, -0.5])}
+
+
+def numbers(seed: int, *shape: int) -> Any:
+    return np.random.default_rng(seed).uniform(-1, 1, shape)
+
+
+#: for X: (n, d), A: (d, k), w: (d,), y: (n,); NumPy evaluates the same text
+EXPRESSIONS = [
+    "sum(X @ w)", "w @ w", "y @ X @ w", "sum((X @ A) ** 2)", "sum(X.T @ y)", "sum((X @ w - y) ** 2) / len(y)", "sum(X[1:, 0] * X[:-1, 1])",
+    "sum(X[i])", "sum(X[:, i])", "sum(X[i:i + 2])", "X[i, 1] - X[-1, -2]", "sum(X[::2] * 2)", "sum(w[::-1] * w)",
+    "sum(X, axis=0) @ w", "sum(mean(X, axis=0) ** 2)", "sum((X - mean(X, axis=0)) ** 2)", "sum(max(X, axis=1)) - min(w)", "sum(exp(X @ A) / 3)",
+    "sum(tanh(X @ A))", "sum(select(w > 0, w, -2 * w))", "sum(abs(w)) + sum(sqrt(w * w + 1))", "sum(w[:, None] * w[None, :])", "X.shape[0] + X.size + X.ndim + len(w)",
+    "X.sum() + (2 * w).sum() + w.dot(w) + X[i].max()", "sum((X @ A).T[0] * y)", "sum(X / (1 + w * w))", "sum(1 - w) + sum(-w)",
+]  # fmt: skip
+
+
+def numpy_value(text: str, **given: Any) -> float:
+    names = {
+        "sum": np.sum,
+        "mean": np.mean,
+        "max": np.max,
+        "min": np.min,
+        "exp": np.exp,
+        "tanh": np.tanh,
+        "select": np.where,
+        "sqrt": np.sqrt,
+    }
+    return float(eval(text, {**names, "abs": abs, "len": len}, given))
+
+
+def function_of(texts: list[str], tmp_path: Any) -> Any:
+    """A functional function whose value is the tuple of these expressions."""
+    rows = ",\n        ".join(texts)
+    path = tmp_path / "arrays_of_a_test.py"
+    path.write_text(
+        "import retrograd as rg\n"
+        "from retrograd import exp, fixed, max, mean, min, select, sqrt, sum, tanh\n"
+        "@rg.functional\n"
+        f"def f(X, A, w, y, i: int) -> tuple[{', '.join(['fixed'] * len(texts))}]:\n"
+        f"    return (\n        {rows},\n    )\n"
+    )
+    names: dict[str, Any] = {"__name__": "arrays_of_a_test"}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    return names["f"]
+
+
+@settings(max_examples=3, deadline=None)
+@given(n=st.integers(2, 6), d=st.integers(2, 5), k=st.integers(1, 4), seed=st.integers(0, 99))
+def test_values_of_numpy(n: int, d: int, k: int, seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    f = function_of(EXPRESSIONS, tmp_path_factory.mktemp("arrays"))
+    X, A, w, y = numbers(seed, n, d), numbers(seed + 1, d, k), numbers(seed + 2, d), numbers(seed + 3, n)
+    found = f(X, A, w, y, 0)
+    for text, got in zip(EXPRESSIONS, found, strict=True):
+        assert got == pytest.approx(numpy_value(text, X=X, A=A, w=w, y=y, i=0), abs=1e-6), text
+
+
+@rg.functional
+def loss(params, X, y):
+    h = rg.tanh(X @ params["W1"] + params["b1"])
+    p = h @ params["W2"] + params["b2"]
+    return rg.sum((p - y) ** 2) / len(y)
+
+
+@rg.reversible
+def reversible_loss(
+    out: fixed, W1: Array[fixed, "d", "h"], b1: Array[fixed, "h"], W2: Array[fixed, "h", "k"], b2: Array[fixed, "k"], X: Array[fixed, "n", "d"], y: Array[fixed, "n", "k"],
+):  # fmt: skip
+    h = rg.tanh(X @ W1 + b1)
+    p = h @ W2 + b2
+    out += rg.sum((p - y) ** 2) / len(y)
+
+
+def network(n: int, d: int, h: int, k: int, seed: int = 0) -> tuple[dict[str, Any], Any, Any]:
+    params = {
+        "W1": numbers(seed, d, h),
+        "b1": numbers(seed + 1, h),
+        "W2": numbers(seed + 2, h, k),
+        "b2": numbers(seed + 3, k),
+    }
+    return params, numbers(seed + 4, n, d), numbers(seed + 5, n, k)
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5, 2), (1, 1, 1, 1)])
+def test_a_loss_of_a_dict(shape: tuple[int, int, int, int]) -> None:
+    """Value and gradients are float64's; the gradient has the form of the argument; the reversible form has the same words and instructions."""
+    params, X, y = network(*shape)
+    h = np.tanh(X @ params["W1"] + params["b1"])
+    p = h @ params["W2"] + params["b2"]
+    found = rg.grad(loss)(params, X, y)
+    up = 2 * (p - y) / len(y)
+    back = (up @ params["W2"].T) * (1 - h * h)
+    wanted = {"W1": X.T @ back, "b1": back.sum(axis=0), "W2": h.T @ up, "b2": up.sum(axis=0)}
+    assert loss(params, X, y) == pytest.approx(((p - y) ** 2).sum() / len(y), abs=1e-7)
+    assert list(found.params) == list(params)
+    for name, array in wanted.items():
+        assert np.allclose(found.params[name], array, atol=1e-7), name
+    assert np.allclose(found.X, back @ params["W1"].T, atol=1e-7)
+    other = rg.run(reversible_loss, 0.0, *params.values(), X, y)
+    own = rg.run(loss, params, X, y)
+    assert own.values[-1] == other.values[0]
+    assert own.erased_bits == 0
+    assert own.steps <= 1.05 * other.steps
+    for name, array in rg.grad(reversible_loss)(0.0, *params.values(), X, y)._asdict().items():
+        assert np.array_equal(array, found.params[name] if name in params else getattr(found, name)), name
+
+
+@rg.functional
+def layers(params, x):
+    (W1, b1), (W2, b2) = params
+    layer = lambda W, b, v, act: act(v @ W + b)
+    return rg.sum(layer(W2, b2, layer(W1, b1, x, rg.tanh), lambda v: v * v))
+
+
+@pytest.mark.parametrize("widths", [(3, 5, 2), (2, 2, 2)])
+def test_a_list_of_layers(widths: tuple[int, ...]) -> None:
+    """Arrays of several shapes, or of one, so that the list is an array of structs."""
+    params = [(numbers(7 * k, a, b), numbers(7 * k + 1, b)) for k, (a, b) in enumerate(pairwise(widths))]
+    x = numbers(3, widths[0])
+    h = np.tanh(x @ params[0][0] + params[0][1])
+    p = h @ params[1][0] + params[1][1]
+    assert layers(params, x) == pytest.approx((p * p).sum(), abs=1e-7)
+    found = rg.grad(layers)(params, x)
+    (W1, b1), (W2, b2) = found.params
+    back = (2 * p @ params[1][0].T) * (1 - h * h)
+    for got, wanted in (
+        (W1, np.outer(x, back)),
+        (b1, back),
+        (W2, np.outer(h, 2 * p)),
+        (b2, 2 * p),
+        (found.x, back @ params[0][0].T),
+    ):
+        assert np.allclose(got, wanted, atol=1e-7)
+
+
+def test_captured_arrays() -> None:
+    """Arrays and dicts from around the function are constants; a changed one is read again."""
+    shift = np.array([1.0, 2.0])
+
+    @rg.functional
+    def f(x):
+        scaled = lambda v: rg.sum((SCALE @ v + shift - SETTINGS["centre"]) * COUNTS[1:])
+        return SETTINGS["rate"] * scaled(x) + rg.sum(COUNTS)
+
+    x = numbers(1, 2)
+    wanted = lambda: 0.5 * np.sum((SCALE @ x + shift - SETTINGS["centre"]) * COUNTS[1:]) + 6
+    assert f(x) == pytest.approx(wanted(), abs=1e-8)
+    shift[0] = 7.0
+    assert f(x) == pytest.approx(wanted(), abs=1e-8)
+    assert np.allclose(rg.grad(f, "x")(x), 0.5 * SCALE.T @ COUNTS[1:], atol=1e-8)
+
+
+def test_arrays_inside_of_sums_and_recursion() -> None:
+    """Arrays in the body of a sum, of a branch, and of a function that calls itself, which has its own at each depth."""
+
+    @rg.functional
+    def f(x, n: int):
+        def deeper(k, t):
+            scaled = rg.exp(x * t)
+            return rg.sum(scaled) if k == 0 else rg.sum(scaled * x) + deeper(k - 1, 0.5 * t)
+
+        inner = sum(rg.sum((x * i)[:, None] * x) for i in range(n))
+        return deeper(n, 1.0) + (inner if n > 2 else rg.max(x * x))
+
+    x = numbers(2, 3)
+    for n in (1, 3):
+        deep = sum(np.sum(np.exp(x * 0.5**k) * x) for k in range(n)) + np.sum(np.exp(x * 0.5**n))
+        wanted = deep + (sum(x.sum() ** 2 * i for i in range(n)) if n > 2 else np.max(x * x))
+        assert f(x, n) == pytest.approx(wanted, abs=1e-6)
+    slopes = rg.grad(f, "x")(x, 1)
+    e, half = np.exp(x), np.exp(0.5 * x)
+    biggest = np.where(np.abs(x) == np.abs(x).max(), 2 * x, 0.0)
+    assert np.allclose(slopes, e + e * x + 0.5 * half + biggest, atol=1e-6)
+
+
+LIBRARY = {
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "erf": math.erf,
+    "expm1": math.expm1,
+    "cbrt": np.cbrt,
+    "asin": math.asin,
+}
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_functions_of_the_library(name: str) -> None:
+    """A function of numbers takes arrays element by element, by its own name and as a value."""
+    g = getattr(rg, name)
+
+    @rg.functional
+    def f(x):
+        h = g
+        return rg.sum(g(x) * x) + rg.sum(h(0.5 * x))
+
+    x = numbers(5, 4)
+    wanted = sum(LIBRARY[name](v) * v + LIBRARY[name](0.5 * v) for v in x)
+    assert f(x) == pytest.approx(wanted, abs=1e-6)
