@@ -48,7 +48,7 @@ from retrograd.compiler.frontends.python.expressions import held
 from retrograd.compiler.frontends.python.indexing import made_by
 from retrograd.compiler.frontends.python.source import Errors, Source, SourceFunction
 from retrograd.compiler.frontends.python.updates import update_array
-from retrograd.compiler.ir.expressions import Address, E, const, read, walk
+from retrograd.compiler.ir.expressions import Address, const, read, walk
 from retrograd.compiler.ir.statements import Kind, Node, Region, Var
 from retrograd.compiler.language.arithmetic import Arithmetic, ShapeMismatch, broadcast
 from retrograd.compiler.language.types import ArrayType, ScalarType, StructType, is_complex, is_known, known, row_major
@@ -71,7 +71,8 @@ def _located(at: Place, node: ast.expr | None = None) -> Any:
     made: Any = ast.expr() if node is None else node
     made.place = at
     try:
-        made.of = ast.parse(at.text[at.span.column - 1 : at.span.end - 1].strip(), mode="eval").body
+        text = (at.text or "")[at.span.column - 1 : at.span.end - 1]
+        made.of = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
         made.of = ast.Name("…", ast.Load())
     return made
@@ -393,10 +394,8 @@ class ArrayLowering:
         cx = self._context(self._function)
         cx.builder.span = at.span
         node = _located(at)
-        function, *operands = (held(v, node) for v in (cx.wrap(function), *map(self.operand, values)))
-        for operand in (function, *operands):
-            _located(at, operand)
-        return self.stored(cx.value(_located(at, ast.Call(function, operands, []))), at)
+        called, *operands = (_located(at, held(v, node)) for v in (cx.wrap(function), *map(self.operand, values)))
+        return self.stored(cx.value(_located(at, ast.Call(called, operands, []))), at)
 
     def stored(self, found: Operand, at: Place, name: str = "t") -> Value:
         """The value of the reversible front end as one of the functional language; an expression becomes an array."""
@@ -411,9 +410,18 @@ class ArrayLowering:
                 parts = [self.stored(Constant(x), at) for x in items]
                 return combined(Tuple(tuple(p.type for p in parts)), parts)
             case Constant():
-                e: E = self._context(self._function).number(found, _located(at))
-                return Value(Word(e.kind), (e,))
+                word = self._context(self._function).number(found, _located(at))
+                return Value(Word(word.kind), (word,))
         fail("RG0703", f"{describe(found)}, which functional functions do not have", at)
+
+    def add(self, view: ArrayView, value: Operand, at: Place) -> None:
+        """view += value, element by element; a number is added to each."""
+        cx = self._context(self._function)
+        cx.builder.span = at.span
+        nodes: list[Node]
+        with cx.builder.collect() as nodes:
+            update_array(cx, view, made_by(view.element.kind), value, _located(at))  # type: ignore[union-attr]
+        self._body.emit(*nodes)
 
     def _context(self, function: SourceFunction) -> Context:
         return self.contexts.of(function, self._body.recursive)

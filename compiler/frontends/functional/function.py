@@ -17,7 +17,7 @@ import numbers as numbers_of_python
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from retrograd.compiler.deep_recursion import with_deep_stack
@@ -38,6 +38,7 @@ from retrograd.compiler.frontends.functional.types import (
     Function,
     Key,
     List,
+    OpenArray,
     Tuple,
     Type,
     Value,
@@ -57,7 +58,7 @@ from retrograd.compiler.frontends.specialisation import Declare, Specialisation,
 from retrograd.compiler.ir.expressions import Address
 from retrograd.compiler.ir.statements import Kind, Procedure, Var
 from retrograd.compiler.language.intrinsics import NoForm
-from retrograd.compiler.language.types import ArrayShape, ScalarShape, StaticShape, StructShape, is_complex
+from retrograd.compiler.language.types import ArrayShape, ScalarShape, StaticShape, StructShape, is_complex, row_major
 from retrograd.compiler.language.values import (
     ArrayView,
     Encoded,
@@ -69,7 +70,7 @@ from retrograd.compiler.language.values import (
     StructValue,
 )
 from retrograd.compiler.language.values import Value as Argument
-from retrograd.isa.diagnostics import CompileError
+from retrograd.isa.diagnostics import CompileError, Diagnostic
 from retrograd.isa.words import Q32_32, Format
 
 
@@ -617,7 +618,7 @@ class FunctionalSource(SourceFunction):
         """The type of the result: as annotated, or as inferred from the annotations of all parameters, or one fixed number."""
         written = signature_of(self.fn).return_annotation
         if written is not inspect.Signature.empty:
-            return type_of(self._annotation("return", written), None, "the result")
+            return type_of(self._annotation("return", written), None, "the result", open_arrays=True)
         types = [_annotated(p) for p in self.given]
         if any(t is None for t in types):
             return FIXED
@@ -646,13 +647,13 @@ class FunctionalSource(SourceFunction):
         return tuple(
             Parameter(name, _ANNOTATIONS[t.kind], _ZEROS[t.kind])
             if isinstance(t, Word)
-            else Parameter(name, Encoding(t), None)
+            else Parameter(name, t.annotation if isinstance(t, OpenArray) else Encoding(t), None)
             for name, t in zip(names, found, strict=True)
         )
 
-    def inferred(self, shapes: Sequence[Any], w: Format) -> tuple[Inference, Key]:
+    def inferred(self, shapes: Sequence[Any], w: Format, captures: Captures | None = None) -> tuple[Inference, Key]:
         """(the types of all functions of a program for arguments of these shapes, its entry). Raises CompileError."""
-        captures = Captures()
+        captures = captures or Captures()
         inference = Inference(w, lambda f: _defined(f, captures), exact=self.exact)
         args = tuple(_type(shape, inference, self) for shape in shapes[: len(self.given)])
         key = inference.definition(self), (), args
@@ -661,6 +662,30 @@ class FunctionalSource(SourceFunction):
         inference.calls.clear()
         inference.solve(key)
         return inference, key
+
+    def result_shapes(self, shapes: Sequence[Any], w: Format, captures: Captures) -> list[tuple[int, ...]]:
+        """The shapes of the arrays among the results, for arguments of these shapes. Raises CompileError."""
+        inference, key = self.inferred(shapes, w, captures)
+        found, wanted = inference.results[key], self.result_type
+        parts = leaves(found), leaves(wanted)
+        if len(parts[0]) != len(parts[1]):
+            self._refuse_result(found, wanted, inference, key[0])
+        shapes_of = []
+        for t, declared in zip(*parts, strict=True):
+            if isinstance(declared, OpenArray):
+                if not isinstance(t, Array):
+                    self._refuse_result(found, wanted, inference, key[0])
+                shapes_of.append(t.shape)
+        return shapes_of
+
+    def _refuse_result(self, found: Type, wanted: Type, inference: Inference, definition: core.Lambda) -> NoReturn:
+        message = f"`{definition.name}` gives {named(found)} where {named(wanted)} is declared"
+        hint = "Annotate the type of its result."
+        if arrays(found):
+            hint = "Annotate the type of its result, an array as `rg.Array[fixed, ...]`; or call it from Python, where one array needs no annotation."
+        if isinstance(found, Array) and signature_of(self.fn).return_annotation is inspect.Signature.empty:
+            raise UndeclaredArray(Diagnostic("RG0703", message, definition.at.span, hint, definition.at.text), found)
+        inference.fail("RG0703", message, definition.at, hint)
 
     def forgettable(self) -> list[str]:
         """The names of the functions whose calls can be forgotten: see `Options.forget`. Raises CompileError."""
@@ -709,13 +734,10 @@ class FunctionalSource(SourceFunction):
         types = tuple(_type(shape, program.inference, self) for shape in made.shapes[:count])
         definition = program.inference.definition(self)
         found = program.inference.solve((definition, (), types))
-        if not fits(found, self.result_type):
-            message = f"`{definition.name}` gives {named(found)} where {named(self.result_type)} is declared"
-            hint = "Annotate the type of its result."
-            if isinstance(found, Array):
-                hint = "Arrays are arguments alone: give a list of elements, `[v[0], v[1]]` as `list[fixed]`, or write `@rg.reversible`."
-            program.inference.fail("RG0703", message, definition.at, hint)
-        definition, wanted = self.marshalled(definition, types)
+        wanted = _given_room(self.result_type, made.shapes[count:])
+        if not fits(found, wanted):
+            self._refuse_result(found, wanted, program.inference, definition)
+        definition, wanted = self.marshalled(definition, types, wanted)
         key = definition, (), tuple(v.type for argument in values for v in argument)
         program.inference.solve(key)
         body = program.entry(key, [v for argument in values for v in argument], results, wanted)
@@ -723,13 +745,35 @@ class FunctionalSource(SourceFunction):
         made.written = frozenset(parameters.variables.index(v) for v in variables)
         return parameters.procedure(made.name, body, made.written, False, self.source.span(self.tree))
 
-    def marshalled(self, definition: core.Lambda, types: Sequence[Type]) -> tuple[core.Lambda, Type]:
-        """(the function that the program computes, the type of its value), for arguments of these types."""
-        wanted = self.result_type
+    def marshalled(self, definition: core.Lambda, types: Sequence[Type], wanted: Type) -> tuple[core.Lambda, Type]:
+        """(the function that the program computes, the type of its value), for arguments and a result of these types."""
         if not any(map(is_structured, (*types, *leaves(wanted)))):
             return definition, wanted
         marshalling = Marshalling(definition.at)
         return marshalling.entry(definition, types, wanted), marshalling.result(wanted)
+
+
+class UndeclaredArray(CompileError):
+    """The value of a function without annotations is an array, of the type `of`."""
+
+    def __init__(self, diagnostic: Diagnostic, of: Array) -> None:
+        super().__init__(diagnostic)
+        self.of = of
+
+
+def _given_room(t: Type, shapes: Sequence[Any]) -> Type:
+    """The type of a result with the shapes of the arrays that are given for it. `shapes`: of its leaves."""
+    if isinstance(t, Tuple) and any(isinstance(leaf, OpenArray) for leaf in leaves(t)):
+        items, at = [], 0
+        for item in t.items:
+            count = len(leaves(item))
+            items.append(_given_room(item, shapes[at : at + count]))
+            at += count
+        return Tuple(tuple(items), t.form)
+    shape = shapes[0] if isinstance(t, OpenArray) else None
+    if isinstance(shape, ArrayShape) and (lengths := shape.lengths) is not None:
+        return Array(shape.element, lengths, row_major(lengths, 1))
+    return t
 
 
 def _defined(function: Any, captures: Captures) -> core.Lambda:
@@ -758,7 +802,7 @@ def is_data(t: Type) -> bool:
             return not t.form and all(map(is_data, items))
         case List(item):
             return is_data(item)
-        case Data():
+        case Data() | OpenArray():
             return True
     return False
 
@@ -768,6 +812,8 @@ def _targets(out: Argument) -> list[Var | ArrayView]:
     match out:
         case Scalar(place=Var() as var):
             return [var]
+        case ArrayView():
+            return [out]
         case StructValue(fields=fields):
             return [view for view in fields.values() if isinstance(view, ArrayView)]
     return []

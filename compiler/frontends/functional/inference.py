@@ -486,10 +486,9 @@ class Inference:
                 return INT if t == BOOL else t
             case core.Forget(value, at):
                 t = self.type_of(value, env)
-                if arrays(t):
-                    self.fail(
-                        "RG0703", f"{named(t)} is the value of a block that forgets", at, "Take its elements out."
-                    )
+                if arrays(t) and has_cells((t,)):
+                    hint = "Give them from two blocks."
+                    self.fail("RG0703", "a block that forgets gives an array beside a list or a data class", at, hint)
                 return self.derivatives.structural("copy", (t, INT), at) if has_cells((t,)) else t
             case core.Structural(op, args, at):
                 types = tuple(self.type_of(a, env) for a in args)
@@ -566,6 +565,9 @@ class Inference:
 
     def _build(self, e: core.Build, env: Types) -> Type:
         types = [self.type_of(a, env) for a in e.args]
+        held = next((t for t in types if arrays(t)), None)
+        if held is not None:
+            self.fail("RG0703", f"{named(held)} in a list or a data class", e.at, "Put arrays into a tuple.")
         if e.cls is not None:
             for t, wanted in zip(types, field_types(e.cls), strict=True):
                 if not fits(t, wanted):

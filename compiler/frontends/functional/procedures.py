@@ -33,16 +33,19 @@ from retrograd.compiler.frontends.functional.types import (
     List,
     Nothing,
     StructureLowering,
+    Targets,
     Tuple,
     Type,
     Value,
     Word,
+    arrays_in,
     combined,
+    extent_of,
     has_cells,
     kinds,
 )
 from retrograd.compiler.frontends.python.source import SourceFunction
-from retrograd.compiler.ir.expressions import Address, E, choose, const, read
+from retrograd.compiler.ir.expressions import Address, E, choose, const, load, read
 from retrograd.compiler.ir.flatten import Temporaries, allocate
 from retrograd.compiler.ir.statements import (
     Block,
@@ -50,6 +53,7 @@ from retrograd.compiler.ir.statements import (
     Check,
     Const,
     Delocal,
+    For,
     If,
     Kind,
     Local,
@@ -63,7 +67,8 @@ from retrograd.compiler.ir.statements import (
     invert,
 )
 from retrograd.compiler.ir.traversal import walk
-from retrograd.compiler.language.values import Constant, Scalar
+from retrograd.compiler.language.types import known
+from retrograd.compiler.language.values import ArrayView, Constant, Scalar
 from retrograd.compiler.language.values import Value as ScalarOperand
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.table import TABLE
@@ -141,6 +146,8 @@ class Body:
     def __init__(self, module: ModuleBuilder, heap: Heap, hp: Var, span: Span, recursive: bool = False) -> None:
         self.w = module.w
         self.recursive = recursive
+        #: the arrays of the body, set by its lowering
+        self.arrays: Any = None
         self.heap, self.hp, self.span = heap, hp, span
         #: whether `hp` is used
         self.uses_heap = False
@@ -269,9 +276,10 @@ class Body:
         """The value with each word in a variable, or constant."""
         return Value(value.type, tuple(self.atom(e, name) for e in value.words), value.views)
 
-    def new(self, t: Type, fill: Callable[[list[Var]], None], name: str = "t") -> Value:
+    def new(self, t: Type, fill: Callable[[Targets], None], name: str = "t") -> Value:
         """A value in new variables, which `fill` computes."""
-        targets = [Var(name, kind, self.span) for kind in kinds(t)]
+        targets = Targets(Var(name, kind, self.span) for kind in kinds(t))
+        targets.arrays = tuple(self.array(a, name) for a in arrays_in(t))
         begin, earlier = len(self._now.out), len(self._now.made)
         self.emit(*(Local(v, False, self.span) for v in targets))
         fill(targets)
@@ -281,7 +289,22 @@ class Body:
             # To undo the statements clears the variables that they made, too.
             del self._now.made[earlier:]
         self._now.made.append(_Made(nodes, tuple(targets), pure))
-        return Value(t, tuple(map(read, targets)))
+        return Value(t, tuple(map(read, targets)), tuple(a.address for a in targets.arrays))
+
+    def array(self, t: Array, name: str) -> ArrayView:
+        """An array of zeros in the heap, where it stays until the run is undone."""
+        size = extent_of(t)
+        self.room(size)
+        first = sum((1 - n) * s for n, s in zip(t.shape, t.strides, strict=True) if s < 0)
+        # Its words are reached by no other name, so they are a region of their own.
+        place = Address(Region(name, size, span=self.span), self.reserved(const(size, Kind.INT)), (), first)
+        return ArrayView(t.element, t.shape, t.strides, place)
+
+    def put(self, targets: Targets, value: Value, at: core.Place) -> None:
+        """targets += value. The targets are zero."""
+        self.add(targets, value.words)
+        for view, t, place in zip(targets.arrays, arrays_in(value.type), value.views, strict=True):
+            self.arrays.add(view, ArrayView(t.element, t.shape, t.strides, place), at)
 
     def ancillas(self, nodes: Sequence[Node]) -> None:
         """Statements that compute arrays of ancillas, from what does not change. Backward, they undo themselves."""
@@ -355,6 +378,95 @@ class Body:
 
 
 # -----------------------------------------------------------------------------
+# Statements that add a list of the heap to an array of results.
+#
+#     compute:  table[0] := first;  table[k] := tail of table[k − 1]          in the heap, n words
+#     copy:     out[k] += head of table[k]
+#
+# The table is uncomputed with everything else. Trap RG0813: the list has another length than the array.
+
+
+class ArrayResult:
+    """The copy of one list, whose items are one word long, into an array."""
+
+    def __init__(self, body: Body, out: ArrayView) -> None:
+        self._body, self._out = body, out
+        (self._count,) = known(out.shape)
+        self._table = Var("table", Kind.ADDRESS, body.span)
+
+    def compute(self, first: E) -> None:
+        """Fill the table."""
+        body, span, heap = self._body, self._body.span, self._body.heap
+        start = body.operand(first)
+        message = f"there is room for {self._count} words of the result, which has more or fewer"
+        if not self._count:
+            body.emit(Check(Test("eq", start, Const(0)), "RG0813", message, span))
+            return
+        body.room(self._count)
+        body.emit(
+            Check(Test("ne", start, Const(0)), "RG0813", message, span),
+            Local(self._table),
+            Op(TABLE["mov.add"], self._table, body.hp, None, 0, span),
+            Op(TABLE["st.add"], None, body.hp, start, 0, span, heap.region),
+        )
+        k = Var("k", Kind.INT, span)
+
+        def step() -> None:
+            before = body.atom(load(Address(heap.region, self._table, ((read(k), 1),), -1), Kind.ADDRESS), "cell")
+            tail = body.atom(load(Address(heap.region, before.param, (), 1), Kind.ADDRESS), "tail")
+            body.emit(Check(Test("ne", tail.param, Const(0)), "RG0813", message, span))
+            self._store(tail.param, k)
+
+        if self._count > 1:
+            body.emit(self._loop(k, 1, step))
+        last = body.atom(load(Address(heap.region, self._table, (), self._count - 1), Kind.ADDRESS), "cell")
+        tail = body.atom(load(Address(heap.region, last.param, (), 1), Kind.ADDRESS), "tail")
+        body.emit(Check(Test("eq", tail.param, Const(0)), "RG0813", message, span))
+        body.grow(self._count)
+
+    def _store(self, word: Var, k: Var) -> None:
+        """table[k] += word"""
+        body, span = self._body, self._body.span
+        at = Var("at", Kind.ADDRESS, span)
+        made: tuple[Node, ...] = (
+            Op(TABLE["mov.add"], at, self._table, None, 0, span),
+            Op(TABLE["mov.add"], at, k, None, 0, span),
+        )
+        back = (
+            Op(TABLE["mov.sub"], at, k, None, 0, span),
+            Op(TABLE["mov.sub"], at, self._table, None, 0, span),
+        )
+        store = Op(TABLE["st.add"], None, at, word, 0, span, body.heap.region)
+        body.emit(Local(at), *made, store, *back, Delocal(at))
+
+    def copy(self) -> None:
+        """out += the list"""
+        if not self._count:
+            return
+        body, span, heap = self._body, self._body.span, self._body.heap
+        k = Var("k", Kind.INT, span)
+        kind = self._out.element.kind  # type: ignore[union-attr]
+
+        def step() -> None:
+            cell = body.atom(load(Address(heap.region, self._table, ((read(k), 1),), 0), Kind.ADDRESS), "cell")
+            word = body.atom(load(Address(heap.region, cell.param, (), 0), kind), "word")
+            t = body.temporaries()
+            at, offset = t.address(self._out.address.shifted(read(k), 1))
+            # Only a sum of fixed numbers is checked for overflow.
+            added = TABLE["fst.add" if kind is Kind.FIXED else "st.add"]
+            store = Op(added, None, at, word.param, offset, span, self._out.address.region)
+            body.emit(*t.wrap((store,)))
+
+        body.emit(self._loop(k, 0, step))
+
+    def _loop(self, k: Var, start: int, step: Callable[[], None]) -> For:
+        with self._body.nested() as inner:
+            step()
+        block: Block = tuple(inner)
+        return For(k, Const(start), Const(self._count), 1, block, False, True, self._body.span)
+
+
+# -----------------------------------------------------------------------------
 # Calls of function values: inlined, as calls of procedures, or as a branch on the function that a value is.
 #
 # Functions that are small and do not call themselves are inlined. Others become procedures, one for each combination of types. A derivative is a
@@ -371,7 +483,7 @@ _SMALL, _LARGE, _DEEPEST = 60, 240, 16
 _FEW_STATEMENTS, _MOST_REPEATED = 64, 768
 
 ValueOf = Callable[[core.Core, Env], Value]
-Into = Callable[[core.Core, Env, list[Var], Type], None]
+Into = Callable[[core.Core, Env, Targets, Type], None]
 Converted = Callable[[Value, Type, core.Place], Value]
 
 
@@ -432,7 +544,7 @@ class Calls:
         t = self._inference.apply(f.type, tuple(a.type for a in args), at)
         return self._body.new(t, lambda targets: self._dispatch(f, args, targets, t, at))
 
-    def apply_into(self, f: Value, args: list[Value], at: core.Place, targets: list[Var], t: Type) -> None:
+    def apply_into(self, f: Value, args: list[Value], at: core.Place, targets: Targets, t: Type) -> None:
         """targets += f(args), as a value of type t. The targets are zero."""
         assert isinstance(f.type, Function)
         if len(f.type.alternatives) > 1:
@@ -440,7 +552,7 @@ class Calls:
             return
         closure, captured = f.type.alternatives[0], f.captured()[0]
         if not isinstance(closure.code, core.Lambda) or is_hosted(closure.code, tuple(a.type for a in args)):
-            self._body.add(targets, self._converted(self.call(closure, captured, args, at), t, at).words)
+            self._body.put(targets, self._converted(self.call(closure, captured, args, at), t, at), at)
             return
         key, closure, captured, args = self._settled(closure, captured, args, at)
         tails = self.tails if self.tails is not None and self.tails.is_tail(targets, t) else None
@@ -448,7 +560,7 @@ class Calls:
         if marker is not None:
             self._body.emit(marker)
         elif self._inference.results[key] != t:
-            self._body.add(targets, self._converted(self.call(closure, captured, args, at), t, at).words)
+            self._body.put(targets, self._converted(self.call(closure, captured, args, at), t, at), at)
         elif self._inlines(key):
             with self._inlining(key):
                 self._into(closure.code.body, self._inside(closure, captured, args), targets, t)
@@ -518,7 +630,7 @@ class Calls:
         named = [self._body.named(a, b.name) for a, b in zip(args, closure.code.params, strict=True)]
         return environment(closure.code, captured, named)
 
-    def _dispatch(self, f: Value, args: list[Value], targets: list[Var], t: Type, at: core.Place) -> None:
+    def _dispatch(self, f: Value, args: list[Value], targets: Targets, t: Type, at: core.Place) -> None:
         """A branch on the function that the value is."""
         assert isinstance(f.type, Function)
         alternatives, captured = f.type.alternatives, f.captured()
@@ -529,7 +641,7 @@ class Calls:
         def from_(k: int) -> Block:
             with self._body.nested() as inner:
                 found = self.call(alternatives[k], captured[k], args, at)
-                self._body.add(targets, self._converted(found, t, at).words)
+                self._body.put(targets, self._converted(found, t, at), at)
             if k == len(alternatives) - 1:
                 return tuple(inner)
             test = Test("eq", tag, Const(k))
@@ -538,12 +650,14 @@ class Calls:
         self._body.emit(*from_(0))
 
     def _call_procedure(
-        self, key: Key, captured: Sequence[Value], args: Sequence[Value], targets: Sequence[Var], at: core.Place
+        self, key: Key, captured: Sequence[Value], args: Sequence[Value], targets: Targets, at: core.Place
     ) -> None:
         operands, regions = self._passed((*captured, *args))
+        places = [view.address for view in targets.arrays]
         name = self._procedures.version(key)
         self._body.uses_heap = True
-        self._body.emit(Call(name, (*operands, *targets, self._body.hp), regions, False, at.span))
+        given = (*operands, *targets, *map(self._address, places), self._body.hp)
+        self._body.emit(Call(name, given, (*regions, *(p.region for p in places)), False, at.span))
 
     def _derivative(self, code: Derivative, f: Value, args: list[Value], at: core.Place) -> Value:
         types = tuple(a.type for a in args)
@@ -574,7 +688,7 @@ class Calls:
         sources = [k for t in given for k in kinds(t)]
         numbers = sources.count(Kind.FIXED)
 
-        def fill(targets: list[Var]) -> None:
+        def fill(targets: Targets) -> None:
             loss = Var("loss", Kind.FIXED, at.span)
             self._body.uses_heap = True
             call = Call(name, (*operands, loss, self._body.hp, *targets, *places), regions, False, at.span)
@@ -597,7 +711,7 @@ class Calls:
         given = [self._body.operand(e) for e, k in zip(words, kinds(x.type), strict=True) if k is Kind.FIXED]
         numbers = kinds(value).count(Kind.FIXED)
 
-        def fill(targets: list[Var]) -> None:
+        def fill(targets: Targets) -> None:
             results = [Var("result", Kind.FIXED, at.span) for _ in targets]
             self._body.uses_heap = True
             call = Call(name, (*operands, *results, self._body.hp, *given, *targets), regions, False, at.span)
@@ -700,6 +814,8 @@ class Conversions:
             case Tuple(items), Tuple(others):
                 parts = [self.converted(p, o, at) for p, o in zip(value.split(items), others, strict=True)]
                 return combined(wanted, parts)
+            case Array(), Array():
+                return self._body.new(wanted, lambda targets: self._body.put(targets, value, at))
             case Function(given), Function(alternatives):
                 return self._retagged(value, given, alternatives, wanted, at)
             case (List(Nothing()), List()) | (Data(), Data()):

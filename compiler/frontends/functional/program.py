@@ -20,6 +20,7 @@ from retrograd.compiler.frontends.functional.core import guarded, on_numbers, op
 from retrograd.compiler.frontends.functional.inference import Define, Inference
 from retrograd.compiler.frontends.functional.loops import Pieces, TailCalls, loop
 from retrograd.compiler.frontends.functional.procedures import (
+    ArrayResult,
     Body,
     Calls,
     Conversions,
@@ -44,12 +45,15 @@ from retrograd.compiler.frontends.functional.types import (
     List,
     Nothing,
     StructureLowering,
+    Targets,
     Tuple,
     Type,
     Value,
     Word,
+    arrays_in,
     combined,
     constructed,
+    extent_of,
     field_types,
     has_cells,
     has_names,
@@ -63,7 +67,6 @@ from retrograd.compiler.ir.statements import (
     Call,
     Check,
     Const,
-    Delocal,
     For,
     Kind,
     Local,
@@ -78,7 +81,6 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.ir.traversal import needed, walk
 from retrograd.compiler.ir.value_numbering import Renaming
 from retrograd.compiler.language.arithmetic import COMPARISONS
-from retrograd.compiler.language.types import known
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, stored
 from retrograd.compiler.language.values import Value as Word_
 from retrograd.isa.diagnostics import Span
@@ -96,7 +98,7 @@ class Lowering:
         self.inference, self.arithmetic = procedures.inference, procedures.inference.arithmetic
         self.structures = StructureLowering(self.arithmetic, self.inference.structures, self._called)
         self.conversions = Conversions(body, self.inference, self._called)
-        self.arrays = ArrayLowering(procedures.contexts, body, procedures.function)
+        self.arrays = body.arrays = ArrayLowering(procedures.contexts, body, procedures.function)
         self.calls = Calls(
             procedures, body, self.value, self.into, self.conversions.converted, self.structures, self.arrays.hosted
         )
@@ -305,9 +307,25 @@ class Lowering:
             made = choose(self._number("==", Scalar(index), Constant(k)), array.words[k], made)
         return Value(items[0], (made,))
 
+    def parts(self, e: core.Core, env: Env, t: Type) -> list[Value | Word_]:
+        """The parts of a result: values without arrays, and operands for arrays."""
+        if isinstance(t, Array):
+            return [self._operand(e, env)]
+        if isinstance(e, core.Record) and isinstance(t, Tuple) and arrays_in(t):
+            return [part for item, inner in zip(e.items, t.items, strict=True) for part in self.parts(item, env, inner)]
+        return self._leaves(self.conversions.converted(self.value(e, env), t, e.at))
+
+    def _leaves(self, value: Value) -> list[Value | Word_]:
+        if not arrays_in(value.type):
+            return [value]
+        if isinstance(value.type, Array):
+            return [self.arrays.operand(value)]
+        assert isinstance(value.type, Tuple)
+        return [part for item in value.split(value.type.items) for part in self._leaves(item)]
+
     # ------------------------------------------------------------------ values into variables
 
-    def into(self, e: core.Core, env: Env, targets: list[Var], t: Type) -> None:
+    def into(self, e: core.Core, env: Env, targets: Targets, t: Type) -> None:
         """targets += the value, as one of the type t. The targets are zero."""
         self.body.span = e.at.span
         match e:
@@ -346,22 +364,24 @@ class Lowering:
                 self._forget(value, env, targets, t, at)
             case core.Total() if self._type_of(e, env) == t:
                 self.body.emit(*self.total(e, env, targets[0]))
+            case _ if isinstance(t, Array):
+                self.arrays.add(targets.arrays[0], self._operand(e, env), e.at)
             case _:
-                self.body.add(targets, self.conversions.converted(self.value(e, env), t, e.at).words)
+                self.body.put(targets, self.conversions.converted(self.value(e, env), t, e.at), e.at)
 
     def _known(self, e: core.Conditional, env: Env) -> Known | None:
         """The type of a condition that is known by its type: then one branch is no part of the program."""
         found = self._type_of(e.test, env) if isinstance(e.test, core.Primitive) else None
         return found if isinstance(found, Known) else None
 
-    def _forget(self, e: core.Core, env: Env, targets: list[Var], t: Type, at: core.Place) -> None:
+    def _forget(self, e: core.Core, env: Env, targets: Targets, t: Type, at: core.Place) -> None:
         """targets += the value. Cells of it are counted by a first run, and copied into reserved words by a second one."""
 
         def value() -> Value:
             return self.conversions.converted(self.value(e, env), t, at)
 
         if not has_cells((t,)):
-            self.body.uncomputed(value, lambda found: self.body.add(targets, found.words))
+            self.body.uncomputed(value, lambda found: self.body.put(targets, found, at))
             return
 
         def copied(found: Value, copies: list[Var]) -> None:
@@ -400,7 +420,7 @@ class Lowering:
         sides = [self.conversions.converted(self.value(side, env), t, e.at).words[0] for side in (e.then, e.orelse)]
         return Value(t, (choose(test, *sides),))
 
-    def _match_list(self, e: core.Match, cell: E, own: List, env: Env, targets: list[Var], t: Type) -> None:
+    def _match_list(self, e: core.Match, cell: E, own: List, env: Env, targets: Targets, t: Type) -> None:
         cases = {c.cls: c for c in e.cases}
 
         def side(cls: type) -> Then:
@@ -419,7 +439,7 @@ class Lowering:
         address = const(cell.param, Kind.INT) if cell.op == "const" else E("read", Kind.INT, (), cell.param)
         self.body.branch(self._number("==", Scalar(address), Constant(0)), side(type(None)), side(list))
 
-    def _match_data(self, e: core.Match, cell: Value, env: Env, targets: list[Var], t: Type) -> None:
+    def _match_data(self, e: core.Match, cell: Value, env: Env, targets: Targets, t: Type) -> None:
         assert isinstance(cell.type, Data)
         classes, at = cell.type.classes, cell.words[0]
         cases = [c for c in e.cases if c.cls in classes]
@@ -445,7 +465,7 @@ class Lowering:
         rest(0)
 
     def _case(
-        self, case: core.Case, types: Sequence[Type], cell: E, offset: int, env: Env, targets: list[Var], t: Type
+        self, case: core.Case, types: Sequence[Type], cell: E, offset: int, env: Env, targets: Targets, t: Type
     ) -> None:
         """The body of a case, its names bound to the fields of the cell, which begin at `offset`."""
         inner = dict(env)
@@ -463,7 +483,7 @@ class Lowering:
             return const(0, kind)
         return load(Address(self.body.heap.region, cell.param, (), offset), kind)
 
-    def _build(self, e: core.Build, env: Env, targets: list[Var], t: Type) -> None:
+    def _build(self, e: core.Build, env: Env, targets: Targets, t: Type) -> None:
         parts = [self.value(a, env) for a in e.args]
         if e.cls is not None:
             fields = zip(parts, field_types(e.cls), strict=True)
@@ -549,95 +569,6 @@ def _is_simple(e: core.Core) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Statements that add a list of the heap to an array of results.
-#
-#     compute:  table[0] := first;  table[k] := tail of table[k − 1]          in the heap, n words
-#     copy:     out[k] += head of table[k]
-#
-# The table is uncomputed with everything else. Trap RG0813: the list has another length than the array.
-
-
-class ArrayResult:
-    """The copy of one list, whose items are one word long, into an array."""
-
-    def __init__(self, body: Body, out: ArrayView) -> None:
-        self._body, self._out = body, out
-        (self._count,) = known(out.shape)
-        self._table = Var("table", Kind.ADDRESS, body.span)
-
-    def compute(self, first: E) -> None:
-        """Fill the table."""
-        body, span, heap = self._body, self._body.span, self._body.heap
-        start = body.operand(first)
-        message = f"there is room for {self._count} words of the result, which has more or fewer"
-        if not self._count:
-            body.emit(Check(Test("eq", start, Const(0)), "RG0813", message, span))
-            return
-        body.room(self._count)
-        body.emit(
-            Check(Test("ne", start, Const(0)), "RG0813", message, span),
-            Local(self._table),
-            Op(TABLE["mov.add"], self._table, body.hp, None, 0, span),
-            Op(TABLE["st.add"], None, body.hp, start, 0, span, heap.region),
-        )
-        k = Var("k", Kind.INT, span)
-
-        def step() -> None:
-            before = body.atom(load(Address(heap.region, self._table, ((read(k), 1),), -1), Kind.ADDRESS), "cell")
-            tail = body.atom(load(Address(heap.region, before.param, (), 1), Kind.ADDRESS), "tail")
-            body.emit(Check(Test("ne", tail.param, Const(0)), "RG0813", message, span))
-            self._store(tail.param, k)
-
-        if self._count > 1:
-            body.emit(self._loop(k, 1, step))
-        last = body.atom(load(Address(heap.region, self._table, (), self._count - 1), Kind.ADDRESS), "cell")
-        tail = body.atom(load(Address(heap.region, last.param, (), 1), Kind.ADDRESS), "tail")
-        body.emit(Check(Test("eq", tail.param, Const(0)), "RG0813", message, span))
-        body.grow(self._count)
-
-    def _store(self, word: Var, k: Var) -> None:
-        """table[k] += word"""
-        body, span = self._body, self._body.span
-        at = Var("at", Kind.ADDRESS, span)
-        made: tuple[Node, ...] = (
-            Op(TABLE["mov.add"], at, self._table, None, 0, span),
-            Op(TABLE["mov.add"], at, k, None, 0, span),
-        )
-        back = (
-            Op(TABLE["mov.sub"], at, k, None, 0, span),
-            Op(TABLE["mov.sub"], at, self._table, None, 0, span),
-        )
-        store = Op(TABLE["st.add"], None, at, word, 0, span, body.heap.region)
-        body.emit(Local(at), *made, store, *back, Delocal(at))
-
-    def copy(self) -> None:
-        """out += the list"""
-        if not self._count:
-            return
-        body, span, heap = self._body, self._body.span, self._body.heap
-        k = Var("k", Kind.INT, span)
-        kind = self._out.element.kind  # type: ignore[union-attr]
-
-        def step() -> None:
-            cell = body.atom(load(Address(heap.region, self._table, ((read(k), 1),), 0), Kind.ADDRESS), "cell")
-            word = body.atom(load(Address(heap.region, cell.param, (), 0), kind), "word")
-            t = body.temporaries()
-            at, offset = t.address(self._out.address.shifted(read(k), 1))
-            # Only a sum of fixed numbers is checked for overflow.
-            added = TABLE["fst.add" if kind is Kind.FIXED else "st.add"]
-            store = Op(added, None, at, word.param, offset, span, self._out.address.region)
-            body.emit(*t.wrap((store,)))
-
-        body.emit(self._loop(k, 0, step))
-
-    def _loop(self, k: Var, start: int, step: Callable[[], None]) -> For:
-        with self._body.nested() as inner:
-            step()
-        block: Block = tuple(inner)
-        return For(k, Const(start), Const(self._count), 1, block, False, True, self._body.span)
-
-
-# -----------------------------------------------------------------------------
 # The functional functions of one program, as procedures of its module.
 #
 # f(x …)  →  y            f(words of x …, words of y, hp):   y += f(x),  hp += the words that the call leaves in the heap
@@ -695,17 +626,25 @@ class Program:
                 body.add([results[0]], [read(total)], fresh=False)
                 added = body.taken()
         else:
-            value = lowering.conversions.converted(lowering.value(last, env), wanted, code.at)
-            arrays: list[ArrayResult] = []
-            for target, word in zip(results, value.words, strict=True):
-                if isinstance(target, ArrayView):
-                    arrays.append(ArrayResult(body, target))
-                    arrays[-1].compute(word)
+            lists: list[ArrayResult] = []
+            arrays: list[tuple[ArrayView, Word_]] = []
+            pairs: list[tuple[Var, E]] = []
+            found = [x for p in lowering.parts(last, env, wanted) for x in (p.words if isinstance(p, Value) else [p])]
+            for target, part in zip(results, found, strict=True):
+                if not isinstance(part, E):
+                    assert isinstance(target, ArrayView)
+                    arrays.append((target, part))
+                elif isinstance(target, ArrayView):
+                    lists.append(ArrayResult(body, target))
+                    lists[-1].compute(part)
+                else:
+                    pairs.append((target, part))
             compute = body.taken()
-            pairs = [(t, e) for t, e in zip(results, value.words, strict=True) if isinstance(t, Var)]
             body.add([t for t, _ in pairs], [e for _, e in pairs], fresh=False)
-            for array in arrays:
+            for array in lists:
                 array.copy()
+            for view, part in arrays:
+                lowering.arrays.add(view, part, code.at)
             added = body.taken()
         if body.uses_heap:
             begin = Op(TABLE["mov.add"], body.hp, Const(self.heap.base), None, 0, code.at.span)
@@ -726,12 +665,14 @@ class Program:
         held = [own.add(t, b.name) for t, b in zip(captured, code.free, strict=True)]
         given = [own.add(t, b.name) for t, b in zip(args, code.params, strict=True)]
         result = self.inference.results[key]
-        outs = [Var("result", kind, span) for kind in kinds(result)]
+        outs, places = Targets(Var("result", kind, span) for kind in kinds(result)), _Parameters()
+        outs.arrays = tuple(places.array(a, "result") for a in arrays_in(result))
         hp = Var("hp", Kind.ADDRESS)
-        params = (*own.variables, *outs, hp)
-        written = frozenset(range(len(own.variables), len(params)))
+        params = (*own.variables, *outs, *places.variables, hp)
+        written = frozenset(range(len(own.variables), len(params))) - {params.index(v) for v in places.variables}
+        regions = (*own.regions, *places.regions)
         recursive = self.inference.is_recursive(key)
-        self._declare(Procedure(name, params, tuple(own.regions), (), written, recursive, span))
+        self._declare(Procedure(name, params, regions, (), written, recursive, span), places.regions)
         body = Body(self._module, self.heap, hp, span, recursive)
         self._open.add(name)
         if recursive:
@@ -740,14 +681,14 @@ class Program:
             Lowering(self, body).into(code.body, environment(code, held, given), outs, result)
         body.close()
         self._open.remove(name)
-        whole = Procedure(name, params, tuple(own.regions), body.taken(), written, recursive, span)
+        whole = Procedure(name, params, regions, body.taken(), written, recursive, span)
         recursive = recursive and self._calls_open(whole)
         self._module.procedures[name] = replace(whole, recursive=recursive)
         if recursive:
             self._module.forget_accesses()
         return name
 
-    def _loop(self, key: Key, body: Body, values: Sequence[Value], outs: list[Var]) -> None:
+    def _loop(self, key: Key, body: Body, values: Sequence[Value], outs: Targets) -> None:
         """The body of a function that calls itself: its tail calls are the passes of a loop."""
         code, result = key[0], self.inference.results[key]
         own = [Value(v.type, tuple(read(Var(e.param.name, e.kind)) for e in v.words), v.views) for v in values]
@@ -775,10 +716,10 @@ class Program:
                     todo.append(self._module.procedures[name])
         return False
 
-    def _declare(self, procedure: Procedure) -> None:
-        """A procedure with the effects that calls of it have, and without its body."""
+    def _declare(self, procedure: Procedure, stored: Sequence[Region] = ()) -> None:
+        """A procedure with the effects that calls of it have, and without its body. `stored`: the regions that it changes."""
         touched: list[Node] = [Op(TABLE["ld.xor"], Var("t"), SP, region=r) for r in procedure.regions]
-        touched.append(Op(TABLE["st.xor"], None, SP, Const(0), region=self.heap.region))
+        touched += [Op(TABLE["st.xor"], None, SP, Const(0), region=r) for r in (self.heap.region, *stored)]
         self._module.procedures[procedure.name] = replace(procedure, body=tuple(touched))
 
     def gradient(self, mode: str, f: Type, args: tuple[Type, ...], at: core.Place) -> str:
@@ -894,14 +835,17 @@ class _Parameters:
         self.variables: list[Var] = []
         self.regions: list[Region] = []
 
+    def array(self, t: Array, name: str) -> ArrayView:
+        """An array, passed by the address of its first element."""
+        base, region = Var(name, Kind.ADDRESS), Region(name, extent_of(t))
+        self.variables.append(base)
+        self.regions.append(region)
+        return ArrayView(t.element, t.shape, t.strides, Address(region, base))
+
     def add(self, t: Type, name: str) -> Value:
         match t:
-            case Array(element, shape, strides):
-                extent = sum((n - 1) * abs(s) for n, s in zip(shape, strides, strict=True)) + element.size
-                base, region = Var(name, Kind.ADDRESS), Region(name, extent)
-                self.variables.append(base)
-                self.regions.append(region)
-                return Value(t, (), (Address(region, base),))
+            case Array():
+                return Value(t, (), (self.array(t, name).address,))
             case Tuple(items):
                 return combined(t, [self.add(item, name) for item in items])
             case Function(alternatives):

@@ -19,10 +19,10 @@ from typing import Any, Union, get_args, get_origin
 from retrograd.compiler.frontends.constants import annotations_of
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.ir.expressions import Address, E, choose, const
-from retrograd.compiler.ir.statements import Kind
+from retrograd.compiler.ir.statements import Kind, Var
 from retrograd.compiler.language.arithmetic import Arithmetic
-from retrograd.compiler.language.types import ScalarType, StructType, scalar_of
-from retrograd.compiler.language.values import Constant, Scalar
+from retrograd.compiler.language.types import ArrayAnnotation, ScalarType, StructType, row_major, scalar_of
+from retrograd.compiler.language.values import ArrayView, Constant, Scalar
 from retrograd.isa.diagnostics import CompileError, Diagnostic
 
 
@@ -145,7 +145,17 @@ class Array:
         return f"Array[{self.element}, {', '.join(map(str, self.shape))}]"
 
 
-Type = Nothing | Word | Tuple | Known | Exact | Function | List | Data | Array
+@dataclass(frozen=True)
+class OpenArray:
+    """An array among the results, whose shape the arguments decide."""
+
+    annotation: ArrayAnnotation
+
+    def __str__(self) -> str:
+        return str(self.annotation)
+
+
+Type = Nothing | Word | Tuple | Known | Exact | Function | List | Data | Array | OpenArray
 
 #: (function, types of the captured values, types of its arguments)
 Key = tuple[Any, tuple[Type, ...], tuple[Type, ...]]
@@ -208,6 +218,10 @@ def join(x: Type, y: Type) -> Type:
             return List(join(a, b))
         case Data(a), Data(b):
             return Data(a | b)
+        case Array(ScalarType(a), shape), Array(ScalarType(b), other) if shape == other:
+            found = join(Word(a), Word(b))
+            assert isinstance(found, Word)
+            return Array(ScalarType(found.kind), shape, row_major(shape, 1))
     raise Mismatch(f"{named(x)} and {named(y)}")
 
 
@@ -278,7 +292,10 @@ def _functions(a: tuple[Closure, ...], b: tuple[Closure, ...]) -> Function:
                 break
         else:
             out.append(closure)
-    return Function(tuple(out))
+    found = Function(tuple(out))
+    if len(out) > 1 and arrays(found):
+        raise Mismatch("one of several functions, of which one captures an array")
+    return found
 
 
 def extent(t: Type, around: frozenset[Any] = frozenset()) -> tuple[int, int]:
@@ -338,7 +355,7 @@ def kinds(t: Type) -> tuple[Kind, ...]:
             return words if len(alternatives) == 1 else (Kind.INT, *words)
         case List() | Data():
             return (Kind.ADDRESS,)
-        case Array():
+        case Array() | OpenArray():
             return ()
 
 
@@ -352,6 +369,24 @@ def arrays(t: Type) -> int:
         case Function(alternatives):
             return sum(arrays(x) for c in alternatives for x in c.captured)
     return 0
+
+
+def arrays_in(t: Type) -> list[Array]:
+    """The types of the arrays in a value, in the order of their places."""
+    match t:
+        case Array():
+            return [t]
+        case Tuple(items):
+            return [a for item in items for a in arrays_in(item)]
+        case Function(alternatives):
+            return [a for c in alternatives for x in c.captured for a in arrays_in(x)]
+    return []
+
+
+def extent_of(t: Array) -> int:
+    """The number of words from the first to the last of an array."""
+    steps = zip(t.shape, t.strides, strict=True)
+    return max(sum((n - 1) * abs(s) for n, s in steps) + t.element.size, 1)
 
 
 # -----------------------------------------------------------------------------
@@ -420,17 +455,17 @@ def field_types(cls: type) -> tuple[Type, ...]:
     return tuple(type_of(a, cls, name) for name, a in (fields_of(cls) or {}).items())
 
 
-def type_of(annotation: Any, cls: type | None = None, name: str = "") -> Type:
-    """The type that an annotation names. Raises CompileError RG0722."""
+def type_of(annotation: Any, cls: type | None = None, name: str = "", open_arrays: bool = False) -> Type:
+    """The type that an annotation names. `open_arrays`: it may be an `OpenArray`, or hold some. Raises CompileError RG0722."""
     try:
-        return _type(annotation, cls)
+        return _type(annotation, cls, open_arrays)
     except (TypeError, NameError, SyntaxError, AttributeError) as error:
         where = f"the field `{name}` of `{cls.__name__}`" if cls is not None else f"`{name}`"
         hint = "Fields are fixed, int, bool, tuple[…], list[…], data classes, and `A | B` of data classes."
         raise CompileError(Diagnostic("RG0722", f"{where}: {error}", hint=hint)) from None
 
 
-def _type(annotation: Any, cls: type | None) -> Type:
+def _type(annotation: Any, cls: type | None, open_arrays: bool = False) -> Type:
     # Text in a module with `from __future__ import annotations` is text twice.
     while isinstance(annotation, str):
         names, around = ({}, {}) if cls is None else cls.__dict__[_MARK][1:]
@@ -444,9 +479,14 @@ def _type(annotation: Any, cls: type | None) -> Type:
         return Word(scalar.kind)
     if annotation is float:
         return FIXED
+    if open_arrays and isinstance(annotation, ArrayAnnotation):
+        element = scalar_of(annotation.element)
+        if element is not None and element.kind in (Kind.INT, Kind.FIXED, Kind.BOOL):
+            return OpenArray(annotation)
+        raise TypeError(f"an array of {annotation.element!r:.40}, which functional functions do not give")
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is tuple:
-        return Tuple(tuple(_type(a, cls) for a in args))
+        return Tuple(tuple(_type(a, cls, open_arrays) for a in args))
     if origin is list and len(args) == 1:
         return List(_type(args[0], cls))
     if origin in (Union, types.UnionType):
@@ -486,6 +526,12 @@ class Value:
         alternatives = self.type.alternatives
         parts = iter(self.split([t for c in alternatives for t in c.captured], 0 if len(alternatives) == 1 else 1))
         return [[next(parts) for _ in c.captured] for c in alternatives]
+
+
+class Targets(list[Var]):
+    """The variables into which the words of a value are computed, and the places of its arrays."""
+
+    arrays: tuple[ArrayView, ...] = ()
 
 
 Env = dict[core.Binding, Value]

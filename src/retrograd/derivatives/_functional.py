@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import re
 import sys
@@ -13,14 +14,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
+import numpy as np
+
 from retrograd.assembler.lexer import decode_text
 from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.functional import core
-from retrograd.compiler.frontends.functional.function import FunctionalSource, Marshalling
+from retrograd.compiler.frontends.functional.function import FunctionalSource, Marshalling, UndeclaredArray
 from retrograd.compiler.frontends.functional.inference import Inference
-from retrograd.compiler.frontends.functional.types import INT, Function, Known, Tuple, Type, Word, forgotten, kinds
+from retrograd.compiler.frontends.functional.types import (
+    INT,
+    Array,
+    Function,
+    Known,
+    OpenArray,
+    Tuple,
+    Type,
+    Word,
+    forgotten,
+    kinds,
+)
 from retrograd.compiler.frontends.python.captures import Captures
-from retrograd.compiler.frontends.python.source import Parameter, Source
+from retrograd.compiler.frontends.python.source import Parameter, Source, SourceFunction
 from retrograd.compiler.frontends.vlad.data import Datum, Items, Literal, Symbol
 from retrograd.compiler.frontends.vlad.translation import (
     ITEMS,
@@ -33,7 +47,9 @@ from retrograd.compiler.frontends.vlad.translation import (
     with_items,
 )
 from retrograd.compiler.frontends.vlad.translation import Path as ResultPath
+from retrograd.compiler.language.types import ArrayAnnotation, ScalarType
 from retrograd.compiler.language.values import Structure, Unfilled
+from retrograd.compiler.pipeline import shape_of
 from retrograd.derivatives import grad, hessian, jvp, vjp
 from retrograd.isa.diagnostics import (
     CompileError,
@@ -45,7 +61,7 @@ from retrograd.isa.diagnostics import (
 )
 from retrograd.isa.files import read_file
 from retrograd.isa.words import Q32_32, Format
-from retrograd.runtime._binding import bind, fixed
+from retrograd.runtime._binding import bind, fixed, types_of
 from retrograd.runtime._execution import ProgramTrap
 from retrograd.runtime._reversible import Reversible, run
 from retrograd.simulator.engines.choice import machine_for
@@ -62,6 +78,9 @@ class Functional(FunctionalSource, Reversible):
         self, fn: Callable[..., Any], format: Format | str | None = None, options: Options | None = None
     ) -> None:
         super().__init__(fn, format, options)
+        #: outline of arguments -> the function that gives an array for these
+        self._arrays: dict[Any, Functional] = {}
+        self._known_shapes: dict[Any, tuple[Captures, list[tuple[int, ...]]]] = {}
         backward = (
             f"As a reversible function it is `out += {self.__name__}(…)`, which (~{self.__name__})(*args, out) undoes."
         )
@@ -69,20 +88,59 @@ class Functional(FunctionalSource, Reversible):
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         try:
+            if self._arrays and (other := self._arrays.get(_outline((args, keywords)))) is not None:
+                return other(*args, **keywords)
             found = self._request.called(args, keywords)
+        except UndeclaredArray as error:
+            return self._giving_array(error.of, _outline((args, keywords)))(*args, **keywords)
         except RetrogradError as error:
             shorten_traceback(error)
             raise
         return _formed(self.result_type, iter(found[self.first_result :]))
 
+    def _giving_array(self, of: Array, outline: Any) -> Functional:
+        """The same function with an array as its result, for arguments of this outline."""
+        assert isinstance(of.element, ScalarType)
+        other = Functional(self.fn, self.format, self.options)
+        other.read_from = self
+        other.result_type = OpenArray(ArrayAnnotation(_PARAMETERS[of.element.kind.value][0], None))
+        self._arrays[outline] = other
+        return other
+
     def completed(self, values: list[Any], format: Any) -> list[Any]:
-        """The arguments with room for lists and data classes among the results: a run of `ResultSizes` counts their words."""
+        """The arguments with room for results: zeros for arrays; for lists and data classes a run of `ResultSizes` counts their words."""
+        lacking = [k for k in self._array_results if values[k] is None]
+        if lacking:
+            values = list(values)
+            for k, shape in zip(self._array_results, self._shapes(values[: self.first_result], format), strict=True):
+                if k in lacking:
+                    values[k] = np.zeros(shape, _DTYPES.get(self.parameters[k].annotation.element, np.float64))
         if all(values[k] is not None for k in self._open):
             return values
         counted = run(self._sizes, *values[: self.first_result], format=format, precision="ignore").values
         sizes = iter(counted[self.first_result :])
         room = {k: Unfilled(next(sizes), next(sizes)) for k in self._open}
         return [room[k] if v is None and k in room else v for k, v in enumerate(values)]
+
+    def _shapes(self, given: Sequence[Any], format: Any) -> list[tuple[int, ...]]:
+        """The shapes of the arrays among the results for these arguments."""
+        w = self.format_for(format)
+        key = w, _outline(given)
+        found = self._known_shapes.get(key)
+        if found is None or not found[0].hold():
+            captures = Captures()
+            shapes = [shape_of(t) for t in types_of(self, given)]
+            found = self._known_shapes[key] = captures, self.result_shapes(shapes, w, captures)
+        return found[1]
+
+    @cached_property
+    def _array_results(self) -> tuple[int, ...]:
+        """The positions of results that are arrays."""
+        return tuple(
+            k
+            for k, p in enumerate(self.parameters)
+            if k >= self.first_result and isinstance(p.annotation, ArrayAnnotation)
+        )
 
     @cached_property
     def _open(self) -> tuple[int, ...]:
@@ -118,13 +176,30 @@ class ResultSizes(Functional):
         found = [p.name for p in super().result_parameters if isinstance(p.annotation, Structure)]
         return tuple(Parameter(f"{name}_{part}", int, 0) for name in found for part in ("numbers", "integers"))
 
-    def marshalled(self, definition: core.Lambda, types: Sequence[Type]) -> tuple[core.Lambda, Type]:
+    def marshalled(self, definition: core.Lambda, types: Sequence[Type], wanted: Type) -> tuple[core.Lambda, Type]:
         made = Marshalling(definition.at).sizes(definition, types, self.result_type)
         return made, Tuple((INT,) * len(self.result_parameters))
 
 
 def _names(of: Collection[str]) -> frozenset[str]:
     return frozenset((of,) if isinstance(of, str) else of)
+
+
+def _outline(value: Any) -> Any:
+    """What decides the type of an argument: its shape, and whether its numbers are ints."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.kind
+    if isinstance(value, list | tuple):
+        return (type(value), *map(_outline, value))
+    if isinstance(value, dict):
+        return (dict, *((name, _outline(inner)) for name, inner in value.items()))
+    if dataclasses.is_dataclass(value):
+        return (type(value), *(_outline(getattr(value, f.name)) for f in dataclasses.fields(value)))
+    return id(value) if isinstance(value, SourceFunction) else type(value)
+
+
+#: element of an array of results -> the type of its zeros
+_DTYPES: dict[Any, Any] = {int: np.int64, bool: np.bool_}
 
 
 def _formed(t: Type, words: Iterator[Any]) -> Any:

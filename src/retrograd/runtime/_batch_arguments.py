@@ -20,6 +20,7 @@ from retrograd.compiler.compiled import Compiled
 from retrograd.compiler.frontends.python.source import SourceFunction
 from retrograd.compiler.language.types import (
     FIXED,
+    ArrayAnnotation,
     ArrayType,
     ScalarType,
     StackAnnotation,
@@ -302,6 +303,11 @@ class Batch:
                 hint = "Results of a batch are numbers and arrays: take the list or the data class apart inside."
                 refuse(
                     f"`{function.__name__}` gives a {p.annotation}, whose size may differ from element to element", hint
+                )
+            if isinstance(p.annotation, ArrayAnnotation) and p.name not in (*names[: len(args)], *keywords):
+                hint = f"Give room for it: `{p.name}=np.zeros((…))`, with an axis for the elements in front."
+                refuse(
+                    f"`{function.__name__}` gives an array, whose shape is not found in a batch", hint, function, p.name
                 )
         self.values = dict(zip(names, request.values(tuple(args), keywords), strict=True))
         given = {name: self.values[name] for name in (*names[: len(args)], *keywords)}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import copyreg
 import dataclasses
 from collections import namedtuple
@@ -424,13 +425,19 @@ def refuse_argument(
 def located(d: Diagnostic, function: SourceFunction | None, parameter: str) -> Diagnostic:
     """The diagnostic pointing at a parameter in the function's head, where its source is at hand."""
     try:
-        node = None if function is None else function.argument(parameter)
+        node = None if function is None else function.argument(parameter) or _result(function, parameter)
     except CompileError:
         return d
     if function is None or node is None:
         return d
     span = function.source.span(node)
     return replace(d, span=span, line=function.source.text(span.line))
+
+
+def _result(function: SourceFunction, name: str) -> ast.AST | None:
+    """The annotation of a functional function's result, or its head; None for another parameter."""
+    results = [p.name for p in function.parameters[function.first_result :]] if function.first_result else []
+    return (function.tree.returns or function.tree) if name in results else None
 
 
 _TYPES = "Use int, rg.uint, bool, rg.fixed, rg.lognum, rg.Array[…], rg.Stack[…] or a class made by rg.struct."
@@ -500,9 +507,10 @@ def with_further(
 
 
 def types_of(function: SourceFunction, values: Sequence[Any]) -> tuple[Type, ...]:
-    """The types that the function is compiled for, from its annotations and the arguments. Raises InputError RG0603."""
+    """The types that the function is compiled for, from its annotations and the arguments, or the first of these. Raises InputError RG0603."""
     sizes: dict[str, int] = {}
-    return tuple(_type_of(function, p, value, sizes) for p, value in zip(function.parameters, values, strict=True))
+    given = zip(function.parameters[: len(values)], values, strict=True)
+    return tuple(_type_of(function, p, value, sizes) for p, value in given)
 
 
 def types_from_annotations(function: SourceFunction) -> tuple[Type, ...]:

@@ -3,7 +3,7 @@ import retrograd as rg
 
 @rg.functional
 def f(v):
-    return v
+    return 2.0 * v
 
 
-f([1.0, 2.0])
+rg.run(f, [1.0, 2.0])

@@ -212,3 +212,112 @@ def test_functions_of_the_library(name: str) -> None:
     x = numbers(5, 4)
     wanted = sum(LIBRARY[name](v) * v + LIBRARY[name](0.5 * v) for v in x)
     assert f(x) == pytest.approx(wanted, abs=1e-6)
+
+
+# ---------------------------------------------------------------------- results
+
+
+@rg.functional
+def product(X: Array[fixed, "n", "d"], w: Array[fixed, "d"]) -> Array[fixed, "n"]:
+    return X @ w
+
+
+@rg.functional
+def several(x) -> tuple[fixed, Array[fixed, ...], Array[int, ...]]:
+    return rg.sum(x), x[::-1] * x, rg.floor(x * 10)
+
+
+@rg.functional
+def iterated(x: Array[fixed, "n"], n: int) -> Array[fixed, "n"]:
+    def go(v, k):
+        return v if k == 0 else go(rg.tanh(v) + 0.5 * x, k - 1)
+
+    return go(x, n)
+
+
+@rg.functional
+def chosen(x):
+    return x * 2 if rg.sum(x) > 0 else x[::-1]
+
+
+@rg.functional
+def forgotten(x):
+    with rg.forget():
+        h = rg.exp(x)
+        g = h * h
+    return g + h
+
+
+def iterated_by_numpy(x: Any, n: int) -> Any:
+    v = x
+    for _ in range(n):
+        v = np.tanh(v) + 0.5 * x
+    return v
+
+
+def test_results() -> None:
+    """Arrays alone and in tuples, of branches, of recursion, and of blocks that forget."""
+    X, x = numbers(1, 4, 3), numbers(2, 3)
+    assert np.allclose(product(X, x), X @ x, atol=1e-8)
+    total, squares, floors = several(x)
+    assert total == pytest.approx(x.sum(), abs=1e-8)
+    assert np.allclose(squares, x[::-1] * x, atol=1e-8)
+    assert np.array_equal(floors, np.floor(x * 10))
+    assert floors.dtype == np.int64
+    for v in (x, -x):
+        assert np.allclose(chosen(v), v * 2 if v.sum() > 0 else v[::-1], atol=1e-8)
+    assert np.allclose(forgotten(x), np.exp(2 * x) + np.exp(x), atol=1e-7)
+    for n in (0, 4):
+        assert np.allclose(iterated(x, n), iterated_by_numpy(x, n), atol=1e-8)
+
+
+def test_a_result_without_annotation_is_found_by_its_call() -> None:
+    @rg.functional
+    def twice(x):
+        return 2 * x
+
+    assert np.array_equal(twice(np.array([1.0, 2.0])), [2.0, 4.0])
+    assert np.array_equal(twice(np.array([[1, 2]])), [[2, 4]])
+    assert twice(1.5) == 3.0
+
+
+def test_a_result_is_added_taken_back_and_differentiated() -> None:
+    """As a reversible function f is `out += f(x)`, whose inverse leaves zeros; its Jacobian is that of NumPy's function."""
+    x = numbers(3, 3)
+    found = rg.run(iterated, x, 3)
+    assert found.erased_bits == 0
+    assert not np.any((~iterated)(x, 3, found.values.out).out)
+
+    @rg.reversible
+    def uses(y: Array[fixed, "n"], x: Array[fixed, "n"]):
+        iterated(x, 2, y)
+
+    assert np.allclose(uses(np.ones(3), x).y, 1 + iterated_by_numpy(x, 2), atol=1e-8)
+    _, pullback = rg.vjp(iterated, x, 3)
+    cotangent = numbers(4, 3)
+    step = 1e-6
+    slopes = [(iterated_by_numpy(x + step * e, 3) - iterated_by_numpy(x - step * e, 3)) / (2 * step) for e in np.eye(3)]
+    assert np.allclose(pullback({"out": cotangent}).x, np.array(slopes) @ cotangent, atol=1e-6)
+
+
+def test_a_procedure_takes_and_gives_arrays() -> None:
+    """A function that is too large to be inlined."""
+
+    @rg.functional
+    def f(x):
+        def large(v):
+            a = rg.exp(v)
+            b = a * a + rg.sin(a) - rg.cos(v) + v * v * v - a * v + 2 * a - v / 2 + a / 4 - a * a * a
+            c = b * a + rg.sin(b) - rg.cos(b) + v * b * v - b * v + 2 * b - v / 2 + a / 4 - a * b * a
+            return c * 0.125 + b * 0.25 - a
+
+        return large(x) + large(0.5 * x) + large(large(x) * 0.125)
+
+    def by_numpy(v: Any) -> Any:
+        a = np.exp(v)
+        b = a * a + np.sin(a) - np.cos(v) + v * v * v - a * v + 2 * a - v / 2 + a / 4 - a * a * a
+        c = b * a + np.sin(b) - np.cos(b) + v * b * v - b * v + 2 * b - v / 2 + a / 4 - a * b * a
+        return c * 0.125 + b * 0.25 - a
+
+    x = numbers(6, 4)
+    assert np.allclose(f(x), by_numpy(x) + by_numpy(0.5 * x) + by_numpy(by_numpy(x) * 0.125), atol=1e-6)

@@ -1,9 +1,0 @@
-import retrograd as rg
-
-
-@rg.functional
-def f(v):
-    return v * 2.0
-
-
-f([1.0, 2.0])
