@@ -48,10 +48,21 @@ from retrograd.compiler.frontends.python.expressions import held
 from retrograd.compiler.frontends.python.indexing import made_by
 from retrograd.compiler.frontends.python.source import Errors, Source, SourceFunction
 from retrograd.compiler.frontends.python.updates import update_array
-from retrograd.compiler.ir.expressions import Address, const, read, walk
+from retrograd.compiler.ir.expressions import Address, E, const, read, walk
 from retrograd.compiler.ir.statements import Kind, Node, Region, Var
 from retrograd.compiler.language.arithmetic import Arithmetic, ShapeMismatch, broadcast
-from retrograd.compiler.language.types import ArrayType, ScalarType, StructType, is_complex, is_known, known, row_major
+from retrograd.compiler.language.types import (
+    ArrayType,
+    ScalarType,
+    StructType,
+    is_complex,
+    is_empty,
+    is_known,
+    known,
+    note_range,
+    row_major,
+    sum_over,
+)
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, StructValue, describe
 from retrograd.compiler.language.values import Value as Operand
 from retrograd.isa.diagnostics import Span, nearest
@@ -290,6 +301,15 @@ class ArrayTypes:
         return Array(ScalarType(Kind.FIXED), shape, row_major(shape, 1))
 
 
+def total(cx: Context, x: Lazy) -> E:
+    """Σ of the elements of an array expression."""
+    indices = tuple(Var(f"i{axis}", Kind.INT, cx.builder.span) for axis in range(len(x.shape)))
+    for var, length in zip(indices, x.shape, strict=True):
+        note_range(cx.builder.ranges, var, length, cx.w)
+    body = cx.arithmetic.expression(x.element(tuple(map(read, indices))))
+    return const(0, body.kind) if is_empty(x.shape) else sum_over(body, indices, x.shape)
+
+
 def attribute(t: Array, name: str, at: Place) -> Type:
     """The type of an attribute of an array. Raises CompileError."""
     match name:
@@ -413,6 +433,14 @@ class ArrayLowering:
                 word = self._context(self._function).number(found, _located(at))
                 return Value(Word(word.kind), (word,))
         fail("RG0703", f"{describe(found)}, which functional functions do not have", at)
+
+    def inner_product(self, x: Value, d: Value, at: Place) -> E:
+        """Σ x·d over the elements of two arrays of one shape."""
+        cx = self._context(self._function)
+        cx.builder.span = at.span
+        product = cx.arithmetic.binary("*", self.operand(x), self.operand(d))
+        assert isinstance(product, Lazy)
+        return total(cx, product)
 
     def add(self, view: ArrayView, value: Operand, at: Place) -> None:
         """view += value, element by element; a number is added to each."""

@@ -105,6 +105,13 @@ class DerivativeTypes:
         value = self._inference.apply(f, given, at)
         if isinstance(value, Nothing):
             return NOTHING
+        held = next((t for t in (*args, value) if arrays(t)), None)
+        if held is not None and code.mode == "jvp":
+            hint = "`vjp(f)(x, direction)` takes arrays; from Python, `rg.jvp(f)` does, too."
+            self._inference.fail("RG0715", f"a `jvp` with {named(held)}", at, hint)
+        if held is not None and has_cells(args):
+            hint = "Take the derivative by each of them: `grad(lambda x: f(x, items))(x)`."
+            self._inference.fail("RG0715", f"a derivative by {named(held)} beside a list or a data class", at, hint)
         if code.mode == "jvp" and has_cells((value, *args)):
             return self._inference.result(self.forward_key(f, value, args))
         if code.mode == "grad":
@@ -205,7 +212,9 @@ class DerivativeTypes:
         try:
             return cotangent(t)
         except NoCotangent as error:
-            hint = "Differentiate by numbers, and by tuples, lists, data classes and functions that hold numbers."
+            hint = (
+                "Differentiate by numbers, arrays, and by tuples, lists, data classes and functions that hold numbers."
+            )
             self._inference.fail("RG0715", f"a derivative by {named(error.type)}", at, hint)
 
 

@@ -67,7 +67,7 @@ from retrograd.compiler.ir.statements import (
     invert,
 )
 from retrograd.compiler.ir.traversal import walk
-from retrograd.compiler.language.types import known
+from retrograd.compiler.language.types import ScalarType, known, row_major
 from retrograd.compiler.language.values import ArrayView, Constant, Scalar
 from retrograd.compiler.language.values import Value as ScalarOperand
 from retrograd.isa.diagnostics import Span
@@ -672,7 +672,7 @@ class Calls:
         name = self._procedures.gradient(code.mode, f.type, types, at)
         given = differentiated(code.mode, types)
         forms = [self._inference.derivatives.cotangent(t, at) for t in given]
-        xs, others = args[: len(given)], args[len(given) :]
+        xs, others = [self._apart(x, at) for x in args[: len(given)]], args[len(given) :]
         zeros: list[Value] = []
         places: list[Operand] = []
         if has_cells(given):
@@ -687,20 +687,40 @@ class Calls:
         operands, regions = self._passed((f, *xs, *others))
         sources = [k for t in given for k in kinds(t)]
         numbers = sources.count(Kind.FIXED)
+        of_arrays = [gained(view) for x in xs for view in array_views(x)]
 
         def fill(targets: Targets) -> None:
             loss = Var("loss", Kind.FIXED, at.span)
             self._body.uses_heap = True
-            call = Call(name, (*operands, loss, self._body.hp, *targets, *places), regions, False, at.span)
+            into = [view.address for view in targets.arrays]
+            passed = (*operands, loss, self._body.hp, *targets, *map(self._address, into), *places)
+            call = Call(name, passed, (*regions, *(p.region for p in into)), False, at.span)
             self._body.emit(Local(loss), call, Delocal(loss))
 
-        gains = iter(self._body.new(Tuple((FIXED,) * numbers), fill, "d").words)
+        gain = self._body.new(Tuple((*(FIXED,) * numbers, *(a for a in of_arrays if a is not None))), fill, "d")
+        gains, found_arrays = iter(gain.words), iter(gain.views)
+        wanted = [a for t in forms for a in arrays_in(t)]
+        views = tuple(
+            self._body.array(form, "d").address if a is None else next(found_arrays)
+            for a, form in zip(of_arrays, wanted, strict=True)
+        )
         words: list[E] = [e for z in zeros for e in z.words] or [const(0, k) for k in sources]
         made = tuple(
             next(gains) if k is Kind.FIXED else cell if k is Kind.ADDRESS else const(0, found)
             for k, found, cell in zip(sources, (k for t in forms for k in kinds(t)), words, strict=True)
         )
-        return Value(forms[0] if len(forms) == 1 else Tuple(tuple(forms)), made)
+        return Value(forms[0] if len(forms) == 1 else Tuple(tuple(forms)), made, views)
+
+    def _apart(self, x: Value, at: core.Place) -> Value:
+        """The value with copies of its arrays, which have no other name: the cotangents of a copy are those of this argument alone."""
+        if not x.views:
+            return x
+        views: list[Address] = []
+        for view in array_views(x):
+            copied = self._body.array(arrays_in(x.type)[len(views)], "x")
+            self._body.arrays.add(copied, view, at)
+            views.append(copied.address)
+        return Value(x.type, x.words, tuple(views))
 
     def _tangent(self, f: Value, x: Value, direction: Value, value: Type, at: core.Place) -> Value:
         """jvp(f)(x, direction), a value of type `value` without cells."""
@@ -760,6 +780,18 @@ class Calls:
             product = a.binary("*", Scalar(term), Constant(factor))
             total = a.expression(a.binary("+", product, Scalar(total)))
         return self._body.operand(total)
+
+
+def array_views(x: Value) -> list[ArrayView]:
+    """The arrays in a value."""
+    types = zip(arrays_in(x.type), x.views, strict=True)
+    return [ArrayView(t.element, t.shape, t.strides, place) for t, place in types]
+
+
+def gained(x: ArrayView) -> Array | None:
+    """The type of the cotangents of an array; None if its elements have none."""
+    shape = known(x.shape)
+    return Array(x.element, shape, row_major(shape, 1)) if x.element == ScalarType(Kind.FIXED) else None
 
 
 def environment(code: core.Lambda, captured: Sequence[Value], args: Sequence[Value]) -> Env:

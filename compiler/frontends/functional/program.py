@@ -26,8 +26,10 @@ from retrograd.compiler.frontends.functional.procedures import (
     Conversions,
     Heap,
     Procedures,
+    array_views,
     differentiated,
     environment,
+    gained,
     scalar,
 )
 from retrograd.compiler.frontends.functional.types import (
@@ -81,6 +83,7 @@ from retrograd.compiler.ir.statements import (
 from retrograd.compiler.ir.traversal import needed, walk
 from retrograd.compiler.ir.value_numbering import Renaming
 from retrograd.compiler.language.arithmetic import COMPARISONS
+from retrograd.compiler.language.types import known
 from retrograd.compiler.language.values import ArrayView, Constant, Lazy, Scalar, stored
 from retrograd.compiler.language.values import Value as Word_
 from retrograd.isa.diagnostics import Span
@@ -96,9 +99,11 @@ class Lowering:
     def __init__(self, procedures: Procedures, body: Body) -> None:
         self.body = body
         self.inference, self.arithmetic = procedures.inference, procedures.inference.arithmetic
-        self.structures = StructureLowering(self.arithmetic, self.inference.structures, self._called)
         self.conversions = Conversions(body, self.inference, self._called)
         self.arrays = body.arrays = ArrayLowering(procedures.contexts, body, procedures.function)
+        self.structures = StructureLowering(
+            self.arithmetic, self.inference.structures, self._called, self.arrays.inner_product
+        )
         self.calls = Calls(
             procedures, body, self.value, self.into, self.conversions.converted, self.structures, self.arrays.hosted
         )
@@ -734,22 +739,26 @@ class Program:
         own.add(f, "f")
         first = len(own.variables)
         by = differentiated(mode, args)
-        for k, t in enumerate(by):
-            own.add(t, f"x{k}")
+        given = [own.add(t, f"x{k}") for k, t in enumerate(by)]
         sources = [v for v in own.variables[first:] if v.kind is Kind.FIXED]
         for t in args[len(by) :]:
             own.add(t, "direction")
         loss, hp = Var("loss", Kind.FIXED, span), Var("hp", Kind.ADDRESS)
         targets = [Var(f"d_{v.name}", Kind.FIXED, span) for v in sources]
         cells = (Var("begin", Kind.INT), Var("words", Kind.INT)) if has_cells(by) else ()
-        params = (*own.variables, loss, hp, *targets, *cells)
+        # An array of cotangents for each array of fixed numbers.
+        places = _Parameters()
+        arrays = [(x, places.array(a, "d")) for v in given for x in array_views(v) if (a := gained(x)) is not None]
+        params = (*own.variables, loss, hp, *targets, *places.variables, *cells)
         name = self._gradients[key] = self._module.unique_name(mode)
-        written = frozenset(range(len(own.variables), len(params) - len(cells)))
-        self._declare(Procedure(name, params, tuple(own.regions), (), written, False, span))
+        written = frozenset(range(len(own.variables), len(own.variables) + 2 + len(targets)))
+        regions = (*own.regions, *places.regions)
+        self._declare(Procedure(name, params, regions, (), written, False, span), places.regions)
         pairs = [
             (ArgumentStorage(x, None, (Kind.FIXED,)), ArgumentStorage(d, None, (Kind.FIXED,)))
             for x, d in zip(sources, targets, strict=True)
         ]
+        pairs += [(_storage(x), _storage(d)) for x, d in arrays]
         copies = ArgumentCells(*cells, self.heap.region) if cells else None
         self._declare_gradient(GradientCall(name, inner, False, loss, tuple(pairs), self.heap.size, copies))
         return name
@@ -821,6 +830,13 @@ class Program:
         name = self._module.unique_name(name)
         self._module.procedures[name] = Procedure(name, params, tuple(own.regions), whole, written, False, at.span)
         return name
+
+
+def _storage(view: ArrayView) -> ArgumentStorage:
+    """The words of an array that is a parameter."""
+    at = view.address
+    assert at.base is not None
+    return ArgumentStorage(at.base, at.region, (Kind.FIXED,), known(view.shape), view.strides)
 
 
 def _uses(node: Node, hp: Var) -> bool:

@@ -56,7 +56,7 @@ _INSTEAD: dict[type[ast.AST], str] = {
     ast.GeneratorExp: "Write a list, `[… for x in xs]`, or a sum, `sum(… for x in xs)`.",
     ast.SetComp: "Write a list, `[… for x in xs]`.",
     ast.DictComp: "Write a list of pairs, `[(k, v) for k, v in …]`.",
-    ast.Dict: "Declare a class with `@rg.data`, whose fields have names.",
+    ast.Dict: 'A dict has names as its keys, `{"w": w}`.',
     ast.NamedExpr: "Write `x = …` in front.",
 }
 #: functions of Python on scalars
@@ -132,6 +132,9 @@ class ExpressionReader:
                 params, inner = self.parameters("lambda", args, node, scope)
                 with self.inside():
                     return core.Lambda("lambda", params, self.expression(body, inner), self.at(node))
+            case ast.Dict(keys=keys, values=values) if keys and all(map(_is_key, keys)):
+                names = [str(k.value) for k in keys if isinstance(k, ast.Constant)]
+                return core.Record(tuple(self._items(values, scope)), self.at(node), record_form("dict", names))
             case ast.Tuple(elts=items):
                 return core.Record(tuple(self._items(items, scope)), self.at(node))
             case ast.List(elts=items):
@@ -283,7 +286,7 @@ class ExpressionReader:
 
     def _field(self, value: ast.expr, name: str, scope: Scope, at: ast.AST) -> core.Core:
         around = None if _is_local(value, scope) else self.found(value)
-        if around is not None:
+        if around is not None and not isinstance(around, np.ndarray):
             hint = nearest(name, [n for n in dir(around) if not n.startswith("_")])
             self.fail("RG0702", f"`{shortened(value)}` has no `{name}`", at, hint)
         return core.Field(self.expression(value, scope), name, self.at(at))
@@ -527,6 +530,11 @@ def _terms(node: ast.expr) -> list[ast.expr]:
         case ast.UnaryOp(op=ast.USub(), operand=x):
             return _terms(x)
     return [node]
+
+
+def _is_key(node: ast.expr | None) -> bool:
+    """Whether a key of a dict is a name."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier()
 
 
 def _is_new_axis(node: ast.expr) -> bool:

@@ -567,6 +567,8 @@ def cotangent(t: Type) -> Type:
     match t:
         case Word(kind) if kind is not Kind.LOGNUM:
             return FIXED
+        case Array(ScalarType(), shape):
+            return Array(ScalarType(Kind.FIXED), shape, row_major(shape, 1))
         case Tuple(items):
             return t if t == BOOLEAN else Tuple(tuple(map(cotangent, items)), t.form)
         case List(item):
@@ -676,8 +678,11 @@ class StructureLowering:
         arithmetic: Arithmetic,
         structures: Structures,
         called: Callable[[Closure, list[Value], core.Place], Value],
+        of_arrays: Callable[[Value, Value, core.Place], E],
     ) -> None:
+        """`of_arrays`: the inner product of two arrays."""
         self._arithmetic, self._structures, self._called = arithmetic, structures, called
+        self._of_arrays = of_arrays
 
     def value(self, op: str, args: Sequence[Value], at: core.Place) -> Value:
         """The value of a core.Structural."""
@@ -709,10 +714,16 @@ class StructureLowering:
                 return Value(FIXED, (const(0, Kind.FIXED),))
             case List() | Data():
                 return self._called(Closure(self._structures.code("dot", x.type, at)), [x, d], at)
+            case Array(ScalarType(kind)):
+                of_ints = kind is not Kind.FIXED
+                return Value(FIXED, (const(0, Kind.FIXED) if of_ints else self._of_arrays(x, d, at),))
         total: E | None = None
+        seen = 0
         for i, t, other in both(x.type, d.type):
-            n = len(kinds(t))
-            term = self.dot(Value(t, x.words[i : i + n]), Value(other, d.words[i : i + n]), at).words[0]
+            n, views = len(kinds(t)), slice(seen, seen + arrays(t))
+            seen = views.stop
+            own = Value(t, x.words[i : i + n], x.views[views])
+            term = self.dot(own, Value(other, d.words[i : i + n], d.views[views]), at).words[0]
             total = term if total is None else self._number("+", total, term)
         return Value(FIXED, (const(0, Kind.FIXED) if total is None else total,))
 

@@ -321,3 +321,73 @@ def test_a_procedure_takes_and_gives_arrays() -> None:
 
     x = numbers(6, 4)
     assert np.allclose(f(x), by_numpy(x) + by_numpy(0.5 * x) + by_numpy(by_numpy(x) * 0.125), atol=1e-6)
+
+
+# ---------------------------------------------------------------------- derivatives inside
+
+
+@rg.functional
+def slopes(w) -> tuple[Array[fixed, ...], Array[fixed, ...], Array[fixed, ...], Array[fixed, ...], Array[fixed, ...]]:
+    of_two = rg.grad(lambda a, b: rg.sum(a * b * b))(w, w)
+    own = rg.grad(lambda v: rg.sum(v * w))(w)
+    twice = rg.grad(lambda v: rg.sum(rg.grad(lambda u: rg.sum(u * u * u))(v)))(w)
+    by_function = rg.grad(lambda g: g(2.0))(lambda t: rg.sum(t * w[1:]))[0]
+    return of_two[0], of_two[1], own, twice, by_function
+
+
+def test_derivatives_by_arrays() -> None:
+    """Of one array that is passed twice, or captured too, each place has a cotangent of its own."""
+    w = numbers(1, 3)
+    for found, wanted in zip(slopes(w), (w * w, 2 * w * w, w, 6 * w, np.array([0.0, 2.0, 2.0])), strict=True):
+        assert np.allclose(found, wanted, atol=1e-8)
+
+
+@rg.functional
+def of_products(w) -> tuple[Array[fixed, ...], fixed]:
+    back = rg.vjp(lambda v: (v * v, rg.sum(v)))(w, (2.0 * w, 3.0))
+    return back, rg.jvp(lambda t: rg.sum(rg.sin(t * w)))(0.5, 1.0)
+
+
+def test_directions_of_arrays() -> None:
+    w = numbers(2, 4)
+    back, forward = of_products(w)
+    assert np.allclose(back, 4 * w * w + 3, atol=1e-8)
+    assert forward == pytest.approx(np.sum(w * np.cos(0.5 * w)), abs=1e-8)
+
+
+@rg.functional
+def trained(params, X, y, steps: int) -> tuple[Array[fixed, ...], fixed]:
+    def cost(p):
+        return rg.sum((X @ p["w"] + p["b"] - y) ** 2) / len(y)
+
+    def step(w, b, k):
+        if k == 0:
+            return w, b
+        g = rg.grad(lambda w, b: cost({"w": w, "b": b}))(w, b)
+        return step(w - 0.1 * g[0], b - 0.1 * g[1], k - 1)
+
+    return step(params["w"], params["b"], steps)
+
+
+def trained_by_numpy(w: Any, b: float, X: Any, y: Any, steps: int) -> tuple[Any, float]:
+    for _ in range(steps):
+        e = X @ w + b - y
+        w, b = w - 0.2 * X.T @ e / len(y), b - 0.2 * e.sum() / len(y)
+    return w, b
+
+
+def test_descent_and_its_derivative() -> None:
+    """Gradient descent on an array, a gradient at each step; the derivative of the end by the data."""
+    X, y, w = numbers(1, 4, 3), numbers(2, 4), numbers(3, 3)
+    found, b = trained({"w": w, "b": 0.25}, X, y, 3)
+    wanted = trained_by_numpy(w, 0.25, X, y, 3)
+    assert np.allclose(found, wanted[0], atol=1e-7)
+    assert b == pytest.approx(wanted[1], abs=1e-7)
+    slopes_of_b = rg.grad(trained, "y", loss="out_1")({"w": w, "b": 0.25}, X, y, 3)
+    step = 1e-6
+    by_differences = [
+        (trained_by_numpy(w, 0.25, X, y + step * e, 3)[1] - trained_by_numpy(w, 0.25, X, y - step * e, 3)[1])
+        / (2 * step)
+        for e in np.eye(4)
+    ]
+    assert np.allclose(slopes_of_b, by_differences, atol=1e-6)
