@@ -15,6 +15,9 @@ be taken in any order.
 
 Nothing is believed without a test that the code makes before it stores: that registers hold the constants on which the
 analysis relies, that different bases do not overlap, and that the words are small enough for the sums which are not checked.
+
+A product x·y fits where |x| < 2^p and |y| < 2^(total − p), for any p. The code chooses p at run time from the words that it meets (`Split`):
+the cotangents of a loop are often much larger than the numbers by which they are multiplied.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from retrograd.isa.entries import REGISTER_FIELDS
 from retrograd.isa.expr import ZERO, Expr, const, half, inputs, nodes, place
@@ -59,8 +63,36 @@ FAR = 1 << 48
 MOST_SCATTERED = 8
 #: operations of a pass, and lanes, up to which a loop also has chunks of several registers of words
 FEW_NODES, MOST_LANES = 16, 64
+#: rounded products of two words
+PRODUCTS = ("mulshift", "mulround")
 #: rounds in which registers are found that begin each pass with the same constant
 ROUNDS = 4
+#: bits by which bounds of sums and of factors stay below a word, first the largest that is tried
+HEADROOM = (2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Bounds of words of which those of factors depend on a number p, low ≤ p ≤ high, that is chosen at run time.
+
+    |left| < 2^p,  |right| < 2^(total − p),  |any other| < 2^rest        low + high = total
+
+    Each product has a factor of either side. The bounds of all sums are convex in p, so it suffices to prove them for p = low and p = high.
+    """
+
+    left: frozenset[str]
+    right: frozenset[str]
+    total: int
+    high: int
+    rest: int
+
+    @property
+    def low(self) -> int:
+        return self.total - self.high
+
+    def bits(self, name: str, p: int) -> int:
+        """The bits of an input."""
+        return p if name in self.left else self.total - p if name in self.right else self.rest
 
 
 @dataclass
@@ -103,6 +135,9 @@ class VectorLoop:
     #: inputs that must be numbers of `bits` bits and a sign; all words have `W − 1`
     bits: int = WIDTH - 1
     bounded: set[str] = field(default_factory=set)
+    #: other bounds of these inputs, for which as many checks are left
+    split: Split | None = None
+    #: bounds of trees for all bounds of their inputs that the code may test
     intervals: Intervals = field(init=False)
     #: lost words of a pass
     erased: int = 0
@@ -398,13 +433,80 @@ class _Analysis:
             trees = [words[name] for tree, words in proven for name in inputs(tree)]
             relied = inputs(*trees, *loop.sums.values(), *loop.accumulators.values(), *loop.additions.values())
             loop.bounded = {name for name in relied if name.startswith("m") or int(name[1:]) not in loop.inductions}
-        loop.intervals = self._intervals(loop.bits, loop.bounded)
+            loop.split = self._split(proven)
+        split = loop.split
+        widest = {
+            n: loop.bits if split is None else max(split.bits(n, split.low), split.bits(n, split.high))
+            for n in loop.bounded
+        }
+        loop.intervals = self._intervals(widest)
+
+    def _split(self, proven: list[GuardAndWords]) -> Split | None:
+        """Bounds that depend on p, of the widest range, for which these checks hold; None where an input is a factor of both sides."""
+        sides = self._sides(proven)
+        if sides is None:
+            return None
+        bits, width = self.loop.bits, self.forms.w.width
+        left, right = (frozenset(side & self.loop.bounded) for side in sides)
+        for rest in (width - HEADROOM[0], bits):
+            for total in range(2 * bits, 2 * bits - 3, -1):
+                for high in (width - room for room in HEADROOM):
+                    made = Split(left, right, total, high, rest)
+                    if bits < high < total and self._suffices(made, proven):
+                        return made
+        return None
+
+    def _suffices(self, split: Split, proven: list[GuardAndWords]) -> bool:
+        """Whether these checks hold, and factors of products are as narrow as they are now (`_NarrowTrees`)."""
+        for p in (split.low, split.high):
+            intervals = self._intervals({name: split.bits(name, p) for name in self.loop.bounded})
+            if not all(self._holds(guard, intervals) for guard in proven):
+                return False
+            if any(
+                max(map(abs, intervals.of(x))) > self.forms.w.sign // 2 for pair in self._factors(proven) for x in pair
+            ):
+                return False
+        return True
+
+    def _factors(self, proven: list[GuardAndWords]) -> list[tuple[Expr, Expr]]:
+        """The factors of the products of a pass, and of those that these checks test."""
+        loop, pairs = self.loop, []
+        trees = [*loop.stores.values(), *loop.sums.values(), *loop.accumulators.values(), *loop.additions.values()]
+        for tree, words in proven:
+            trees += [words[name] for name in inputs(tree)]
+            product = product_tested_by(tree, self.forms.w)
+            if product is not None:
+                x, y = (self.forms.normal(part, words) for part in product.args)
+                pairs.append((x, y))
+        products = [node for node in nodes(*trees) if node.op in PRODUCTS]
+        return [*pairs, *((node.args[0], node.args[1]) for node in products)]
+
+    def _sides(self, proven: list[GuardAndWords]) -> tuple[set[str], set[str]] | None:
+        """The inputs of left and of right factors; which side is the left one is chosen for each component of the graph."""
+        together: dict[str, set[tuple[str, bool]]] = {}
+        for pair in self._factors(proven):
+            given = [(name, side) for side, tree in enumerate(pair) for name in inputs(tree)]
+            for (a, i), (b, j) in pairwise(given):
+                together.setdefault(a, set()).add((b, i != j))
+                together.setdefault(b, set()).add((a, i != j))
+        found: dict[str, bool] = {}
+        for start in together:
+            todo = [(start, False)] if start not in found else []
+            while todo:
+                name, side = todo.pop()
+                if name not in found:
+                    found[name] = side
+                    todo += [(other, side != differs) for other, differs in together[name]]
+                elif found[name] != side:
+                    return None
+        sides = ({name for name in found if found[name] is side} for side in (False, True))
+        return (next(sides), next(sides)) if found else None
 
     def _least_checks(self, names: Collection[str]) -> tuple[int, list[GuardAndWords]]:
         """(the most bits of words for which as few checks are left as for the fewest bits, these checks)"""
 
         def left(bits: int) -> list[GuardAndWords]:
-            intervals = self._intervals(bits, names)
+            intervals = self._intervals(dict.fromkeys(names, bits))
             return [guard for guard in self.run.guards if not self._holds(guard, intervals)]
 
         width = self.forms.w.width
@@ -419,11 +521,10 @@ class _Analysis:
                 high = middle
         return low, best
 
-    def _intervals(self, bits: int, names: Collection[str]) -> Intervals:
+    def _intervals(self, bits: Mapping[str, int]) -> Intervals:
         """Bounds of trees where these inputs are numbers of that many bits and a sign."""
-        loop = self.loop
-        some = (-(1 << bits), (1 << bits) - 1)
-        bounds = dict.fromkeys(names, some)
+        loop, word_bits = self.loop, self.forms.w.width - 1
+        bounds = {name: (-(1 << k), (1 << k) - 1) for name, k in bits.items()}
         first = Intervals(self.forms, bounds)
         # Terms of sums do not depend on partial sums, so their bounds are those of single passes.
         # A sum that was tested may hold terms that come later in the program's order.
@@ -431,14 +532,15 @@ class _Analysis:
         spread = [(-size, size) for size in sizes]
         for word in dict.fromkeys((*self.met, *self.spread)):
             terms = [first.of(loop.sums[other]) for other in self.met.get(word, ())]
-            bounds[loop.loads[word]] = self._widened(some, terms + spread)
+            bounds[loop.loads[word]] = self._widened(bits.get(loop.loads[word], word_bits), terms + spread)
         for r, tree in loop.accumulators.items():
-            bounds[register(r)] = self._widened(some, [first.of(tree)] * (loop.lanes - 1))
+            bounds[register(r)] = self._widened(bits.get(register(r), word_bits), [first.of(tree)] * (loop.lanes - 1))
         return Intervals(self.forms, bounds)
 
-    def _widened(self, bounds: Bounds, added: list[Bounds]) -> Bounds:
-        """Bounds of a partial sum, for every order of its terms."""
-        return bounds[0] + sum(min(low, 0) for low, _ in added), bounds[1] + sum(max(high, 0) for _, high in added)
+    def _widened(self, bits: int, added: list[Bounds]) -> Bounds:
+        """Bounds of a partial sum that begins with a number of that many bits, for every order of its terms."""
+        low, high = -(1 << bits), (1 << bits) - 1
+        return low + sum(min(least, 0) for least, _ in added), high + sum(max(most, 0) for _, most in added)
 
     def _holds(self, guard: GuardAndWords, intervals: Intervals) -> bool:
         tree, words = guard

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -43,7 +43,7 @@ from retrograd.simulator.engines.state import UNLIMITED, TeamSlot, TeamState
 from retrograd.simulator.engines.translator.affine import Intervals
 from retrograd.simulator.engines.translator.flow import Base, Flow, Node, Refusal, SymbolicPass, Variant, Word, register
 from retrograd.simulator.engines.translator.ghost_uncompute import GhostUncompute
-from retrograd.simulator.engines.translator.loops import WIDE, WIDTH, VectorLoop
+from retrograd.simulator.engines.translator.loops import WIDE, WIDTH, Split, VectorLoop
 
 #: bits of a word from which on AVX2 accesses memory in some lanes only; AVX-512 does so for all words
 _MASKED = 32
@@ -127,6 +127,11 @@ class VectorLoopEmitter:
         self.pause = self.code.variable(I64, "pause", self.steps * self.lanes)
         #: whether the loop ends with the last pass of a full chunk; None where it goes on
         self.ended: Value | None = None
+        #: where a chunk is tried again for another p (loops.Split); None: the bounds of all words are the same
+        self.again: Block | None = None
+        if loop.split is not None:
+            self.p = self.code.variable(self.word, "p", loop.split.total // 2)
+        self.wide = VectorLoopEmitter(scalar, loop.wide) if loop.wide is not None else None
 
     def emit(self) -> None:
         code, scalar, loop = self.code, self.scalar, self.loop
@@ -137,9 +142,10 @@ class VectorLoopEmitter:
         known = [scalar.slots[register(r)].load().eq(c) for r, c in sorted(loop.constants.items())]
         code.branch(code.all([~scalar.bad.load(), *known]), head, self.refused)
         code.start(head)
-        if loop.wide is not None:
+        self.again = head
+        if self.wide is not None:
             narrow = code.block("narrow")
-            VectorLoopEmitter(scalar, loop.wide).emit_wide(head, narrow)
+            self.wide.emit_wide(head, narrow)
             code.start(narrow)
         code.branch(self._may_go(), chunk, self.body)
         code.start(chunk)
@@ -162,7 +168,7 @@ class VectorLoopEmitter:
     def emit_wide(self, head: Block, otherwise: Block) -> None:
         """A chunk behind which the loop goes on, or ends; to `otherwise` where it ends before, or a test fails."""
         code, loop = self.code, self.loop
-        self.refused = otherwise
+        self.refused, self.again = otherwise, head
         chunk, full, leave = map(code.block, ("wide", "wide.full", "wide.leave"))
         code.branch(self._may_go(), chunk, otherwise)
         code.start(chunk)
@@ -276,7 +282,12 @@ class VectorLoopEmitter:
         if failed:
             bits = self._bits(code.any(failed) if mask is None else code.any(failed) & mask)
             holds.append(bits.eq(0))
-        code.branch(code.all(holds), commit, self.refused, likely=True)
+        split = loop.split if self.again is not None else None
+        other = self.refused if split is None else code.block("split")
+        code.branch(code.all(holds), commit, other, likely=True)
+        if split is not None:
+            code.start(other)
+            self._choose(split)
         code.start(commit)
         if self.scalar.ghosts:
             for at in loop.accesses:
@@ -312,18 +323,56 @@ class VectorLoopEmitter:
         holds += [ends[x][1].lt(ends[y][0]) | ends[y][1].lt(ends[x][0]) for x, y in loop.apart]
         return self.code.all(holds)
 
+    def _bounded(self, kind: str) -> Iterator[tuple[list[str], Value | int]]:
+        """(inputs of that kind, the bits of their bound): words of memory `m`, registers `r`."""
+        loop, code = self.loop, self.code
+        names = [name for name in sorted(loop.bounded) if name.startswith(kind)]
+        if loop.split is None or self.again is None:
+            sides: list[tuple[list[str], Value | int]] = [(names, loop.bits)]
+        else:
+            p, split = self.p.load(), loop.split
+            left, right = ([name for name in names if name in side] for side in (split.left, split.right))
+            rest = [name for name in names if name not in split.left | split.right]
+            sides = [(left, p), (right, code.constant(self.word, split.total) - p), (rest, split.rest)]
+        yield from (side for side in sides if side[0])
+
     def _unbounded(self) -> list[Value]:
         """Lanes in which a word is too large for the sums that are not checked."""
-        loop = self.loop
-        words = [self.words[name] for name in sorted(loop.bounded) if name.startswith("m")]
-        if not words:
-            return []
-        return [reduce(or_, map(_magnitude, words)).gtu((1 << loop.bits) - 1)]
+        found = []
+        for names, bits in self._bounded("m"):
+            size = reduce(or_, (_magnitude(self.words[name]) for name in names))
+            found.append(size.shr(bits.splat(self.lanes) if isinstance(bits, Value) else bits))
+        return [reduce(or_, found).ne(0)] if found else []
 
     def _scalars_bounded(self) -> list[Value]:
-        loop = self.loop
-        names = [name for name in sorted(loop.bounded) if name.startswith("r")]
-        return [_magnitude(self.entry[int(name[1:])]).ltu(1 << loop.bits) for name in names]
+        sizes = [(_magnitude(self.entry[int(name[1:])]), bits) for names, bits in self._bounded("r") for name in names]
+        return [size.shr(bits).eq(0) for size, bits in sizes]
+
+    def _choose(self, split: Split) -> None:
+        """Try the chunk again with another p, if one suits its words: the middle of those that do."""
+        code = self.code
+        own, others = self._most_bits(split.left), self._most_bits(split.right)
+        middle = (own + code.constant(self.word, split.total) - others).sar(1)
+        middle = middle.lt(split.low).select(split.low, middle)
+        middle = middle.gt(split.high).select(split.high, middle)
+        old = self.p.load()
+        self.p.store(middle)
+        assert self.again is not None
+        code.branch((own + others).gt(split.total) | middle.eq(old), self.refused, self.again)
+
+    def _most_bits(self, names: Collection[str]) -> Value:
+        """The bits of the largest magnitude of these inputs, in all lanes."""
+        code, chosen = self.code, sorted(self.loop.bounded.intersection(names))
+        size = code.constant(self.word, 0)
+        in_lanes = [_magnitude(self.words[name]) for name in chosen if name.startswith("m")]
+        if in_lanes:
+            some = reduce(or_, in_lanes)
+            some = some if self.mask is None else self.mask.select(some, 0)
+            size = code.intrinsic("vector.reduce.or", some, result=self.word)
+        for name in chosen:
+            if name.startswith("r"):
+                size = size | _magnitude(self.entry[int(name[1:])])
+        return code.constant(self.word, self.word.bits) - code.intrinsic("ctlz", size, code.constant(integer(1), 0))
 
     def _failed_guards(self) -> list[Value]:
         out = []

@@ -216,8 +216,10 @@ def generate(seed: int, width: int = 64) -> Case:
     passes = rng.choice((1, 2, 3, rng.randrange(1, 21), rng.randrange(20, most)))
     by = rng.choice((1, 1, -1, 3))
     program = loop_of(*body, *undo, passes=passes, stride=stride, second=second, by=by, width=width, memory=memory_size)
-    size = rng.choice((20, 36, 44, 62)) * width // 64
-    memory = [rng.randrange(-1 << size, 1 << size) % (1 << width) for _ in range(memory_size)]
+    # Factors of products are often of different sizes.
+    sizes = [rng.choice((20, 36, 44, 62)) * width // 64 for _ in range(2)]
+    halves = (sizes[2 * at // memory_size] for at in range(memory_size))
+    memory = [rng.randrange(-1 << size, 1 << size) % (1 << width) for size in halves]
     for _ in range(rng.choice((0, 0, 0, 1, 2))):
         large = 1 << width - 1, (1 << width - 1) - 1, 1 << 50 * width // 64, -1 << width - 3, 0
         memory[rng.randrange(memory_size)] = rng.choice(large) % (1 << width)
@@ -378,6 +380,74 @@ def test_chunks_are_executed(translated: Make, monkeypatch: pytest.MonkeyPatch) 
         run()
     monkeypatch.setattr(flow, "VECTOR_LOOPS", False)
     run()
+
+
+#: a word of memory times a register, added to a word of memory and to a register
+FACTORS = (
+    "ld.add r8, [r5]", "exch r9, [r5 + 50]", "fmul.add r9, r8, r4", "exch r9, [r5 + 50]", "fmul.add r3, r8, r4", "ld.sub r8, [r5]"
+)  # fmt: skip
+
+
+def factors(width: int, own: int, other: int) -> Callable[[rg.Machine], None]:
+    """Words of memory of `own` bits, and a register of `other` bits."""
+
+    def load(machine: rg.Machine) -> None:
+        machine.registers[4] = (1 << other) - 1
+        for at in range(MEMORY):
+            machine.memory[at] = (1 << own) - 1 - at % 2 if at < 50 else at
+
+    return load
+
+
+def lockstep_of_factors(make: Make, width: int, *sizes: tuple[int, int]) -> Lockstep:
+    """Runs one after the other, forward and back, with factors of these sizes."""
+    both = Lockstep(make, loop_of(*FACTORS, passes=40, width=width))
+    for own, other in sizes:
+        both.set(factors(width, own, other))
+        both.run(2000)
+        both.turn()
+        both.run(2000)
+        both.turn()
+    return both
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("width", [64, 32])
+@pytest.mark.parametrize("shares", [(8, 2), (2, 8)], ids=str)
+def test_bounds_of_factors_are_chosen(
+    translated: Make, width: int, shares: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks run where one factor is large and the other is small; with one bound for both, they do not."""
+    store = VectorLoopEmitter._store
+    monkeypatch.setattr(VectorLoopEmitter, "_store", lambda self, word, value: store(self, word, value + 1))
+    sizes = width * shares[0] // 10, width * shares[1] // 10
+    with pytest.raises(AssertionError, match="memory"):
+        lockstep_of_factors(translated, width, sizes)
+    jit_compiler()._linked.clear()
+    translate._translation_of.cache_clear()
+    monkeypatch.setattr(loops._Analysis, "_split", lambda self, proven: None)
+    lockstep_of_factors(translated, width, sizes)
+
+
+@pytest.mark.parametrize("width", [64, *NARROW])
+def test_factors_of_all_sizes(translated: Make, width: int) -> None:
+    """The same words and traps wherever the bounds lie."""
+    few = range(1, width - 1, max(1, width // 8))
+    trapped = [bool(lockstep_of_factors(translated, width, (own, other)).traps) for own in few for other in few]
+    assert True in trapped
+    assert False in trapped
+
+
+@pytest.mark.parametrize("width", [64, 32, 16])
+def test_bounds_of_factors_change_within_a_run(translated: Make, width: int) -> None:
+    both = Lockstep(translated, loop_of(*FACTORS, passes=40, width=width))
+    for own, other in ((width * 7 // 10, 2), (2, width * 7 // 10)) * 2:
+        both.set(factors(width, own, other))
+        both.run(2000)
+        both.turn()
+        both.run(2000)
+        both.turn()
+    assert not both.traps
 
 
 @pytest.mark.parametrize("checks", [True, False])
