@@ -316,7 +316,11 @@ class LaneLoop(ArrayLoop):
         parted = code.variable(I64, "parted", 0)
         every = (1 << lanes) - 1
         with code.counting(self.given["first"], lanes, lambda i: i.lt(last) & self._goes_on(), "instances") as i:
-            self._begin(i, alive)
+            alive.store(0)
+            with code.when(self._all_pending(i), "group"):
+                self._fill_group(i, alive)
+            with code.when(alive.load().eq(0), "singly"):
+                self._begin(i, alive)
             good.store(0)
             with code.when(alive.load().ne(0) & parted.load().lt(PARTED), "together"):
                 good.store(self._run_lanes(self.instance, report, alive))
@@ -327,9 +331,123 @@ class LaneLoop(ArrayLoop):
             if self.diverging is not None:
                 with code.when(alive.load().ne(0) & good.load().eq(0), "run"):
                     good.store(self._run_lanes(self.diverging, report, alive))
-            with code.loop(lanes, "end") as self.lane, code.when(alive.load().shr(self.lane).to(I1), "alive"):
-                self._finish(i + self.lane, report, good.load().shr(self.lane).to(I1))
+            completed = (alive.load() & good.load()).eq(every)
+            with code.when(completed, "completed"):
+                self._finish_group(i, report)
+            with code.unless(completed, "some"), code.loop(lanes, "end") as self.lane:
+                with code.when(alive.load().shr(self.lane).to(I1), "alive"):
+                    self._finish(i + self.lane, report, good.load().shr(self.lane).to(I1))
         code.ret()
+
+    # ------------------------------------------------------------------ all lanes at once
+
+    def _all_pending(self, i: Value) -> Value:
+        """Whether there are as many instances from number i on as lanes, and all are still to be run."""
+        code, lanes = self.code, self.lanes
+        found = code.variable(I1, "pending", 0)
+        with code.unless((i + lanes).gt(self.given["last"]), "full", likely=False):
+            states = self.status[i].of(I8.vector(lanes)).load(1)
+            found.store(states.ne(PENDING).convert("bitcast", integer(lanes)).eq(0))
+        return found.load()
+
+    def _rows(self, first: Value, stride: Value) -> tuple[Value, Pointer, Pointer]:
+        """(whether the numbers of all lanes are neighbours, where these begin, where that of each lane lies), from lane to lane `stride` bytes."""
+        code = self.code
+        places = first.of(I8)[code.vector(range(self.lanes), I64) * stride.splat(self.lanes)]
+        each = Pointer(code, places.name, I64, places.type)
+        return stride.eq(8), first.of(I64.vector(self.lanes)), each
+
+    def _read_rows(self, first: Value, stride: Value) -> Value:
+        """64 bits of each lane's row."""
+        near, start, places = self._rows(first, stride)
+        code = self.code
+        row, apart, both = map(code.block, ("row", "apart", "both"))
+        code.branch(near, row, apart)
+        code.start(row)
+        one = start.load(8)
+        code.jump(both)
+        code.start(apart)
+        other = places.gather(code.constant(I1.vector(self.lanes), -1), 8)
+        code.start(both)
+        return code.phi((one, row), (other, apart), type_=one.type)
+
+    def _write_rows(self, first: Value, stride: Value, value: Value) -> None:
+        """Write 64 bits into each lane's row."""
+        near, start, places = self._rows(first, stride)
+        with self.code.when(near, "row"):
+            start.store(value, 8)
+        with self.code.unless(near, "apart"):
+            places.scatter(value, self.code.constant(I1.vector(self.lanes), -1), 8)
+
+    def _vector(self, address: Value) -> Pointer:
+        """The word of an address in all lanes."""
+        return self.memory.of(self.word.vector(self.lanes))[address]
+
+    def _fill_group(self, i: Value, alive: Pointer) -> None:
+        """Fill the memory of all lanes as `_fill` does; `alive` stays 0 where some number has no word."""
+        code, lanes, size = self.code, self.lanes, self.word.bits // 8
+        every, bad = (1 << lanes) - 1, code.variable(integer(lanes), "bad", 0)
+        bad.store(0)
+        with code.loop(self.counts["given"], "given.ranges") as k:
+            entry = self._array("given", k)
+            address, count, base, stride, step, scale = (entry[j].load() for j in range(6))
+            row = base + i * stride
+            with code.loop(count, "word") as j:
+                first = row + j * step
+                reals, words, after = code.block("reals"), code.block("words"), code.block("filled")
+                code.branch(scale.ne(0), reals, words)
+                code.start(words)
+                self._vector(address + j).store(self._read_rows(first, stride).to(self.word), size)
+                code.jump(after)
+                code.start(reals)
+                numbers = self._read_rows(first, stride).convert("bitcast", DOUBLE.vector(lanes))
+                scaled = numbers * scale.convert("bitcast", DOUBLE).splat(lanes)
+                rounded = code.intrinsic("rint", scaled)
+                inside = code.compare("sge", rounded, -float(self.w.sign)) & rounded.lt(float(self.w.sign))
+                word = inside.select(rounded, code.constant(rounded.type, 0.0)).convert("fptosi", I64)
+                self._vector(address + j).store((word & self.w.mask).to(self.word), size)
+                bad.store(bad.load() | (~inside).convert("bitcast", bad.element))
+                code.start(after)
+        with code.when(bad.load().eq(0), "fit"):
+            alive.store(every)
+            self._fill_shared()
+
+    def _finish_group(self, i: Value, report: Pointer) -> None:
+        """Write status, report and kept words of all lanes, which have completed: see `_finish`."""
+        code, lanes = self.code, self.lanes
+        self.status[i].of(I8.vector(lanes)).store(code.constant(I8.vector(lanes), 0), 1)
+        of_all = report.of(I64.vector(lanes))
+        for k, numbers in enumerate(self.reports):
+            with code.when(numbers.ne(0), "reported"):
+                numbers.of(I64)[i].of(I64.vector(lanes)).store(of_all[k].load(8), 8)
+        with code.loop(self.counts["kept"], "kept.ranges") as k:
+            entry = self._array("kept", k)
+            address, count, words, stride, reals, scale = (entry[j].load() for j in range(6))
+            with code.loop(count, "word") as j:
+                word = self._vector(address + j).load(self.word.bits // 8)
+                with code.when(words.ne(0), "words"):
+                    self._write_rows(words + i * stride + (j << 3), stride, word.to(I64))
+                with code.when(reals.ne(0), "numbers"):
+                    number = word.to(integer(self.w.width)).to(I64, "sext")
+                    real = number.convert("sitofp", DOUBLE) * scale.convert("bitcast", DOUBLE).splat(lanes)
+                    place = reals + (i * count + j << 3)
+                    self._write_rows(place, count << 3, real.convert("bitcast", I64.vector(lanes)))
+                    if self.w.width > EXACT:
+                        large = (number + (1 << EXACT)).gtu(2 << EXACT).convert("bitcast", integer(lanes))
+                        with code.when(large.ne(0), "large", likely=False):
+                            entry[6].store(1)
+        with self._words("summed") as (address, column):
+            word = self._vector(address).load(self.word.bits // 8).to(integer(self.w.width)).to(I64, "sext")
+            halves = word & 0xFFFFFFFF, word.sar(32)
+            self._add([code.intrinsic("vector.reduce.add", half, result=I64) for half in halves], column)
+
+    def _fill_shared(self) -> None:
+        """Copy the words that no instance is given to the memory of all lanes."""
+        with self._words("shared") as (address, _):
+            word = self.shared[address].load()
+            self._vector(address).store(word.splat(self.lanes), self.word.bits // 8)
+
+    # ------------------------------------------------------------------ one lane after the other
 
     def _begin(self, i: Value, alive: Pointer) -> None:
         """Fill the memory of the pending instances from number i on; `alive` := their lanes. Other lanes are filled as one of these."""
@@ -348,9 +466,7 @@ class LaneLoop(ArrayLoop):
         with code.when(alive.load().ne(0), "shared"):
             with code.loop(lanes, "idle") as self.lane, code.unless(alive.load().shr(self.lane).to(I1), "copy"):
                 self._fill(self.other.load(), self.fits)
-            with self._words("shared") as (address, _):
-                word = self.shared[address].load()
-                self.memory.of(self.word.vector(lanes))[address].store(word.splat(lanes), 8)
+            self._fill_shared()
 
     def _run_lanes(self, instances: Callee, report: Pointer, alive: Pointer) -> Value:
         """Run the living lanes. Returns the set of lanes that completed, a bit for each."""
