@@ -322,6 +322,16 @@ def accumulators(module: ir.Module, loss: int | None = None) -> dict[Accumulator
     return roles
 
 
+def changed_arguments(module: ir.Module) -> frozenset[ir.Region]:
+    """The arguments of the module that may hold other words after a run than before it: all of them where that is not known."""
+    arguments = frozenset(module.arguments or ())
+    try:
+        _, regions = _NetChanges(module, AccessAnalysis(module)).block(module.entry)
+    except _OtherUse:
+        return arguments
+    return arguments if None in regions else arguments.intersection(regions)
+
+
 def with_carriers(block: ir.Block, roles: Roles) -> dict[Accumulator, Role]:
     """The roles with those of the variables that an accumulator's word is exchanged into."""
     carried: dict[ir.Var, ir.Region] = {}

@@ -240,3 +240,47 @@ def test_arrays_of_a_caller() -> None:
     assert kept[1].reals is not None
     assert (kept[1].reals[:, 0] * 2.0**35).tolist() == (words + np.arange(n, dtype=np.uint64)[::-1]).tolist()
     assert (ran.lost_words, ran.cycles, ran.failed.tolist(), ran.refused) == (None, None, [], False)
+
+
+@reversible
+def line(y: fixed, x: fixed, slope: Array[fixed, 2], moved: fixed):
+    """`slope` stays as it is; `moved` is changed, and `x` is put back."""
+    with rg.routine() as r:
+        t = x * slope[0] + slope[1]
+    y += t
+    ~r
+    moved += 1
+    x += slope[1]
+    x -= slope[1]
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("trapped", [False, True])
+def test_arguments_that_stay_the_same_are_one_view(backward: bool, trapped: bool) -> None:
+    """Values and words are those of each element's own run, also of elements that trap and of arguments that change."""
+    f = ~line if backward else line
+    xs, slope = np.linspace(-2.0, 2.0, 19), np.array([0.3, -0.7])
+    xs[5] = 2.0**31 - 1 if trapped else 0.25
+    slope *= 4
+    axes = {"slope": None, "moved": None}
+    ran = [
+        rg.run_batch(f, np.zeros(19), xs, slope, 3.0, in_axes=axes, engine=e, traps="return")
+        for e in ("translated", "reference")
+    ]
+    same(*ran)
+    assert list(ran[0].traps) == list(ran[1].traps) == [5] * trapped
+    for i in set(range(19)) - {5}:
+        alone = rg.run(f, 0.0, xs[i], slope, 3.0)
+        assert [np.asarray(v[i]).tolist() for v in ran[0].values] == [np.asarray(v).tolist() for v in alone.values]
+    assert ran[0].values.slope.shape == (19, 2)
+    assert not ran[0].values.slope.flags.writeable
+    assert ran[0].values.x.flags.writeable
+    moved = set(ran[0].values.moved.tolist()) - {3.0}
+    assert moved == {2.0 if backward else 4.0}
+
+
+def test_the_view_is_of_the_words() -> None:
+    """A shared number that is between two words comes back as its word."""
+    found = rg.run_batch(product, np.zeros(9), np.ones(9), 0.1, in_axes=(0, 0, None), engine="translated")
+    assert found.values.z.tolist() == [round(0.1 * 2**32) / 2**32] * 9
+    assert found.words["z"].ravel().tolist() == rg.fixed.to_words(np.full(9, 0.1), found.compiled.format).tolist()

@@ -334,9 +334,12 @@ class LaneLoop(ArrayLoop):
             completed = (alive.load() & good.load()).eq(every)
             with code.when(completed, "completed"):
                 self._finish_group(i, report)
-            with code.unless(completed, "some"), code.loop(lanes, "end") as self.lane:
-                with code.when(alive.load().shr(self.lane).to(I1), "alive"):
-                    self._finish(i + self.lane, report, good.load().shr(self.lane).to(I1))
+            with (
+                code.unless(completed, "some"),
+                code.loop(lanes, "end") as self.lane,
+                code.when(alive.load().shr(self.lane).to(I1), "alive"),
+            ):
+                self._finish(i + self.lane, report, good.load().shr(self.lane).to(I1))
         code.ret()
 
     # ------------------------------------------------------------------ all lanes at once

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +33,7 @@ from retrograd.runtime._batch_arguments import (
     Axes,
     Batch,
     ChunkedArray,
+    Loaded,
     columns_of,
     element_type,
     refuse,
@@ -44,7 +46,7 @@ from retrograd.runtime._distribution import Distribution, distribute
 from retrograd.runtime._distribution import refuse as refuse_task
 from retrograd.runtime._execution import ProgramTrap, Request
 from retrograd.runtime._reversible import Derived, Inverse, Made, NotDifferentiable, Reversible, request_of
-from retrograd.simulator.engines.batch.layout import Range, width
+from retrograd.simulator.engines.batch.layout import Range, ResultArray, width
 
 Traps = Literal["raise", "return"]
 #: whether the gradients by an argument that all elements share are returned for each element, or added up
@@ -58,11 +60,23 @@ class BatchResult(BatchWords):
     #: all arguments after the runs, stacked along axis 0, by position and by name
     values: Any
     compiled: Compiled = field(repr=False)
+    #: the words of arguments that are the same in all elements before and after the runs, by address
+    constant: dict[int, Words] = field(default_factory=dict, repr=False)
 
-    @property
+    @cached_property
     def matrix(self) -> Words:
         """The words of all arguments after the runs, one row for each element: exact, where a float64 has only 53 bits."""
-        return self.after
+        if not self.constant:
+            return self.after
+        out = np.empty((len(self.after), self.compiled.argument_words), dtype=np.uint64)
+        column = 0
+        for a in self.compiled.arguments:
+            here, own = slice(a.address, a.address + a.type.size), self.constant.get(a.address)
+            if own is None or not a.type.size:
+                own = self.after[:, column : column + a.type.size]
+                column += a.type.size
+            out[:, here] = own
+        return out
 
     @property
     def words(self) -> dict[str, Words]:
@@ -96,6 +110,7 @@ def run_batch(
     `in_axes`: one axis for all arguments, or one for each, by position or by name (0 for an argument that is not named); None
     gives every element the same initial value. Static arguments, functions and defaults are the same for all. All arguments
     come back stacked along axis 0, since every element may change them: arrays of numbers, arrays of structs, lists for stacks.
+    An array of numbers that all elements are given, and that the function does not change, is a view that cannot be written to.
 
     `engine`, `format`, `options`, `precision`, `overflow`: see `run`; `native` takes all cores, `cuda` a GPU. `max_steps`: for each element.
     `checks=False` leaves out every check except that of memory: an element that would trap continues with wrapped words.
@@ -129,18 +144,58 @@ def batch_run(
     compiled = batch.compiled()
     arguments, numbers = argument_ranges(compiled)
     words = batch.words(compiled)
-    rows = run_distributed(request, compiled, words, arguments, numbers=numbers)
+    constant = _constant_arguments(request, batch, compiled, words)
+    kept = [r for r in arguments if r[0] not in constant or not r[1]]
+    rows = run_distributed(request, compiled, words, kept, numbers=numbers)
+    results = iter(rows.results)
     values = [
-        stacked_values(a.type, found, compiled.format)
-        for a, found in zip(compiled.arguments, rows.results, strict=True)
+        _same_in_all(a, constant[a.address], len(words), compiled.format)
+        if a.type.size and a.address in constant
+        else stacked_values(a.type, next(results), compiled.format)
+        for a in compiled.arguments
     ]
     # The arrays of the results are the values now.
-    found = BatchResult(**{**vars(rows), "results": []}, values=request.function.results(*values), compiled=compiled)
+    found = BatchResult(
+        **{**vars(rows), "results": []},
+        values=request.function.results(*values),
+        compiled=compiled,
+        constant=constant,
+    )
     if found.traps and traps == "raise":
         error = found.traps[min(found.traps)]
         error.result = found
         raise error
     return found
+
+
+def _constant_arguments(request: Request, batch: Batch, compiled: Compiled, loaded: Loaded) -> dict[int, Words]:
+    """The words, by address, of the numbers that all elements share and that the program leaves as they are.
+
+    Results of workers and of a store hold all arguments.
+    """
+    if request.over is not None or loaded.is_chunked:
+        return {}
+    changed: list[Range] | None = compiled.derived.get(("changed ranges",))
+    if changed is None:
+        # Imported here, since only batches with shared arguments need it.
+        from retrograd.compiler.derivatives.accumulators import changed_arguments
+
+        regions = changed_arguments(compiled.module)
+        changed = compiled.derived["changed ranges",] = [(r.address, r.size) for r in regions if r.address is not None]
+    _, numbers = argument_ranges(compiled)
+    found = {}
+    for a in compiled.arguments:
+        first, end = a.address, a.address + a.type.size
+        apart = all(at >= end or at + size <= first for at, size in changed)
+        if (first, a.type.size) in numbers and batch.shares(a) and apart:
+            found[first] = loaded.shared[first:end]
+    return found
+
+
+def _same_in_all(a: Argument, words: Words, count: int, w: Format) -> Any:
+    """The values of an argument that is the same in all elements, stacked: a view that cannot be written to."""
+    one = stacked_values(a.type, ResultArray(words[None], None, w), w)
+    return np.broadcast_to(one, (count, *one.shape[1:]))
 
 
 def argument_ranges(compiled: Compiled) -> tuple[list[Range], dict[Range, Numbers]]:
