@@ -18,8 +18,8 @@ from retrograd import Array, fixed, reversible
 from retrograd.runtime._arrays import WordArray
 
 FORMATS = ["Q2.2", "Q4.4", "Q8.8", "Q4.12", "Q16.16", "Q8.24", "Q32.32", "Q16.48", "Q1.63"]
-#: lanes are for words of 64 bits
-EACH = [(lanes, w) for lanes in (1, 8) for w in FORMATS if lanes == 1 or Format.named(w).width == 64]
+#: lanes are for words that fill their bytes
+EACH = [(lanes, w) for lanes in (1, 8) for w in FORMATS if lanes == 1 or Format.named(w).width > 4]
 
 
 @reversible

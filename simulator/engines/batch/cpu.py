@@ -39,6 +39,7 @@ from retrograd.simulator.engines.batch.loops import (
     is_loaded,
     key_of,
     lane_loop_of,
+    lanes_of,
     loop_of,
     stretch_and_losses,
     variant_of,
@@ -58,8 +59,8 @@ QUICK = 1 << 20
 SHORT = 1 << 22
 #: an instance that takes more than this many times the steps of all instances before it is left to a thread
 FAR = 16
-#: words of a line of the cache
-LINE = 8
+#: bytes of a line of the cache
+LINE = 64
 #: seconds between two updates of the progress of threads
 GLANCE = 0.2
 
@@ -251,7 +252,7 @@ class _RowRun:
         self._addresses = tuple(map(address_of, (self.table, self.memory, self.status)))
         of.refresh()
         self._loop = of._loop
-        lanes = jit_compiler().lanes
+        lanes = lanes_of(program.format)
         self.lanes = lanes if count >= lanes else 1
         #: the loop for lanes, where it is loaded
         self._wide: Any = of._wide.get(self.lanes)
@@ -429,12 +430,12 @@ class _Room:
 
     def __init__(self, run: _RowRun) -> None:
         lanes, n = run.lanes if run._wide is not None else 1, run.n
-        size = n + 1 if lanes == 1 else lanes * (n + 1 + REGISTERS) + LINE
+        size = n + 1 if lanes == 1 else lanes * (n + 1 + REGISTERS) + LINE // (run.format.width // 8)
         self._words = zeros(size, run.format)
         self.sums = np.zeros(run.of._summed, dtype=np.int64)
         base = address_of(self._words)
         # Vectors are aligned to lines of the cache, since a vector across two lines takes two reads.
-        self.memory, self.sums_at = base + (-base % 64 if lanes > 1 else 0), address_of(self.sums)
+        self.memory, self.sums_at = base + (-base % LINE if lanes > 1 else 0), address_of(self.sums)
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ from retrograd.simulator.engines.llvm.builder import (
     Type,
     Value,
     integer,
+    storage,
 )
-from retrograd.simulator.engines.llvm.functions import LANE_WIDTH
 from retrograd.simulator.engines.llvm.instructions import Step
 from retrograd.simulator.engines.state import Exit
 from retrograd.simulator.engines.translator.flow import Flow, Node, Variant, flow_of, written
@@ -82,13 +82,13 @@ def _hammock(flow: Flow, node: Node) -> Hammock | None:
 #
 # Where all lanes access one address, a vector is read or written; elsewhere words are gathered and scattered.
 
-#: bytes of a word
-BYTES = LANE_WIDTH // 8
+#: bytes of a number that is counted for each lane
+BYTES = 8
 
 
 def check_lanes(program: Program) -> None:
-    """Raise NotImplementedError for words that are not of 64 bits."""
-    if program.format.width != LANE_WIDTH:
+    """Raise NotImplementedError for words that do not fill their bytes."""
+    if storage(program.format).bits != program.format.width:
         raise NotImplementedError(f"lanes of {program.format}")
 
 
@@ -99,6 +99,9 @@ class VectorTranslator(Translator):
         self.lanes = lanes
         super().__init__(flow, variant, module, name)
         self.truth, self.mask = I1.vector(lanes), integer(lanes)
+        #: of numbers that are counted for each lane, and of addresses
+        self.numbers = I64.vector(lanes)
+        self.bytes = self.w.width // 8
         written = {
             getattr(flow.code[at], REGISTER_FIELDS[place])
             for at, found in self.steps.items()
@@ -133,12 +136,12 @@ class VectorTranslator(Translator):
         """`self.address` := the address in each lane, or `self.first`, if that is the same in all; `self.uniform`: whether it is."""
         self.uniform: Value | None = None
         if i.ra in self.zeros:
-            at = self.unchecked = self.code.constant(I64, i.imm)
+            at = self.unchecked = self.code.constant(I64, self.w.wrap(i.imm))
             inside = at.ltu(self.given["n"])
             self.failed.append(self._set_of((~inside).to(self.mask, "sext")))
             self.first = self.address = inside.select(at, self.given["n"])
             return
-        address = self.unchecked = self._read(f"r{i.ra}") + i.imm
+        address = self.unchecked = (self._read(f"r{i.ra}") + i.imm).to(I64)
         inside = address.ltu(self.beyond)
         self.failed.append(~inside)
         self.address = inside.select(address, self.beyond)
@@ -151,7 +154,8 @@ class VectorTranslator(Translator):
         memory = self.memories["m"]
         if self.uniform is None:
             return memory[self.first], memory
-        return memory[self.first], memory.of(I64)[self.address << self.lanes.bit_length() - 1 | self.own]
+        each = memory.of(self.word.element)[self.address << self.lanes.bit_length() - 1 | self.own]
+        return memory[self.first], each
 
     def _either(self, one: Callable[[], Value], many: Callable[[], Value]) -> Value:
         """Emit `one` for the case that the address is the same for all lanes, `many` for the other; the value of either.
@@ -175,13 +179,13 @@ class VectorTranslator(Translator):
         found = self.loaded.get((place, self.address))
         if found is None:
             (one, each), mask = self._places(), self._mask()
-            found = self._either(lambda: one.load(BYTES), lambda: each.gather(mask, BYTES))
+            found = self._either(lambda: one.load(self.bytes), lambda: each.gather(mask, self.bytes))
             self.loaded[place, self.address] = found
         return found
 
     def _write(self, place: str, value: Value) -> None:
         (one, each), mask = self._places(), self._mask()
-        self._either(lambda: one.store_lanes(value, mask, BYTES), lambda: each.scatter(value, mask, BYTES))
+        self._either(lambda: one.store_lanes(value, mask, self.bytes), lambda: each.scatter(value, mask, self.bytes))
 
 
 # -----------------------------------------------------------------------------
@@ -227,7 +231,7 @@ class ConvergedTranslator(VectorTranslator):
         self.every = self.active = code.constant(self.truth, -1)
         self.bad_lanes = code.variable(self.truth, "bad.lanes", 0)
         #: variable -> the part of it that counts runs which a lane did not execute
-        self.skipped = {v: code.variable(self.word, "skipped", 0) for v in (self.left, self.erased, self.cycles)}
+        self.skipped = {v: code.variable(self.numbers, "skipped", 0) for v in (self.left, self.erased, self.cycles)}
 
     def _register_slots(self) -> dict[str, Pointer]:
         """A scalar and a vector for each register; LLVM removes the unused ones."""
@@ -256,7 +260,7 @@ class ConvergedTranslator(VectorTranslator):
         super()._branch(index, node, at)
 
     def _jump(self, node: Node) -> Value:
-        jump = self.br.load() if node[1] else self.code.constant(I64, 0)
+        jump = self.br.load().to(self.scalar) if node[1] else self.code.constant(self.scalar, 0)
         return jump if self.lanes == 1 else jump.splat(self.lanes)
 
     def _require(self, holds: Value, at: int) -> None:
@@ -319,7 +323,7 @@ class ConvergedTranslator(VectorTranslator):
     def _add(self, variable: Pointer, amount: Operand) -> None:
         variable.add(amount)
         if self.active is not self.every:
-            words = amount if isinstance(amount, Value) else self.code.constant(self.scalar, amount)
+            words = amount if isinstance(amount, Value) else self.code.constant(I64, amount)
             self.skipped[variable].add(self.active.select(0, words.splat(self.width)))
 
     def _in_all(self, truth: Value) -> Value:
@@ -327,7 +331,7 @@ class ConvergedTranslator(VectorTranslator):
         return truth if truth.type.lanes == 1 else self._bits(truth).eq(-1)
 
     def _end(self) -> None:
-        code, report = self.code, self.given["report"].of(self.scalar.vector(self.width))
+        code, report = self.code, self.given["report"].of(self.numbers)
         limit, (left, erased, cycles) = self.given["limit"].splat(self.width), map(self._counted, self.skipped)
         for row, number in enumerate((limit - left, erased, cycles)):
             report[row].store(number, BYTES)
@@ -416,7 +420,7 @@ class ConvergedTranslator(VectorTranslator):
             super()._address(i)
             return
         self.uniform = None
-        address = self.unchecked = self._read(slot) + i.imm
+        address = self.unchecked = (self._read(slot) + i.imm).to(I64)
         inside = address.ltu(self.given["n"])
         self.failed.append(~inside)
         self.first = self.address = inside.select(address, self.given["n"])
@@ -591,7 +595,7 @@ def translate_lanes(program: Program, variant: Variant, module: ModuleBuilder, l
 
     Word a of lane l lies at M[a·lanes + l]; there are n words and a spare one. `alive`: the lanes that take part. `report` has three
     rows, each with a number for every lane: steps taken, words lost, cycles. R is room for 256 words of every lane.
-    Raises NotImplementedError for words that are not of 64 bits, where a vector unit does not help.
+    Raises NotImplementedError for words that do not fill their bytes.
     """
     check_lanes(program)
     LaneTranslator(flow_of(program, variant), variant, module, lanes, name).emit()
@@ -621,11 +625,11 @@ class LaneTranslator(VectorTranslator):
         #: sets of lanes: not done yet, going on now, with a failed check, and completed
         self.alive, self.active = code.variable(self.truth, "alive", alive), code.variable(self.truth, "active", alive)
         self.bad, self.ended = code.variable(self.truth, "bad", 0), code.variable(self.truth, "ended", 0)
-        self.left = code.variable(self.word, "left", limit)
+        self.left = code.variable(self.numbers, "left", limit)
         #: the place of each lane that waits
-        self.where = code.variable(self.word, "where", 0)
-        self.br, self.erased = code.variable(self.word, "br", 0), code.variable(self.word, "erased", 0)
-        self.cycles = code.variable(self.word, "cycles", 0)
+        self.where = code.variable(self.numbers, "where", 0)
+        self.br, self.erased = code.variable(self.numbers, "br", 0), code.variable(self.numbers, "erased", 0)
+        self.cycles = code.variable(self.numbers, "cycles", 0)
         file, few = self.given["R"].of(self.word), len(self.flow.blocks) <= FEW_BLOCKS
         self.slots = {f"r{r}": code.variable(self.word, f"r{r}") if few else file[r] for r in self.used}
         for slot in self.slots.values():
@@ -650,7 +654,7 @@ class LaneTranslator(VectorTranslator):
 
     def _finish(self) -> None:
         """At the exit: reports, and the lanes that completed."""
-        report, limit = self.given["report"].of(self.word), self.given["limit"].splat(self.lanes)
+        report, limit = self.given["report"].of(self.numbers), self.given["limit"].splat(self.lanes)
         for row, words in enumerate((limit - self.left.load(), self.erased.load(), self.cycles.load())):
             report[row].store(words, BYTES)
         self.code.ret(self._bits(self.ended.load() & ~self.bad.load()).to(I64))
@@ -716,7 +720,7 @@ class LaneTranslator(VectorTranslator):
         code.start(on)
 
     def _add(self, variable: Pointer, amount: Operand) -> None:
-        words = amount if isinstance(amount, Value) else self.code.constant(self.word, amount)
+        words = amount if isinstance(amount, Value) else self.code.constant(self.numbers, amount)
         variable.add(self.active.load().select(words, 0))
 
     def _flush(self) -> None:
@@ -739,6 +743,7 @@ class LaneTranslator(VectorTranslator):
 
     def _follow(self, jump: Value, at: int) -> None:
         code, flow, active, leaves = self.code, self.flow, self.active.load(), self.flow.leaves(at)
+        jump = jump.to(I64, "sext")
         self._set_where(active, self.br, jump)
         following = flow.after(leaves)
         targets = [(jump.eq(to - leaves), (to, True)) for to in dict.fromkeys(flow.jumps(at))]

@@ -490,6 +490,16 @@ class LaneLoop(ArrayLoop):
 
 #: instructions of the longest program that is translated for lanes
 LONGEST_FOR_LANES = 3000
+#: more lanes of narrow words would mostly wait for each other
+MOST_LANES = 32
+
+
+def lanes_of(w: Format) -> int:
+    """Instances that run side by side: as many as a register of the vector unit has words."""
+    lanes = jit_compiler().lanes
+    if lanes == 1 or storage(w).bits != w.width:
+        return 1
+    return max(lanes, min(lanes * 64 // w.width, MOST_LANES))
 
 
 def batch_ir(program: Program, *, backward: bool = False, overflow: bool = True, checks: bool = True) -> str:
