@@ -89,6 +89,8 @@ class Costs:
     first_code_step: float = 1.5e-9
     #: batches of this much processor time are translated once more, for the lanes of the vector unit
     lanes: float = 0.2
+    #: a batch waits for that code if it takes at most this many times as long as the batch; else the code comes from the background
+    patience: float = 3.0
     #: a step of an instance in the interpreter's kernel on a GPU, of which thousands run side by side
     device_step: float = 1e-10
     #: to compile the interpreter's kernel for a GPU

@@ -10,6 +10,7 @@ the trap.
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -268,7 +269,7 @@ class _RowRun:
             key = of.key(lanes)
             spent = _seconds.get(key, 0.0)
             if is_loaded(key) or spent >= costs.lanes:
-                self._load_lanes()
+                self._load_lanes(count * _alone.get(key, 0.0))
         room = _Room(self)
         if of._longest <= self.most:
             ended = self._first_rows(room)
@@ -278,9 +279,12 @@ class _RowRun:
                 self._count(time.process_time() - began)
             if ended < count:
                 so_far = time.process_time() - began
-                if key is not None and spent + so_far * (count - ended) / max(ended, 1) > costs.lanes:
+                # A few instances take less time than to begin.
+                each = min(so_far / max(ended, 1), math.inf if key is None else _alone.get(key, math.inf))
+                to_come = each * (count - ended)
+                if key is not None and spent + to_come > costs.lanes:
                     _compare(key, so_far, ended, alone=True)
-                    self._load_lanes()
+                    self._load_lanes(to_come)
                 self._in_threads(room, threads or cores(), progress)
                 of._seen = int(self.steps.max())
         took = time.process_time() - began if lanes > 1 else 0.0
@@ -323,8 +327,9 @@ class _RowRun:
             of._variant, of._code = executing, code
             of._keys.clear()
 
-    def _load_lanes(self) -> None:
-        code = lane_loop_of(self.of.key(self.lanes))
+    def _load_lanes(self, seconds: float) -> None:
+        """Take the loop for lanes, or have it made. `seconds`: the time that is left without it."""
+        code = lane_loop_of(self.of.key(self.lanes), seconds)
         if code is not None and code.pending:
             # Threads have made no room for lanes if the code comes while they run, so it is looked for here only.
             code.count(0.0)

@@ -7,8 +7,9 @@ shared out among threads, nor on the order in which they complete.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, cached_property
 from hashlib import sha256
@@ -488,7 +489,7 @@ class LaneLoop(ArrayLoop):
 # -----------------------------------------------------------------------------
 # Compiled loops over rows: a program's translation with its batch loop, compiled once, then kept in the process and on disk.
 
-#: instructions of the longest program that is translated for lanes
+#: instructions of the longest program that is translated for lanes; its code for lanes is several times as long
 LONGEST_FOR_LANES = 3000
 #: more lanes of narrow words would mostly wait for each other
 MOST_LANES = 32
@@ -523,8 +524,6 @@ def _ir(program: Program, variant: Variant, lanes: int = 1) -> str:
     if lanes == 1:
         translate_instance(program, variant, module, "instance")
         emit_array_loop(module, program.format, "instance", "batch")
-    elif len(program.code) > LONGEST_FOR_LANES:
-        raise NotImplementedError("the code for lanes is several times as long")
     else:
         translate_converged(program, variant, module, lanes, "converged")
         if jit_compiler().diverging:
@@ -577,12 +576,15 @@ def loop_of(program: Program, variant: Variant) -> TieredCode:
     return found
 
 
-def lane_loop_of(key: Key) -> TieredCode | None:
-    """The loop over a batch in lanes; None if they cannot run the program. Its code may come from the background."""
-    return _loop(key)
+def lane_loop_of(key: Key, seconds: float) -> TieredCode | None:
+    """The loop over a batch in lanes; None if they cannot run the program. `seconds`: the time that the batch takes without it.
+
+    Its code comes from the background if compiling it would take much longer.
+    """
+    return _loop(key, tiering.policy.costs.patience * seconds)
 
 
-def _loop(key: Key) -> TieredCode | None:
+def _loop(key: Key, most: float = math.inf) -> TieredCode | None:
     if key in _loops:
         return _loops[key]
     code, w, table, variant, lanes = key
@@ -595,10 +597,8 @@ def _loop(key: Key) -> TieredCode | None:
     found: TieredCode | None = None
     # Code for lanes is longer.
     price = tiering.policy.costs.optimised_translation(len(code)) * (1 + (lanes > 1))
-    with suppress(NotImplementedError):
-        if lanes > 1:
-            emit()
-        found = TieredCode(name, "batch", emit, level_for(len(code)), price, first=lanes == 1)
+    if lanes == 1 or len(code) <= LONGEST_FOR_LANES:
+        found = TieredCode(name, "batch", emit, level_for(len(code)), price, first=lanes == 1, most=most)
     _loops[key] = found
     return found
 

@@ -12,6 +12,7 @@ Traps: the address changes only in `count`. A run that has read the address keep
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable
@@ -26,18 +27,29 @@ class TieredCode:
     """The code of a module with one symbol. `address` is 0 until there is code, which can be so only with `first=False`.
 
     `price`: seconds that the optimised code takes to compile. `first`: make code of level 0 where that price is high; without
-    it, the optimised code is begun at once.
+    it, the optimised code is begun at once. `most`: the price up to which the caller waits, if it is less than `Costs.wait`.
     """
 
     def __init__(
-        self, key: str, symbol: str, emit: Callable[[], str], level: int, price: float, *, first: bool = True
+        self,
+        key: str,
+        symbol: str,
+        emit: Callable[[], str],
+        level: int,
+        price: float,
+        *,
+        first: bool = True,
+        most: float = math.inf,
     ) -> None:
         self._key, self._symbol, self._emit, self._level, self._price = key, symbol, emit, level, price
         self._spent = 0.0
         self._future: Future[bytes] | None = None
         self._process = 0
         #: optimised code is to come
-        self.pending = not (level == 0 or price <= tiering.policy.costs.wait or jit_compiler().has(key, level))
+        wait = tiering.policy.costs.wait
+        # An infinite `wait` is that of measurements, which take no code from the background.
+        at_once = price <= (wait if math.isinf(wait) else min(wait, most))
+        self.pending = not (level == 0 or at_once or jit_compiler().has(key, level))
         if not self.pending:
             self.address = self._load(level)
         elif first:

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from itertools import pairwise
 from typing import Any
 
@@ -692,6 +693,45 @@ def test_batches_that_add_up_are_run_side_by_side(lanes: int, monkeypatch: pytes
     monkeypatch.setattr(batch, "_seconds", dict.fromkeys(batch._seconds, 3600.0))
     run_batch(program, rows)
     assert [key[-1] for key in loops._loops] == ([1] if lanes == 1 else [1, lanes])
+
+
+@pytest.mark.parametrize("seconds", [1e-9, 3600.0], ids=["short", "long"])
+def test_a_short_batch_does_not_wait_for_lanes(lanes: int, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their code comes from the background; only a batch that takes about as long as to compile it waits."""
+    if lanes == 1:
+        return
+    monkeypatch.setenv("RETROGRAD_CACHE", "")
+    monkeypatch.setattr("retrograd.simulator.engines.tiering.policy.costs.wait", 1.0)
+    monkeypatch.setattr(loops, "_loops", {})
+    monkeypatch.setattr(jit_compiler(), "_linked", {})
+    program = rg.assemble(COUNTDOWN)
+    rows = np.array([[5, 0]] * 16, dtype=np.uint64)
+    runs = batch.RowRuns(program, BatchLayout.first(2))
+    key = runs.key(lanes)
+    monkeypatch.setattr(batch, "_alone", {key: seconds / len(rows)})
+    futures: list[Future[bytes]] = []
+
+    def compile_(_: object, emit: Callable[[], str], level: int) -> Future[bytes]:
+        futures.append(Future())
+        return futures[-1]
+
+    monkeypatch.setattr("retrograd.simulator.engines.llvm.jit.BackgroundCompiler.compile", compile_)
+
+    def words() -> list[list[int]]:
+        kept = [ResultArray(np.zeros_like(rows), None, program.format)]
+        runs(len(rows), [rows], kept, np.zeros(0, dtype=np.uint64))
+        assert kept[0].words is not None
+        return kept[0].words.tolist()
+
+    first = words()
+    code = loops._loops[key]
+    assert code is not None
+    assert (bool(code.address), len(futures)) == ((False, 1) if seconds < 1 else (True, 0))
+    if futures:
+        futures[0].set_result(jit_compiler().compile(code._emit(), code._level))
+    assert [words() for _ in range(2)] == [first] * 2
+    assert code.address
+    assert runs._wide
 
 
 def test_lanes_that_take_longer_are_given_up(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
