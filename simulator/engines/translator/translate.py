@@ -119,7 +119,9 @@ class Translator:
         self.ghosts = GhostUncompute(self) if flow.ghosts else None
         parameters = self._parameters()
         linkage, restrict = "" if variant.whole else "internal", parameters.keys() - {"stop"}
-        self.code = module.function(name, I64, parameters, linkage=linkage, restrict=restrict)
+        # Without a call, the report of an instance needs no memory.
+        attributes = "alwaysinline nounwind" if variant.device and not variant.whole else "nounwind"
+        self.code = module.function(name, I64, parameters, attributes, linkage=linkage, restrict=restrict)
         self.given = dict(zip(parameters, self.code.arguments, strict=True))
         self.blocks = {node: self.code.block(f"b{k}") for k, node in enumerate(flow.blocks)}
         self.exit = self.code.block("exit")
