@@ -21,16 +21,17 @@ from retrograd.isa.program import Program
 from retrograd.isa.table import Table
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.array_words import DTYPES
-from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
-from retrograd.simulator.engines.batch.loops import REPORT, WARP
-from retrograd.simulator.engines.cuda.kernels import KERNEL, kernel_ir
+from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, split_columns, width
+from retrograd.simulator.engines.batch.loops import WARP
+from retrograd.simulator.engines.cuda.batch import GivenRows, KeptRows, device_table
+from retrograd.simulator.engines.cuda.kernels import KERNEL, Mark, kernel_ir
 from retrograd.simulator.engines.cuda.runtime import address_of_array
 from retrograd.simulator.engines.cuda.stepped_machine import ADD, STEPS, TEST, PlanSlot, stepped_ir
 from retrograd.simulator.engines.llvm.jit import jit_compiler
 from retrograd.simulator.engines.state import Exit
 
 #: of the kernel's parameters, whether they are pointers
-PARAMETERS = (True, True, False, True, True, False, True, False, False, True, True, True)
+PARAMETERS = (True, False, True, False, True, False, False, True, True, True)
 #: who a thread is, is told in variables: one launch at a time
 _running = threading.Lock()
 SPECIALS = ("tid", "ntid", "ctaid", "nctaid")
@@ -122,7 +123,7 @@ class HostKernel:
         return 4
 
     def launch(self, grid: int, block: int, arguments: Any, stream: Any) -> None:
-        self.launches.append((grid, block, arguments[2]))
+        self.launches.append((grid, block, arguments[1]))
         given = [a if isinstance(a, int) else address_of_array(a) for a in arguments]
         with _running:
             self._run(grid, block, *given)
@@ -219,8 +220,8 @@ def in_warps(program: Program, rows: Any, columns: BatchLayout, warps: int, **mo
         linked = text
         for name, call in held.items():
             address = ctypes.cast(call, ctypes.c_void_p).value
-            t, given = {"shuffle": ("i32", ["i32"] * 4), "barrier": ("void", ["i32"])}.get(name, ("i32", []))
-            parameters = ", ".join(f"{p} %a{k}" for k, p in enumerate(given))
+            t, types = {"shuffle": ("i32", ["i32"] * 4), "barrier": ("void", ["i32"])}.get(name, ("i32", []))
+            parameters = ", ".join(f"{p} %a{k}" for k, p in enumerate(types))
             target = f"inttoptr (i64 {address} to ptr)"
             call_ = f"call {t} {target}({parameters})"
             end = f"  {call_}\n  ret void" if t == "void" else f"  %v = {call_}\n  ret {t} %v"
@@ -228,17 +229,18 @@ def in_warps(program: Program, rows: Any, columns: BatchLayout, warps: int, **mo
         kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p if p else ctypes.c_int64 for p in PARAMETERS])(
             jit_compiler().load(linked, (KERNEL,), lambda linked=linked: linked, 0)[KERNEL]
         )
-        given_rows = np.ascontiguousarray(rows, dtype)
-        out = np.zeros((len(rows), width(columns.kept)), dtype)
-        table, shared = columns.table(n), np.zeros(n, dtype)
+        given_rows = np.ascontiguousarray(rows, np.uint64)
+        step = given_rows.strides[0]
+        given = [GivenRows(part.ctypes.data, step, 8, 8) for part in split_columns(given_rows, columns.given)]
+        kept = [KeptRows(0, 0, 8) for _ in columns.kept]
+        table, shared = device_table(columns, n, given, kept, [0, 0, 0]), np.zeros(n, dtype)
         memory = np.zeros(warps * WARP * (n + 1), dtype)
-        report, status = np.zeros((len(rows), REPORT), np.int64), np.ones(len(rows), np.uint8)
-        at = [a.ctypes.data for a in (given_rows, out, table, shared, memory, report, status, sums)]
+        status, marks = np.ones(len(rows), np.uint8), np.zeros(Mark.LARGE + len(kept), np.int64)
+        at = [a.ctypes.data for a in (table, shared, memory, status, sums, marks)]
 
         def work(lane: int, warp: _Warp = warp, kernel: Any = kernel, at: list[int] = at) -> None:
             warp.here.lane = lane
-            threads = warps * WARP
-            kernel(at[0], at[1], len(rows), at[2], at[3], n, at[4], threads, 1 << 40, *at[5:])
+            kernel(at[0], len(rows), at[1], n, at[2], warps * WARP, 1 << 40, *at[3:])
 
         with ThreadPoolExecutor(WARP) as pool:
             list(pool.map(work, range(WARP)))

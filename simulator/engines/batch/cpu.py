@@ -103,6 +103,8 @@ class RowCounts:
     given_up: int = 0
     #: some real number that is given has no word; its instance did not run
     refused: bool = False
+    #: on a device: some real number that is given loses more than half of its bits
+    lossy: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -210,10 +210,10 @@ class ArrayLoop(InstanceLoop):
     def _report(self, i: Value, report: Pointer, stride: int) -> None:
         """Write the numbers that an instance reports into their arrays."""
         steps, *others = self.reports
-        steps.of(I64)[i].store(report[0].load())
+        self._at(steps, I64)[i].store(report[0].load())
         for k, numbers in enumerate(others, 1):
             with self.code.when(numbers.ne(0), "reported", likely=False):
-                numbers.of(I64)[i].store(report[k * stride].load())
+                self._at(numbers, I64)[i].store(report[k * stride].load())
 
     # ------------------------------------------------------------------ rows
 
@@ -223,7 +223,7 @@ class ArrayLoop(InstanceLoop):
 
     def _fill(self, i: Value, fits: Pointer) -> None:
         """Copy the words that instance i is given to its memory. `fits`: whether all its numbers have words; else it is refused."""
-        code, t = self.code, self.word
+        code = self.code
         fits.store(1)
         with code.loop(self.counts["given"], "given.ranges") as k:
             entry = self._array("given", k)
@@ -232,21 +232,50 @@ class ArrayLoop(InstanceLoop):
             reals, words, after = code.block("reals"), code.block("words"), code.block("filled")
             code.branch(scale.ne(0), reals, words)
             code.start(words)
-            with code.loop(count, "word") as j:
-                self._place(address + j).store((row + j * step).of(I64).load().to(t), t.bits // 8)
+            self._load_words(entry, address, count, row, step)
             code.jump(after)
             code.start(reals)
-            with code.loop(count, "real") as j:
-                scaled = (row + j * step).of(DOUBLE).load() * scale.convert("bitcast", DOUBLE)
-                rounded = code.intrinsic("rint", scaled)
-                low, high = -float(self.w.sign), float(self.w.sign)
-                inside = code.compare("sge", rounded, low) & rounded.lt(high)
-                word = inside.select(rounded, code.constant(DOUBLE, 0.0)).convert("fptosi", I64)
-                self._place(address + j).store((word & self.w.mask).to(t), t.bits // 8)
-                fits.store(fits.load() & inside)
+            self._load_reals(entry, address, count, row, step, scale, fits)
             code.start(after)
         with code.unless(fits.load(), "refuse"):
             self.status[i].store(REFUSED)
+
+    def _load_words(self, entry: Pointer, address: Value, count: Value, row: Value, step: Value) -> None:
+        """Copy a row of words, `step` bytes apart, to memory."""
+        self._load_words_of(I64, address, count, row, step)
+
+    def _load_words_of(self, source: Type, address: Value, count: Value, row: Value, step: Value) -> None:
+        t = self.word
+        with self.code.loop(count, "word") as j:
+            self._place(address + j).store(self._at(row + j * step, source).load().to(t), t.bits // 8)
+
+    def _load_reals(
+        self, entry: Pointer, address: Value, count: Value, row: Value, step: Value, scale: Value, fits: Pointer
+    ) -> None:
+        """Convert a row of numbers, `step` bytes apart, to words of memory."""
+        self._load_reals_of(DOUBLE, address, count, row, step, scale, fits)
+
+    def _load_reals_of(
+        self, source: Type, address: Value, count: Value, row: Value, step: Value, scale: Value, fits: Pointer
+    ) -> None:
+        code, t = self.code, self.word
+        with code.loop(count, "real") as j:
+            real = self._at(row + j * step, source).load()
+            scaled = (real if source is DOUBLE else real.convert("fpext", DOUBLE)) * scale.convert("bitcast", DOUBLE)
+            rounded = code.intrinsic("rint", scaled)
+            low, high = -float(self.w.sign), float(self.w.sign)
+            inside = code.compare("sge", rounded, low) & rounded.lt(high)
+            word = inside.select(rounded, code.constant(DOUBLE, 0.0)).convert("fptosi", I64)
+            self._place(address + j).store((word & self.w.mask).to(t), t.bits // 8)
+            fits.store(fits.load() & inside)
+            self._rounded(scaled, rounded)
+
+    def _at(self, address: Value, element: Type) -> Pointer:
+        """The pointer of an address."""
+        return address.of(element)
+
+    def _rounded(self, scaled: Value, rounded: Value) -> None:
+        """Emit what follows the conversion of a number. On a CPU the caller looks for numbers that lose most of their bits."""
 
     def _keep(self, i: Value) -> None:
         """Write the words that are kept of instance i, or their numbers, to its row."""
@@ -257,17 +286,28 @@ class ArrayLoop(InstanceLoop):
             exact, rounded, after = code.block("words"), code.block("numbers"), code.block("kept")
             code.branch(words.ne(0), exact, rounded)
             code.start(exact)
-            with code.loop(count, "word") as j:
-                (words + i * stride).of(I64)[j].store(self._word(address + j).to(I64))
+            self._store_words(entry, address, count, words + i * stride)
             code.start(rounded)
             with code.when(reals.ne(0), "numbers"), code.loop(count, "number") as j:
                 integer_ = self._word(address + j).to(integer(self.w.width)).to(I64, "sext")
                 real = integer_.convert("sitofp", DOUBLE) * scale.convert("bitcast", DOUBLE)
-                reals.of(DOUBLE)[i * count + j].store(real)
+                self._at(reals, DOUBLE)[i * count + j].store(real)
                 if self.w.width > EXACT:
                     with code.when((integer_ + (1 << EXACT)).gtu(2 << EXACT), "large", likely=False):
-                        self._array("kept", k)[6].store(1)
+                        self._large(k).store(1)
             code.start(after)
+
+    def _store_words(self, entry: Pointer, address: Value, count: Value, row: Value) -> None:
+        """Write kept words to a row."""
+        self._store_words_of(I64, address, count, row)
+
+    def _store_words_of(self, target: Type, address: Value, count: Value, row: Value) -> None:
+        with self.code.loop(count, "word") as j:
+            self._at(row, target)[j].store(self._word(address + j).to(target))
+
+    def _large(self, k: Value) -> Pointer:
+        """The mark of the k-th kept range, set where a number has more bits than a float64."""
+        return self._array("kept", k)[6]
 
     def _word(self, address: Value) -> Value:
         return self._place(address).load(self.word.bits // 8)

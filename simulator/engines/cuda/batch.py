@@ -21,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -29,13 +29,14 @@ from retrograd.isa.program import Program
 from retrograd.simulator.engines.array_words import DTYPES
 from retrograd.simulator.engines.batch.cpu import (
     Memory,
+    RowCounts,
     RowResults,
     WordMatrix,
     layout_of,
     memory_of,
 )
-from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
-from retrograd.simulator.engines.batch.loops import REPORT, WARP, longest_stretch
+from retrograd.simulator.engines.batch.layout import BatchLayout, ResultArray, exact_sums, split_columns, width
+from retrograd.simulator.engines.batch.loops import WARP, stretch_and_losses
 from retrograd.simulator.engines.cuda.interpreter import (
     MOST_THREADS,
     Modes,
@@ -47,10 +48,11 @@ from retrograd.simulator.engines.cuda.interpreter import (
     opcodes_for,
     simulated_kernel,
 )
-from retrograd.simulator.engines.cuda.kernels import KERNEL, is_kept, ptx
+from retrograd.simulator.engines.cuda.kernels import KERNEL, Mark, is_kept, ptx
 from retrograd.simulator.engines.cuda.runtime import (
     Device,
     Kernel,
+    address_of_array,
     device,
     device_error,
     devices,
@@ -60,6 +62,7 @@ from retrograd.simulator.engines.cuda.runtime import (
     simulated,
     size_text,
 )
+from retrograd.simulator.engines.llvm.builder import bits_of
 from retrograd.simulator.engines.state import UNLIMITED
 from retrograd.simulator.engines.tiering import Reason, policy
 from retrograd.simulator.stores import limit_of
@@ -81,7 +84,7 @@ class BatchKernel(Protocol):
         """The number of blocks that run at once on the device."""
 
     def launch(self, grid: int, block: int, arguments: Sequence[Any], stream: Any) -> None:
-        """Queue it. The arguments are those of `kernel_loop.emit_kernel_loop`: flat device arrays, and integers."""
+        """Queue it. The arguments are those of `kernels.emit_kernel_loop`: flat device arrays, pinned arrays, and integers."""
 
 
 def _whole_warps(threads: int, most: int, adds: bool) -> int:
@@ -142,13 +145,12 @@ class InterpreterKernel:
         if self.kernel is not None:
             self.kernel.launch(grid, block, every, stream)
             return
-        rows, out, count, table, shared = every[:5]
+        arrays, count, shared = every[:3]
         signed = np.dtype(f"i{DTYPES[self.format.width]().itemsize}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # words wrap
-            simulated_kernel(self.format, self.opcodes)[grid, block](
-                rows.view(signed), out.view(signed), count, table, shared.view(signed), *every[5:]
-            )
+            kernel = simulated_kernel(self.format, self.opcodes)
+            kernel[grid, block](arrays, count, shared.view(signed), *every[3:])
 
 
 class BatchCode:
@@ -222,12 +224,62 @@ def translated_kernel(program: Program, device: Device, modes: dict[str, Any]) -
 
 
 # -----------------------------------------------------------------------------
-# Batches on GPUs: a kernel runs one piece of the batch while others are copied.
+# Rows of arrays as a kernel reads and writes them.
+
+
+class GivenRows(NamedTuple):
+    """An array on a device, of words or of numbers."""
+
+    address: int
+    #: bytes from row to row, from element to element, and of an element: 8, or less for words as wide as those of memory and for float32s
+    row: int
+    step: int
+    size: int
+    #: 2^F of numbers, 0 of words
+    scale: float = 0.0
+
+
+class KeptRows(NamedTuple):
+    """The arrays on a device that receive a kept range: words, numbers, or both; an address of 0 for the other."""
+
+    words: int
+    #: bytes from row to row of the words, and of a word
+    row: int
+    size: int
+    #: the address of the numbers, and a number over its word
+    reals: int = 0
+    factor: float = 0.0
+
+
+def device_table(
+    layout: BatchLayout, n: int, given: Sequence[GivenRows], kept: Sequence[KeptRows], counts: Sequence[int]
+) -> NDArray[np.int64]:
+    """The layout for memories of n words, with an array for each range that is given or kept: `array_table`, of addresses on a device.
+
+    A given range: address, length, then `address`, `row`, `step`, the bits of `scale`, `size`. A kept one: address, length, then `words`, `row`,
+    `reals`, the bits of `factor`, `size`. `counts`: addresses of the arrays of steps, lost words and cycles; 0 for an array that is not kept.
+    """
+    shared = layout.shared(n)
+    out = [len(given), len(shared), len(kept), len(layout.summed), *counts]
+    for (address, length), g in zip(layout.given, given, strict=True):
+        out += (address, length, g.address, g.row, g.step, bits_of(g.scale), g.size)
+    for pair in shared:
+        out += pair
+    for (address, length), k in zip(layout.kept, kept, strict=True):
+        out += (address, length, k.words, k.row, k.reals, bits_of(k.factor), k.size)
+    for pair in layout.summed:
+        out += pair
+    return np.array(out, dtype=np.int64)
+
+
+# -----------------------------------------------------------------------------
+# Batches on GPUs from arrays of the host: a kernel runs one piece of the batch while others are copied.
 #
 #     rows[i] := the kept words of memory, after the program has run on shared words and rows[i],  for each i
 #     sums    := Σᵢ of words of memory, exactly
 #
 # Words, counts and sums equal those of every other engine, and depend neither on the size of blocks nor on the number of devices.
+# Numbers are copied as they are, and become words on the device; results become numbers there.
 
 #: pieces of a batch in flight on a device: one arrives, one runs, one leaves
 LANES = 3
@@ -237,7 +289,7 @@ BLOCK = 128
 PIECE = 1 << 18
 #: share of the free memory for a batch
 SHARE = 0.8
-#: bytes of pinned memory that are kept for later batches, on each device
+#: bytes of pinned memory, and of a device's memory, that are kept for later batches, for each device
 KEPT = 1 << 29
 
 
@@ -280,58 +332,99 @@ def run_batch(
 
     Several devices take consecutive parts of the batch. `timed` receives the times of the devices.
     """
-    places = devices() if setting.devices is None else tuple(device(index) for index in setting.devices)
-    memory = memory_of(program, layout_of(rows, columns), shared)
-    given_limit = limit_of(limit, "limit")
-    limited = UNLIMITED if given_limit is None else min(given_limit, UNLIMITED)
-    batch = _Batch(program, rows, memory, limited, setting, progress, timed)
+    layout = layout_of(rows, columns)
+    words = np.asarray(rows).astype(np.uint64, copy=False)
+    out = np.zeros((len(rows), width(layout.kept)), dtype=np.uint64)
+    kept = [ResultArray(part, None, program.format) for part in split_columns(out, layout.kept)]
     modes = {"backward": backward, "overflow": overflow, "checks": checks, "cycles": cycles, "core": core}
-    if longest_stretch(program, backward) > limited:
-        return batch.results(cycles)
-    with profiled("retrograd batch"):
-        batch.run(places, modes)
-    return batch.results(cycles)
+    counts = run_arrays(
+        program, layout, len(rows), split_columns(words, layout.given), kept, shared,
+        modes=modes, limit=limit_of(limit, "limit"), progress=progress, setting=setting, timed=timed,
+    )  # fmt: skip
+    if layout.kept == layout.given:
+        out[counts.failed] = words[counts.failed]
+    lost = np.zeros(len(out), dtype=np.int64) if counts.lost_words is None else counts.lost_words
+    return RowResults(**{**vars(counts), "lost_words": lost}, rows=out)
+
+
+def run_arrays(
+    program: Program,
+    layout: BatchLayout,
+    count: int,
+    given: Sequence[NDArray[Any]],
+    kept: Sequence[ResultArray],
+    shared: WordMatrix | None,
+    *,
+    modes: dict[str, Any],
+    limit: int | None = None,
+    progress: Callable[[int], object] | None = None,
+    setting: Setting = Setting(),
+    timed: Timed | None = None,
+) -> RowCounts:
+    """Run the program for each row of the `given` arrays, and write its results into the `kept` ones: see `cpu.RowRuns`.
+
+    `modes`: the options by which kernels differ, `backward`, `overflow`, `checks`, `cycles` and `core`. Raises DeviceError RG1002 to RG1005.
+    """
+    places = devices() if setting.devices is None else tuple(device(index) for index in setting.devices)
+    limited = UNLIMITED if limit is None else min(limit, UNLIMITED)
+    batch = _Batch(program, layout, count, given, kept, memory_of(program, layout, shared), limited, setting)
+    longest, loses = stretch_and_losses(tuple(program.code), program.format, program.table, modes["backward"])
+    batch.count(loses, modes["cycles"])
+    batch.progress, batch.timed = progress, timed
+    if longest <= limited:
+        with profiled("retrograd batch"):
+            batch.run(places, modes)
+    return batch.results()
 
 
 class _Batch:
+    """A batch that runs."""
+
+    progress: Callable[[int], object] | None
+    timed: Timed | None
+
     def __init__(
         self,
         program: Program,
-        rows: WordMatrix,
+        layout: BatchLayout,
+        rows: int,
+        given: Sequence[NDArray[Any]],
+        kept: Sequence[ResultArray],
         memory: Memory,
         limit: int,
         setting: Setting,
-        progress: Callable[[int], object] | None,
-        timed: Timed | None,
     ) -> None:
-        self.program, self.rows, self.limit, self.setting = program, rows, limit, setting
-        self.progress, self.timed = progress, timed
-        self.memory, self.n = memory, len(memory.shared)
-        self.table = memory.columns.table(self.n)
+        self.program, self.layout, self.rows, self.limit, self.setting = program, layout, rows, limit, setting
+        self.given, self.kept, self.memory, self.n = given, kept, memory, len(memory.shared)
         self.dtype = np.dtype(DTYPES[program.format.width])
-        self.before = np.ascontiguousarray(rows, dtype=self.dtype)
-        self.after = np.zeros((len(rows), width(memory.columns.kept)), self.dtype)
-        self.report = np.zeros((len(rows), REPORT), dtype=np.int64)
-        self.status = np.ones(len(rows), dtype=np.uint8)
-        self.sums = np.zeros(2 * width(memory.columns.summed), dtype=np.int64)
+        self.status = np.ones(rows, dtype=np.uint8)
+        self.sums = np.zeros(2 * width(layout.summed), dtype=np.int64)
+        self.refused = self.lossy = False
+        #: types of the given arrays on the device: words are as wide as those of memory
+        self.types = [np.dtype(np.float64) if a.dtype == np.float64 else self.dtype for a in given]
 
-    def results(self, cycles: bool) -> RowResults:
+    def count(self, loses: bool, cycles: bool) -> None:
+        """Make the arrays of steps, lost words and cycles."""
+        wanted = True, loses, cycles
+        self.counts = [np.zeros(self.rows, dtype=np.int64) if one else None for one in wanted]
+
+    def results(self) -> RowCounts:
+        steps, lost, cycles = self.counts
+        assert steps is not None
         failed = np.flatnonzero(self.status)
-        columns = self.memory.columns
-        self.after[failed] = self.before[failed] if columns.kept == columns.given else 0
-        steps, lost, taken = self.report.T.copy()
-        return RowResults(
-            rows=self.after.astype(np.uint64, copy=False),
+        return RowCounts(
             steps=steps,
             lost_words=lost,
             failed=failed,
             sums=exact_sums(self.sums),
-            cycles=taken if cycles else None,
+            cycles=cycles,
+            refused=self.refused,
+            lossy=self.lossy,
         )
 
     def run(self, places: Sequence[Device], modes: dict[str, Any]) -> None:
         """Run all instances. The devices work side by side; this thread serves one after the other."""
-        bounds = np.linspace(0, len(self.rows), len(places) + 1).astype(int).tolist()
+        bounds = np.linspace(0, self.rows, len(places) + 1).astype(int).tolist()
         parts = [_Part(self, d, a, b, modes) for d, a, b in zip(places, bounds, bounds[1:], strict=False) if a < b]
         waiting = deque(parts)
         while waiting:
@@ -340,6 +433,14 @@ class _Batch:
                 waiting.append(part)
         for part in parts:
             part.finish()
+
+    def arrays_of_piece(self) -> list[tuple[int, np.dtype[Any]]]:
+        """(elements of a row, type) of the arrays of a piece: the given ones, words and numbers of the kept ones, counts, status, marks."""
+        out = [(n, dtype) for (_, n), dtype in zip(self.layout.given, self.types, strict=True)]
+        for (_, n), result in zip(self.layout.kept, self.kept, strict=True):
+            out.append((n if result.words is not None else 0, self.dtype))
+            out.append((n if result.reals is not None else 0, np.dtype(np.float64)))
+        return [*out, *((int(a is not None), np.dtype(np.int64)) for a in self.counts), (1, np.dtype(np.uint8))]
 
 
 class _Part:
@@ -350,8 +451,8 @@ class _Part:
         self.code = BatchCode(batch.program, where, modes, last - first, batch.setting.tier)
         self.piece = self._piece(last - first)
         with on(where) as cuda:
-            self.shared, self.table = cuda.to_device(batch.memory.shared), cuda.to_device(batch.table)
-            self.sums = cuda.to_device(_at_least_one(batch.sums))
+            self.shared = cuda.to_device(batch.memory.shared)
+            self.sums = cuda.to_device(at_least_one(batch.sums))
             count = min(LANES, -(-(last - first) // self.piece))
             self.lanes = deque(_Lane(self, cuda) for _ in range(count))
 
@@ -359,9 +460,8 @@ class _Part:
         """Instances in a piece: the number that fits in memory together with the pieces of the other lanes."""
         batch = self.batch
         free, _ = memory_of_device(self.device)
-        item = max(batch.dtype.itemsize, self.code.kernel().word.itemsize)
-        words = batch.before.shape[1] + batch.after.shape[1] + batch.n + 1
-        each = words * item + REPORT * 8 + 1
+        each = (batch.n + 1) * max(batch.dtype.itemsize, self.code.kernel().word.itemsize)
+        each += sum(n * dtype.itemsize for n, dtype in batch.arrays_of_piece())
         fits = free * SHARE / (LANES * each)
         if fits < 1:
             raise device_error(
@@ -386,54 +486,56 @@ class _Part:
         with on(self.device):
             for lane in self.lanes:
                 lane.receive()
-                _pinned.keep(self.device, lane.pinned)
-            self.batch.sums += self.sums.copy_to_host()[: len(self.batch.sums)]
+                lane.end()
+            if len(self.batch.sums):
+                self.batch.sums += self.sums.copy_to_host()
 
 
-class PinnedMemory:
-    """Memory of the host that a device copies from and to while the host goes on. It is kept for later batches: the driver
-    takes longer to give it than a kernel runs on as many words.
+class KeptMemory:
+    """Memory that a call of numba.cuda gives, kept for later batches: the driver takes longer to give it than a kernel runs on as many words.
+
+    `call`: `pinned_array`, memory of the host that a device copies from and to while the host goes on; or `device_array`.
     """
 
-    def __init__(self) -> None:
-        self._kept: dict[int, list[NDArray[np.uint8]]] = {}
+    def __init__(self, call: str) -> None:
+        self._call = call
+        self._kept: dict[int, list[Any]] = {}
         self._lock = threading.Lock()
 
-    def take(self, cuda: Any, where: Device, size: int) -> NDArray[np.uint8]:
+    def take(self, cuda: Any, where: Device, size: int) -> Any:
         """At least `size` bytes: the smallest kept block with room for them, or a new one."""
         with self._lock:
             kept = self._kept.get(where.index, [])
-            fitting = [k for k, block in enumerate(kept) if len(block) >= size]
+            fitting = [k for k, block in enumerate(kept) if block.nbytes >= size]
             if fitting:
-                return kept.pop(min(fitting, key=lambda k: len(kept[k])))
-        block: NDArray[np.uint8] = cuda.pinned_array(size, np.uint8)
-        return block
+                return kept.pop(min(fitting, key=lambda k: kept[k].nbytes))
+        return getattr(cuda, self._call)(max(8, size), np.uint8)
 
-    def keep(self, where: Device, block: NDArray[np.uint8]) -> None:
+    def keep(self, where: Device, block: Any) -> None:
         """Take a block back. The blocks that were used longest ago are given up where there are too many."""
         with self._lock:
             kept = self._kept.setdefault(where.index, [])
             kept.append(block)
-            while kept and sum(map(len, kept)) > KEPT:
+            while kept and sum(one.nbytes for one in kept) > KEPT:
                 kept.pop(0)
 
 
-_pinned = PinnedMemory()
+pinned_memory, device_memory = KeptMemory("pinned_array"), KeptMemory("device_array")
 
 
-def _parts(block: NDArray[np.uint8], *parts: tuple[int, DTypeLike]) -> list[NDArray[Any]]:
-    """Arrays of these numbers of elements and types, one after the other in a block. The types with the largest elements come first."""
-    out, at = [], 0
-    for count, dtype in parts:
-        size = count * np.dtype(dtype).itemsize
-        out.append(block[at : at + size].view(dtype))
-        at += size
-    return out
+def places_in_block(parts: Sequence[tuple[int, DTypeLike]]) -> tuple[list[tuple[int, int]], int]:
+    """(the bytes [first, last) of arrays of these numbers of elements and types in a block, the bytes of all): larger elements come first."""
+    order = sorted(range(len(parts)), key=lambda k: -np.dtype(parts[k][1]).itemsize)
+    out, at = [(0, 0)] * len(parts), 0
+    for k in order:
+        size = parts[k][0] * np.dtype(parts[k][1]).itemsize
+        out[k], at = (at, at + size), at + size
+    return out, at
 
 
-def _at_least_one(array: NDArray[Any]) -> NDArray[Any]:
-    """Zeros for a device, which has no arrays without elements."""
-    return np.zeros(max(1, array.size), array.dtype)
+def at_least_one(array: NDArray[Any]) -> NDArray[Any]:
+    """The array, or an element where it has none: a device has no arrays without elements."""
+    return array if array.size else np.zeros(1, array.dtype)
 
 
 def grid_of(kernel: BatchKernel, threads: int, count: int, *, adds: bool) -> tuple[int, int]:
@@ -448,57 +550,94 @@ class _Lane:
     def __init__(self, part: _Part, cuda: Any) -> None:
         self.part, batch, piece = part, part.batch, part.piece
         self.stream: Any = cuda.stream()
-        given, kept = batch.before.shape[1], batch.after.shape[1]
-        self.rows = cuda.device_array(max(1, piece * given), batch.dtype)
-        self.out = cuda.device_array(max(1, piece * kept), batch.dtype)
-        self.report = cuda.device_array(piece * REPORT, np.int64)
-        self.status = cuda.device_array(piece, np.uint8)
-        words = max(1, piece * given) + max(1, piece * kept)
-        size = piece * (REPORT * 8 + 1) + words * batch.dtype.itemsize
-        self.pinned = _pinned.take(cuda, part.device, size)
-        self.held_report, self.held_rows, self.held_out, self.held_status = _parts(
-            self.pinned,
-            (piece * REPORT, np.int64),
-            (max(1, piece * given), batch.dtype),
-            (max(1, piece * kept), batch.dtype),
-            (piece, np.uint8),
+        sizes = [(piece * n, dtype) for n, dtype in batch.arrays_of_piece()]
+        # The device writes marks into the memory of the host.
+        marks = Mark.LARGE + len(batch.kept)
+        places, size = places_in_block([*sizes, (marks, np.int64)])
+        self.pinned = pinned_memory.take(cuda, part.device, size)
+        self.block_on_device = device_memory.take(cuda, part.device, size)
+        #: the arrays of a piece here and there, None for arrays that are not kept
+        self.held: list[Any]
+        self.there: list[Any]
+        self.held, self.there = (
+            [
+                block[first:last].view(dtype) if last > first else None
+                for (first, last), (_, dtype) in zip(places, sizes, strict=False)
+            ]
+            for block in (self.pinned, self.block_on_device)
         )
+        first, last = places[-1]
+        self.marks = self.pinned[first:last].view(np.int64)
         self.kernel: BatchKernel | None = None
         self.grid, self.block = 1, 1
+        #: the memories of the threads: bytes, and words
         self.memory: Any = None
+        self.words: Any = None
+        self.table = cuda.to_device(self._table())
         self.events: list[Any] = [cuda.event() for _ in range(4)] if batch.timed is not None else []
         self.sent: tuple[int, int] | None = None
+
+    def _table(self) -> NDArray[np.int64]:
+        batch, layout = self.part.batch, self.part.batch.layout
+        places = [0 if array is None else address_of_array(array) for array in self.there]
+        inputs, outputs, counts = len(batch.given), 2 * len(batch.kept), len(batch.counts)
+        given = [
+            GivenRows(at, n * dtype.itemsize, dtype.itemsize, dtype.itemsize, 2.0**batch.program.format.frac * (dtype.kind == "f"))
+            for at, (_, n), dtype in zip(places, layout.given, batch.types, strict=False)
+        ]  # fmt: skip
+        size = batch.dtype.itemsize
+        kept = [
+            KeptRows(places[inputs + 2 * k], n * size, size, places[inputs + 2 * k + 1], result.factor)
+            for k, ((_, n), result) in enumerate(zip(layout.kept, batch.kept, strict=True))
+        ]
+        return device_table(layout, batch.n, given, kept, places[inputs + outputs : inputs + outputs + counts])
 
     def _prepare(self, cuda: Any) -> BatchKernel:
         """The kernel for the next piece, with the memories of its threads."""
         part, batch = self.part, self.part.batch
         kernel = part.code.kernel()
         if kernel is not self.kernel:
+            self._give_back(self.memory)
             self.memory, self.kernel = None, kernel
-            adds = bool(len(batch.sums))
-            self.grid, self.block = grid_of(kernel, batch.setting.block, part.piece, adds=adds)
-            self.memory = cuda.device_array(self.grid * self.block * (batch.n + 1), kernel.word)
+            self.grid, self.block = grid_of(kernel, batch.setting.block, part.piece, adds=bool(len(batch.sums)))
+            size = self.grid * self.block * (batch.n + 1) * kernel.word.itemsize
+            self.memory = device_memory.take(cuda, part.device, size)
+            self.words = self.memory[:size].view(kernel.word)
         return kernel
+
+    def _give_back(self, block: Any) -> None:
+        if block is not None:
+            device_memory.keep(self.part.device, block)
+
+    def end(self) -> None:
+        """Give the memory back for later batches."""
+        pinned_memory.keep(self.part.device, self.pinned)
+        self._give_back(self.block_on_device)
+        self._give_back(self.memory)
+        self.memory = self.words = None
 
     def send(self, cuda: Any, first: int, last: int) -> None:
         """Queue copies and kernel for these instances."""
         part, batch, count, stream = self.part, self.part.batch, last - first, self.stream
         kernel = self._prepare(cuda)
-        given = batch.before[first:last].reshape(-1)
-        self.held_rows[: given.size] = given
+        self.marks[:] = 0
         self._mark(0)
-        self.rows.copy_to_device(self.held_rows, stream)
+        for array, here, there in zip(batch.given, self.held, self.there, strict=False):
+            if here is not None:
+                rows = array[first:last]
+                here[: rows.size].reshape(rows.shape)[:] = rows
+                there.copy_to_device(here, stream)
         self._mark(1)
         arguments = [
-            self.rows, self.out, count, part.table, part.shared, batch.n, self.memory, self.grid * self.block,
-            batch.limit, self.report, self.status, part.sums,
+            self.table, count, part.shared, batch.n, self.words, self.grid * self.block,
+            batch.limit, self.there[-1], part.sums, self.marks,
         ]  # fmt: skip
         with profiled("retrograd kernel"):
             kernel.launch(self.grid, self.block, arguments, stream)
         self._mark(2)
-        self.out.copy_to_host(self.held_out, stream)
-        self.report.copy_to_host(self.held_report, stream)
-        self.status.copy_to_host(self.held_status, stream)
+        for here, there in zip(self.held[len(batch.given) : -1], self.there[len(batch.given) : -1], strict=True):
+            if here is not None:
+                there.copy_to_host(here, stream)
         self._mark(3)
         self.sent = first, last
 
@@ -513,10 +652,27 @@ class _Lane:
         (first, last), batch = self.sent, self.part.batch
         self.sent = None
         self.stream.synchronize()
-        count, kept = last - first, batch.after.shape[1]
-        batch.after[first:last] = self.held_out[: count * kept].reshape(count, kept)
-        batch.report[first:last] = self.held_report[: count * REPORT].reshape(count, REPORT)
-        batch.status[first:last] = self.held_status[:count]
+        count = last - first
+        status = batch.status[first:last]
+        status[:] = 0
+        if self.marks[Mark.FAILED]:
+            self.there[-1].copy_to_host(self.held[-1], self.stream)
+            self.stream.synchronize()
+            status[:] = self.held[-1][:count]
+        batch.refused |= bool(self.marks[Mark.REFUSED])
+        batch.lossy |= bool(self.marks[Mark.LOSSY])
+        ended = status == 0 if status.any() else slice(None)
+        held = iter(self.held[len(batch.given) :])
+        for k, ((_, n), result) in enumerate(zip(batch.layout.kept, batch.kept, strict=True)):
+            for target in (result.words, result.reals):
+                array = next(held)
+                if target is not None and array is not None:
+                    target[first:last][ended] = array[: count * n].reshape(count, n)[ended]
+            result.large |= bool(self.marks[Mark.LARGE + k])
+        for numbers in batch.counts:
+            array = next(held)
+            if numbers is not None and array is not None:
+                numbers[first:last][ended] = array[:count][ended]
         if batch.timed is not None:
             began, arrived, ran, left = self.events
             batch.timed.kernel += arrived.elapsed_time(ran)

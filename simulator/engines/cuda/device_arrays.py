@@ -24,9 +24,26 @@ from retrograd.isa.program import Program
 from retrograd.simulator.engines.array_words import DTYPES
 from retrograd.simulator.engines.batch.cpu import WordMatrix, memory_of
 from retrograd.simulator.engines.batch.layout import BatchLayout, exact_sums, width
-from retrograd.simulator.engines.batch.loops import REPORT, longest_stretch
-from retrograd.simulator.engines.cuda.batch import BLOCK, BatchCode, grid_of
-from retrograd.simulator.engines.cuda.runtime import Device, array_of_interface, device, on, simulated, view_by_dlpack
+from retrograd.simulator.engines.batch.loops import longest_stretch
+from retrograd.simulator.engines.cuda.batch import (
+    BLOCK,
+    BatchCode,
+    GivenRows,
+    KeptRows,
+    at_least_one,
+    device_table,
+    grid_of,
+)
+from retrograd.simulator.engines.cuda.kernels import Mark
+from retrograd.simulator.engines.cuda.runtime import (
+    Device,
+    address_of_array,
+    array_of_interface,
+    device,
+    on,
+    simulated,
+    view_by_dlpack,
+)
 from retrograd.simulator.engines.state import UNLIMITED
 from retrograd.simulator.stores import limit_of
 
@@ -223,7 +240,7 @@ class ResidentBatch:
         memory = memory_of(program, columns, shared)
         self._n = len(memory.shared)
         with on(device) as cuda:
-            self._table, self._shared = cuda.to_device(columns.table(self._n)), cuda.to_device(memory.shared)
+            self._shared = cuda.to_device(memory.shared)
         self._code = BatchCode(program, device, self._modes, 1 << 30)
 
     def __call__(self, rows: Any, out: Any = None, *, limit: int | None = None, stream: Any = None) -> DeviceRowResults:
@@ -241,9 +258,10 @@ class ResidentBatch:
         shape = (count, width(columns.kept))
         given_limit = limit_of(limit, "limit")
         most = UNLIMITED if given_limit is None else min(given_limit, UNLIMITED)
-        report = np.zeros(max(1, count) * REPORT, dtype=np.int64)
+        counts = np.zeros(3 * max(1, count), dtype=np.int64)
         status = np.ones(max(1, count), dtype=np.uint8)
-        sums = np.zeros(max(1, 2 * width(columns.summed)), dtype=np.int64)
+        sums = at_least_one(np.zeros(2 * width(columns.summed), dtype=np.int64))
+        marks = np.zeros(Mark.LARGE + len(columns.kept), dtype=np.int64)
         with on(where) as cuda:
             if out is None:
                 kept = cuda.to_device(np.zeros(shape, given.dtype))
@@ -255,24 +273,31 @@ class ResidentBatch:
                 kernel = self._code.kernel()
                 grid, block = grid_of(kernel, self._block, count, adds=bool(columns.summed))
                 memory = cuda.device_array(grid * block * (self._n + 1), kernel.word)
-                told, ended, total = (cuda.to_device(array, queue) for array in (report, status, sums))
-                flat, target = (_flat(array, self._dtype, cuda) for array in (given, kept))
+                told, ended, total, marked = (cuda.to_device(array, queue) for array in (counts, status, sums, marks))
+                table = cuda.to_device(self._table_of(given, kept, address_of_array(told), count), queue)
                 arguments = [
-                    flat, target, count, self._table, self._shared, self._n, memory, grid * block, most, told, ended, total,
+                    table, count, self._shared, self._n, memory, grid * block, most, ended, total, marked,
                 ]  # fmt: skip
                 kernel.launch(grid, block, arguments, queue)
-                for array, held in ((told, report), (ended, status), (total, sums)):
+                for array, held in ((told, counts), (ended, status), (total, sums)):
                     array.copy_to_host(held, queue)
                 queue.synchronize()
-        steps, lost, cycles = report[: count * REPORT].reshape(count, REPORT).T.copy()
+        steps, lost, cycles = counts[: 3 * count].reshape(3, count)
         taken = cycles if self._counted else None
         added = exact_sums(sums[: 2 * width(columns.summed)])
         return DeviceRowResults(kept, steps, lost, np.flatnonzero(status[:count]), added, taken)
 
-
-def _flat(array: Any, dtype: np.dtype[Any], cuda: Any) -> Any:
-    """The array's words in one row, as unsigned integers; a word where it has none."""
-    return array.view(dtype).reshape(-1) if array.size else cuda.device_array(1, dtype)
+    def _table_of(self, given: Any, kept: Any, counts: int, count: int) -> NDArray[np.int64]:
+        """The table of rows of words, which are as wide as those of memory."""
+        size = self._dtype.itemsize
+        tables = []
+        for array, ranges in ((given, self.columns.given), (kept, self.columns.kept)):
+            row, at = width(ranges) * size, address_of_array(array) if array.size else 0
+            starts = np.cumsum([0, *(n * size for _, n in ranges)])[:-1].tolist()
+            tables.append([(at + first if at else 0, row) for first in starts])
+        rows = [GivenRows(at, row, size, size) for at, row in tables[0]]
+        results = [KeptRows(at, row, size) for at, row in tables[1]]
+        return device_table(self.columns, self._n, rows, results, [counts + 8 * count * k for k in range(3)])
 
 
 def _check_shape(name: str, array: Any, columns: int, rows: int | None = None) -> None:

@@ -36,10 +36,11 @@ from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Format
 from retrograd.simulator.engines.array_words import DTYPES
-from retrograd.simulator.engines.batch.layout import HEAD
-from retrograd.simulator.engines.batch.loops import REPORT
+from retrograd.simulator.engines.batch.layout import ARRAY, ARRAYS_HEAD, EXACT
+from retrograd.simulator.engines.batch.loops import REFUSED
+from retrograd.simulator.engines.cuda.kernels import Mark
 from retrograd.simulator.engines.cuda.numba_source import NumbaSource, Tables, arithmetic_source
-from retrograd.simulator.engines.cuda.runtime import compiled_by_numba, numba_cuda, simulated
+from retrograd.simulator.engines.cuda.runtime import compiled_by_numba, memory_access, numba_cuda, simulated
 from retrograd.simulator.engines.llvm.instructions import Step, step
 from retrograd.simulator.engines.llvm.jit import answer, background, jit_compiler, package_digest
 from retrograd.simulator.machine import REGISTERS
@@ -490,9 +491,9 @@ def resume(code, registers, memory, cotangents, memory_cotangents, control, exec
 # -----------------------------------------------------------------------------
 # Interpreter kernel: the batch loop around `interpreter.interpret`, as a kernel of numba.cuda. It runs every program of a format.
 #
-#     kernel(rows, out, count, columns, shared, n, memory, stride, limit, report, status, sums, code, length, modes)
+#     kernel(arrays, count, shared, n, memory, stride, limit, status, sums, marks, code, length, modes)
 #
-# The first twelve parameters and the effect are those of `kernel_loop.emit_kernel_loop`, except that words of memory are int64s;
+# The first ten parameters and the effect are those of `kernels.emit_kernel_loop`, except that words of memory are int64s;
 # `code` has the decoded program. A device compiles the kernel once for each format, and once more for programs with instructions of the user's own.
 # The CUDA simulator runs the same source.
 #
@@ -505,47 +506,90 @@ MOST_THREADS = 1024
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 
 _KERNEL = """
-def batch(rows, out, count, columns, shared, n, memory, stride, limit, report, status, sums, code, length, modes):
-    rows, out, shared = view(rows, 1), view(out, 1), view(shared, 1)
-    columns, memory, report = view(columns, 1), view(memory, 1), view(report, 1)
-    status, sums, code = view(status, 1), view(sums, 1), view(code, (length, 2))
+@device
+def nearest(x):
+    size = abs(x)
+    if size < 4503599627370496.0:
+        size = (size + 4503599627370496.0) - 4503599627370496.0
+    return size if x >= 0.0 else -size
+
+
+def batch(arrays, count, shared, n, memory, stride, limit, status, sums, marks, code, length, modes):
+    columns, shared, memory = view(arrays, 1), view(shared, 1), view(memory, 1)
+    status, sums, marks, code = view(status, 1), view(sums, 1), view(marks, 1), view(code, (length, 2))
     lower = cuda.shared.array({threads}, np.int64)
     upper = cuda.shared.array({threads}, np.int64)
     thread = cuda.threadIdx.x
     t = cuda.grid(1)
     all_threads = cuda.gridsize(1)
     given, kept, summed = columns[0], columns[2], columns[3]
-    at_shared = {head} + 2 * given
+    at_shared = {head} + {array} * given
     at_kept = at_shared + 2 * columns[1]
-    at_summed = at_kept + 2 * kept
+    at_summed = at_kept + {array} * kept
     i = t
     # All threads of a block go on as long as one of them has an instance, because they add up together.
     while i - thread < count:
         good = False
         if i < count:
-            c = i * columns[4]
+            fits = True
             for k in range(given):
-                first = columns[{head} + 2 * k]
-                for a in range(first, first + columns[{head} + 2 * k + 1]):
-                    memory[a * stride + t] = (np.int64(rows[c]) << {shift}) >> {shift}
-                    c += 1
-            for k in range(columns[1]):
-                first = columns[at_shared + 2 * k]
-                for a in range(first, first + columns[at_shared + 2 * k + 1]):
-                    memory[a * stride + t] = (np.int64(shared[a]) << {shift}) >> {shift}
-            why, steps, lost, cycles = interpret(code, memory, t, stride, n, limit, modes)
-            report[{report} * i] = steps
-            report[{report} * i + 1] = lost
-            report[{report} * i + 2] = cycles
-            good = why == 0
-            status[i] = 0 if good else 1
+                c = {head} + {array} * k
+                source = columns[c + 2] + i * columns[c + 3]
+                wide = columns[c + 6] == 8
+                for a in range(columns[c], columns[c] + columns[c + 1]):
+                    word = S(0)
+                    if columns[c + 5] == 0:
+                        word = load_word(source) if wide else S(load_narrow(source))
+                    else:
+                        scaled = (load_real(source) if wide else np.float64(load_float(source))) * {scale}
+                        inside = False
+                        if scaled >= -9223372036854775808.0 and scaled < 9223372036854775808.0:
+                            rounded = nearest(scaled)
+                            if rounded >= {low} and rounded < {high}:
+                                inside = True
+                                word = S(rounded)
+                            if abs(rounded - scaled) * {few} > abs(scaled):
+                                marks[{lossy}] = 1
+                        fits = fits and inside
+                    memory[a * stride + t] = (word << {shift}) >> {shift}
+                    source += columns[c + 4]
+            if fits:
+                for k in range(columns[1]):
+                    first = columns[at_shared + 2 * k]
+                    for a in range(first, first + columns[at_shared + 2 * k + 1]):
+                        memory[a * stride + t] = (np.int64(shared[a]) << {shift}) >> {shift}
+                why, steps, lost, cycles = interpret(code, memory, t, stride, n, limit, modes)
+                if columns[4] != 0:
+                    store_word(columns[4] + 8 * i, S(steps))
+                if columns[5] != 0:
+                    store_word(columns[5] + 8 * i, S(lost))
+                if columns[6] != 0:
+                    store_word(columns[6] + 8 * i, S(cycles))
+                good = why == 0
+                status[i] = 0 if good else 1
+            else:
+                status[i] = {refused}
+                marks[{marked_refused}] = 1
             if good:
-                c = i * columns[5]
                 for k in range(kept):
-                    first = columns[at_kept + 2 * k]
-                    for a in range(first, first + columns[at_kept + 2 * k + 1]):
-                        out[c] = memory[a * stride + t]{mask}
-                        c += 1
+                    c = at_kept + {array} * k
+                    words, reals = columns[c + 2] + i * columns[c + 3], columns[c + 4] + i * columns[c + 1] * 8
+                    for a in range(columns[c], columns[c] + columns[c + 1]):
+                        word = memory[a * stride + t]
+                        if columns[c + 2] != 0:
+                            if columns[c + 6] == 8:
+                                store_word(words, word{mask})
+                            else:
+                                store_narrow(words, narrow(word{mask}))
+                            words += columns[c + 6]
+                        if columns[c + 4] != 0:
+                            # The factor is a power of two, whose exponent its bits have.
+                            store_real(reals, np.float64(math.ldexp(np.float64(word), int((columns[c + 5] >> 52) - 1023))))
+                            reals += 8
+                            if word > {exact} or word < -{exact}:
+                                marks[{large} + k] = 1
+            else:
+                marks[{marked_failed}] = 1
         c = 0
         for k in range(summed):
             first = columns[at_summed + 2 * k]
@@ -569,20 +613,26 @@ def batch(rows, out, count, columns, shared, n, memory, stride, limit, report, s
 
 
 def kernel_source(w: Format, opcodes: Opcodes) -> str:
-    """The module of the kernel, for a format. `view` makes an array of a pointer; `device` and `cuda` are defined in front of it."""
+    """The module of the kernel, for a format. `view` makes an array of a pointer; `device`, `cuda` and functions of memory are defined in front of it."""
     width = max(8, w.width)
     mask = "" if w.width == width else f" & {w.mask}"
-    loop = _KERNEL.format(threads=MOST_THREADS, head=HEAD, shift=64 - w.width, report=REPORT, mask=mask)
+    loop = _KERNEL.format(
+        threads=MOST_THREADS, head=ARRAYS_HEAD, array=ARRAY, shift=64 - w.width, mask=mask, scale=repr(2.0**w.frac),
+        low=-float(w.sign), high=float(w.sign), few=float(w.few), exact=1 << EXACT, refused=REFUSED, lossy=int(Mark.LOSSY),
+        large=int(Mark.LARGE), marked_failed=int(Mark.FAILED), marked_refused=int(Mark.REFUSED),
+    )  # fmt: skip
     return interpreter_source(w, opcodes) + loop
 
 
-def _defined(text: str, view: Callable[..., Any]) -> Any:
+def _defined(text: str, width: int, view: Callable[..., Any]) -> Any:
     """The kernel of a module as a Python function."""
     cuda = numba_cuda()
     name = f"<interpreter {sha256(text.encode()).hexdigest()[:12]}>"
     # Numba reads the text of a function from its file.
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    narrow = DTYPES[width]
     scope: dict[str, Any] = {"cuda": cuda, "device": cuda.jit(device=True), "view": view, "__name__": __name__}
+    scope |= memory_access(word=np.int64, narrow=narrow, real=np.float64, float=np.float32) | {"narrow": narrow}
     exec(compile(text, name, "exec"), scope)
     return scope["batch"]
 
@@ -590,7 +640,7 @@ def _defined(text: str, view: Callable[..., Any]) -> Any:
 @cache
 def simulated_kernel(w: Format, opcodes: Opcodes) -> Any:
     """The kernel for the CUDA simulator, which is given arrays."""
-    return numba_cuda().jit(_defined(kernel_source(w, opcodes), lambda array, shape: array))
+    return numba_cuda().jit(_defined(kernel_source(w, opcodes), w.width, lambda array, shape: array))
 
 
 def _key(w: Format, target: str, opcodes: Opcodes) -> str:
@@ -607,10 +657,8 @@ def is_compiled(w: Format, target: str, opcodes: Opcodes) -> bool:
 def _compiled(text: str, width: int, target: str) -> str:
     """PTX of the kernel of a module."""
     word, many, number = DTYPES[width], np.int64, None
-    parameters = [
-        word, word, number, many, word, number, many, number, number, many, np.uint8, many, many, number, number,
-    ]  # fmt: skip
-    return compiled_by_numba(lambda view: _defined(text, view), parameters, target)
+    parameters = [many, number, word, number, many, number, number, np.uint8, many, many, many, number, number]
+    return compiled_by_numba(lambda view: _defined(text, width, view), parameters, target)
 
 
 def interpreter_ptx(w: Format, target: str, opcodes: Opcodes) -> tuple[str, str]:

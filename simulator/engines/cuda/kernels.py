@@ -1,12 +1,14 @@
 """Batch loop as a CUDA kernel: each thread runs several instances, one after the other.
 
-Memories of instances are interleaved, so that neighbouring threads read neighbouring words. The threads of a warp add up their
-words among themselves before one of them adds to memory.
+Numbers become words on the device, and words become numbers, as in the loop of the CPU. Memories of instances are interleaved, so that
+neighbouring threads read neighbouring words. The threads of a warp add up their words among themselves before one of them adds to memory.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from enum import IntEnum
 from hashlib import sha256
 from typing import Any
 
@@ -14,10 +16,11 @@ from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.program import Program
 from retrograd.isa.table import TABLE
 from retrograd.isa.words import Format
-from retrograd.simulator.engines.batch.layout import HEAD, KINDS
-from retrograd.simulator.engines.batch.loops import REPORT, WARP, InstanceLoop
+from retrograd.simulator.engines.batch.loops import REPORT, WARP, ArrayLoop
 from retrograd.simulator.engines.llvm.builder import (
     CONSTANT,
+    DOUBLE,
+    FLOAT,
     GLOBAL,
     I32,
     I64,
@@ -35,76 +38,133 @@ from retrograd.simulator.engines.translator.flow import Variant
 from retrograd.simulator.engines.translator.translate import translate
 
 
+class Mark(IntEnum):
+    """Words of `marks`: the kernel sets one where some instance has the property, and the host reads them after the launch."""
+
+    #: an instance did not complete
+    FAILED = 0
+    #: a number that is given has no word
+    REFUSED = 1
+    #: a number that is given loses more than half of its bits: see `retrograd.runtime._marshal.Losses`
+    LOSSY = 2
+    #: of each kept range: a number has more bits than a float64
+    LARGE = 3
+
+
 def emit_kernel_loop(module: ModuleBuilder, w: Format, instance: str, name: str) -> None:
     """Define the kernel that runs `instance`, a translation, for many:
 
-        name(rows, out, count, columns, shared, n, memory, stride, limit, report, status, sums)
+        name(arrays, count, shared, n, memory, stride, limit, status, sums, marks)
 
-    `columns` is a `BatchLayout.table`, and row i of `rows` has the words that instance i is given; `shared` is a memory of n words.
-    Where instance i completes, status[i] = 0 and row i of `out` has the words that are kept; elsewhere status[i] = 1. report[3i] and
-    the two numbers behind it are its steps, the words that it lost, and its cycles if they are counted. Each summed word has two
-    numbers in `sums`, see `exact_sums`.
+    `arrays` is a `batch.device_table`: row i of the given arrays has the words or the numbers of instance i, and its kept words, numbers
+    and counts are written to row i of others. `shared` is a memory of n words.
+    status[i] = 0 where instance i completes, 1 where it does not, REFUSED where a number that it is given has no word; `marks` are
+    those of Mark. Each summed word has two numbers in `sums`, see `exact_sums`.
     Thread t runs instances t, t + T, t + 2T, … of `count`; the grid has T threads. Its memory, n words and a spare word, is
-    interleaved with the others: word a at memory[a·stride + t], stride ≥ T, so that neighbours read neighbouring words. Where
+    interleaved with the others: word a at memory[a·stride + t], stride = T, so that neighbours read neighbouring words. Where
     words are summed, blocks are of whole warps.
     """
     KernelLoop(module, w, instance, name).define()
 
 
-class KernelLoop(InstanceLoop):
+class KernelLoop(ArrayLoop):
     """The kernel under construction."""
 
     device = True
 
     def _parameters(self) -> dict[str, Type]:
         p = pointer(GLOBAL)
-        around: dict[str, Type] = {"rows": p, "out": p, "count": I64, "columns": p, "shared": p, "n": I64}
-        return around | {"memory": p, "stride": I64, "limit": I64, "report": p, "status": p, "sums": p}
+        around: dict[str, Type] = {"arrays": p, "count": I64, "shared": p, "n": I64, "memory": p, "stride": I64}
+        return around | {"limit": I64, "status": p, "sums": p, "marks": p}
 
     def define(self) -> None:
         code = self.code
-        self.rows, self.out = self._pointer("rows", self.word), self._pointer("out", self.word)
-        self._read_columns()
-        good = code.variable(integer(1), "good", 0)
-        first, step, lane = self._threads()
-        end, report = self.given["count"], self._pointer("report", I64)
-        # All threads of a warp go on as long as one of them has an instance, because they add up together.
-        with code.counting(first, step, lambda i: (i - lane).lt(end), "instances") as i:
+        self.marks = self._pointer("marks", I64)
+        good, fits = (code.variable(integer(1), name, 0) for name in ("good", "fits"))
+        report = code.variable(I64, "report", count=REPORT)
+        first, end = self._thread(), self.given["count"]
+        # All threads of a warp go on as long as one of them has an instance, because they add up together. What can be computed
+        # again, or read from the kernel's parameters, takes no registers while an instance runs.
+        with code.counting(first, self.given["stride"], lambda i: (i & -WARP).lt(end), "instances") as i:
             good.store(0)
             with code.when(i.lt(end), "enter"):
-                self._fill(i)
-                with self._words("shared") as (address, _):
-                    self._copy(self.shared[address], self._place(address))
-                self._run(i, good, report[i * REPORT])
-                with code.when(good.load(), "keep"):
-                    self._keep(i)
-            self._sum(good, lane)
+                self._read_columns()
+                self._fill(i, fits)
+                with code.when(fits.load(), "run", likely=True):
+                    with self._words("shared") as (address, _):
+                        self._copy(self.shared[address], self._place(address))
+                    self._run(i, good, report)
+                    self._read_columns()
+                    self._report(i, report, 1)
+                    with code.when(good.load(), "keep"):
+                        self._keep(i)
+                with code.unless(good.load(), "failed"):
+                    self.marks[Mark.FAILED].store(1)
+                with code.unless(fits.load(), "refused"):
+                    self.marks[Mark.REFUSED].store(1)
+            self._read_columns()
+            self._sum(good, i & WARP - 1)
         code.ret()
 
     def _read_columns(self) -> None:
-        """Find the parts of the layout's table."""
-        self.table = self._pointer("columns", I64)
-        self.counts = {kind: self.table[k].load() for k, kind in enumerate(KINDS)}
-        at = self.code.constant(I64, HEAD)
-        for kind in KINDS:
-            self.firsts[kind] = at
-            at = at + (self.counts[kind] << 1)
-        self.width_given, self.width_kept = (self.table[len(KINDS) + k].load() for k in (0, 1))
+        """Read the table anew, from a pointer of which LLVM knows nothing: else what it holds would take registers while an instance runs."""
+        known = self.given["arrays"]
+        self.given["arrays"] = self.code.opaque(known)
+        super()._read_columns()
+        self.given["arrays"] = known
+
+    def _at(self, address: Value, element: Type) -> Pointer:
+        return address.convert("inttoptr", pointer(GLOBAL)).of(element)
 
     def _place(self, address: Value) -> Pointer:
         return self.memory[address * self.given["stride"]]
 
-    def _fill(self, i: Value) -> None:
-        """Copy the words that instance i is given to its memory."""
-        row = i * self.width_given
-        with self._words("given") as (address, column):
-            self._copy(self.rows[row + column], self._place(address))
+    # ------------------------------------------------------------------ rows
 
-    def _keep(self, i: Value) -> None:
-        """Copy the words that are kept of instance i to its row."""
-        row = i * self.width_kept
-        with self._words("kept") as (address, column):
-            self._copy(self._place(address), self.out[row + column])
+    def _load_words(self, entry: Pointer, address: Value, count: Value, row: Value, step: Value) -> None:
+        """Words are uint64s, or as wide as those of memory."""
+        for source in self._widths(entry):
+            self._load_words_of(source, address, count, row, step)
+
+    def _load_reals(
+        self, entry: Pointer, address: Value, count: Value, row: Value, step: Value, scale: Value, fits: Pointer
+    ) -> None:
+        """Numbers are float64s or float32s."""
+        for source in self._sizes(entry, DOUBLE, FLOAT):
+            self._load_reals_of(source, address, count, row, step, scale, fits)
+
+    def _store_words(self, entry: Pointer, address: Value, count: Value, row: Value) -> None:
+        for target in self._widths(entry):
+            self._store_words_of(target, address, count, row)
+
+    def _widths(self, entry: Pointer) -> Iterator[Type]:
+        """The types that words of an array may have, each in the block that is executed for it."""
+        return iter([I64]) if self.word is I64 else self._sizes(entry, I64, self.word)
+
+    def _sizes(self, entry: Pointer, wide: Type, narrow: Type) -> Iterator[Type]:
+        is_wide = entry[6].load().eq(8)
+        with self.code.when(is_wide, "wide"):
+            yield wide
+        with self.code.unless(is_wide, "narrow", likely=None):
+            yield narrow
+
+    def _rounded(self, scaled: Value, rounded: Value) -> None:
+        """Mark a number that loses more than half of its bits, as `Losses` finds them."""
+        code = self.code
+        error, size = (code.intrinsic("fabs", x) for x in (rounded - scaled, scaled))
+        with code.when((error * float(self.w.few)).gt(size), "lossy", likely=False):
+            self.marks[Mark.LOSSY].store(1)
+
+    def _large(self, k: Value) -> Pointer:
+        return self.marks[k + Mark.LARGE]
+
+    def _report(self, i: Value, report: Pointer, stride: int) -> None:
+        """Write the numbers that an instance reports into the arrays that there are."""
+        for k, numbers in enumerate(self.reports):
+            with self.code.when(numbers.ne(0), "reported"):
+                self._at(numbers, I64)[i].store(report[k * stride].load())
+
+    # ------------------------------------------------------------------ sums
 
     def _sum(self, good: Pointer, lane: Value) -> None:
         """Add the words that are summed, of an instance that completed."""
@@ -122,14 +182,14 @@ class KernelLoop(InstanceLoop):
             for k, total in enumerate(totals):
                 self.sums[(column << 1) + k].atomic_add(total)
 
-    def _threads(self) -> tuple[Value, Value, Value]:
-        """(number of the thread, number of all threads, lane of the thread)"""
-        names = ("tid", "ntid", "ctaid", "nctaid")
+    def _thread(self) -> Value:
+        """The number of the thread. Its lane is this number mod 32 where blocks are whole warps."""
+        names = ("tid", "ntid", "ctaid")
         specials = [self.module.declare(f"llvm.nvvm.read.ptx.sreg.{name}.x", I32) for name in names]
-        tid, ntid, ctaid, nctaid = (self.code.call(special).to(I64) for special in specials)
+        tid, ntid, ctaid = (self.code.call(special).to(I64) for special in specials)
         t = ctaid * ntid + tid
         self.memory = self._pointer("memory", self.word)[t]
-        return t, nctaid * ntid, tid & WARP - 1
+        return t
 
 
 def _warp_sum(module: ModuleBuilder) -> Callee:

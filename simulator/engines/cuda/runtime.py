@@ -27,8 +27,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from retrograd.isa.diagnostics import DeviceError, Diagnostic
 
 if TYPE_CHECKING:
@@ -214,8 +215,8 @@ def driver_version() -> Version | None:
 
 
 def address_of_array(array: Any) -> int:
-    """The address of a device array."""
-    if simulated():
+    """The address of a device array, or of pinned memory of the host, which a device reads and writes at the same address."""
+    if simulated() or isinstance(array, np.ndarray):
         return int(array.ctypes.data)
     return int(array.__cuda_array_interface__["data"][0] or 0)
 
@@ -274,6 +275,52 @@ def compiled_by_numba(
     return str(text)
 
 
+def memory_access(**types: DTypeLike) -> dict[str, Callable[..., Any]]:
+    """`load_NAME(address)` and `store_NAME(address, value)` for functions of numba.cuda: an element of a type at an address of the device."""
+    out: dict[str, Callable[..., Any]] = {}
+    for name, kind in types.items():
+        out[f"load_{name}"], out[f"store_{name}"] = (_host_access if simulated() else _device_access)(np.dtype(kind))
+    return out
+
+
+def _host_access(dtype: np.dtype[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Under the simulator, where the memory of a device is the host's."""
+    cell: Any = np.ctypeslib.as_ctypes_type(dtype)
+
+    def store(address: Any, value: Any) -> None:
+        cell.from_address(int(address)).value = value.item()
+
+    return lambda address: dtype.type(cell.from_address(int(address)).value), store
+
+
+def _device_access(dtype: np.dtype[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    from numba.cuda import types
+    from numba.cuda.extending import intrinsic
+    from numba.cuda.np.numpy_support import from_dtype
+
+    cell, defined = from_dtype(dtype), cast("Callable[[Any], Callable[..., Any]]", intrinsic)
+
+    def pointer(context: Any, builder: Any, address: Any) -> Any:
+        return builder.inttoptr(address, context.get_value_type(cell).as_pointer())
+
+    @defined
+    def load(typing: Any, address: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.load(pointer(context, builder, arguments[0]))
+
+        return cell(types.int64), code
+
+    @defined
+    def store(typing: Any, address: Any, value: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            builder.store(arguments[1], pointer(context, builder, arguments[0]))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, cell), code
+
+    return load, store
+
+
 # ---------------------------------------------------------------------------------------------- arrays of other libraries
 
 
@@ -295,7 +342,6 @@ def array_of_interface(lender: Any, where: Device, shape: tuple[int, ...], dtype
         if not simulated():
             return cuda.as_cuda_array(lender)
         # The memory of a simulated device is the host's.
-        import numpy as np
         from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
 
         address, size = int(lender.__cuda_array_interface__["data"][0] or 0), prod(shape) * dtype.itemsize

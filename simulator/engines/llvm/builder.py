@@ -103,6 +103,8 @@ I1, I8, I32, I64, I128 = map(integer, (1, 8, 32, 64, 128))
 VOID = Type("void")
 DOUBLE = Type("double")
 DOUBLE.prefix, DOUBLE.suffix = "f", "f64"
+#: numbers of arrays; computed with as doubles
+FLOAT = Type("float")
 POINTER = pointer(0)
 
 #: the address spaces of a device's memory and of its constants
@@ -556,6 +558,12 @@ class FunctionBuilder:
     def assembly(self, template: str, constraints: str, result: Type, *arguments: Value) -> Value:
         """Instructions of the host that only compute."""
         return self.let(f'call {result} asm "{template}", "{constraints}"({", ".join(map(repr, arguments))})', result)
+
+    def opaque(self, value: Value) -> Value:
+        """The same value, of which LLVM knows nothing: nothing that is computed from it is moved in front of this place."""
+        out = Value(self, value.type, self.name())
+        self.do(f'{out.name} = call {value.type} asm sideeffect "", "=l,0"({value})')
+        return out
 
     # ------------------------------------------------------------------ memory
 

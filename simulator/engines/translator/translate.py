@@ -133,9 +133,8 @@ class Translator:
         p = POINTER
         if self.variant.whole:
             return {"ctl": p, "R": p, "M": p, "n": I64, "C": p, "N": p, "counts": p}
-        if self.variant.device:
-            p = pointer(GLOBAL)
-        report = {"M": p, "n": I64, "stride": I64, "limit": I64, "report": p}
+        memory = pointer(GLOBAL) if self.variant.device else p
+        report = {"M": memory, "n": I64, "stride": I64, "limit": I64, "report": p}
         return report if self.variant.device else report | {"stop": POINTER}
 
     # ------------------------------------------------------------------ the function

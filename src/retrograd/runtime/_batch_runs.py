@@ -254,19 +254,14 @@ def _compiled(
     if engine == "cuda":
         from retrograd.simulator.engines.cuda import batch as on_gpus
 
-        rows = on_gpus.run_batch(
-            program,
-            loaded.rows[first:],
-            columns=alone.columns,
-            shared=alone.shared,
-            **alone.modes,
-            cycles=cycles,
-            limit=limit,
-            progress=bar,
-        )
-        for result, part in zip(out.results, split_columns(rows.rows, alone.columns.kept), strict=True):
-            result.put(slice(first, None), part)
-        name, ran = "cuda", rows
+        results = [result.part(first) for result in out.results] if first else out.results
+        arrays = [array[first:] for array in loaded.arrays] if first else loaded.arrays
+        name = "cuda"
+        ran = on_gpus.run_arrays(
+            program, alone.columns, count, arrays, results, alone.shared,
+            modes=alone.modes | {"cycles": cycles}, limit=limit, progress=bar,
+        )  # fmt: skip
+        _received(ran, loaded, out.results, results)
     else:
         from retrograd.simulator.engines.batch import cpu as on_cores
 
@@ -289,10 +284,7 @@ def _compiled(
         arrays = [array[first:] for array in loaded.arrays] if first else loaded.arrays
         name = "translated"
         ran = runs(count, arrays, results, loaded.shared, limit=limit, threads=threads, progress=bar)
-        if ran.refused:
-            raise AssertionError(f"all {len(loaded.rows)} rows have words")  # `rows` raises the InputError
-        for result, part_of_it in zip(out.results, results, strict=True):
-            result.large = result.large or part_of_it.large
+        _received(ran, loaded, out.results, results)
     if first:
         out.steps[first:] = ran.steps
     else:
@@ -316,6 +308,14 @@ def _compiled(
     else:
         out.failed = failed
     out.engine = name
+
+
+def _received(ran: RowCounts, loaded: Loaded, results: Sequence[ResultArray], parts: Sequence[ResultArray]) -> None:
+    """Raise the InputError of a number that has no word; mark the results in whose parts a number has more bits than a float64."""
+    if ran.refused:
+        raise AssertionError(f"all {len(loaded.rows)} rows have words")  # `rows` raises the InputError
+    for result, part in zip(results, parts, strict=True):
+        result.large = result.large or part.large
 
 
 @dataclass

@@ -207,11 +207,11 @@ def test_parameters_are_those_of_the_loop() -> None:
     inside = re.search(r"\.entry \w+\(([^)]*)\)", text, re.DOTALL)
     assert inside is not None
     declared = re.findall(r"\.param \.(\w+)( \.ptr \.global[^,\n]*)? \w+_param_(\d+)", inside[1])
-    assert [int(number) for _, _, number in declared] == list(range(12))
+    assert [int(number) for _, _, number in declared] == list(range(10))
     assert {kind for kind, _, _ in declared} == {"u64"}
     said = re.search(r"name\(([^)]*)\)", str(emit_kernel_loop.__doc__))
     assert said is not None
-    assert len(re.findall(r"\w+", said[1])) == 12
+    assert len(re.findall(r"\w+", said[1])) == 10
     found = re.search(
         rf"define ptx_kernel void @{KERNEL}\((.*?)\) {{", kernels.kernel_ir(straight({"mov.add"})), re.DOTALL
     )

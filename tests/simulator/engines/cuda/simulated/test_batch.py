@@ -430,7 +430,8 @@ def test_every_call_may_fail(translated: Any, work: Any, monkeypatch: pytest.Mon
                 return original(*args, **more)
 
             with monkeypatch.context() as patch:
-                patch.setattr(on_gpus, "_pinned", on_gpus.PinnedMemory())
+                patch.setattr(on_gpus, "pinned_memory", on_gpus.KeptMemory("pinned_array"))
+                patch.setattr(on_gpus, "device_memory", on_gpus.KeptMemory("device_array"))
                 patch.setattr(cuda, name, failing)
                 with pytest.raises(DeviceError, match=text) as caught:
                     on_gpus.run_batch(program, rows, setting=Setting(8, 11), timed=Timed())
@@ -532,10 +533,10 @@ def test_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Divide the batches of the public face in some way."""
-    original = on_gpus.run_batch
+    original = on_gpus.run_arrays
 
     def cut(setting: Setting) -> None:
-        monkeypatch.setattr(on_gpus, "run_batch", lambda *a, **k: original(*a, **{**k, "setting": setting}))
+        monkeypatch.setattr(on_gpus, "run_arrays", lambda *a, **k: original(*a, **{**k, "setting": setting}))
 
     return cut
 
@@ -625,7 +626,7 @@ def test_pinned_memory_is_kept(gpu: runtime.Device, translated: Any, monkeypatch
     numba_cuda = runtime.numba_cuda()
     pinned_array = numba_cuda.pinned_array
     monkeypatch.setattr(numba_cuda, "pinned_array", lambda size, *rest: taken.append(size) or pinned_array(size, *rest))
-    monkeypatch.setattr(on_gpus, "_pinned", on_gpus.PinnedMemory())
+    monkeypatch.setattr(on_gpus, "pinned_memory", on_gpus.KeptMemory("pinned_array"))
     program = assemble(".memory 2\nstart\nld.add r1, [r0]\nst.add [r0 + 1], r1\nld.sub r1, [r0]\nfinish\n")
     rows = np.arange(40, dtype=np.uint64).reshape(20, 2)
     setting = Setting(piece=5, devices=[0])
@@ -637,7 +638,7 @@ def test_pinned_memory_is_kept(gpu: runtime.Device, translated: Any, monkeypatch
     on_gpus.run_batch(program, rows, setting=Setting(piece=20, devices=[0]))  # larger pieces
     assert len(taken) == on_gpus.LANES + 1
 
-    memory = on_gpus.PinnedMemory()
+    memory = on_gpus.KeptMemory("pinned_array")
     monkeypatch.setattr(on_gpus, "KEPT", 100)
     with runtime.on(gpu) as cuda:
         blocks = [memory.take(cuda, gpu, size) for size in (60, 30, 50)]

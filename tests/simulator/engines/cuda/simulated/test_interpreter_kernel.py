@@ -97,7 +97,7 @@ FAULTS = {
     "the sum of a block": ("thread + half < cuda.blockDim.x", "thread + half < cuda.blockDim.x - 28"),
     "the upper half of a word": (">> 32 if good", ">> 33 if good"),
     "a step": (" left -= 1", " left -= 2"),
-    "a kept word": ("= memory[a * stride + t]", "= memory[a * stride + t] ^ (i == 5)"),
+    "a kept word": ("word = memory[a * stride + t]", "word = memory[a * stride + t] ^ (i < 5)"),
     "a failed instance": ("good = why == 0", "good = why >= 0"),
 }
 
