@@ -193,10 +193,11 @@ def _workloads(quick: bool) -> list[tuple[str, Reversible, tuple[Any, ...]]]:
 _OPEN: dict[tuple[str, str], Any] = {
     ("bennett", "k"): 2, ("bennett", "levels"): 2, ("bennett", "states"): np.ones(9), ("covariance", "ddof"): 1,
     ("variance", "ddof"): 1, ("sparse_dot_scattered", "height"): 4, ("solve", "x"): np.ones(4), ("solve", "b"): np.ones(4),
-    ("eigh", "sweeps"): 8,
+    ("eigh", "sweeps"): 8, ("svd", "sweeps"): 9, ("permute", "x"): np.ones(4), ("sort_pairs", "y"): np.ones(4),
+    ("simpson", "ys"): np.ones(5),
 }  # fmt: skip
 #: functions that take functions of their own kind are compiled in their tests
-_SKIPPED = {"bennett", "mapfold", "filter_into"}
+_SKIPPED = {"bennett", "mapfold", "filter_into", "gauss_legendre", "verlet", "yoshida4", "reversible_heun", "rk4"}
 
 
 def _named(name: str) -> Reversible:

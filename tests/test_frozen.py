@@ -40,7 +40,7 @@ from retrograd.isa.words import Format
 from retrograd.simulator.machine import Machine
 
 import retrograd as rg
-from retrograd import fixed, reversible
+from retrograd import Array, fixed, reversible
 from retrograd.library import bennett_states, relu
 from retrograd.library.dictionaries import empty_dictionary, insert
 from retrograd.library.random import PCG64, Xoshiro256
@@ -74,6 +74,12 @@ def logistic(y: fixed, x: fixed) -> None:
     y += 3.5 * (x * (1 - x))
 
 
+@reversible
+def pull(out: Array[fixed, "n"], t: fixed, x: Array[fixed, "n"]) -> None:
+    """out −= x (1 + t). Inverse: +=."""
+    out -= x * (1 + t)
+
+
 #: lengths of dimensions that others follow from
 LENGTHS: dict[str, dict[str, int]] = {
     "examples.gmm.whiten": {"d": 3, "l": 3},
@@ -87,9 +93,18 @@ LENGTHS: dict[str, dict[str, int]] = {
     "library.statistics.nice": {"half": 2, "layers": 2},
     "library.linear_algebra.rotate_planes": {"n": 3, "k": 3},
     "library.linear_algebra.qr": {"m": 3},
+    "library.factorisations.diagonalise": {"n": 3, "k": 6},
+    "library.factorisations.diagonalise_both_sides": {"m": 3, "k": 12},
+    "library.factorisations.triangularise": {"n": 4, "m": 2, "t": 5},
+    "library.factorisations.turn_to_triangle": {"n": 4, "t": 5},
+    "library.factorisations.svd": {"n": 3, "m": 2},
+    "library.factorisations._adjoint_of_svd": {"n": 3, "m": 2},
+    "library.calculus.simpson": {"n": 5},
 }
 #: a dictionary with one key
 TABLE = insert(empty_dictionary(LENGTH), 2, 0.5).d
+#: places of an interpolation
+ASCENDING = [0.125, 0.5, 0.75, 1.0]
 #: arguments that annotations do not give: functions, static values, arrays of any shape
 GIVEN: dict[str, dict[str, Any]] = {
     **{f"library.dictionaries.{name}": {"d": TABLE, "key": 2} for name in ("full_places", "distance", "get", "add", "_last_gap")},
@@ -102,6 +117,17 @@ GIVEN: dict[str, dict[str, Any]] = {
         f"library.random.{name}": {"rng": PCG64.seeded(1)}
         for name in ["word", "uniform", "normal", "add_try", "add_below", "integer", "permutation", "bernoulli", "dropout"]
     },
+    "library.factorisations.svd": {"sweeps": 4},
+    "library.factorisations._adjoint_of_svd": {"sweeps": 4},
+    **{f"library.calculus.{name}": {"x": 0.6, "xs": ASCENDING} for name in ("_find", "interpolate", "interpolate_cubic")},
+    "library.calculus.spline": {"xs": ASCENDING},
+    "library.calculus.gauss_legendre": {"f": logistic, "nodes": 3},
+    "library.linear_algebra.permute": {"x": [0.25, 0.5, 0.75], "permutation": [2, 0, 1]},
+    "library.linear_algebra.sort_pairs": {"x": [0.5, 0.25, 0.75], "y": [1, 2, 3], "permutation": [0, 0, 0]},
+    "library.dynamics._add_slope": {"f": pull, "x": [0.25], "y": [0.5]},
+    **{f"library.dynamics.{name}": {"a": pull, "x": [0.25], "v": [0.5], "steps": 2} for name in ("verlet", "yoshida4")},
+    "library.dynamics.reversible_heun": {"f": pull, "y": [0.25], "z": [0.25], "steps": 2},
+    "library.dynamics.rk4": {"f": pull, "y": [[0.25], [0.0], [0.0]]},
     "library.random.shuffle": {"x": [0.25, 0.5, 0.75], "rng": Xoshiro256.seeded(1)},
     "library.random.add_fraction": {"bits": 32},
     "library.linear_algebra.mapfold": {"function": relu, "fold": add},

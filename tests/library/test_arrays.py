@@ -18,8 +18,10 @@ from retrograd.library import (
     mapfold,
     norm,
     norm2,
+    permute,
     reverse,
     sort,
+    sort_pairs,
     total,
 )
 
@@ -91,6 +93,39 @@ def test_sort_of_nothing_and_one(roundtrip):
 def test_sort_wants_an_empty_permutation():
     with pytest.raises(rg.ProgramTrap):
         sort(np.array([1.0, 2.0, 0.0]), np.array([0, 0, 1]))
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(-3, 3), min_size=6, max_size=6))
+def test_sort_of_pairs(roundtrip, x):
+    order = np.argsort(x, kind="stable")
+    found = roundtrip(sort_pairs, np.array(x, float), np.arange(6) + 1, np.zeros(6, int))
+    assert found.x.tolist() == sorted(x)
+    assert found.y.tolist() == (order + 1).tolist()
+    rows = roundtrip(sort_pairs, np.array(x, float), np.eye(6), np.zeros(6, int)).y
+    assert rows.tolist() == np.eye(6)[order].tolist()
+
+
+@reversible
+def weighted(out: fixed, x: rg.Array[fixed, "n"], y: rg.Array[fixed, "n"]):
+    with rg.routine() as r:
+        order = rg.zeros(len(x), dtype=int)
+        sort_pairs(x, y, order)
+    for i in range(len(x)):
+        out += (i + 1) * y[i] + x[i]
+    ~r
+
+
+def test_derivatives_follow_the_order():
+    by_x, by_y = rg.grad(weighted, ("x", "y"))(0.0, [3.0, 1.0, 2.0], [0.0, 0.0, 0.0])
+    assert (by_x.tolist(), by_y.tolist()) == ([1.0] * 3, [3.0, 1.0, 2.0])
+
+
+def test_permutations(roundtrip):
+    assert roundtrip(permute, np.array([1.0, 2.0, 3.0]), np.array([2, 0, 1])).x.tolist() == [3.0, 1.0, 2.0]
+    for wrong, code in (([0, 0, 1], "RG0802"), ([0, 1, 3], "RG0801")):
+        with pytest.raises(rg.ProgramTrap, match=code):
+            permute([1.0, 2.0, 3.0], wrong)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 6])

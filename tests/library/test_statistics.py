@@ -10,6 +10,7 @@ import retrograd as rg
 from retrograd import Array, fixed, reversible
 from retrograd.library import (
     box_muller,
+    correlation,
     covariance,
     cross_entropy,
     largest,
@@ -21,6 +22,7 @@ from retrograd.library import (
     softmax,
     variance,
 )
+from retrograd.testing import check_gradient
 
 rng = np.random.default_rng(5)
 X, Y = rng.normal(size=(2, 6)) * 3
@@ -35,6 +37,14 @@ def test_moments(roundtrip):
     for ddof in (0, 1):
         assert roundtrip(variance, 0.0, X, ddof).out == near(X.var(ddof=ddof))
         assert roundtrip(covariance, 0.0, X, Y, ddof).out == near(np.cov(X, Y, ddof=ddof)[0, 1])
+
+
+def test_correlation(roundtrip):
+    assert roundtrip(correlation, 0.5, X, Y).out == near(0.5 + np.corrcoef(X, Y)[0, 1])
+    assert correlation(0.0, X, -2 * X).out == near(-1)
+    check_gradient(correlation, 0.0, X, Y)
+    with pytest.raises(rg.ProgramTrap, match="RG0402"):
+        correlation(0.0, [1.0, 1.0], [1.0, 2.0])
 
 
 def test_variance_with_a_large_mean(roundtrip):

@@ -24,7 +24,7 @@ from retrograd.examples import (
 )
 from retrograd.examples.functional import network
 
-from retrograd import fixed, library, reversible
+from retrograd import Array, fixed, library, reversible
 
 Rng = np.random.Generator
 
@@ -57,6 +57,21 @@ def tenth(y: fixed, x: fixed) -> None:
 @reversible
 def add(y: fixed, x: fixed) -> None:
     y += x
+
+
+@reversible
+def accelerated(out: Array[fixed, "n"], t: fixed, x: Array[fixed, "n"]) -> None:
+    out -= x * (1 + t)
+
+
+def _points(g: Rng) -> tuple[Any, ...]:
+    """A place between points that ascend, and the points."""
+    xs = np.cumsum(g.uniform(0.2, 1, size=5))
+    return float(g.uniform(xs[1], xs[3])), xs, g.normal(size=5)
+
+
+def _history(g: Rng) -> Any:
+    return np.vstack([g.normal(size=2), np.zeros((4, 2))])
 
 
 def _vector(g: Rng) -> library.Vector3:
@@ -128,6 +143,7 @@ LIBRARY = {
     "cholesky": Sample(library.cholesky, lambda g: (np.zeros((3, 3)), _definite(g, 3))),
     "complex_abs": Sample(library.complex_abs, lambda g: (0.0, _complex(g)), "out"),
     "complex_arg": Sample(library.complex_arg, lambda g: (0.0, _complex(g)), "out"),
+    "correlation": Sample(library.correlation, lambda g: (0.0, g.normal(size=5), 9 * g.normal(size=5)), "out"),
     "covariance": Sample(library.covariance, lambda g: (0.0, g.normal(size=5), 9 * g.normal(size=5)), "out"),
     "cross_entropy": Sample(library.cross_entropy, lambda g: (0.0, g.normal(size=4), g.dirichlet(np.ones(4))), "out"),
     "cumulative_sum": Sample(library.cumulative_sum, lambda g: (g.normal(size=6) * 30,)),
@@ -137,9 +153,12 @@ LIBRARY = {
     "eliminate": Sample(library.eliminate, lambda g: (_regular(g, 3), np.zeros((3, 3)), [0] * 3)),
     "fft": Sample(library.fft, lambda g: ([_complex(g) for _ in range(8)],)),
     "filter_into": Sample(library.filter_into, lambda g: (positive, np.zeros(5), [0] * 5, 0, g.normal(size=5))),
+    "gauss_legendre": Sample(library.gauss_legendre, lambda g: (logistic, 0.0, *g.normal(size=2), 3), "out"),
     "idiv": Sample(library.idiv, lambda g: (g.normal(), float(g.uniform(0.5, 4)), 0.0)),
     "iexp": Sample(library.iexp, lambda g: (0.0, float(g.uniform(0.1, 2))), "out"),
     "imul": Sample(library.imul, lambda g: (g.normal(), float(g.uniform(0.5, 4)), 0.0)),
+    "interpolate": Sample(library.interpolate, lambda g: (0.0, *_points(g)), "y"),
+    "interpolate_cubic": Sample(library.interpolate_cubic, lambda g: (0.0, *_points(g), g.normal(size=5)), "y"),
     "inverse": Sample(library.inverse, lambda g: (np.zeros((3, 3)), _regular(g, 3))),
     "kick": Sample(library.kick, lambda g: (g.normal(size=(3, 2)), 2 * g.normal(size=(3, 2)), g.random(3), 0.01)),
     "largest": Sample(library.largest, lambda g: (0.0, g.normal(size=5) * 99), "out"),
@@ -162,24 +181,34 @@ LIBRARY = {
         library.normal_logpdf, lambda g: (0.0, g.normal(), g.normal(), float(g.uniform(0.2, 4))), "out"),
     "perceptron": Sample(library.perceptron, lambda g: (
         np.zeros(2), g.normal(size=3), g.normal(size=(4, 3)), g.normal(size=4), g.normal(size=(2, 4)), g.normal(size=2))),
+    "permute": Sample(library.permute, lambda g: (g.normal(size=5) * 9, g.permutation(5).tolist())),
     "power": Sample(library.power, lambda g: (0.0, float(g.uniform(0.3, 2)), int(g.integers(0, 9))), "out"),
     "qr": Sample(library.qr, lambda g: (np.zeros((3, 3)), np.zeros((3, 3)), _regular(g, 3))),
     "relu": Sample(library.relu, lambda g: (0.0, g.normal() * 9), "out"),
     "reverse": Sample(library.reverse, lambda g: (g.normal(size=4) * 7,)),
+    "reversible_heun": Sample(library.reversible_heun, lambda g: (accelerated, *[g.normal(size=2)] * 2, float(g.random()), 0.125, 3)),
+    "rk4": Sample(library.rk4, lambda g: (accelerated, _history(g), float(g.random()), 0.125)),
     "rotate": Sample(library.rotate, lambda g: (library.Vector3(0, 0, 0), _vector(g), _quaternion(g))),
     "rotate_planes": Sample(library.rotate_planes, lambda g: (g.normal(size=(3, 2)), g.normal(size=3))),
     "scalar_product": Sample(library.scalar_product, lambda g: (0.0, _vector(g), _vector(g)), "out"),
+    "simpson": Sample(library.simpson, lambda g: (0.0, g.normal(size=5), float(g.random())), "out"),
     "softmax": Sample(library.softmax, lambda g: (np.zeros(3), g.normal(size=3))),
     "solve": Sample(library.solve, lambda g: (np.zeros(3), _regular(g, 3), g.normal(size=3))),
     "sort": Sample(library.sort, lambda g: (g.normal(size=5) * 99, [0] * 5)),
+    "sort_pairs": Sample(library.sort_pairs, lambda g: (g.normal(size=5) * 99, g.normal(size=5), [0] * 5)),
     "sparse_dot": Sample(library.sparse_dot, lambda g: (0.0, *_pair_of_sparse(g)), "out"),
     "sparse_dot_scattered": Sample(library.sparse_dot_scattered, lambda g: (0.0, 4, *_pair_of_sparse(g)), "out"),
     "sparse_matmul": Sample(library.sparse_matmul, lambda g: (
         [[library.Complex(0, 0)] * 2] * 4, [0, 1, 2, 2, 3], [0, 2, 3], [_complex(g) for _ in range(3)],
         [[_complex(g) for _ in range(2)] for _ in range(4)], _complex(g))),
+    "spline": Sample(library.spline, lambda g: (np.zeros(5), *_points(g)[1:])),
+    "svd": Sample(library.svd, lambda g: (np.zeros((3, 2)), np.zeros(2), np.zeros((2, 2)), np.diag([4.0, 1.0, 0.0])[:, :2] + 0.1 * g.normal(size=(3, 2))), runs=10),
     "total": Sample(library.total, lambda g: (0.0, g.normal(size=6) * 9), "out"),
+    "trapezoid": Sample(library.trapezoid, lambda g: (0.0, g.normal(size=5), float(g.random())), "out"),
     "variance": Sample(library.variance, lambda g: (0.0, g.normal(size=6)), "out"),
     "vector_norm": Sample(library.vector_norm, lambda g: (0.0, _vector(g)), "out"),
+    "verlet": Sample(library.verlet, lambda g: (accelerated, *g.normal(size=(2, 2)), float(g.random()), 0.125, 3)),
+    "yoshida4": Sample(library.yoshida4, lambda g: (accelerated, *g.normal(size=(2, 2)), float(g.random()), 0.125, 3)),
 }  # fmt: skip
 
 #: functions of the library without fixed-point numbers, types, and functions of the host

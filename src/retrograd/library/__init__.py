@@ -6,13 +6,15 @@ subtracts the result. No garbage is left.
     elementary       tanh, sinh, cosh, asin, acos, log2, log10, exp2, expm1, log1p, cbrt, hypot, erf
     arithmetic       imul, idiv, scale, factorial, log_factorial, power, iexp, fibonacci, first_fibonacci
     complex          Complex, complex_abs, complex_arg
-    linear_algebra   matvec, matmul, eliminate, solve, inverse, determinant, qr, cholesky, lstsq, eigh, rotate_planes;
+    linear_algebra   matvec, matmul, eliminate, solve, inverse, determinant, qr, rotate_planes;
                      of sparse matrices: sparse_dot, sparse_dot_scattered, sparse_matmul; Vector3, Quaternion,
                      scalar_product, vector_norm, rotate; of arrays: total, dot, norm, norm2, axpy, affine, mapfold,
-                     filter_into, argmax, sort, cumulative_sum, reverse; fft
-    statistics       mean, variance, covariance, largest, logsumexp, softmax, cross_entropy, relu, normal_logpdf,
-                     normal_loglikelihood, box_muller; perceptron, nice
-    dynamics         leapfrog, kick, lax_wendroff, lax_wendroff_step
+                     filter_into, argmax, sort, sort_pairs, permute, cumulative_sum, reverse; fft
+    factorisations   cholesky, lstsq, eigh, svd
+    calculus         interpolate, spline, interpolate_cubic, trapezoid, simpson, gauss_legendre
+    statistics       mean, variance, covariance, correlation, largest, logsumexp, softmax, cross_entropy, relu,
+                     normal_logpdf, normal_loglikelihood, box_muller; perceptron, nice
+    dynamics         verlet, yoshida4, reversible_heun, rk4, leapfrog, kick, lax_wendroff, lax_wendroff_step
     dictionaries     Dictionary, insert, remove, get, add; imported from the module
     random           PCG32, PCG64, Xoshiro256, philox; word, uniform, normal, integer, shuffle, permutation, bernoulli,
                      dropout; imported from the module
@@ -30,29 +32,38 @@ from retrograd.library.arithmetic import (
     power,
     scale,
 )
+from retrograd.library.calculus import gauss_legendre, interpolate, interpolate_cubic, simpson, spline, trapezoid
 from retrograd.library.complex import Complex, complex_abs, complex_arg
-from retrograd.library.dynamics import kick, lax_wendroff, lax_wendroff_step, leapfrog
+from retrograd.library.dynamics import (
+    kick,
+    lax_wendroff,
+    lax_wendroff_step,
+    leapfrog,
+    reversible_heun,
+    rk4,
+    verlet,
+    yoshida4,
+)
+from retrograd.library.factorisations import cholesky, eigh, lstsq, svd
 from retrograd.library.linear_algebra import (
     Quaternion,
     Vector3,
     affine,
     argmax,
     axpy,
-    cholesky,
     cumulative_sum,
     determinant,
     dot,
-    eigh,
     eliminate,
     fft,
     filter_into,
     inverse,
-    lstsq,
     mapfold,
     matmul,
     matvec,
     norm,
     norm2,
+    permute,
     qr,
     reverse,
     rotate,
@@ -60,6 +71,7 @@ from retrograd.library.linear_algebra import (
     scalar_product,
     solve,
     sort,
+    sort_pairs,
     sparse_dot,
     sparse_dot_scattered,
     sparse_matmul,
@@ -68,6 +80,7 @@ from retrograd.library.linear_algebra import (
 )
 from retrograd.library.statistics import (
     box_muller,
+    correlation,
     covariance,
     cross_entropy,
     largest,
@@ -93,11 +106,13 @@ from retrograd.library.time_space import (
 
 __all__ = [
     "Complex", "Quaternion", "Vector3", "affine", "argmax", "axpy", "bennett", "bennett_calls", "bennett_states",
-    "bennett_steps", "box_muller", "cholesky", "complex_abs", "complex_arg", "covariance", "cross_entropy",
-    "cumulative_sum", "determinant", "dot", "eigh", "eliminate", "factorial", "fft", "fibonacci", "filter_into",
-    "first_fibonacci", "idiv", "iexp", "imul", "inverse", "kick", "largest", "lax_wendroff", "lax_wendroff_step",
-    "leapfrog", "log_factorial", "logsumexp", "lstsq", "mapfold", "matmul", "matvec", "mean", "nice", "norm",
-    "norm2", "normal_loglikelihood", "normal_logpdf", "perceptron", "power", "qr", "relu", "reverse", "revolve",
-    "rotate", "rotate_planes", "scalar_product", "scale", "softmax", "solve", "sort", "sparse_dot",
-    "sparse_dot_scattered", "sparse_matmul", "total", "treeverse", "treeverse_steps", "variance", "vector_norm",
+    "bennett_steps", "box_muller", "cholesky", "complex_abs", "complex_arg", "correlation", "covariance",
+    "cross_entropy", "cumulative_sum", "determinant", "dot", "eigh", "eliminate", "factorial", "fft", "fibonacci",
+    "filter_into", "first_fibonacci", "gauss_legendre", "idiv", "iexp", "imul", "interpolate", "interpolate_cubic",
+    "inverse", "kick", "largest", "lax_wendroff", "lax_wendroff_step", "leapfrog", "log_factorial", "logsumexp",
+    "lstsq", "mapfold", "matmul", "matvec", "mean", "nice", "norm", "norm2", "normal_loglikelihood",
+    "normal_logpdf", "perceptron", "permute", "power", "qr", "relu", "reverse", "reversible_heun", "revolve", "rk4",
+    "rotate", "rotate_planes", "scalar_product", "scale", "simpson", "softmax", "solve", "sort", "sort_pairs",
+    "sparse_dot", "sparse_dot_scattered", "sparse_matmul", "spline", "svd", "total", "trapezoid", "treeverse",
+    "treeverse_steps", "variance", "vector_norm", "verlet", "yoshida4",
 ]  # fmt: skip

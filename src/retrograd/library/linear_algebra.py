@@ -488,6 +488,17 @@ def filter_into(
 
 
 @reversible
+def argmax(i: int, x: Array[fixed, "n"]) -> None:
+    """i += the index of the greatest element, the first of these. Inverse: i −= it. n ≥ 1."""
+    with rg.routine() as r:
+        best = rg.zeros(len(x), dtype=int)
+        for k in range(1, len(x)):
+            best[k] += k if x[k] > x[best[k - 1]] else best[k - 1]
+    i += best[-1]
+    ~r
+
+
+@reversible
 def sort(x: Array[fixed, "n"], permutation: Array[int, "n"]) -> None:
     """x := x in ascending order, in place, equal elements in their order; permutation[i] := the former index of x[i].
 
@@ -502,6 +513,29 @@ def sort(x: Array[fixed, "n"], permutation: Array[int, "n"]) -> None:
             if (x[j - 1] > x[j], permutation[j - 1] == i):
                 rg.swap(x[j - 1], x[j])
                 rg.swap(permutation[j - 1], permutation[j])
+
+
+@reversible
+def permute(x: Any, permutation: Array[int, "n"]) -> None:
+    """xᵢ := x[pᵢ], p = `permutation`, in place; x is an array of numbers or of rows. Inverse: x[pᵢ] := xᵢ.
+
+    Traps where the permutation leaves out an element other than zero.
+    """
+    taken = rg.zeros_like(x)
+    for i in range(len(x)):
+        rg.swap(taken[i], x[permutation[i]])
+    rg.swap(taken, x)
+
+
+@reversible
+def sort_pairs(x: Array[fixed, "n"], y: Any, permutation: Array[int, "n"]) -> None:
+    """(xᵢ, yᵢ) := the pairs in ascending order of x, in place, pairs of equal x in their order.
+
+    Inverse: as before, permutation := 0. y is an array of numbers or of rows. permutation[i] is the former index of
+    pair i, and is zero before, as in `sort`.
+    """
+    sort(x, permutation)
+    permute(y, permutation)
 
 
 @reversible
@@ -582,147 +616,3 @@ def butterfly(a: Complex, b: Complex, angle: fixed) -> None:
     rg.irot(a.im, b.im, pi / 4)
     rg.neg(b.re)
     rg.neg(b.im)
-
-
-# -----------------------------------------------------------------------------
-# Cholesky's factor, least squares, eigenvalues and eigenvectors; the index of the greatest element.
-
-#: eigenvalues that are no further apart count as equal
-EQUAL = 2.0**-22
-
-
-@reversible
-def cholesky(low: Array[fixed, "n", "n"], a: Array[fixed, "n", "n"]) -> None:
-    """L += the lower triangular matrix with L Lᵀ = A. Inverse: L −= it. L is zero before; A is read below its diagonal.
-
-    Traps where A is not positive definite: a root of a negative number (RG0403), or a division by zero (RG0402).
-    """
-    for i in range(len(a)):
-        for j in range(i):
-            low[i, j] += (a[i, j] - rg.sum(low[i, :j] * low[j, :j])) / low[j, j]
-        low[i, i] += rg.sqrt(a[i, i] - rg.sum(low[i, :i] ** 2))
-
-
-@reversible
-def lstsq(x: Array[fixed, "m"], a: Array[fixed, "n", "m"], b: Array[fixed, "n"]) -> None:
-    """x += the x with the least |A x − b|. Inverse: x −= it. Traps where the columns of A are dependent.
-
-    By Q R, n ≥ m: R x = Qᵀ b, with the errors of `qr`.
-    """
-    with rg.routine() as rest:
-        q, r = rg.zeros_like(a), rg.zeros((a.shape[1], a.shape[1]))
-        qr(q, r, a)
-        y = q.T @ b
-        z = rg.zeros_like(x)
-        for i in range(len(x) - 1, -1, -1):
-            for j in range(i + 1, len(x)):
-                y[i] -= r[i, j] * z[j]
-            z[i] += y[i] / r[i, i]
-    x += z
-    ~rest
-
-
-@reversible
-def diagonalise(a: Array[fixed, "n", "n"], v: Array[fixed, "n", "n"], angles: Array[fixed, "k"]) -> None:
-    """A := J A Jᵀ, nearly diagonal, V := J V, angles += those of the rotations J, in place, A symmetric.
-
-    Inverse: A and V as before, bit for bit, angles zero. Cyclic Jacobi: in each of k/(n(n − 1)/2) sweeps, rows and
-    columns i and j are turned by the angle t that makes A[i, j] zero, tan 2t = 2 A[i, j]/(A[j, j] − A[i, i]),
-    |t| ≤ π/4. A rotation by lifting has an exact inverse, so the matrix before it, and from this the angle, are found
-    again.
-    """
-    n = len(a)
-    k = 0
-    for _ in range(len(angles) // max(n * (n - 1) // 2, 1)):
-        for i in range(n - 1):
-            for j in range(i + 1, n):
-                with rg.routine() as r:
-                    twice = 2 * a[i, j] if a[j, j] >= a[i, i] else -2 * a[i, j]
-                    apart = abs(a[j, j] - a[i, i])
-                if twice != 0:
-                    angles[k] += rg.atan2(twice, apart) / 2
-                ~r
-                rg.rot(a[i], a[j], angles[k])
-                rg.rot(a[:, i], a[:, j], angles[k])
-                rg.rot(v[i], v[j], angles[k])
-                k += 1
-    rg.free(k, len(angles))
-
-
-@reversible
-def eigh(w: Array[fixed, "n"], v: Array[fixed, "n", "n"], a: Array[fixed, "n", "n"], sweeps: rg.static = 8) -> None:
-    """w += the eigenvalues of (A + Aᵀ)/2, ascending, V += its eigenvectors, as columns. Inverse: −=.
-
-    By Jacobi's rotations, see `diagonalise`. Errors in Q32.32 for elements of size 1: n · 5·10⁻¹⁰ for eigenvalues,
-    and n · 2·10⁻⁹ in VᵀV − 1. 8 sweeps suffice for n ≤ 50. Traps (RG0804) where elements off the diagonal with a
-    sum of sizes of 10⁻⁵ are left after them.
-    Derivatives: Ā = V (diag w̄ + F∘(VᵀV̄)) Vᵀ, Fᵢⱼ = 1/(wⱼ − wᵢ), made symmetric, with errors that grow as 2⁻³²/(wⱼ
-    − wᵢ). Eigenvalues that differ by less than 2⁻²² count as equal. There the gradient is that of a loss which is
-    the same function of each of them, such as their sum, and does not use their eigenvectors; for any other loss it
-    traps (RG0804), since the choice of the vectors leaves it open. Trap: forward derivatives (`rg.jvp`) are those
-    of the rotations, and wrong at equal eigenvalues.
-    Source: Jacobi, Journal für die reine und angewandte Mathematik 30 (1846), 51.
-    """
-    n = len(a)
-    with rg.routine() as r:
-        d = rg.zeros_like(a)
-        d += a / 2
-        d += a.T / 2
-        u = rg.zeros_like(a)
-        for i in range(n):
-            u[i, i] += 1
-        angles = rg.zeros(sweeps * (n * (n - 1) // 2))
-        diagonalise(d, u, angles)
-        found = rg.zeros(n)
-        for i in range(n):
-            found[i] += d[i, i]
-        left = rg.sum(abs(d)) - rg.sum(abs(found))
-        order = rg.zeros(n, dtype=int)
-        sort(found, order)
-    assert left < 1e-5
-    w += found
-    for i in range(n):
-        v[:, i] += u[order[i]]
-    ~r
-
-
-@eigh.adjoint
-def _adjoint_of_eigh(
-    w: Array[fixed, "n"],
-    v: Array[fixed, "n", "n"],
-    a: Array[fixed, "n", "n"],
-    sweeps: rg.static,
-    d_w: Array[fixed, "n"],
-    d_v: Array[fixed, "n", "n"],
-    d_a: Array[fixed, "n", "n"],
-) -> None:
-    n = len(a)
-    with rg.routine() as r:
-        found, u = rg.zeros(n), rg.zeros_like(a)
-        eigh(found, u, a, sweeps)
-        turns = u.T @ d_v
-        alike = rg.sum(abs(d_w)) / 4096
-        inner = rg.zeros_like(a)
-        for i in range(n):
-            inner[i, i] += d_w[i]
-            for j in range(i):
-                if found[i] - found[j] > EQUAL:
-                    inner[i, j] += (turns[i, j] - turns[j, i]) / 2 / (found[j] - found[i])
-                    inner[j, i] += (turns[i, j] - turns[j, i]) / 2 / (found[j] - found[i])
-                else:
-                    assert abs(d_w[i] - d_w[j]) <= alike
-                    assert rg.sum(abs(d_v[:, i])) + rg.sum(abs(d_v[:, j])) <= 0
-        outer = u @ inner @ u.T
-    d_a += outer
-    ~r
-
-
-@reversible
-def argmax(i: int, x: Array[fixed, "n"]) -> None:
-    """i += the index of the greatest element, the first of these. Inverse: i −= it. n ≥ 1."""
-    with rg.routine() as r:
-        best = rg.zeros(len(x), dtype=int)
-        for k in range(1, len(x)):
-            best[k] += k if x[k] > x[best[k - 1]] else best[k - 1]
-    i += best[-1]
-    ~r

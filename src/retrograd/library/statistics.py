@@ -42,6 +42,23 @@ def covariance(out: fixed, x: Array[fixed, "n"], y: Array[fixed, "n"], ddof: rg.
 
 
 @reversible
+def correlation(out: fixed, x: Array[fixed, "n"], y: Array[fixed, "n"]) -> None:
+    """out += Σᵢ (xᵢ − x̄)(yᵢ − ȳ) / √(Σᵢ (xᵢ − x̄)² Σᵢ (yᵢ − ȳ)²), Pearson's coefficient. Inverse: out −= the same.
+
+    Traps with a division by zero where x or y is constant. For deviations below 10⁻³ the squares have few digits, and
+    so has the result.
+    """
+    with rg.routine() as r:
+        x_centre = rg.mean(x)
+        y_centre = rg.mean(y)
+        products = rg.sum((x - x_centre) * (y - y_centre))
+        x_size = rg.sqrt(rg.sum((x - x_centre) ** 2))
+        y_size = rg.sqrt(rg.sum((y - y_centre) ** 2))
+    out += products / x_size / y_size
+    ~r
+
+
+@reversible
 def largest(out: fixed, x: Array[fixed, "n"]) -> None:
     """out += max(x₀, …, xₙ₋₁). Inverse: out −= the same. n ≥ 1.
 
