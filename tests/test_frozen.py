@@ -138,6 +138,9 @@ GIVEN: dict[str, dict[str, Any]] = {
     "library.time_space.bennett": {
         "step": logistic, "k": 2, "levels": 2, "states": [0.3] + [0.0] * (bennett_states(2, 2) - 1)
     },
+    "library.time_space.bennett_any": {"step": logistic, "states": [0.3, 0.0, 0.0, 0.0], "steps": 3},
+    "library.time_space.stride": {"step": logistic, "states": [0.3, 0.0, 0.0], "a": 0, "b": 1, "free": 2, "n": 2},
+    "library.time_space.pebble_split": {"steps": 11, "states": 4},
     "library.time_space.pebble": {"step": logistic, "level": 1, "states": [0.3, 0.0, 0.0], "a": 0, "b": 1},
 }  # fmt: skip
 

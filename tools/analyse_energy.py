@@ -173,6 +173,9 @@ def checkpoints_figure() -> Any:
     ax.plot(held, calls, "o", color="#0072B2", label="bennett: erases nothing")
     for (k, n), x, y in zip(schemes, held, calls, strict=True):
         ax.annotate(f"k = {k}, n = {n}", (x, y), xytext=(6, 4), textcoords="offset points", fontsize="small")
+    free = [12, 13, 14, 16, 20, 30, 64, 128, 256, 1024, steps - 1]
+    fewest = [library.bennett_any_calls(steps, s) / steps for s in free]
+    ax.plot([s + 2 for s in free], fewest, "-", color="#0072B2", label="bennett_any: erases nothing")
     places = [2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 64, 256, 1024, steps]
     taken = [1 + library.treeverse_steps(steps, s) / steps for s in places]
     ax.plot(places, taken, "s-", color="#D55E00", label="treeverse: erases states")

@@ -11,7 +11,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.library import lax_wendroff_step, revolve, treeverse, treeverse_steps
+from retrograd.library import lax_wendroff_step, online, revolve, treeverse, treeverse_steps
 from retrograd.library.time_space import split
 
 
@@ -143,6 +143,33 @@ def test_a_schedule_is_executed_with_its_places(steps, states):
     assert set(places) <= set(range(states))
 
 
+@pytest.mark.parametrize("states", [1, 2, 3, 5, 8])
+def test_a_schedule_without_a_known_end(states):
+    """Each step is taken at most r + 1 times, and once until the end is found."""
+    for steps in (*range(1, 40), 100):
+        current, places, turned, times = 0, {}, [], np.zeros(steps, int)
+        for kind, first, last, place in online(states, lambda n, steps=steps: n == steps):
+            match kind:
+                case "advance":
+                    assert first == current < last
+                    times[first:last] += 1
+                    current = last
+                    assert turned or times.max() == 1 or current < steps or steps == 1
+                case "store":
+                    assert first == current
+                    places[place] = current
+                case "restore":
+                    current = places[place]
+                    assert first == current
+                case "turn":
+                    assert (first, last) == (current, current + 1)
+                    turned.append(last)
+        assert turned == list(range(steps, 0, -1))
+        assert set(places) <= set(range(states))
+        repeats = next(r for r in range(steps) if comb(states + r, states) >= steps)
+        assert times.max() <= repeats + 1
+
+
 # -----------------------------------------------------------------------------
 # Gradients.
 
@@ -156,6 +183,24 @@ def test_the_gradient_of_an_irreversible_chain(steps, states):
     assert found.p_bar == pytest.approx(0.25 + 2 * x * by_p, abs=1e-6)
     assert not found.states.any()
     assert found.x.tolist() == [rg.fixed.to_reals(rg.fixed.to_words(0.3))]
+
+
+@reversible
+def above(b: bool, x: Array[fixed, "n"]):
+    b ^= x[0] > 0.75
+
+
+def test_a_chain_that_ends_at_a_state():
+    """As many steps as are needed, found while the program runs; the words are those of a chain of known length."""
+    x, steps = 0.3, 0
+    while x <= 0.75:
+        x, steps = x + x * (1 - x) / 16, steps + 1
+    gradient = treeverse(grow, loss, until=above, keep=64)
+    found = gradient(0.5, [2.0], 0.25, [0.3], 2.0**-4, np.zeros((3, 1)), 1000)
+    known = gradient_of_growth(0.5, [2.0], 0.25, [0.3], 2.0**-4, np.zeros((3, 1)), steps)
+    assert [np.array_equal(a, b) for a, b in zip(found[:-1], known[:-1], strict=True)] == [True] * 6
+    with pytest.raises(rg.ProgramTrap, match="RG0804"):
+        gradient(0.0, [0.0], 0.0, [0.3], 2.0**-4, np.zeros((3, 1)), steps - 1)
 
 
 @reversible

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
-from retrograd.library import bennett, bennett_calls, bennett_states, bennett_steps, lax_wendroff_step
+from retrograd.library import (
+    bennett,
+    bennett_any,
+    bennett_any_calls,
+    bennett_calls,
+    bennett_states,
+    bennett_steps,
+    lax_wendroff_step,
+)
+from retrograd.library.time_space import pebble_split
 
 HEAT = 0.25
 
@@ -76,3 +87,75 @@ def test_states_may_be_arrays(roundtrip):
 def test_the_number_of_states_is_checked():
     with pytest.raises(rg.CompileError, match="RG0804"):
         bennett(logistic, 2, 2, np.zeros(3))
+
+
+# -----------------------------------------------------------------------------
+# Any number of steps.
+
+
+@cache
+def fewest(steps: int, states: int) -> int:
+    """The best of all recursive schedules, by trying every split."""
+    if steps == 1:
+        return 1
+    splits = [m for m in range(1, steps) if m <= 2 ** (states - 1) and steps - m <= 2 ** (states - 1)]
+    return min(2 * fewest(m, states - 1) + fewest(steps - m, states - 1) for m in splits)
+
+
+def taken(steps: int, states: int) -> int:
+    """The calls by the splits of the program."""
+    if steps == 1:
+        return 1
+    m = int(pebble_split(0, steps, states).m)
+    return 2 * taken(m, states - 1) + taken(steps - m, states - 1)
+
+
+def test_no_recursive_schedule_takes_fewer_calls():
+    for states in range(8):
+        for steps in range(1, min(2**states, 60) + 1):
+            assert bennett_any_calls(steps, states) == fewest(steps, states)
+    assert bennett_any_calls(2**10, 10) == bennett_calls(2, 10)
+
+
+@pytest.mark.parametrize("states", [1, 3, 4, 6])
+def test_the_splits_attain_the_fewest_calls(states):
+    for steps in range(2, min(2**states, 20) + 1):
+        assert taken(steps, states) == bennett_any_calls(steps, states)
+
+
+def products_of(start: np.ndarray, steps: int) -> int:
+    counts = rg.run(bennett_any, logistic, start, steps).machine.counts()
+    return sum(n for name, n in counts.items() if name.startswith("fmul"))
+
+
+@pytest.mark.parametrize(("steps", "states"), [(1, 0), (2, 1), (5, 3), (8, 3), (11, 10)])
+def test_any_number_of_steps(roundtrip, steps, states):
+    start = np.zeros(states + 2)
+    start[0] = 0.3
+    found = roundtrip(bennett_any, logistic, start, steps).states
+    x = start[0]
+    for _ in range(steps):
+        x = logistic(0.0, x).y
+    assert found[1] == x
+    assert not found[2:].any()
+    assert products_of(start, steps) == products_of(start, 1) * bennett_any_calls(steps, states)
+
+
+def test_the_gradient_of_any_number_of_steps():
+    @reversible
+    def orbit(states: Array[fixed, "n"], steps: int):
+        bennett_any(logistic, states, steps)
+
+    by_states = rg.grad(orbit, "states", "states[1]")([0.3, 0.0, 0.0, 0.0, 0.0], 5)
+    x, slope = 0.3, 1.0
+    for _ in range(5):
+        x, slope = 3.5 * x * (1 - x), slope * 3.5 * (1 - 2 * x)
+    assert by_states[0] == pytest.approx(slope, abs=1e-6)
+
+
+def test_too_few_states():
+    with pytest.raises(ValueError, match="at most 2"):
+        bennett_any_calls(5, 2)
+    for steps in (0, 5):
+        with pytest.raises(rg.ProgramTrap, match="RG0804"):
+            bennett_any(logistic, [0.3, 0.0, 0.0, 0.0], steps)

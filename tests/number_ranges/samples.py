@@ -139,6 +139,7 @@ LIBRARY = {
     "argmax": Sample(library.argmax, lambda g: (0, g.normal(size=5))),
     "axpy": Sample(library.axpy, lambda g: (g.normal(size=3), g.normal() * 9, g.normal(size=3))),
     "bennett": Sample(library.bennett, lambda g: (logistic, 2, 2, [float(g.uniform(0, 1)), *[0.0] * (library.bennett_states(2, 2) - 1)])),
+    "bennett_any": Sample(library.bennett_any, lambda g: (logistic, [float(g.uniform(0, 1)), *[0.0] * 4], int(g.integers(1, 9)))),
     "box_muller": Sample(library.box_muller, lambda g: (0.0, 0.0, float(g.uniform(1e-6, 1)), float(g.random())), "z1"),
     "cholesky": Sample(library.cholesky, lambda g: (np.zeros((3, 3)), _definite(g, 3))),
     "complex_abs": Sample(library.complex_abs, lambda g: (0.0, _complex(g)), "out"),
@@ -213,8 +214,8 @@ LIBRARY = {
 
 #: functions of the library without fixed-point numbers, types, and functions of the host
 WITHOUT_NUMBERS = {
-    "Complex", "Quaternion", "Vector3", "bennett_calls", "bennett_states", "bennett_steps", "factorial", "fibonacci",
-    "first_fibonacci", "scale", "revolve", "treeverse", "treeverse_steps",
+    "Complex", "Quaternion", "Vector3", "bennett_any_calls", "bennett_calls", "bennett_states", "bennett_steps", "factorial",
+    "fibonacci", "first_fibonacci", "online", "scale", "revolve", "treeverse", "treeverse_steps",
 }  # fmt: skip
 
 EXAMPLES = {

@@ -18,7 +18,8 @@ subtracts the result. No garbage is left.
     dictionaries     Dictionary, insert, remove, get, add; imported from the module
     random           PCG32, PCG64, Xoshiro256, philox; word, uniform, normal, integer, shuffle, permutation, bernoulli,
                      dropout; imported from the module
-    time_space       bennett, bennett_steps, bennett_calls, bennett_states; treeverse, treeverse_steps, revolve
+    time_space       bennett, bennett_steps, bennett_calls, bennett_states, bennett_any, bennett_any_calls; treeverse,
+                     treeverse_steps, revolve, online
 """
 
 from retrograd.library.arithmetic import (
@@ -96,23 +97,26 @@ from retrograd.library.statistics import (
 )
 from retrograd.library.time_space import (
     bennett,
+    bennett_any,
+    bennett_any_calls,
     bennett_calls,
     bennett_states,
     bennett_steps,
+    online,
     revolve,
     treeverse,
     treeverse_steps,
 )
 
 __all__ = [
-    "Complex", "Quaternion", "Vector3", "affine", "argmax", "axpy", "bennett", "bennett_calls", "bennett_states",
-    "bennett_steps", "box_muller", "cholesky", "complex_abs", "complex_arg", "correlation", "covariance",
-    "cross_entropy", "cumulative_sum", "determinant", "dot", "eigh", "eliminate", "factorial", "fft", "fibonacci",
-    "filter_into", "first_fibonacci", "gauss_legendre", "idiv", "iexp", "imul", "interpolate", "interpolate_cubic",
-    "inverse", "kick", "largest", "lax_wendroff", "lax_wendroff_step", "leapfrog", "log_factorial", "logsumexp",
-    "lstsq", "mapfold", "matmul", "matvec", "mean", "nice", "norm", "norm2", "normal_loglikelihood",
-    "normal_logpdf", "perceptron", "permute", "power", "qr", "relu", "reverse", "reversible_heun", "revolve", "rk4",
-    "rotate", "rotate_planes", "scalar_product", "scale", "simpson", "softmax", "solve", "sort", "sort_pairs",
-    "sparse_dot", "sparse_dot_scattered", "sparse_matmul", "spline", "svd", "total", "trapezoid", "treeverse",
-    "treeverse_steps", "variance", "vector_norm", "verlet", "yoshida4",
+    "Complex", "Quaternion", "Vector3", "affine", "argmax", "axpy", "bennett", "bennett_any", "bennett_any_calls",
+    "bennett_calls", "bennett_states", "bennett_steps", "box_muller", "cholesky", "complex_abs", "complex_arg",
+    "correlation", "covariance", "cross_entropy", "cumulative_sum", "determinant", "dot", "eigh", "eliminate",
+    "factorial", "fft", "fibonacci", "filter_into", "first_fibonacci", "gauss_legendre", "idiv", "iexp", "imul",
+    "interpolate", "interpolate_cubic", "inverse", "kick", "largest", "lax_wendroff", "lax_wendroff_step",
+    "leapfrog", "log_factorial", "logsumexp", "lstsq", "mapfold", "matmul", "matvec", "mean", "nice", "norm",
+    "norm2", "normal_loglikelihood", "normal_logpdf", "online", "perceptron", "permute", "power", "qr", "relu",
+    "reverse", "reversible_heun", "revolve", "rk4", "rotate", "rotate_planes", "scalar_product", "scale", "simpson",
+    "softmax", "solve", "sort", "sort_pairs", "sparse_dot", "sparse_dot_scattered", "sparse_matmul", "spline",
+    "svd", "total", "trapezoid", "treeverse", "treeverse_steps", "variance", "vector_norm", "verlet", "yoshida4",
 ]  # fmt: skip

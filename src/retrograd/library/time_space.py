@@ -1,17 +1,20 @@
 """Time against space for long chains of steps that have no inverse in place: Bennett's method, and checkpoints.
 
     bennett      state 1 += F(F(… F(state 0) …)), kⁿ steps, by (2k − 1)ⁿ calls and n(k − 1) + 2 states; erases nothing
+    bennett_any  the same for any N and s states besides the first and last, by the fewest calls; N may be computed
     treeverse    L = loss(Fᴺ(x, p)) and its gradient, any N, by t(N, s) + N calls and s states; erases states
     revolve      the schedule of treeverse, as a list of actions for steps that another program takes
+    online       such a schedule where the number of steps is not known before the last
 
 Without them, N steps would keep N + 1 states. Sources: Bennett, SIAM Journal on Computing 18 (1989), 766; Griewank,
 Optimization Methods and Software 1 (1992), 35 (treeverse); Griewank and Walther, ACM Transactions on Mathematical
-Software 26 (2000), 19 (revolve).
+Software 26 (2000), 19 (revolve); Knill, arXiv math/9508218 (any N); Wang, Moin and Iaccarino, SIAM Journal on
+Scientific Computing 31 (2009), 2549 (online).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import comb
 from typing import Any, NamedTuple
 
@@ -69,6 +72,79 @@ def pebble(step: Reversible, k: rg.static, level: rg.static, states: Array[fixed
 
 
 # -----------------------------------------------------------------------------
+# Any number of steps. With s free states, N steps are m steps into a free state, N − m from there with s − 1 others, and
+# the m steps undone: a binary tree with N leaves, and a leaf at the left of j nodes is called 2^j times. A node at the left of
+# j − 1 others adds 2^j calls, and a tree of depth s has C(s, j) such nodes: the fewest calls take the cheapest nodes first.
+
+
+def bennett_any_calls(steps: int, states: int) -> int:
+    """1 + Σⱼ 2^j min(C(s, j), what is left of N − 1): the calls of the step, forward and backward together.
+
+    s = `states`, those besides the first and the last. No schedule that erases nothing and undoes the last pebble first takes fewer.
+    Raises ValueError unless 1 ≤ N ≤ 2^s.
+    """
+    if not 1 <= steps <= 2 ** max(states, 0):
+        raise ValueError(f"{steps} steps with {states} states: at least 1 and at most 2^{states} steps")
+    calls, left = 1, steps - 1
+    for j in range(1, states + 1):
+        nodes = min(comb(states, j), left)
+        calls, left = calls + nodes * 2**j, left - nodes
+    return calls
+
+
+@reversible
+def pebble_split(m: int, steps: int, states: int) -> None:
+    """m += the steps before the first pebble, of 1 … steps − 1. Inverse: m −= it. 2 ≤ steps ≤ 2^states.
+
+    All nodes of less than 2^J calls, and q of 2^J calls, are in the tree. Its left part has C(s − 1, j − 1) of those of 2^j.
+    """
+    with rg.routine() as r:
+        left = steps - 1  # nodes that are not counted yet
+        j = 1
+        nodes = states + 0  # C(s, j)
+        before = 1  # leaves of the left part
+        while (left > nodes, j > 1):
+            left -= nodes
+            before += nodes * j // states if j > 1 else 0  # C(s − 1, j − 1) = C(s, j) j/s
+            j += 1
+            more = nodes * (states - j + 1) // j
+            nodes, more = more, nodes
+            rg.free(more, nodes * j // (states - j + 1))
+        rest = nodes * (states - j) // states  # C(s − 1, J)
+        more = max(left - rest, 0) if j > 1 else 0
+    m += before + more
+    ~r
+
+
+@reversible
+def bennett_any(step: Reversible, states: Array[fixed, ...], steps: int) -> None:
+    """states[1] += F^N(states[0]), N = `steps`, any N ≥ 1. Inverse: states[1] −= the same.
+
+    step(y, x) adds F(x) to y. With s + 2 rows (or numbers) in `states`, s ≥ log₂ N, by `bennett_any_calls(N, s)` calls. Rows
+    from 1 on must be zero before; rows from 2 on are zero afterwards. N may be known only when the program runs. Traps
+    (RG0804) where N is less than 1 or s too small.
+    """
+    assert steps > 0
+    if len(states) < 32:
+        assert steps <= 2 ** (len(states) - 2)
+    stride(step, states, 0, 1, 2, steps)
+
+
+@reversible
+def stride(step: Reversible, states: Array[fixed, ...], a: int, b: int, free: int, n: int) -> None:
+    """states[b] += Fⁿ(states[a]). The states from `free` on are zero before and after."""
+    if n == 1:
+        step(states[b], states[a])
+    else:
+        with rg.routine() as r:
+            m = 0
+            pebble_split(m, n, len(states) - free)
+            stride(step, states, a, free, free + 1, m)
+        stride(step, states, free, b, free + 1, n - m)
+        ~r
+
+
+# -----------------------------------------------------------------------------
 # Checkpoints. The gradient of a chain needs its states from the last to the first. s of them are kept, and the others
 # are computed again from the nearest one before; a state that is not needed any more is erased, since nothing else
 # could clear it.
@@ -111,15 +187,16 @@ def split(m: int, steps: int, states: int) -> None:
     ~r
 
 
-def treeverse(step: Reversible, loss: Reversible, *, keep: int = 4096) -> Reversible:
+def treeverse(step: Reversible, loss: Reversible, *, until: Reversible | None = None, keep: int = 4096) -> Reversible:
     """gradient(value, x_bar, p_bar, x, p, states, steps): value += L, x_bar += ∂L/∂x, p_bar += ∂L/∂p.
 
     L = loss(Fᴺ(x, p)), N = `steps`: step(y, x, p) adds F(x, p) to y, and loss(value, x) adds the loss of the last state
     to value. x is an array; p is a number, an array or a struct that all steps share, 0.0 where there is none.
     `states` has s ≥ 1 rows of the shape of x, which are zero before and afterwards. N may be known only when the
-    program runs.
+    program runs. With `until`, N is found by a first run: until(b, x) flips the bool b exactly if x is the last state;
+    N is the least number from 1 on with such a state, and at most `steps`, else it traps (RG0804).
 
-    t(N, s) + N calls of the step (`treeverse_steps`), and N gradients of a step. Memory: the s states, five more of
+    t(N, s) + N calls of the step (`treeverse_steps`), N more with `until`, and N gradients of a step. Memory: the s states, five more of
     their size, at most s + r frames of the recursion, and `keep` words for the cotangents of one step.
     Trap: the gradient has no inverse. A state or a cotangent is erased for each call, and a state for each checkpoint;
     running backward traps (RG0409).
@@ -197,6 +274,23 @@ def treeverse(step: Reversible, loss: Reversible, *, keep: int = 4096) -> Revers
             ~r
 
     @reversible
+    def count(n: int, x: Array[fixed, ...], p: Any, most: int) -> None:
+        """n += the steps until the last state. All states are erased."""
+        assert most > 0
+        y, following = rg.zeros_like(x), rg.zeros_like(x)
+        y += x
+        last = False
+        for _ in rg.repeat(n == 0, until=last):
+            step(following, y, p)
+            rg.swap(following, y)
+            rg.erase(following)
+            n += 1
+            until(last, y)
+            assert last or n < most
+        rg.erase(y)
+        rg.erase(last)
+
+    @reversible
     def gradient(
         value: fixed,
         x_bar: Array[fixed, ...],
@@ -214,7 +308,22 @@ def treeverse(step: Reversible, loss: Reversible, *, keep: int = 4096) -> Revers
         rg.erase(bar)
         states[0] -= x
 
-    return gradient
+    @reversible
+    def gradient_until(
+        value: fixed,
+        x_bar: Array[fixed, ...],
+        p_bar: Any,
+        x: Array[fixed, ...],
+        p: Any,
+        states: Array[fixed, ...],
+        steps: int,
+    ) -> None:
+        n = 0
+        count(n, x, p, steps)
+        gradient(value, x_bar, p_bar, x, p, states, n)
+        rg.erase(n)
+
+    return gradient if until is None else gradient_until
 
 
 class Action(NamedTuple):
@@ -256,3 +365,47 @@ def _sweep(a: int, b: int, k: int, states: int) -> Iterator[Action]:
             b -= 1
         yield Action("restore", a, a, k)
     yield Action("turn", a, b, k)
+
+
+def online(states: int, done: Callable[[int], bool]) -> Iterator[Action]:
+    """The actions for a chain whose end is found while it runs, on s = `states` places.
+
+    The steps are taken one by one, and after each, done(n) is asked whether the current state n is the last; it is not asked for
+    the state 0. The turns follow, as in `revolve` from each state that is kept. Until the end no step is taken twice. Each of
+    the N steps is taken at most r + 1 times, r of `treeverse_steps(N, s)`. Raises ValueError unless s is positive.
+
+    A place that holds a state has a level. Where all places are taken, the state that is replaced is one that a later state of higher
+    level follows; without such a state the last one is replaced, and the new one has a level more.
+    """
+    if states < 1:
+        raise ValueError(f"{states} states: must be positive")
+    yield Action("store", 0, 0, 0)
+    #: (state, level, place) of the states that are kept, in their order
+    kept, now = [(0, -1, 0)], 0
+    while True:
+        yield Action("advance", now, now + 1, kept[-1][2])
+        now += 1
+        if done(now):
+            break
+        if len(kept) < states:
+            kept.append((now, 0, len(kept)))
+        elif states > 1:
+            spare = [i for i in range(1, len(kept)) if any(kept[i][1] < later[1] for later in kept[i + 1 :])]
+            if spare:
+                place = kept.pop(spare[-1])[2]
+                kept.append((now, 0, place))
+            else:
+                _, level, place = kept.pop()
+                kept.append((now, level + 1, place))
+        else:
+            continue
+        yield Action("store", now, now, kept[-1][2])
+    end = now
+    while kept:
+        first, _, place = kept.pop()
+        yield Action("restore", first, first, place)
+        free = sorted({*range(states)} - {p for _, _, p in kept} - {place})
+        places = [place, *free]
+        for action in _sweep(first, end, 0, len(places)):
+            yield action._replace(place=places[action.place])
+        end = first
