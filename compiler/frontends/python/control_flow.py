@@ -456,6 +456,8 @@ def _lower_range(cx: Context, call: ast.Call) -> Iterable:
     if any(isinstance(v, Scalar) and v.kind is UINT for v in values):
         return _unsigned_range(cx, call, values)
     ends = [cx.scalar(a, INT) for a in call.args]
+    if len(ends) == 3 and ends[2].op != "const":
+        return _stepped_range(cx, call, *ends)
     step = cx.static_int(call.args[2], "the step of a range") if len(ends) == 3 else 1
     if step == 0:
         cx.fail("RG0714", "the step of a range is zero", call)
@@ -472,6 +474,35 @@ def _lower_range(cx: Context, call: ast.Call) -> Iterable:
     if constants is None:
         most = most_passes(cx, start, stop, step)
     return Iterable(count, item, bounds=(start, stop, step), constants=constants, reads=(start, stop), most=most)
+
+
+def _stepped_range(cx: Context, call: ast.Call, start: E, stop: E, step: E) -> Iterable:
+    """A range whose step is known only when the program runs. A step of zero traps as a division by zero.
+
+    ⌊(|stop − start| − 1) / |step|⌋ + 1 passes where the step leads from start towards stop, else none. Distance and step are
+    divided as unsigned words, which hold the sizes of all distances.
+    """
+    arithmetic, w = cx.arithmetic, cx.w
+    up = apply("slt", BOOL, const(0, INT), step)
+
+    def unsigned(e: E) -> Scalar:
+        found = arithmetic.conversion(UINT, Scalar(apply("mov", INT, e)))
+        assert isinstance(found, Scalar)
+        return found
+
+    def counted() -> E:
+        distance = unsigned(choose(up, sub(stop, start, w), sub(start, stop, w)))
+        size = unsigned(choose(up, step, sub(const(0, INT), step, w)))
+        last = arithmetic.binary("//", arithmetic.binary("-", distance, Constant(1)), size)
+        more = arithmetic.expression(arithmetic.binary("+", last, Constant(1)))
+        ahead = choose(up, apply("slt", BOOL, start, stop), apply("slt", BOOL, stop, start))
+        none = apply("seq", BOOL, step, const(0, INT))
+        return choose(apply("or", BOOL, ahead, none), more, const(0, UINT))
+
+    def item(i: E) -> Item:
+        return _read_only(add(start, apply("mul", INT, i, step), w))
+
+    return Iterable(apply("mov", INT, cx.guarded(call, counted)), item, reads=(start, stop, step), most=w.mask)
 
 
 def _unsigned_range(cx: Context, call: ast.Call, values: Sequence[Value]) -> Iterable:

@@ -24,12 +24,15 @@ LOOPS = {
         "reversed(range(n, -5, -2))",
         "reversed(range(-2, 9, 4))",
         "reversed(range(0, n, 3))",
+        "range(n, -9, -a[1])",
+        "reversed(range(-4, n + 4, b[2]))",
         "reversed(b)",
         "reversed(WEIGHTS)",
     ),
     "j, k": (
         "enumerate(reversed(b))",
         "enumerate(range(2, n))",
+        "enumerate(reversed(range(n, -9, -a[0])))",
         "enumerate(reversed(range(2, n, 2)))",
         "enumerate(b, 3)",
         "enumerate(b, start=-1)",
@@ -199,6 +202,31 @@ def halved(out: int, n: int) -> None:
             m -= k
     out += k
     ~r
+
+
+@reversible
+def stepped(y: int, z: int, a: int, b: int, s: int) -> None:
+    """Counts the passes, and adds the indices up."""
+    for k in range(a, b, s):
+        y += 1
+        z += k
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_step_known_only_when_the_program_runs(level: int) -> None:
+    """Python's passes, also where the distance of the ends is longer than a signed word."""
+    f, least, most = stepped.with_options(level=level), -(2**63), 2**63 - 1
+    ends = ((0, 10), (10, 0), (5, 5), (-7, 8), (least, most), (most, least))
+    for a, b in ends:
+        for s in (1, -1, 3, -3, 100, 2**61, -(2**61), most, least):
+            indices = range(a, b, s)
+            if (b - a) // s > 20:
+                continue
+            found = f(0, 0, a, b, s)
+            assert found[:2] == (len(indices), (sum(indices) + 2**63) % 2**64 - 2**63), (a, b, s)
+            assert (~f)(*found)[:2] == (0, 0)
+        with pytest.raises(ProgramTrap, match="RG0402"):
+            f(0, 0, a, b, 0)
 
 
 @pytest.mark.parametrize("level", [0, 1])
