@@ -387,6 +387,16 @@ def shaped(t: Type, flat: Reals) -> Any:
             return cls(**found)
 
 
+def shape_of(t: Type) -> tuple[int, ...]:
+    """The shape of a value's numbers; a struct is one more axis, the last."""
+    match t:
+        case ArrayType(element, shape):
+            return (*shape, *shape_of(element))
+        case StructType():
+            return (t.size,)
+    return ()
+
+
 def flattened(t: Type, value: Any, name: str, what: str = "cotangent", *, lenient: bool = False) -> Reals:
     """A cotangent given by the user, flat; None is zero. Raises NotDifferentiable naming the argument and both shapes.
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.types import ArrayType, ScalarType, StructType, Type
+from retrograd.compiler.language.types import ScalarType
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import (
@@ -41,6 +41,7 @@ from retrograd.derivatives._arguments import (
     pieces,
     refuse,
     scales_of,
+    shape_of,
     shaped,
     sizes,
     with_derivative,
@@ -267,7 +268,7 @@ class _Rows:
         for i, row in enumerate(self.back([[i] for i in range(y.type.size)])):
             for a, inside in zip(self.wanted, np.split(row, ends), strict=True):
                 found[a.name][i] = by_sizes(inside, [x[i] for x in self.outputs], inputs[a.name])
-        shapes = {a.name: (*_shape(y.type), *_shape(a.type)) for a in self.wanted}
+        shapes = {a.name: (*shape_of(y.type), *shape_of(a.type)) for a in self.wanted}
         return {
             name: rows.reshape(shapes[name]) if shapes[name] else float(rows.reshape(()))
             for name, rows in found.items()
@@ -295,16 +296,6 @@ class _Rows:
                     flat = inside / (inputs[0] * np.exp2(inputs[1]))
                 _refuse_stray(self.f, y, wanted, group, int(stray[0]), np.where(inside != 0, flat, 0.0))
         return SparseJacobian(data, indices, indptr, shape, len(groups))
-
-
-def _shape(t: Type) -> tuple[int, ...]:
-    """The shape of a value's numbers; a struct is one more axis, the last."""
-    match t:
-        case ArrayType(element, shape):
-            return (*shape, *_shape(element))
-        case StructType():
-            return (t.size,)
-    return ()
 
 
 # ---------------------------------------------------------------------- sparse
@@ -384,7 +375,7 @@ def _refuse_stray(
 
 def _element(a: Argument, i: int) -> str:
     """The name of an argument's number i."""
-    shape = _shape(a.type)
+    shape = shape_of(a.type)
     if not shape:
         return a.name
     return f"{a.name}[{', '.join(map(str, np.unravel_index(i, shape)))}]"

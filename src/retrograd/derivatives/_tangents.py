@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.types import Type
+from retrograd.compiler.language.types import StackType, Type
+from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import (
     PIECE,
@@ -36,6 +37,7 @@ from retrograd.derivatives._arguments import (
     refuse,
     report_losses,
     scales_of,
+    shape_of,
     shaped,
     sizes,
     to_words,
@@ -173,7 +175,7 @@ def hessian(
     """h(*args) = ∂²L/∂x∂z for the chosen arguments x, z; L is the value that the argument `loss` has after f(*args).
 
     For one argument an array of its shape twice over; for several a tuple of tuples; for argnums = None by name, twice.
-    Arguments are numbers and arrays only. The second-order program runs once for each element, all runs as one batch; see `hvp`.
+    A struct or a complex number counts as one more axis, of its words in order, 0 for ints and bools. The second-order program runs once for each element, all runs as one batch; see `hvp`.
     `engine`, `format`, `precision`: see `run_batch`.
     """
     request = differentiable(f, scale, engine, format, precision, argnums, loss)
@@ -181,10 +183,14 @@ def hessian(
     def whole(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         at = _SecondOrder(request, request.values(args, keywords))
         for a in at.wanted:
-            _need_numbers(f, a.name, a.type)
+            if isinstance(a.type, FormType | StackType):
+                refuse(
+                    f"`{a.name}` of `{f.__name__}` is {a.type}",
+                    "rg.hvp takes and gives lists and data classes; a Hessian is an array",
+                )
         execute_externals(request, at.compiled, at.values)
         columns = at.at_scale(at.columns)
-        shapes = {a.name: np.shape(shaped(a.type, np.zeros(a.type.size))) for a in at.wanted}
+        shapes = {a.name: shape_of(a.type) for a in at.wanted}
         rows = {}
         for x in at.wanted:
             blocks = {}
@@ -363,6 +369,8 @@ class _SecondOrder:
                         if z is a:
                             own = self._product(a, together[u], slopes[u // copies], _unit(z, i))
                             out[a.name][first + u] = own
+        for a in self.wanted:
+            out[a.name][:, ~_real(a.type)] = 0
         ends = np.cumsum([z.type.size for z in self.wanted])[:-1]
         names = [z.name for z in self.wanted]
         return {name: dict(zip(names, np.split(by_unit, ends), strict=True)) for name, by_unit in out.items()}
@@ -377,13 +385,18 @@ class _SecondOrder:
         """The same, for the argument's words."""
         by_size = _by_size(self.compiled, z, self.words[z.name])
         try:
-            words = to_words(np.ones(z.type.size), by_size, 0, self.format, z.name, "vector")
+            words = to_words(_real(z.type).astype(np.float64), by_size, 0, self.format, z.name, "vector")
         except InputError:
             # The message is that of the first vector at fault.
-            for i in range(z.type.size):
+            for i in np.flatnonzero(_real(z.type)):
                 to_words(_unit(z, i), by_size, 0, self.format, z.name, "vector")
             raise
         return np.array(words, dtype=np.uint64)
+
+
+def _real(t: Type) -> NDArray[np.bool_]:
+    """Which words of a type have derivatives."""
+    return np.array([kind.is_real for kind in kinds(t)], dtype=bool)
 
 
 def _unit(z: Argument, i: int) -> Reals:
@@ -430,16 +443,6 @@ def _by_size(compiled: Compiled, a: Argument, words: Sequence[int]) -> Reals:
     with np.errstate(divide="ignore", over="ignore"):
         by_size: Reals = 1 / sizes(a.type, words, compiled.format)
     return by_size
-
-
-def _need_numbers(f: Reversible | Inverse, name: str, t: Type) -> None:
-    if _is_object(t):
-        refuse(f"`{name}` of `{f.__name__}` is {t}", "rg.hessian is of numbers and arrays; rg.hvp takes structs, too")
-
-
-def _is_object(t: Type) -> bool:
-    value = shaped(t, np.zeros(t.size))
-    return not isinstance(value, float) and getattr(value, "dtype", None) != np.float64
 
 
 def _scalar_or_array(block: Any) -> Any:
