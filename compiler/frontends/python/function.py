@@ -14,7 +14,7 @@ import inspect
 import textwrap
 import tokenize
 from abc import ABCMeta
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
@@ -32,7 +32,14 @@ from retrograd.compiler.frontends.python import (  # noqa: F401  (they enter the
 )
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.context import Context, evaluates, lowers
-from retrograd.compiler.frontends.python.source import Errors, InnerFunction, SourceFunction, evaluated_in, free_names
+from retrograd.compiler.frontends.python.source import (
+    Errors,
+    InnerFunction,
+    Parameter,
+    SourceFunction,
+    evaluated_in,
+    free_names,
+)
 from retrograd.compiler.frontends.specialisation import (
     Declare,
     GradientOf,
@@ -42,8 +49,9 @@ from retrograd.compiler.frontends.specialisation import (
     parameters_of,
 )
 from retrograd.compiler.ir.effects import only_adds
-from retrograd.compiler.ir.statements import Adjoint, Kind, Procedure
+from retrograd.compiler.ir.statements import Adjoint, Kind, Procedure, fixed_at
 from retrograd.compiler.language.types import (
+    ArrayAnnotation,
     ArrayShape,
     ArrayType,
     PassedLength,
@@ -56,14 +64,17 @@ from retrograd.compiler.language.types import (
     array_of_known_length,
     complete,
     has_passed_length,
+    has_points,
     is_open,
     is_real,
     is_struct,
+    layouts,
     leaf_shapes,
-    shape_has_points,
+    scalar_of,
 )
 from retrograd.compiler.language.values import Constant, FunctionValue, RoutineValue, Value
 from retrograd.isa.diagnostics import CompileError, Diagnostic, Span, nearest, shown
+from retrograd.isa.words import Format, nearest_point
 
 
 @lowers(ast.Pass)
@@ -326,25 +337,24 @@ class Specialiser:
         shapes = list(made.shapes)
         of: list[int] = []
         errors = Errors(adjoint.source)
-        pointed = next((name for name, shape in zip(names, made.shapes, strict=False) if shape_has_points(shape)), None)
-        if pointed is not None:
-            own = f"the adjoint of `{function.__name__}`"
-            message = f"{own} takes cotangents at the format's point, and `{pointed}` has one of its own"
-            hint = "Leave the adjoint out, or declare the parameters `fixed`, and convert where the function is called."
-            errors.fail("RG0727", message, adjoint.tree, hint)
+        kind_of = _cotangents(made.shapes, self.module.w)
         for p in adjoint.parameters[len(names) :]:
             i = names.index(p.name.removeprefix("d_"))
-            shape = _cotangent_of(made.shapes[i])
+            shape = _cotangent_of(made.shapes[i], kind_of)
             if shape is None:
                 message = (
                     f"`{p.name}` of the adjoint of `{function.__name__}` is a cotangent, and `{names[i]}` has none"
                 )
                 hint = "Numbers of fixed and lognum have cotangents, and arrays and structs that hold some."
                 errors.fail("RG0727", message, adjoint.argument(p.name) or adjoint.tree, hint)
+            if (wrong := _other_point(p, shape)) is not None:
+                own = f"`{p.name}` of the adjoint of `{function.__name__}`"
+                message = f"{own} is the cotangent of `{names[i]}`, which has the point of {wrong}"
+                errors.fail("RG0727", message, adjoint.argument(p.name) or adjoint.tree, "Leave out its annotation.")
             shapes.append(shape)
             # Ints and the lengths of arrays have no cotangents.
             leaves = enumerate(leaf_shapes(made.shapes[i]), firsts[i])
-            of += [k for k, leaf in leaves if _cotangent_of(leaf) is not None]
+            of += [k for k, leaf in leaves if _cotangent_of(leaf, kind_of) is not None]
         found = self.specialise(adjoint, tuple(shapes))
         changed = min((k for k in found.written if k < sum(counts)), default=None)
         if changed is not None:
@@ -354,15 +364,47 @@ class Specialiser:
         return Adjoint(found.name, tuple(of))
 
 
-def _cotangent_of(shape: Shape) -> Shape | None:
+def _cotangents(shapes: Iterable[Shape], w: Format) -> Callable[[Kind], Kind]:
+    """The kind of the cotangent of a number with the point p: `fixed[c − p]`, of one c for all numbers of a call.
+
+    An adjoint is linear in its cotangents, so c may be any number: 2F, with which those of `fixed` and lognums are
+    `fixed`, or the nearest at which each of them is a type.
+    """
+    points = [k.point(w) if k.is_fixed else w.frac for shape in shapes for k in _real_kinds(shape)]
+    if all(p == w.frac for p in points):
+        return lambda _: Kind.FIXED
+    limit = nearest_point(1 << 30, w.width)
+    c = min(max(2 * w.frac, max(points) - limit), min(points) + limit)
+    return lambda kind: fixed_at(c - (kind.point(w) if kind.is_fixed else w.frac))
+
+
+def _real_kinds(shape: Shape) -> Iterator[Kind]:
+    """The kinds of the numbers of an argument that have cotangents."""
+    for leaf in leaf_shapes(shape):
+        if isinstance(leaf, ScalarShape | ArrayShape):
+            element = ScalarType(leaf.kind) if isinstance(leaf, ScalarShape) else leaf.element
+            found = (Kind(layout.kind) for layout in layouts(element, ""))
+            yield from (kind for kind in found if kind.is_real)
+
+
+def _other_point(p: Parameter, shape: Shape) -> str | None:
+    """The type of the numbers of a cotangent that is annotated with another binary point; None for one that is not."""
+    wanted = scalar_of(p.annotation.element if isinstance(p.annotation, ArrayAnnotation) else p.annotation)
+    if wanted is None or not has_points(wanted):
+        return None
+    kind = next(_real_kinds(shape))
+    return None if kind is wanted.kind else kind.value
+
+
+def _cotangent_of(shape: Shape, kind_of: Callable[[Kind], Kind]) -> Shape | None:
     """The shape of the cotangent of an argument; None where it has none. In a struct 0 stands for a part without one."""
     match shape:
         case ScalarShape(kind) if kind.is_real:
-            return ScalarShape(Kind.FIXED)
+            return ScalarShape(kind_of(kind))
         case ArrayShape(element, lengths, strides) if is_real(element):
-            return ArrayShape(_fixed_like(element), _lengths_again(lengths), strides)
+            return ArrayShape(_fixed_like(element, kind_of), _lengths_again(lengths), strides)
         case StructShape(t, fields):
-            found = tuple((name, _cotangent_of(inner)) for name, inner in fields)
+            found = tuple((name, _cotangent_of(inner, kind_of)) for name, inner in fields)
             if any(inner is not None for _, inner in found):
                 return StructShape(t, tuple((name, inner or StaticShape(0, 0)) for name, inner in found))
     return None
@@ -373,15 +415,15 @@ def _lengths_again(lengths: tuple[int | PassedLength, ...]) -> tuple[int | Passe
     return tuple(replace(n, first=False) if isinstance(n, PassedLength) else n for n in lengths)
 
 
-def _fixed_like(t: T) -> T:
-    """The type with fixed numbers in place of lognums."""
+def _fixed_like(t: T, kind_of: Callable[[Kind], Kind]) -> T:
+    """The type with the cotangents of its numbers in their places."""
     match t:
         case ScalarType(kind) if kind.is_real:
-            return replace(t, kind=Kind.FIXED)
+            return replace(t, kind=kind_of(kind))
         case ArrayType(element):
-            return replace(t, element=_fixed_like(element))
+            return replace(t, element=_fixed_like(element, kind_of))
         case StructType(_, fields):
-            return replace(t, fields=tuple((name, _fixed_like(inner)) for name, inner in fields))
+            return replace(t, fields=tuple((name, _fixed_like(inner, kind_of)) for name, inner in fields))
     return t
 
 
