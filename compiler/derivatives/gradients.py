@@ -56,7 +56,6 @@ from retrograd.compiler.language.types import (
     bound,
     is_known,
     leaf_shapes,
-    shape_has_points,
 )
 from retrograd.compiler.language.values import ArrayView, Scalar, StructValue, Value
 from retrograd.isa import functions
@@ -426,6 +425,7 @@ class GradientCall:
     """A procedure that computes the gradient of `callee`. Its first parameters are those of the callee, among them `loss`, or the array that has it.
 
     `wanted`: (parameter of the callee, target of its gradient). `keep`: words for cotangents of variables that are freed.
+    `lost`: the kind of the loss.
     """
 
     name: str
@@ -435,6 +435,21 @@ class GradientCall:
     wanted: tuple[tuple[ArgumentStorage, ArgumentStorage], ...]
     keep: int
     cells: ArgumentCells | None = None
+    lost: Kind = Kind.FIXED
+
+    def places(self, kind: Kind, w: Format) -> int:
+        """F + q − p: the point of the cotangent of a number at p, where that of the loss at q begins with 1."""
+        return w.frac + self.lost.point(w) - (kind.point(w) if kind.is_fixed else w.frac)
+
+    def scale(self, w: Format) -> int:
+        """The least k from 0 on such that no cotangent has fewer places than its target. The loss's begins with 2^k."""
+        finer = [
+            target.kinds[i].point(w) - self.places(kind, w)
+            for source, target in self.wanted
+            for i, kind in enumerate(source.kinds)
+            if kind.is_real
+        ]
+        return min(max(0, *finer), w.width - 2 - w.frac) if finer else 0
 
 
 @dataclass(frozen=True)
@@ -581,7 +596,8 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
     pointer = Var("kept", Kind.ADDRESS)
     before: list[Node] = [*(Local(c) for c in shadows.values())]
     before += [Local(pointer), Op(TABLE["mov.add"], pointer, Const(kept.region.address))]
-    one, lost = Const(1 << w.frac), _lost(g)
+    scale = g.scale(w)
+    one, lost = Const(1 << w.frac + scale), _lost(g)
     loss = names[lost]
     if isinstance(g.loss, Var):
         seed = Op(TABLE["mov.add"], shadows[g.loss], one, None, 0, outer.span)
@@ -616,9 +632,10 @@ def _body(g: GradientCall, module: Module, lifting: Lifting) -> Block:
         if source.region is None:
             shadow = shadows.get(source.var)
             if shadow is not None:
-                body += _add_word(target.var, shadow, source.var, source.kinds[0], w)
+                shift = target.kinds[0].point(w) - g.places(source.kinds[0], w) - scale
+                body += _add_word(target.var, shadow, source.var, source.kinds[0], w, shift)
         elif lifting.is_active(names[source.region]):
-            body += _add_array(source, target, lifting.offset, w)
+            body += _add_array(g, source, target, lifting.offset, w)
     if g.cells is not None and lifting.is_active(g.cells.region):
         body += _add_cells(g.cells, lifting, w)
     return (Within(tuple(compute), tuple(body), None, outer.span),)
@@ -672,12 +689,24 @@ def _zeros(lifting: Lifting, inner: Procedure, given: Collection[Var | Region]) 
     return {x for x in shadows if x is not None} | {r for r in regions if r.address is not None and r not in passed}
 
 
-def _add_word(target: Location, shadow: Location, x: Location, kind: Kind, w: Format) -> Block:
-    """target += ∂L/∂x; of a lognum the shadow is ∂L/∂ln|x|."""
+def _add_word(target: Location, shadow: Location, x: Location, kind: Kind, w: Format, shift: int = 0) -> Block:
+    """target += ∂L/∂x · 2^shift; of a lognum the shadow is ∂L/∂ln|x|."""
     value: Expr = place("c")
     if kind is Kind.LOGNUM:
         value = div_round(value, functions.lognum_to_fixed(place("x"), w)[0], w.frac)
-    return updates([(target, "add", value)], {"c": shadow, "x": x}, w)
+    if not shift:
+        return updates([(target, "add", value)], {"c": shadow, "x": x}, w)
+    most = w.width - 1
+    if shift < -most:
+        return ()  # less than half of the last place of the target
+    moved = Var("d", Kind.FIXED)
+    made: list[Node] = [Local(moved), *updates([(moved, "add", value)], {"c": shadow, "x": x}, w)]
+    while shift:
+        by = min(shift, most)
+        further = Var("d", Kind.FIXED)
+        made += [Local(further), Op(TABLE["fmovp.add"], further, moved, None, by)]
+        moved, shift = further, shift - by
+    return (Within(tuple(made), updates([(target, "add", place("c"))], {"c": moved}, w)),)
 
 
 def _add_cells(cells: ArgumentCells, lifting: Lifting, w: Format) -> Block:
@@ -697,7 +726,7 @@ def _add_cells(cells: ArgumentCells, lifting: Lifting, w: Format) -> Block:
     return (For(i, ZERO, cells.words, 1, (Within(made, gain),), False, False),)
 
 
-def _add_array(source: ArgumentStorage, target: ArgumentStorage, offset: int, w: Format) -> Block:
+def _add_array(g: GradientCall, source: ArgumentStorage, target: ArgumentStorage, offset: int, w: Format) -> Block:
     """target += ∂L/∂x for each element of an array; the shadow of a word lies `offset` words above it."""
     assert source.shape is not None
     indices = [Var("i") for _ in source.shape]
@@ -714,7 +743,8 @@ def _add_array(source: ArgumentStorage, target: ArgumentStorage, offset: int, w:
     for k, kind in enumerate(source.kinds):
         if kind.is_real:
             x, shadow = MemoryWord(where[0], k, source.region), MemoryWord(where[0], k + offset, None)
-            body += _add_word(MemoryWord(where[1], k, target.region), shadow, x, kind, w)
+            shift = target.kinds[k].point(w) - g.places(kind, w) - g.scale(w)
+            body += _add_word(MemoryWord(where[1], k, target.region), shadow, x, kind, w, shift)
     block: Block = (Within(tuple(made), tuple(body)),)
     for i, length in zip(reversed(indices), reversed(source.shape), strict=True):
         end = Const(length) if isinstance(length, int) else length
@@ -743,20 +773,17 @@ class GradientProcedures:
         places = iter(zip(parameters.variables, parameters.regions, strict=True))
         lengths: dict[int, Var] = {}
         cells = [_cells(given, places, lengths) for given in made.shapes]
-        pointed = next((names[i] for i in (of.loss, *of.wanted) if shape_has_points(made.shapes[i])), None)
-        if pointed is not None:
-            message = f"a gradient within a program is at the format's point, and `{pointed}` has one of its own"
-            made.refuse("RG0715", message, "Use rg.grad outside of the program, or declare the parameter `fixed`.")
-        loss = _number(parameters.names[names[of.loss]], of.steps)
-        if loss is None:
+        found = _number(parameters.names[names[of.loss]], of.steps)
+        if found is None:
             lost = names[of.loss] + of.path
             made.refuse("RG0715", f"the loss `{lost}` of `{made.function.__name__}` is not one fixed number")
+        loss, lost_kind = found
         wanted: list[tuple[ArgumentStorage, ArgumentStorage]] = []
         for source, target in zip(of.wanted, range(len(inner.shapes), len(cells)), strict=True):
             wanted += _gradient_pairs(cells[source], cells[target]) or _refuse_shape(made, names[source], names[target])
         changed = {target.var for _, target in wanted} | {parameters.variables[i] for i in inner.written}
         made.written = frozenset(i for i, var in enumerate(parameters.variables) if var in changed)
-        call = GradientCall(made.name, inner.name, of.backward, loss, tuple(wanted), of.keep)
+        call = GradientCall(made.name, inner.name, of.backward, loss, tuple(wanted), of.keep, lost=lost_kind)
         self.add(call)
         source_span = made.function.source.span(made.function.tree)
         return parameters.declaration(made.name, made.written, span=source_span)
@@ -788,8 +815,8 @@ def _cells(given: Shape, places: Iterator[tuple[Var, Region | None]], lengths: d
     return found
 
 
-def _number(value: Value, steps: Sequence[str | tuple[int, ...]]) -> Var | MemoryWord | None:
-    """The fixed number that these fields and indices lead to; None where they lead to none."""
+def _number(value: Value, steps: Sequence[str | tuple[int, ...]]) -> tuple[Var | MemoryWord, Kind] | None:
+    """The fixed number that these fields and indices lead to, and its kind; None where they lead to none."""
     for step in steps:
         match value, step:
             case StructValue(StructType(is_tuple=True), fields), (int(i),) if -len(fields) <= i < len(fields):
@@ -806,10 +833,10 @@ def _number(value: Value, steps: Sequence[str | tuple[int, ...]]) -> Var | Memor
             case _:
                 return None
     match value:
-        case Scalar(_, Var(kind=Kind.FIXED) as place):
-            return place
-        case Scalar(e, Address(region, Var() as base, (), offset)) if e.kind is Kind.FIXED:
-            return MemoryWord(base, offset, region)
+        case Scalar(_, Var(kind=kind) as place) if kind.is_fixed:
+            return place, kind
+        case Scalar(e, Address(region, Var() as base, (), offset)) if e.kind.is_fixed:
+            return MemoryWord(base, offset, region), e.kind
     return None
 
 
@@ -843,8 +870,8 @@ def _gradient_pairs(
         return None
     pairs: list[tuple[ArgumentStorage, ArgumentStorage]] = []
     for x, g in zip(sources, targets, strict=True):
-        real = tuple(Kind.FIXED if k is Kind.LOGNUM else k for k in x.kinds)
-        if x.shape != g.shape or real != g.kinds:
+        real = tuple(Kind.FIXED if k.is_real else k for k in x.kinds)
+        if x.shape != g.shape or real != tuple(Kind.FIXED if k.is_fixed else k for k in g.kinds):
             return None
         if Kind.FIXED in real:
             pairs.append((x, g))

@@ -387,6 +387,14 @@ def takes(wanted: Type | None, given: Type) -> bool:
     return given == wanted or (wanted == FIXED and isinstance(given, ScalarType) and given.kind.is_fixed)
 
 
+def of_any_point(annotation: Any) -> Any:
+    """The annotation with `fixed`, which takes numbers of any binary point, in place of `fixed[p]`."""
+    if isinstance(annotation, ArrayAnnotation):
+        return replace(annotation, element=of_any_point(annotation.element))
+    scalar = scalar_of(annotation)
+    return float if scalar is not None and has_points(scalar) else annotation
+
+
 def mismatch(
     wanted: ArrayAnnotation, element: ScalarType | StructType, shape: Sequence[L], sizes: dict[str, L]
 ) -> str | None:
@@ -757,12 +765,3 @@ def leaf_shapes(shape: Shape) -> list[Shape]:
 def has_passed_length(shape: Shape) -> bool:
     """Whether the length of an array in it is known only when the program runs."""
     return any(isinstance(n, PassedLength) for x in leaf_shapes(shape) if isinstance(x, ArrayShape) for n in x.shape)
-
-
-def shape_has_points(shape: Shape) -> bool:
-    """Whether an argument of this shape holds a fixed number with a binary point of its own."""
-    return any(
-        has_points(ScalarType(leaf.kind) if isinstance(leaf, ScalarShape) else leaf.element)
-        for leaf in leaf_shapes(shape)
-        if isinstance(leaf, ScalarShape | ArrayShape)
-    )

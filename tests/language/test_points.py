@@ -415,6 +415,68 @@ def test_gradients_agree_with_differences(monkeypatch: pytest.MonkeyPatch) -> No
 
 # ------------------------------------------------------------------ gradients within programs, and the user's adjoints
 
+_GRADIENT = """
+@rg.reversible
+def loss(y: fixed[{q}], x: fixed[{p}], a: rg.Array[fixed[{s}], 2]):
+    y += x * x * a[1]
+
+gradient = rg.reversible_gradient(loss)
+
+@rg.reversible
+def f(x: fixed[{p}], a: rg.Array[fixed[{s}], 2], g: fixed[{r}], h: rg.Array[fixed[{t}], 2]):
+    with rg.routine() as run:
+        y: fixed[{q}] = fixed[{q}](0)
+    gradient(y, x, a, g, h)
+    ~run
+"""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_gradient_within_a_program_has_the_points_of_its_targets(seed: int) -> None:
+    """g += 2·x·a at any point of g, within the roundings of cotangents, which have at least the places of g."""
+    draw = random.Random(seed)
+    x, a = draw.uniform(-1, 1), draw.uniform(0.5, 1)
+    p, s = draw.randint(38, 46), draw.randint(40, 58)
+    q, r, t = draw.randint(40, 55), draw.randint(20, 58), draw.randint(20, 58)
+    f = compiled(_GRADIENT.format(p=p, q=q, r=r, s=s, t=t))
+    start = x, [0.5, a], 0.25, [0.0, -1.0]
+    there = f(*start)
+    x, a = Fraction(there.x), Fraction(there.a.tolist()[1])
+    # The product within is rounded at its own point, 2p − F, and its cotangent has F + q − (2p − F) + k places.
+    k = min(30, max(0, r - (32 + q - p), t - (32 + q - s)))
+    inner = Fraction(2) ** (32 - 2 * p) + Fraction(2) ** (2 * p - 64 - q - k)
+    found = (there.g, Fraction(1, 4) + 2 * x * a, r), (there.h.tolist()[1], x * x - 1, t)
+    for value, exact, point in found:
+        assert abs(Fraction(value) - exact) <= 4 * (Fraction(2) ** -point + inner)
+    assert there.h.tolist()[0] == 0.0
+    back = (~f)(*there)
+    assert (back.g, back.h.tolist()) == (0.25, [0.0, -1.0])
+    assert repr(rg.run(f, *start, engine="reference").values) == repr(there)
+
+
+def test_a_gradient_within_a_program_has_a_derivative() -> None:
+    """out += x·∂(x³)/∂x = 3x³, and so its derivative is 9x²; from outside, too."""
+    f = compiled(
+        "@rg.reversible\ndef cube(y: fixed[50], x: fixed[55]):\n    y += fixed[55](x * x) * x\n"
+        "gradient = rg.reversible_gradient(cube)\n"
+        "@rg.reversible\ndef f(out: fixed[50], x: fixed[55]):\n"
+        "    with rg.routine() as r:\n        y: fixed[50] = fixed[50](0)\n        g: fixed[55] = fixed[55](0)\n"
+        "        gradient(y, x, g)\n    out += g * x\n    ~r\n"
+    )
+    assert f(0.0, 0.7).out == pytest.approx(3 * 0.7**3, rel=1e-14)
+    assert rg.grad(f)(0.0, 0.7).x == pytest.approx(9 * 0.7**2, rel=1e-13)
+    cube = f.fn.__globals__["cube"]
+    assert rg.reversible_gradient(cube)(0.0, 0.7, 0.0).d_x == pytest.approx(3 * 0.7**2, rel=1e-13)
+    assert rg.grad(rg.grad(cube, "x"), "x")(0.0, 0.7) == pytest.approx(6 * 0.7, rel=1e-12)
+
+
+def test_from_outside_a_gradient_has_places_for_its_size() -> None:
+    """Of 2·10^30 kg the derivative is 4·10^−22, which would be 0 with 32 places."""
+    f = compiled("@rg.reversible\ndef f(y: fixed[30], m: fixed[-39], r: fixed[24]):\n    y += 6.674e-11 * m / r\n")
+    found = rg.reversible_gradient(f)(0.0, 1.989e30, 1.496e11, 0.0, 0.0)
+    assert found.d_m == pytest.approx(6.674e-11 / 1.496e11, rel=1e-9)
+
+
 _ADJOINT = """
 @rg.struct
 class Pair:

@@ -55,6 +55,7 @@ from retrograd.compiler.language.types import (
     leaf_shapes,
     mismatch,
     note_range,
+    of_any_point,
     operands,
     part_name,
     scalar_of,
@@ -143,7 +144,7 @@ def fitted_argument(
         at = items_of(where, len(value.fields))
         given = zip(value.fields.values(), at, strict=True)
         return tuple_value([fitted_argument(cx, p.item(i), v, x, function, sizes) for i, (v, x) in enumerate(given)])
-    wanted = p.annotation
+    wanted = of_any_point(p.annotation) if p.gains else p.annotation
     shown = f"`{p.name}` of `{function.__name__}`"
     of = f"It is declared as {function.signature}."
     if wanted is static:

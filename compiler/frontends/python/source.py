@@ -134,16 +134,18 @@ class Parameter:
     """A parameter: `annotation` evaluated, `default` as Python has it; NOTHING for a missing one.
 
     `variadic`: it is `*name`, a tuple of all further positional arguments, each of the annotated type; or the gradient by such a tuple.
+    `gains`: it gains a gradient, and takes fixed numbers of any binary point; its annotation is for calls from outside.
     """
 
     name: str
     annotation: Any = NOTHING
     default: Any = NOTHING
     variadic: bool = False
+    gains: bool = False
 
     def item(self, i: int) -> Parameter:
         """The parameter for item i of the tuple."""
-        return Parameter(f"{self.name}[{i}]", self.annotation)
+        return Parameter(f"{self.name}[{i}]", self.annotation, gains=self.gains)
 
 
 class SourceFunction:

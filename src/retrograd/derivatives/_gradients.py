@@ -74,7 +74,7 @@ from retrograd.derivatives._requests import (
     wanted_of,
 )
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
-from retrograd.isa.words import Format
+from retrograd.isa.words import Q32_32, Format, nearest_point
 from retrograd.runtime._batch_arguments import Axes, Batch, Loaded, in_given_form, is_tuple, many, stacked_values
 from retrograd.runtime._batch_runs import ElementTrap, Numbers, run_rows
 from retrograd.runtime._batches import Shared, argument_ranges
@@ -131,8 +131,9 @@ def reversible_gradient(
     Inverse: d −= ∂L/∂args. A reversible function like any other: it is called within reversible functions and in loops, inverted, and
     differentiated in its turn. For each argument x of `argnums` (positions or names; None stands for all that are annotated with
     fixed or lognum, or a struct or array that holds some, except the loss) it has one more argument, `d_x`, of x's shape, of fixed
-    numbers; ints and bools of a struct stay as they are in `d_x`. All intermediate values are
-    uncomputed, so it takes about four times as long as f. In between it keeps the cotangents of the variables that f frees, at
+    numbers; ints and bools of a struct stay as they are in `d_x`. Within a reversible function `d_x` may have any
+    binary point, which cotangents have, too, where it is finer than theirs, F + q − p for a loss at q and x at p; from
+    outside it has (W − F)/2 places more. All intermediate values are uncomputed, so it takes about four times as long as f. In between it keeps the cotangents of the variables that f frees, at
     most `keep` words (RG0809). From outside of reversible functions `rg.grad` is faster.
     Raises NotDifferentiable for arguments that do not exist or have no derivative; for arguments without annotation, when it is compiled.
     Trap: arguments that f changes must be variables of the caller, as for f.
@@ -170,7 +171,8 @@ def reversible_gradient(
         while name in names:
             name += "_"
         names.add(name)
-        gains.append(Parameter(name, _gain(p.annotation), variadic=p.variadic))
+        gain = _gain(p.annotation, lost.annotation, function.format)
+        gains.append(Parameter(name, gain, variadic=p.variadic, gains=True))
     of = GradientOf(function, backward, at, tuple(chosen), keep, lost_part.steps, lost_part.path)
     return ReversibleGradient(function, of, (*function.parameters, *gains))
 
@@ -229,11 +231,23 @@ def _holds(annotation: Any, wanted: Collection[Kind]) -> bool:
     return is_struct(annotation) and any(_holds(field, wanted) for field in annotation.__retrograd_fields__.values())
 
 
-def _gain(annotation: Any) -> Any:
-    """The annotation of the gradient by an argument of this annotation."""
+def _gain(annotation: Any, lost: Any, format: Format | None) -> Any:
+    """The annotation, for calls from outside, of the gradient by an argument. `lost`: that of the loss.
+
+    Of numbers at p and a loss at q its point is F + q − p + (W − F)/2: cotangents have half of the room above F.
+    """
     if isinstance(annotation, ArrayAnnotation) and scalar_of(annotation.element) is not None:
-        return ArrayAnnotation(fixed, annotation.dims)
-    return annotation if scalar_of(annotation) is None else fixed
+        return ArrayAnnotation(_gain(annotation.element, lost, format), annotation.dims)
+    own, of = scalar_of(annotation), scalar_of(lost)
+    if own is None:
+        return annotation
+    kinds = own.kind, Kind.FIXED if of is None else of.kind
+    if all(k is Kind.FIXED or not k.is_fixed for k in kinds):
+        return fixed
+    w = Q32_32 if format is None else format
+    p, q = (k.point(w) if k.is_fixed else w.frac for k in kinds)
+    point = nearest_point(w.frac + q - p + (w.width - w.frac) // 2, w.width)
+    return cast("Any", fixed)[point]
 
 
 def _cotangent_named(annotation: Any) -> str:
