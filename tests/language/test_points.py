@@ -547,3 +547,47 @@ def test_a_part_that_does_not_fit_traps_though_nothing_of_it_is_left(body: str, 
     assert f(0.0, 1e-4).y == 0.0
     with pytest.raises(rg.ProgramTrap, match="RG0404"):
         f(0.0, 0.0578)
+
+
+_FUNCTIONAL = """
+@rg.functional
+def g(xs{0}){1}:
+    return {2}
+
+@rg.reversible
+def f(y: fixed[50], xs: rg.Array[fixed[45], 2], x: fixed[45]):
+    y += g({3})
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "given", "hint"),
+    [
+        ("RG0703", ("", "", "xs[0]", "xs"), "t = fixed(xs)"),
+        ("RG0703", (": rg.Array[fixed, 2]", "", "xs[0]", "xs"), "t = fixed(xs)"),
+        ("RG0703", ("", "", "fixed[40](xs)", "x"), "Write `fixed`"),
+        ("RG0722", ("", " -> fixed[40]", "xs", "x"), "Write `fixed`"),
+    ],
+)
+def test_functional_functions_compute_at_the_format_and_say_what_to_write(
+    code: str, given: tuple[str, ...], hint: str
+) -> None:
+    with pytest.raises(rg.CompileError) as refused:
+        compiled(_FUNCTIONAL.format(*given))(0.0, [0.5, 0.25], 0.5)
+    assert refused.value.diagnostics[0].code == code
+    assert hint in str(refused.value)
+    assert "point" in str(refused.value)
+
+
+def test_numbers_with_points_are_converted_for_functional_functions() -> None:
+    """To F, rounded or with a trap; and what the messages say works."""
+    f = compiled(_FUNCTIONAL.format("", "", "xs * xs", "x"))
+    assert f(0.0, [0.0, 0.0], 0.75).y == 0.5625
+    assert rg.grad(f)(0.0, [0.0, 0.0], 0.75).x == 1.5
+    text = _FUNCTIONAL.format("", "", "xs[0] * xs[1]", "t").replace("    y +=", "    t = fixed(xs)\n    y +=")
+    assert compiled(f"{text}    rg.free(t, fixed(xs))\n")(0.0, [0.5, 0.25], 0.0).y == 0.125
+    large = _FUNCTIONAL.format("", "", "xs * 1e-9", "x").replace("45", "-20")
+    with pytest.raises(rg.ProgramTrap, match="RG0404"):
+        compiled(large)(0.0, [0.0, 0.0], 3e12)
+    with pytest.raises(rg.CompileError, match="Write `fixed`"):
+        compiled(_FUNCTIONAL.format(": fixed[40]", "", "xs", "x"), "g")(0.5)

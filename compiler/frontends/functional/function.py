@@ -30,6 +30,7 @@ from retrograd.compiler.frontends.functional.inference import Inference, fits
 from retrograd.compiler.frontends.functional.program import Program
 from retrograd.compiler.frontends.functional.reader import Reader
 from retrograd.compiler.frontends.functional.types import (
+    AT_ONE_POINT,
     FIXED,
     INT,
     Array,
@@ -58,7 +59,15 @@ from retrograd.compiler.frontends.specialisation import Declare, Specialisation,
 from retrograd.compiler.ir.expressions import Address
 from retrograd.compiler.ir.statements import Kind, Procedure, Var
 from retrograd.compiler.language.intrinsics import NoForm
-from retrograd.compiler.language.types import ArrayShape, ScalarShape, StaticShape, StructShape, is_complex, row_major
+from retrograd.compiler.language.types import (
+    ArrayShape,
+    ScalarShape,
+    ScalarType,
+    StaticShape,
+    StructShape,
+    is_complex,
+    row_major,
+)
 from retrograd.compiler.language.values import (
     ArrayView,
     Encoded,
@@ -839,6 +848,9 @@ def _type(shape: Any, inference: Inference, function: FunctionalSource) -> Type:
     match shape:
         case ScalarShape(kind) if kind in _ZEROS:
             return Word(kind)
+        case ScalarShape(kind) | ArrayShape(ScalarType(kind)) if kind.is_fixed and kind is not Kind.FIXED:
+            message = f"`{function.__name__}` is given numbers {kind.value}, and computes at the format's point"
+            fail("RG0703", message, function.source, function.tree, AT_ONE_POINT)
         case ArrayShape(element, _, strides) if (lengths := shape.lengths) is not None:
             return Array(element, lengths, strides)
         case StructShape(FormType(structure=Encoding() as encoding)):

@@ -29,12 +29,13 @@ from retrograd.compiler.frontends.functional.control_flow import (
     within,
 )
 from retrograd.compiler.frontends.functional.core import computed, on_numbers
-from retrograd.compiler.frontends.functional.types import fields_of, record_form
+from retrograd.compiler.frontends.functional.types import AT_ONE_POINT, fields_of, record_form
 from retrograd.compiler.frontends.python.calls import REDUCTIONS
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.expressions import ALTERNATIVES
 from retrograd.compiler.frontends.python.source import Errors, SourceFunction, shortened
 from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of, forget
+from retrograd.compiler.language.types import scalar_of
 from retrograd.compiler.language.values import Constant
 from retrograd.isa.diagnostics import nearest
 
@@ -365,6 +366,11 @@ class ExpressionReader:
                 e for i in indices if isinstance(i, ast.Slice) for e in (i.lower, i.upper, i.step) if e is not None
             ]
             return self._syntax(at, (value, *(t for k in keys for t in _terms(k))), scope, is_view=True)
+        named = None if isinstance(value, ast.Name) and value.id in scope else scalar_of(self.found(value))
+        if named is not None:
+            self.fail(
+                "RG0703", f"`{shortened(at)}`: functional functions compute at the format's point", at, AT_ONE_POINT
+            )
         return core.Element(
             self.expression(value, scope), tuple(self.expression(i, scope) for i in indices), self.at(at)
         )

@@ -455,10 +455,23 @@ def field_types(cls: type) -> tuple[Type, ...]:
     return tuple(type_of(a, cls, name) for name, a in (fields_of(cls) or {}).items())
 
 
+#: what to write in place of `fixed[p]`
+AT_ONE_POINT = (
+    "Write `fixed`: a reversible function that calls it converts arguments and results, "
+    "and rg.autoscale chooses a format with room for them."
+)
+
+
+class _Pointed(Exception):
+    """An annotation names numbers with binary points of their own."""
+
+
 def type_of(annotation: Any, cls: type | None = None, name: str = "", open_arrays: bool = False) -> Type:
     """The type that an annotation names. `open_arrays`: it may be an `OpenArray`, or hold some. Raises CompileError RG0722."""
     try:
         return _type(annotation, cls, open_arrays)
+    except _Pointed as error:
+        raise CompileError(Diagnostic("RG0722", f"`{name}`: {error}", hint=AT_ONE_POINT)) from None
     except (TypeError, NameError, SyntaxError, AttributeError) as error:
         where = f"the field `{name}` of `{cls.__name__}`" if cls is not None else f"`{name}`"
         hint = "Fields are fixed, int, bool, tuple[…], list[…], data classes, and `A | B` of data classes."
@@ -474,7 +487,7 @@ def _type(annotation: Any, cls: type | None, open_arrays: bool = False) -> Type:
         annotation = eval(annotation, names, {**own, **around})
     scalar = scalar_of(annotation)
     if scalar is not None and scalar.kind.is_fixed and scalar.kind is not Kind.FIXED:
-        raise TypeError(f"functional functions have no {scalar}; their numbers have the point of the format")
+        raise _Pointed(f"functional functions have no {scalar}; their numbers have the point of the format")
     if scalar is not None:
         return Word(scalar.kind)
     if annotation is float:

@@ -48,6 +48,7 @@ from retrograd.compiler.language.types import (
     bound,
     element_of,
     element_of_stack,
+    has_points,
     is_complex,
     is_empty,
     is_known,
@@ -200,6 +201,10 @@ def fitted_argument(
     if isinstance(value, Constant) and number_kind(value.value) is not None:
         e = cx.number(value, where)
         return Scalar(e, None, f"it is {describe(value)}")
+    if function.first_result and isinstance(value, ArrayView) and has_points(value.element):
+        own = f"`{function.__name__}` computes at the format's point"
+        message = f"{own}, and `{shortened(where)}` has elements {value.element}"
+        cx.fail("RG0703", message, where, f"pass a copy at this point, `t = fixed({shortened(where)})`")
     if function.first_result and isinstance(value, Scalar) and value.kind.is_fixed and value.kind is not Kind.FIXED:
         why = f"it is {describe(value)}, and converted to a fixed"
         return Scalar(cx.number(value, where, Kind.FIXED), None, why)
