@@ -136,6 +136,8 @@ class Lowered:
     functions: tuple[SourceFunction, ...] = field(default=(), compare=False, repr=False)
     #: places of expressions that are computed once, where places were asked for
     equal_places: frozenset[tuple[Span, Span]] = field(default=frozenset(), compare=False, repr=False)
+    #: procedures of other front ends, whose numbers are at the point of the format
+    at_format: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
 
 def lower(
@@ -214,6 +216,7 @@ def lower(
         specialiser.captures.freeze(),
         tuple(module.functions),
         frozenset(module.equal_places),
+        frozenset(module.procedures) - specialiser.python_procedures(),
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -116,11 +116,12 @@ def _lognum_sum(x: Any, y: Any) -> complex:
 class RealProgram:
     """A module as a function of Python.
 
-    `module`: as it was lowered with `real`; procedures without recursion may be inlined.
+    `module`: as it was lowered with `real`; procedures without recursion may be inlined. `at_format`: procedures all
+    of whose numbers are at the point of the format.
     """
 
-    def __init__(self, module: Module) -> None:
-        self.module, self.w = module, module.format
+    def __init__(self, module: Module, at_format: Collection[str] = ()) -> None:
+        self.module, self.w, self.at_format = module, module.format, at_format
         self._lines: list[str] = []
         self._spans: list[Span | None] = []
         self._constants: list[Fraction] = []
@@ -288,6 +289,7 @@ class _Body:
         self._depth = 1
         #: regions that are parameters: their words are measured where they lie
         self._given = frozenset(of.regions) if isinstance(of, ir.Procedure) else frozenset()
+        self._at_format = isinstance(of, ir.Procedure) and of.name in program.at_format
 
     def procedure(self, body: ir.Block, written: Sequence[Var], clean: bool) -> None:
         head = ", ".join(map(self.name_of, self.params))
@@ -399,6 +401,8 @@ class _Body:
             if isinstance(x, Var) and x.kind.is_fixed and param.kind.is_fixed
         ]
         self.program.exchanged += [(r, q) for r, q in zip(node.regions, p.regions, strict=True) if r is not None]
+        if node.procedure in self.program.at_format:
+            self.program.exchanged += [(r, AT_FORMAT) for r in node.regions if r is not None]
         written = sorted(p.written)
         if written:
             results = []
@@ -471,7 +475,7 @@ class _Body:
         assert isinstance(d, Var)
         for x in (op.a, op.b):
             self.used(x, clean, op.span)
-        if name in _AT_FORMAT:
+        if name in _AT_FORMAT or self._at_format:
             for x in (op.a, op.b):
                 if isinstance(x, Var) and x.kind.is_fixed:
                     self._greatest(self.name_of(x), AT_FORMAT, clean, op.span)

@@ -541,3 +541,34 @@ def test_library_functions_are_called_with_points() -> None:
 
     scaled = rg.autoscale(length, 0.0, [3e9, 4e9])
     assert scaled(0.0, [3e9, 4e9]).y == 5e9
+
+
+@rg.functional
+def halves(x: fixed, n: int) -> fixed:
+    return 0.0 if n == 0 else x + halves(x / 2, n - 1)
+
+
+@rg.functional
+def difference(xs):  # type: ignore[no-untyped-def]
+    return xs[0] - xs[1]
+
+
+@reversible
+def of_functional_functions(y: fixed, x: fixed, xs: Array[fixed, 2], small: fixed) -> None:
+    y += halves(x, 20) + difference(xs)
+    y += small * xs[1]
+
+
+@pytest.mark.parametrize(("size", "frac"), [(3000.0, 49), (3e-5, 60)])
+def test_functional_functions_decide_where_the_point_of_the_format_is(size: float, frac: int) -> None:
+    """F holds what they compute; arrays that are passed to them stay at F, and other variables have points."""
+    arguments = 0.0, size, [size / 4, size / 8], size * 1e-9
+    scaled = rg.autoscale(of_functional_functions, *arguments)
+    assert scaled.format.frac == frac
+    exact = size * (2 - 2.0**-19) + size / 8 + size * 1e-9 * size / 8
+    assert scaled(*arguments).y == pytest.approx(exact, rel=2.0 ** -(frac - 8) / size)
+    assert "xs: Array[fixed, 2]" in scaled.scaling.source
+    points = {row.name: row.point for row in scaled.scaling.rows}
+    assert points["xs"] == frac
+    assert points["small"] > frac + 20
+    assert rg.grad(scaled)(*arguments).x == pytest.approx(2 - 2.0**-19, rel=1e-12)

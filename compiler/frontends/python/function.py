@@ -275,6 +275,10 @@ class Specialiser:
                 del self._known[key]
         return made
 
+    def python_procedures(self) -> set[str]:
+        """The procedures that were lowered from this language, gradients among them."""
+        return {made.name for made in self._known.values() if made.function.own_lowering is None}
+
     def _lower_gradient(self, made: Specialisation, of: GradientOf, refuse: Refuse | None) -> None:
         inner = self.specialise(of.function, made.shapes[: len(of.function.parameters)])
         if inner.procedure is None:

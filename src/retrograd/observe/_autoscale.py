@@ -20,7 +20,7 @@ import math
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -336,6 +336,10 @@ class _Choice:
         found = self.part(key)
         return found.pinned if found.pinned is not None else self.point_for(found.extent)
 
+    def at_format(self, key: Any) -> bool:
+        """Whether a variable is passed to functions that compute at the point of the format only."""
+        return bool(self._classes.find(key) == self._classes.find(("format",)))
+
     def point_for(self, extent: Extent) -> int | None:
         """The greatest point that holds the numbers, with room."""
         if not extent.greatest:
@@ -359,7 +363,7 @@ class _Choice:
             for key in named:
                 _, name, span = key
                 point = self.point(key)
-                if point is None or s.pinned(name, span):
+                if point is None or s.pinned(name, span) or self.at_format(key):
                     continue
                 if span == s.head and s.function is self.function and name in s.parameters:
                     s.parameter(text, name, point, self.arrays.get(key))
@@ -635,11 +639,15 @@ def _bound(function: Reversible, args: tuple[Any, ...], keywords: dict[str, Any]
 
 def _measured_for(function: Reversible, types: Sequence[Any], w: Format) -> _Measured:
     lowered = lowered_for(function, types, w, real=True)
-    module = rename_locals(
-        inline_calls(lowered.module, most=_INLINED, largest=100 * _INLINED, largest_twice=100 * _INLINED)
-    )
+    # What is called recursive is not inlined.
+    procedures = {
+        name: replace(p, recursive=p.recursive or name in lowered.at_format)
+        for name, p in lowered.module.procedures.items()
+    }
+    module = replace(lowered.module, procedures=procedures)
+    module = rename_locals(inline_calls(module, most=_INLINED, largest=100 * _INLINED, largest_twice=100 * _INLINED))
     try:
-        return _Measured(lowered, RealProgram(module))
+        return _Measured(lowered, RealProgram(module, lowered.at_format))
     except NoRealForm as error:
         message = f"`{function.__name__}` cannot be measured in float64: {error}"
         line = None if error.span is None else _text_at(function, error.span)
@@ -689,7 +697,8 @@ def _scaling(choice: _Choice, made: Annotated, runs: int, margin: int, differenc
         best = choice.point(key)
         assert best is not None
         name = ast.unparse(choice._node(span)) if kind == "part" else key[1]
-        point = choice.casts.get(span, best) if kind == "part" else choice.w.frac if kind == "field" else best
+        stays = kind == "field" or choice.at_format(key)
+        point = choice.casts.get(span, best) if kind == "part" else choice.w.frac if stays else best
         note, least = "", min(part.extent.least, part.extent.greatest)
         if kind == "field":
             if _spare(choice.w) >= best - point >= 0:
