@@ -14,7 +14,7 @@ import pytest
 from retrograd.isa.words import WIDTHS, Format
 
 import retrograd as rg
-from retrograd import Array, fixed, reversible
+from retrograd import Array, fixed, lognum, reversible
 from retrograd.cli.main import main
 from retrograd.derivatives._arguments import automatic, fine, highest_scale
 
@@ -135,6 +135,47 @@ def test_an_element_of_a_batch_has_the_scale_that_it_has_alone() -> None:
         assert of_x[i].tolist() == alone[1].tolist()
     total = rg.vmap(gradient, in_axes=(None, None, 0), shared="sum")(0.0, 2.0, xs)[0]
     assert Fraction(total) == Fraction(float(sum(map(Fraction, of_a.tolist()))))
+
+
+@reversible
+def moment(y: fixed[-130], m: fixed[-39], r: fixed[58], c: lognum):
+    """y += m² r c"""
+    y += fixed[-130](fixed[-40](m * r) * m) * fixed(c)
+
+
+def test_tangents_of_any_unit_have_words() -> None:
+    """A tangent of 1 kg is 0 at −39 places, and one of 1 has no word at 58; derivatives do not depend on such units."""
+    m, r, one = 2e28, 3.0, 1.0
+    arguments = 0.0, m, r, one
+    assert rg.jvp(moment, arguments, {"m": 1.0})[1].y == pytest.approx(2 * m * r, rel=1e-9)
+    assert rg.jvp(moment, arguments, {"r": 1.0})[1].y == pytest.approx(m * m, rel=1e-9)
+    assert rg.jvp(moment, arguments, {"c": 1.0})[1].y == pytest.approx(m * m * r, rel=1e-8)
+    assert rg.hessian(moment, "m")(*arguments) == pytest.approx(2 * r, rel=1e-9)
+    assert rg.hessian(moment, "r")(*arguments) == 0.0
+    assert rg.hvp(moment, "m")(arguments, 1e-3) == pytest.approx(2e-3 * r, rel=1e-9)
+    assert rg.hvp(moment, "m")(arguments, 0.0) == 0.0
+    (mm, mr), (rm, rr) = rg.hessian(moment, ["m", "r"])(*arguments)
+    assert (mm, mr, rm, rr) == pytest.approx((2 * r, 2 * m, 2 * m, 0.0), rel=1e-6)
+    of_m, of_r = rg.hvp(moment, ["m", "r"])(arguments, [1e25, 2e-3])
+    assert (of_m, of_r) == pytest.approx((2 * r * 1e25 + 2 * m * 2e-3, 2 * m * 1e25), rel=1e-6)
+    _, mc = rg.hessian(moment, ["m", "c"])(*arguments)[0]
+    assert mc == pytest.approx(2 * m * r, rel=1e-6)
+
+
+def test_a_tangent_that_is_nothing_beside_the_others_gives_a_warning() -> None:
+    with pytest.warns(rg.PrecisionWarning, match="the tangent of `m`"):
+        rg.jvp(moment, (0.0, 2e28, 3.0, 1.0), {"m": 1e-3, "r": 1.0})
+
+
+@pytest.mark.parametrize("z", [0.5, 1.0, 1.5])
+def test_second_derivatives_keep_their_bits(z: float) -> None:
+    """Of J₂ by its series, at the points that autoscale finds; tangents of 1 have no room beside them."""
+    from retrograd.benchmarks.points import bessel
+
+    found = rg.hessian(rg.autoscale(bessel, 0.0, z), "z")(0.0, z)
+    with mp.workdps(40):
+        exact = mp.diff(lambda t: mp.besselj(2, t), mp.mpf(z), 2)
+        assert abs(found - exact) < 1e-15
 
 
 def test_the_command_names_a_scale_that_is_not_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

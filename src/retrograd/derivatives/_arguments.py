@@ -309,6 +309,11 @@ def _cotangents_of(kind: Kind, w: Format, scale: int) -> Format:
     return w.at(nearest_point(point, w.width))
 
 
+def _tangents_of(kind: Kind, w: Format, scale: int) -> Format:
+    """The same of tangents: p places, and `scale` more."""
+    return w.at(nearest_point(kind.point(w) + scale, w.width))
+
+
 @cache
 def _finer(w: Format, scale: int) -> Format:
     """The format with `scale` more places."""
@@ -323,12 +328,13 @@ def report_losses(compiled: Compiled, given: Iterable[tuple[Argument, Reals]], s
     if compiled.options.precision == "ignore":
         return
     losses, w = Losses(), _finer(compiled.format, scale)
+    words_of = _cotangents_of if what == "cotangent" else _tangents_of
     for a, flat in given:
         match a.type:
             case ScalarType(kind) if kind.is_fixed:
-                losses.number(a.name, float(flat[0]), _cotangents_of(kind, compiled.format, scale))
+                losses.number(a.name, float(flat[0]), words_of(kind, compiled.format, scale))
             case ArrayType(ScalarType(kind), shape) if kind.is_fixed:
-                losses.array(a.name, flat.reshape(shape), _cotangents_of(kind, compiled.format, scale))
+                losses.array(a.name, flat.reshape(shape), words_of(kind, compiled.format, scale))
             case _ if is_complex(a.type):
                 losses.array(a.name, flat, w)
     losses.report(compiled, f"the {what} of ", w)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from retrograd.compiler.compiled import Compiled, Precision
 from retrograd.compiler.ir.statements import Kind
-from retrograd.compiler.language.types import StackType, Type
+from retrograd.compiler.language.types import StackType, Type, has_points
 from retrograd.compiler.language.values import FormType
 from retrograd.compiler.pipeline import Argument
 from retrograd.derivatives._arguments import (
@@ -93,17 +93,22 @@ def jvp(
     initial = _words(compiled, values)
     pairs = by_argument(f, compiled.arguments, tangents, "tangent")
 
+    for a, _ in pairs:
+        need_derivative(f, a.name, a.type)
+    flat = [(a, flattened(a.type, value, a.name, "tangent")) for a, value in pairs]
+    least = _room(compiled, [(a, v, initial[a.name]) for a, v in flat])
+
     def seeds(scale: int) -> dict[int, int]:
         given: dict[int, int] = {}
-        for a, value in pairs:
-            need_derivative(f, a.name, a.type)
-            given |= _given(compiled, a, flattened(a.type, value, a.name, "tangent"), initial[a.name], scale, "tangent")
+        for a, v in flat:
+            given |= _given(compiled, a, v, initial[a.name], scale + least, "tangent")
         return {at + program.tangents: word for at, word in given.items()}
 
     execute_externals(request, compiled, values)
     with _derivative_traps(request, compiled, values):
         machine, k = program.run_scaled(scales_of(scale, compiled), values, seeds, request.engine)
-    report_losses(compiled, ((a, flattened(a.type, v, a.name, "tangent")) for a, v in pairs), k, "tangent")
+    k += least
+    _report_losses(compiled, flat, k, "tangent")
     out = {}
     for a in wanted_of(request, compiled.arguments):
         size = sizes(a.type, _at(machine, a), compiled.format)
@@ -154,7 +159,9 @@ class _Product:
         execute_externals(self._request, at.compiled, at.values)
         with at.traps():
             at.run(vectors)
-        report_losses(at.compiled, ((a, vectors[a.name]) for a in at.wanted if a.name in vectors), 0, "vector")
+        _report_losses(
+            at.compiled, [(a, vectors[a.name]) for a in at.wanted if a.name in vectors], at.shift(vectors), "vector"
+        )
         found = {a.name: shaped(a.type, at.product(a)) for a in at.wanted}
         return by_choice(self._request.argnums, restored_by_name(at.compiled.arguments, at.values, found))
 
@@ -230,6 +237,7 @@ class _SecondOrder:
         #: the scales to try, and the scale of the last run
         self.scales = scales_of(of.scale, self.compiled)
         self.scale = self.scales[0]
+        self._pointed = any(has_points(a.type) for a in self.compiled.arguments)
         self._loss = loss_of(of, self.compiled)
         self.wanted = wanted_of(of, self.compiled.arguments)
         self.program = self._program(1)
@@ -299,20 +307,28 @@ class _SecondOrder:
             pairs = list(zip(self.wanted, given, strict=True))
         return {a.name: flattened(a.type, value, a.name, "vector") for a, value in pairs}
 
+    def shift(self, vectors: Mapping[str, Reals]) -> int:
+        """The j for which the program runs with 2^j·v: 0, or with points of their own the scale and that of `_room`."""
+        if not self._pointed:
+            return 0
+        given = [(a, vectors[a.name], self.words[a.name]) for a in self.wanted if a.name in vectors]
+        return self.scale + _room(self.compiled, given)
+
     def run(self, vectors: dict[str, Reals], scales: Sequence[int] | None = None) -> None:
         """Run the program for these vectors, at the scales of the request or at others."""
-        given: dict[int, int] = {}
-        for a in self.wanted:
-            if a.name in vectors:
-                given |= _given(self.compiled, a, vectors[a.name], self.words[a.name], 0, "vector")
         self.vector = vectors
         program = self.program
-        given = {at + program.tangents: word for at, word in given.items()}
+
+        def seeds(scale: int) -> dict[int, int]:
+            self.scale, given = scale, dict[int, int]()
+            shift = self.shift(vectors)
+            for a in self.wanted:
+                if a.name in vectors:
+                    given |= _given(self.compiled, a, vectors[a.name], self.words[a.name], shift, "vector")
+            return {at + program.tangents: word for at, word in given.items()} | program.seed(scale)
+
         self.machine, self.scale = program.run_scaled(
-            self.scales if scales is None else scales,
-            self.values,
-            lambda k: given | program.seed(k),
-            self.of.engine,
+            self.scales if scales is None else scales, self.values, seeds, self.of.engine
         )
 
     def traps(self) -> AbstractContextManager[None]:
@@ -322,12 +338,15 @@ class _SecondOrder:
     def product(self, a: Argument) -> Reals:
         """H v for the argument, flat."""
         changes = _at(self.machine, a, self.program.cotangents + self.program.tangents)
-        return self._product(a, changes, _at(self.machine, a, self.program.cotangents), self.vector.get(a.name))
+        slopes, shift = _at(self.machine, a, self.program.cotangents), self.shift(self.vector)
+        return self._product(a, changes, slopes, self.vector.get(a.name), shift)
 
-    def _product(self, a: Argument, changes: Words, slopes: Words, vector: Reals | None) -> Reals:
-        """The same, from the words of dḡ and ḡ, and the argument's part of v."""
+    def _product(
+        self, a: Argument, changes: Words, slopes: Words, vector: Reals | None, shift: int | NDArray[np.int64]
+    ) -> Reals:
+        """The same, from the words of dḡ and ḡ, and the argument's part of v. The run was with 2^shift·v."""
         size, w = self.sizes[a.name], self.format
-        change = from_words(changes, None, self.scale, w)
+        change = from_words(changes, None, self.scale, w) / np.exp2(shift)
         # Inside, ḡ = x·g for a lognum x: dg = (dḡ − g·dx) / x.
         if vector is not None and not all_fixed(a.type):
             logarithmic = np.array([kind is Kind.LOGNUM for kind in kinds(a.type)])
@@ -342,6 +361,7 @@ class _SecondOrder:
         memory = np.array(self.memory, dtype=np.uint64)
         plan = self._kept("hvp columns", self._unit_runs)
         units, copies, kept = plan.units, plan.copies, plan.kept
+        shifts = np.concatenate([np.zeros(0, dtype=np.int64), *map(self._unit_shifts, self.wanted)])
         words = np.concatenate([np.zeros(0, dtype=np.uint64), *map(self._unit_words, self.wanted)])
         out = {a.name: np.empty((len(units), a.type.size)) for a in self.wanted}
         size = copies * max(1, PIECE // max(1, plan.width))
@@ -363,11 +383,11 @@ class _SecondOrder:
             for place, a in enumerate(self.wanted):
                 slopes, *changes = found[place :: len(self.wanted)]
                 together = np.stack(changes, axis=1).reshape(-1, a.type.size)[: len(some)]
-                out[a.name][here] = self._product(a, together, slopes, None)
+                out[a.name][here] = self._product(a, together, slopes, None, shifts[here, None])
                 if not all_fixed(a.type):
                     for u, (z, i) in enumerate(some):
                         if z is a:
-                            own = self._product(a, together[u], slopes[u // copies], _unit(z, i))
+                            own = self._product(a, together[u], slopes[u // copies], _unit(z, i), shifts[first + u])
                             out[a.name][first + u] = own
         for a in self.wanted:
             out[a.name][:, ~_real(a.type)] = 0
@@ -375,21 +395,28 @@ class _SecondOrder:
         names = [z.name for z in self.wanted]
         return {name: dict(zip(names, np.split(by_unit, ends), strict=True)) for name, by_unit in out.items()}
 
+    def _unit_shifts(self, z: Argument) -> NDArray[np.int64]:
+        """The shift of each unit vector of the argument: see `shift`."""
+        if not self._pointed:
+            return np.zeros(z.type.size, dtype=np.int64)
+        return self.scale - _exponents_of(_by_size(self.compiled, z, self.words[z.name]))
+
     def _unit_words(self, z: Argument) -> NDArray[np.uint64]:
         """The word of each unit vector of the argument that is not zero."""
         if all_fixed(z.type):
-            return self._kept("unit words", lambda: self._units_at(z), z.name)
+            return self._kept("unit words", lambda: self._units_at(z), z.name, self.scale if self._pointed else 0)
         return self._units_at(z)
 
     def _units_at(self, z: Argument) -> NDArray[np.uint64]:
         """The same, for the argument's words."""
         by_size = _by_size(self.compiled, z, self.words[z.name])
         try:
-            words = to_words(_real(z.type).astype(np.float64), by_size, 0, self.format, z.name, "vector")
+            units = _real(z.type) * np.exp2(self._unit_shifts(z))
+            words = to_words(units, by_size, 0, self.format, z.name, "vector")
         except InputError:
             # The message is that of the first vector at fault.
             for i in np.flatnonzero(_real(z.type)):
-                to_words(_unit(z, i), by_size, 0, self.format, z.name, "vector")
+                to_words(_unit(z, i) * units, by_size, 0, self.format, z.name, "vector")
             raise
         return np.array(words, dtype=np.uint64)
 
@@ -436,6 +463,31 @@ def _derivative_traps(request: Request, compiled: Compiled, values: list[Any]) -
 def _given(compiled: Compiled, a: Argument, flat: Reals, words: Sequence[int], scale: int, what: str) -> dict[int, int]:
     tangent = to_words(flat, _by_size(compiled, a, words), scale, compiled.format, a.name, what)
     return {a.address + i: word for i, word in enumerate(tangent) if word}
+
+
+def _exponents_of(numbers: Reals) -> NDArray[np.int64]:
+    """The least n with |x| ≤ 2^n of each number; 0 for 0 and infinity."""
+    mantissas, exponents = np.frexp(np.where(np.isfinite(numbers), numbers, 0))
+    found: NDArray[np.int64] = exponents.astype(np.int64) - (np.abs(mantissas) == 0.5)
+    return found
+
+
+def _room(compiled: Compiled, given: Sequence[tuple[Argument, Reals, Sequence[int]]]) -> int:
+    """The j for which the greatest word of 2^j·ẋ is above 2^(F − 1), 2^F at most; 0 where no argument has a point of its own.
+
+    With points a tangent of 1 may be 0, of kilograms at −39, or have no word. `given`: tangents, and their arguments' words.
+    """
+    if not any(has_points(a.type) for a in compiled.arguments):
+        return 0
+    inside = [flat * _by_size(compiled, a, words) for a, flat, words in given if flat.any()]
+    return -max((int(_exponents_of(x)[x != 0].max()) for x in inside), default=0)
+
+
+def _report_losses(compiled: Compiled, given: Sequence[tuple[Argument, Reals]], shift: int, what: str) -> None:
+    """See `report_losses`; the run was with 2^shift·ẋ."""
+    if any(has_points(a.type) for a in compiled.arguments):
+        given, shift = [(a, flat * 2.0**shift) for a, flat in given], 0
+    report_losses(compiled, given, shift, what)
 
 
 def _by_size(compiled: Compiled, a: Argument, words: Sequence[int]) -> Reals:
