@@ -129,6 +129,8 @@ class RealProgram:
         self._index: dict[Var | Region, int] = {}
         #: equal points are needed by these pairs, whose words the program exchanges
         self.exchanged: list[tuple[Place, Place]] = []
+        #: variables that words of an array of structs are exchanged with, and the addresses of these words in all runs
+        self.exchanged_at: list[tuple[Var, set[int]]] = []
         self._wanted: list[tuple[str, bool, bool]] = []
         self._made: dict[tuple[str, bool, bool], str] = {}
         _Body(self, "entry", (), ir.ZERO).procedure(module.entry, (), False)
@@ -212,7 +214,7 @@ class RealProgram:
             if not isinstance(x, int) and x:
                 low[at] = abs(x)
         scope: dict[str, Any] = {
-            "M": memory, "S": [module.memory], "C": [*map(real, self._constants)], "E": real(_LEFT), "H": greatest, "L": least, "HM": high, "LM": low, "_Failed": _Failed, "isqrt": math.isqrt,
+            "M": memory, "S": [module.memory], "C": [*map(real, self._constants)], "E": real(_LEFT), "H": greatest, "L": least, "HM": high, "LM": low, "_Failed": _Failed, "isqrt": math.isqrt, "X": self.exchanged_at,
             "_real": _real, "_lognum": _lognum, "_power": _power, "_lognum_sum": _lognum_sum, "floor": lambda x: int(functions.floor(x)),
             **{name: getattr(functions, name, None) for name in ("sqrt", "exp", "log", "sin", "cos", "atan2")},
         }  # fmt: skip
@@ -570,7 +572,11 @@ class _Body:
             self._line(f"{var}, M[k] = M[k], {var}", op.span)
             if kind.is_fixed:
                 place = self._region(op)
-                if place is not None:
+                if isinstance(place, Region) and len(place.layouts) > 1 and place.address is not None:
+                    self._line(f"X[{len(self.program.exchanged_at)}][1].add(k)", op.span)
+                    self.program.exchanged_at.append((x, set()))
+                    self.program.index(x)
+                elif place is not None:
                     self.program.exchanged.append((x, place))
                     self.program.index(x)
                 self.measure_memory(op, clean)

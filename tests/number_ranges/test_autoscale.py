@@ -273,8 +273,63 @@ def torque(out: fixed, b: Body) -> None:
     out += b.m * b.x * 1e-20
 
 
-def test_fields_stand_in_their_class_so_the_report_names_their_points() -> None:
-    scaling = rg.autoscale(torque, 0.0, Body(1e8, 3.0)).scaling
+@rg.struct
+class Orbit:
+    """A field that is a struct, an array, an int, and a field whose point is the user's."""
+
+    body: Body
+    x: Array[fixed, 2]
+    n: int
+    pinned: fixed[20]
+
+
+@reversible
+def shifted(b: Body, dt: fixed) -> None:
+    b.x += dt * b.m * 1e-30
+
+
+@reversible
+def of_fields(out: fixed, o: Orbit, bodies: Array[Body, "n"], dt: fixed) -> None:
+    shifted(o.body, dt)
+    for i in range(len(bodies)):
+        shifted(bodies[i], dt)
+        t = Body(bodies[i].m * 2, bodies[i].x)
+        out += t.x * o.x[1]
+        rg.free(t, Body(bodies[i].m * 2, bodies[i].x))
+    out += o.pinned * 1e-20
+
+
+def test_fields_of_structs_have_points() -> None:
+    """In the text of their class, and in a class of its name, which takes and gives what the user's class does."""
+    arguments = 0.0, Orbit(Body(2e30, 3e-9), [1.0, 5e-6], 3, 0.25), [Body(1e27, 1e-9), Body(3e30, 2e-9)], 1e-9
+    scaled = rg.autoscale(of_fields, *arguments)
+    points = {row.name: row.point for row in scaled.scaling.rows}
+    assert points["Body.m"] == -41
+    assert points["Body.x"] == 89
+    assert points["Orbit.x"] == 61
+    assert scaled.scaling.source.startswith("@rg.struct\nclass Body:\n    m: fixed[-41]\n    x: fixed[89]\n")
+    assert "    body: Body\n    x: Array[fixed[61], 2]\n    n: int\n    pinned: fixed[20]\n" in scaled.scaling.source
+    there = scaled(*arguments)
+    body = there.o.body
+    assert isinstance(body, Body)
+    assert body.x == pytest.approx(3e-9 + 1e-9 * 2e30 * 1e-30, rel=1e-14)
+    assert there.out == pytest.approx(sum(b.x * 5e-6 for b in there.bodies) + 0.25e-20, rel=1e-12)
+    back = (~scaled)(*there)
+    assert (back.o.body.m, back.o.body.x, back.bodies[1].m) == pytest.approx((2e30, 3e-9, 3e30), rel=1e-15)
+    again = pickle.loads(pickle.dumps(scaled))(*arguments)
+    assert repr(again) == repr(there)
+    copied = pickle.loads(pickle.dumps(body))
+    assert copied == body == Body(body.m, body.x) == copied
+    assert rg.grad(scaled, "bodies", "out")(*arguments)[1].x == pytest.approx(5e-6, rel=1e-9)
+    assert Body(2.0, 3.0) != body
+
+
+def test_fields_without_a_class_in_a_file_are_named() -> None:
+    @reversible
+    def tree(out: fixed, b) -> None:  # type: ignore[no-untyped-def]
+        out += b.m * b.x * 1e-20
+
+    scaling = rg.autoscale(tree, 0.0, {"m": 1e8, "x": 3.0}).scaling
     (note,) = [row.note for row in scaling.rows if row.name == "b.x"]
     assert note == "its type stands in a class: write `x: fixed[60]` there"
 
@@ -532,6 +587,22 @@ def test_an_import_is_written_where_it_is_missing(file: Path) -> None:
     file.write_text(text)
     assert main(["ranges", f"{file.name}:orbit", *ARGUMENTS, "--apply"]) == 0
     assert "mass: F[-39]" in file.read_text()
+
+
+def test_points_of_fields_are_written_into_their_class(file: Path) -> None:
+    text = (
+        "import retrograd as rg\n\n\n@rg.struct\nclass Planet:\n    m: float  # kg\n    x: rg.Array[rg.fixed, 2]\n\n\n"
+        "@rg.reversible\ndef torque(out: rg.fixed, p: Planet):\n    out += p.m * p.x[0] * 1e-20\n"
+    )
+    made = file.parent / "planets_in_si.py"
+    made.write_text(text)
+    arguments = ["0.0", '{"m": 1e28, "x": [3.0, -1.0]}']
+    assert main(["ranges", f"{made.name}:torque", *arguments, "--apply"]) == 0
+    written = made.read_text()
+    assert "    m: rg.fixed[-32]  # kg\n    x: rg.Array[rg.fixed[60], 2]\n" in written
+    assert main(["run", f"{made.name}:torque", *arguments]) == 0
+    assert main(["ranges", f"{made.name}:torque", *arguments, "--apply"]) == 0
+    assert made.read_text() == written
 
 
 def test_library_functions_are_called_with_points() -> None:

@@ -195,7 +195,7 @@ def fitted_argument(
     elif (
         wanted is not NOTHING
         and is_struct(wanted)
-        and not (isinstance(value, StructValue) and value.type.cls is wanted)
+        and not (isinstance(value, StructValue) and issubclass(value.type.cls, wanted))
     ):
         cx.fail("RG0715", f"{shown} is a {wanted.__name__}, not {describe(value)}", where, of)
     if isinstance(value, Constant) and number_kind(value.value) is not None:

@@ -1,29 +1,143 @@
 """Reversible functions with another text than their `def` has: points written as `x: fixed[p]` and `fixed[p](…)`.
 
 Lines keep their numbers, so places in messages are those of the file, and what is compiled is what stands in the text.
+For a struct whose fields have points there, a class of the same name stands in, which is derived from it.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
+import linecache
 import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.source import Parameter, Source, SourceFunction, is_module
-from retrograd.isa.diagnostics import Span
+from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, is_struct
+from retrograd.isa.diagnostics import Span, shown
 from retrograd.isa.words import Format, format_of
 from retrograd.runtime._binding import fixed
 from retrograd.runtime._reversible import Reversible
 
 #: expressions whose values are held in temporaries
 _COMPUTED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.IfExp)
+
+
+# -----------------------------------------------------------------------------
+# Structs with points.
+
+#: for each class the points of its fields
+Points = tuple[tuple[type, tuple[tuple[str, int], ...]], ...]
+
+
+@lru_cache(maxsize=256)
+def structs_at(points: Points) -> Mapping[type, type]:
+    """The classes that stand in for these, and for those that hold them: class → class."""
+    own = {cls: dict(fields) for cls, fields in points}
+    made: dict[type, type] = {}
+    for cls in own:
+        _stand_in(cls, own, made, points)
+    return made
+
+
+def _stand_in(cls: type, own: Mapping[type, Mapping[str, int]], made: dict[type, type], points: Points) -> None:
+    if cls in made:
+        return
+    fields: dict[str, Any] = {}
+    for name, annotation in vars(cls)["__retrograd_fields__"].items():
+        for inner in structs_of(annotation):
+            _stand_in(inner, own, made, points)
+        point = own.get(cls, {}).get(name)
+        fields[name] = _mapped(annotation, made) if point is None else _at_point(annotation, point)
+
+    def equal(self: Any, other: Any) -> Any:
+        return vars(self) == vars(other) if isinstance(other, cls) else NotImplemented
+
+    members = {
+        "__retrograd_fields__": fields, "__retrograd_defaults__": vars(cls)["__retrograd_defaults__"], "__eq__": equal,
+        "__hash__": cls.__hash__, "__reduce__": lambda self: (_made_again, (cls, points, vars(self))),
+        "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__,
+    }  # fmt: skip
+    if fields != vars(cls)["__retrograd_fields__"]:
+        made[cls] = type(cls.__name__, (cls,), members)
+
+
+def _made_again(cls: type, points: Points, values: Mapping[str, Any]) -> Any:
+    """An object of a class that stands in, out of a pickle."""
+    return structs_at(points)[cls](**values)
+
+
+def structs_of(annotation: Any) -> Iterator[type]:
+    """The structs that an annotation names, and those in their fields."""
+    if isinstance(annotation, ArrayAnnotation | StackAnnotation):
+        annotation = annotation.element
+    if is_struct(annotation):
+        for inner in vars(annotation)["__retrograd_fields__"].values():
+            yield from structs_of(inner)
+        yield annotation
+
+
+def element_of_field(cls: type, name: str) -> Any:
+    """The annotation of a field's numbers."""
+    annotation = vars(cls)["__retrograd_fields__"][name]
+    return annotation.element if isinstance(annotation, ArrayAnnotation) else annotation
+
+
+def _mapped(annotation: Any, structs: Mapping[type, type]) -> Any:
+    """The annotation with the classes that stand in."""
+    if isinstance(annotation, ArrayAnnotation | StackAnnotation):
+        return replace(annotation, element=_mapped(annotation.element, structs))
+    return structs.get(annotation, annotation) if isinstance(annotation, type) else annotation
+
+
+def _at_point(annotation: Any, point: int) -> Any:
+    if isinstance(annotation, ArrayAnnotation):
+        return replace(annotation, element=fixed[point])  # type: ignore[misc]
+    return fixed[point]  # type: ignore[misc]
+
+
+class StructText:
+    """Where the fields of a struct stand in its file. Raises OSError, TypeError for a class without a text."""
+
+    def __init__(self, cls: type, lines: Mapping[str, Sequence[str]]) -> None:
+        """`lines`: of files that are read."""
+        own, first = inspect.getsourcelines(cls)
+        file = inspect.getsourcefile(cls) or "?"
+        self.file = shown(file)
+        self.lines = lines.get(self.file) or linecache.getlines(file)
+        first = max(first, 1)
+        if list(self.lines[first - 1 : first - 1 + len(own)]) != own:
+            raise OSError(f"the text of {cls.__name__} has changed")
+        (tree,) = ast.parse(textwrap.dedent("".join(own))).body
+        if not isinstance(tree, ast.ClassDef):
+            raise OSError(f"{cls.__name__} is not made by a class statement")
+        self.first, self.last = first, first + len(own) - 1
+        #: field → the place of the type of its numbers: line, first and last column, text
+        self.places: dict[str, tuple[int, int, int, str]] = {}
+        fields = vars(cls)["__retrograd_fields__"]
+        for node in tree.body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id in fields:
+                element, inner = element_of_field(cls, node.target.id), node.annotation
+                if isinstance(inner, ast.Subscript) and isinstance(fields[node.target.id], ArrayAnnotation):
+                    inner = inner.slice.elts[0] if isinstance(inner.slice, ast.Tuple) else inner.slice
+                if element in (fixed, float) and isinstance(inner, ast.Name | ast.Attribute):
+                    line = first - 1 + inner.lineno
+                    text = ast.unparse(inner)
+                    begin = self.lines[line - 1].find(text, self.lines[line - 1].find(":"))
+                    if begin >= 0:
+                        self.places[node.target.id] = line, begin, begin + len(text), text
+
+    def write(self, text: Text, name: str, point: int, type_name: str) -> None:
+        """Write the point of a field. `type_name`: of `fixed`."""
+        line, begin, end, old = self.places[name]
+        text.put(line, begin, end, f"{type_name if old == 'float' else old}[{point}]")
 
 
 # -----------------------------------------------------------------------------
@@ -43,10 +157,12 @@ class Annotated(Reversible):
         lines: Sequence[str],
         format: Format | None,
         stand_ins: Mapping[SourceFunction, SourceFunction] | None = None,
+        points: Points = (),
     ) -> None:
         super().__init__(of.fn, format, of.options)
         self.of, self._lines = of, tuple(lines)
         self._stand_ins = {} if stand_ins is None else stand_ins
+        self._points, self._structs = points, structs_at(points)
         self._around, self.owner, self.own_adjoint = of._around, of.owner, of.own_adjoint
         #: how the points were chosen, where they were
         self.scaling: Any = None
@@ -74,12 +190,13 @@ class Annotated(Reversible):
             new, old = self.argument(p.name), self.of.argument(p.name)
             text = None if new is None or new.annotation is None else ast.unparse(new.annotation)
             same = old is not None and text == (None if old.annotation is None else ast.unparse(old.annotation))
-            out.append(p if same or text is None else replace(p, annotation=self._annotation(p.name, text)))
+            annotation = p.annotation if same or text is None else self._annotation(p.name, text)
+            out.append(replace(p, annotation=_mapped(annotation, self._structs)))
         return tuple(out)
 
     def lookup(self, name: str, captures: Captures | None = None) -> Any:
         try:
-            return super().lookup(name, captures)
+            return _mapped(super().lookup(name, captures), self._structs)
         except KeyError:
             if name == "fixed":
                 return fixed
@@ -91,15 +208,14 @@ class Annotated(Reversible):
     def with_options(self, **changes: Any) -> Reversible:
         """See `Reversible.with_options`."""
         format = changes.pop("format", self.format)
-        made = Annotated(
-            self.of.with_options(**changes), self._lines, None if format is None else format_of(format), self._stand_ins
-        )
+        w = None if format is None else format_of(format)
+        made = Annotated(self.of.with_options(**changes), self._lines, w, self._stand_ins, self._points)
         made.scaling = self.scaling
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         others = tuple((f, g._lines) for f, g in self._stand_ins.items() if isinstance(g, Annotated) and g is not self)
-        return annotated, (self.of, self._lines, self.format, others, self.scaling)
+        return annotated, (self.of, self._lines, self.format, others, self.scaling, self._points)
 
 
 def annotated(
@@ -108,13 +224,14 @@ def annotated(
     format: Format | None,
     others: Iterable[tuple[Reversible, Sequence[str]]],
     scaling: Any,
+    points: Points = (),
 ) -> Annotated:
     """The function of these lines, and those that it calls; for pickles."""
     stand_ins: dict[SourceFunction, SourceFunction] = {}
-    made = Annotated(of, lines, format, stand_ins)
+    made = Annotated(of, lines, format, stand_ins, points)
     stand_ins[of] = made
     for f, own in others:
-        stand_ins[f] = Annotated(f, own, None, stand_ins)
+        stand_ins[f] = Annotated(f, own, None, stand_ins, points)
     made.scaling = scaling
     return made
 
@@ -126,8 +243,8 @@ def annotated(
 class Text:
     """The lines of one file, with insertions and replacements within lines."""
 
-    def __init__(self, source: Source) -> None:
-        self._original = list(source.lines)
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._original = list(lines)
         self._edits: dict[tuple[int, int, int], str] = {}
 
     def put(self, line: int, begin: int, end: int, text: str) -> None:

@@ -20,6 +20,7 @@ import math
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -31,14 +32,26 @@ from retrograd.compiler.deep_recursion import with_deep_stack
 from retrograd.compiler.frontends.python.source import InnerFunction, SourceFunction
 from retrograd.compiler.ir.expressions import precise
 from retrograd.compiler.ir.real_numbers import AT_FORMAT, Extent, NoRealForm, Place, RealProgram, RealTrap
-from retrograd.compiler.ir.statements import Kind, Local, Region, Var
+from retrograd.compiler.ir.statements import Kind, Local, Region, Var, fixed_at
 from retrograd.compiler.ir.traversal import bodies, walk
+from retrograd.compiler.language.types import ArrayType, ScalarType, StackType, StructType, has_points, scalar_of
 from retrograd.compiler.passes.inlining import inline_calls, rename_locals
 from retrograd.compiler.pipeline import Lowered, lower
 from retrograd.isa.diagnostics import CompileError, Diagnostic, InputError, PrecisionWarning, Span, api_boundary
 from retrograd.isa.files import write_file
 from retrograd.isa.words import Format, nearest_point
-from retrograd.observe._annotated import Annotated, Sites, Text, importing, is_known, paired, write_format
+from retrograd.observe._annotated import (
+    Annotated,
+    Sites,
+    StructText,
+    Text,
+    element_of_field,
+    importing,
+    is_known,
+    paired,
+    structs_of,
+    write_format,
+)
 from retrograd.presentation import columns, html_table, shortened_text
 from retrograd.runtime._execution import ProgramTrap
 from retrograd.runtime._marshal import to_words
@@ -176,6 +189,8 @@ class _Measured:
 
     lowered: Lowered
     program: RealProgram
+    #: address of a word of an argument → the struct whose field it is, and the field
+    fields: Mapping[int, tuple[type, str]]
     extents: dict[Place, Extent] = field(default_factory=dict)
     classes: _Classes = field(default_factory=_Classes)
 
@@ -198,15 +213,26 @@ class _Measured:
         by_address = sorted((r.address, r) for r in self.lowered.module.regions if r.address is not None)
         for x, y in self.program.exchanged:
             self.classes.join(x, y)
+        exchanged = {x for pair in self.program.exchanged for x in pair}
+
+        def region_of(address: int) -> Region:
+            return next(r for begin, r in reversed(by_address) if begin <= address)
+
+        for var, addresses in self.program.exchanged_at:
+            for address in addresses:
+                self.classes.join(var, self.fields.get(address) or region_of(address))
+        for address, own in self.fields.items():
+            if len((region := region_of(address)).layouts) == 1 or region in exchanged:
+                self.classes.join(own, region)
         found: dict[Any, Extent] = {}
         for place, extent in self.extents.items():
             at: Any = place
             if isinstance(place, int):
-                at = next(r for address, r in reversed(by_address) if address <= place)
+                at = self.fields.get(place) or region_of(place)
             found.setdefault(self.classes.find(at), Extent()).join(extent)
         self._found = found
 
-    def extent(self, place: Var | Region) -> Extent:
+    def extent(self, place: Var | Region | tuple[type, str]) -> Extent:
         return self._found.get(self.classes.find(place), Extent())
 
 
@@ -222,19 +248,20 @@ def numbers_of_argument(t: Any, value: Any, name: str, format: Format) -> tuple[
     reals = np.ravel(flattened(t, value, name, "value", lenient=True)).tolist() if any(real) else [0.0] * len(own)
     if all(real):
         return real, [float(x) for x in reals]
-    words = _integer_words(t, value, format, name)
+    words = to_words(_coarse(t, format), value, format, name)
     return real, [float(x) if r else w for r, x, w in zip(real, reals, words, strict=True)]
 
 
-def _integer_words(t: Any, value: Any, format: Format, name: str) -> list[int]:
-    """The words of a value of which the integers are wanted: its fixed numbers may need a format with fewer places."""
-    for frac in (format.frac, 16, 0):
-        try:
-            return to_words(t, value, Format(format.width, min(frac, format.width - 1)), name)
-        except InputError:
-            if not frac:
-                raise
-    raise AssertionError("the last format returns or raises")
+def _coarse(t: Any, w: Format) -> Any:
+    """The type with the fixed numbers at the coarsest point, where each number of a run has a word."""
+    match t:
+        case ScalarType(kind) if kind.is_fixed:
+            return ScalarType(fixed_at(nearest_point(-(1 << 20), w.width)))
+        case ArrayType(element) | StackType(element):
+            return replace(t, element=_coarse(element, w))
+        case StructType(_, fields):
+            return replace(t, fields=tuple((name, _coarse(inner, w)) for name, inner in fields))
+    return t
 
 
 @dataclass
@@ -259,6 +286,8 @@ class _Choice:
         #: (name, line) of a number at the point of the format → its sizes
         self._sizes: dict[tuple[str, str, int], Extent] = {}
         self.casts: dict[Span, int] = {}
+        #: structs whose fields have points that can be written, and where
+        self.structs: dict[type, StructText] = {}
         #: numbers of the source that are written with a point, and all that became words
         self.numbers: dict[Span, Fraction] = {}
         self._known: dict[Span, Fraction] = {}
@@ -272,6 +301,10 @@ class _Choice:
             if not own and f not in self.sites:
                 self.sites[f] = Sites(f)
                 self.numbers.update(self.sites[f].passed)
+        for cls in dict.fromkeys(cls for p in self.function.parameters for cls in structs_of(p.annotation)):
+            with suppress(OSError, TypeError):
+                lines = {s.source.file: s.source.lines for s in self.sites.values()}
+                self.structs.setdefault(cls, StructText(cls, lines))
         m.settle()
         for c in m.lowered.constants:
             if c.place is not None and isinstance(c.numbers, Fraction):
@@ -298,6 +331,14 @@ class _Choice:
             if isinstance(place, Region):
                 self.arrays.setdefault(key, place.layouts[0].shape if place.layouts else (place.size,))
             self._join(key, kind)
+        for cls, name in dict.fromkeys(m.fields.values()):
+            if cls in self.structs:
+                kind = (id(m), m.classes.find((cls, name)))
+                self._parts.setdefault(self._classes.find(kind), _Part()).extent.join(m.extent((cls, name)))
+                self._join(("class", cls, name), kind)
+                written = scalar_of(element_of_field(cls, name))
+                if written is not None and has_points(written):
+                    self._parts[self._classes.find(kind)].pinned = written.kind.point(self.w)
 
     def _join(self, x: Any, y: Any) -> None:
         a, b = self._classes.find(x), self._classes.find(y)
@@ -318,10 +359,15 @@ class _Choice:
             return ("part", place.span) if known else None
         for s in self.sites.values():
             if place.span == s.head and place.name in s.parameters and s.function is self.function:
-                return "variable", place.name, place.span
+                held = place.layouts[0].name if isinstance(place, Region) and place.layouts else place.name
+                return ("variable", place.name, place.span) if held == place.name else None
             name = place.name.rpartition(".")[2]
             if (name, place.span) in s.made:
                 return "variable", name, place.span
+        of, _, last = place.name.rpartition(".")
+        classes = [cls for cls, text in self.structs.items() if last in text.places] if of else []
+        if len(classes) == 1:
+            return "class", classes[0], last
         return ("field", place.name, place.span) if self.sites and place.span == self._head else None
 
     @property
@@ -349,8 +395,20 @@ class _Choice:
 
     def found(self) -> list[Any]:
         return [
-            k for k in self._classes._parent if isinstance(k, tuple) and k and k[0] in ("part", "variable", "field")
+            k
+            for k in self._classes._parent
+            if isinstance(k, tuple) and k and k[0] in ("part", "variable", "field", "class")
         ]
+
+    def fields(self) -> dict[tuple[type, str], int]:
+        """The fields of structs that get a point."""
+        out: dict[tuple[type, str], int] = {}
+        for key in self.found():
+            if key[0] == "class" and key[2] in self.structs[key[1]].places:
+                point = self.point(key)
+                if point is not None and not self.at_format(key):
+                    out[key[1:]] = point
+        return out
 
     # ------------------------------------------------------------------ functions with points
 
@@ -358,7 +416,7 @@ class _Choice:
         """File → its text with the points."""
         texts: dict[str, Text] = {}
         for s in self.sites.values():
-            text = texts.setdefault(s.source.file, Text(s.source))
+            text = texts.setdefault(s.source.file, Text(s.source.lines))
             named = [k for k in self.found() if k[0] == "variable"]
             for key in named:
                 _, name, span = key
@@ -378,6 +436,9 @@ class _Choice:
             for span in inner_first:
                 s.wrap(text, s.by_span[span], self.casts[span])
         own = self.sites[self.function]
+        for (cls, name), point in self.fields().items():
+            at = self.structs[cls]
+            at.write(texts.setdefault(at.file, Text(at.lines)), name, point, own.type_name)
         if self.w != self.function.format_for(None):
             write_format(own, texts[own.source.file], self.w)
         return texts
@@ -386,9 +447,12 @@ class _Choice:
         """The function with the points as they are."""
         lines = {file: text.lines() for file, text in self.texts().items()}
         stand_ins: dict[SourceFunction, SourceFunction] = {}
+        found = self.fields()
+        points = tuple((cls, tuple((n, p) for (c, n), p in found.items() if c is cls)) for cls in self.structs)
         for f, s in self.sites.items():
             assert isinstance(f, Reversible)
-            stand_ins[f] = Annotated(f, lines[s.source.file], self.w if f is self.function else f.format, stand_ins)
+            w = self.w if f is self.function else f.format
+            stand_ins[f] = Annotated(f, lines[s.source.file], w, stand_ins, points if found else ())
         made = stand_ins[self.function]
         assert isinstance(made, Annotated)
         return made
@@ -647,13 +711,31 @@ def _measured_for(function: Reversible, types: Sequence[Any], w: Format) -> _Mea
     module = replace(lowered.module, procedures=procedures)
     module = rename_locals(inline_calls(module, most=_INLINED, largest=100 * _INLINED, largest_twice=100 * _INLINED))
     try:
-        return _Measured(lowered, RealProgram(module, lowered.at_format))
+        fields = {a.address + at: own for a in lowered.arguments for at, own in _fields(a.type)}
+        return _Measured(lowered, RealProgram(module, lowered.at_format), fields)
     except NoRealForm as error:
         message = f"`{function.__name__}` cannot be measured in float64: {error}"
         line = None if error.span is None else _text_at(function, error.span)
         raise InputError(
             Diagnostic("RG0603", message, error.span, "Measure it with rg.ranges, and write the points.", line)
         ) from None
+
+
+def _fields(t: Any) -> Iterator[tuple[int, tuple[type, str]]]:
+    """The fixed numbers of a value that are fields of a struct, or elements of a field: word, class and field."""
+    match t:
+        case ArrayType(StructType() as element, shape):
+            own = [*_fields(element)]
+            yield from ((i * element.size + at, found) for i in range(math.prod(shape)) for at, found in own)
+        case StructType(cls, fields):
+            begin = 0
+            for name, inner in fields:
+                number = inner.element if isinstance(inner, ArrayType) else inner
+                if isinstance(number, ScalarType) and number.kind.is_fixed:
+                    yield from ((begin + i, (cls, name)) for i in range(inner.size))
+                else:
+                    yield from ((begin + at, found) for at, found in _fields(inner))
+                begin += inner.size
 
 
 def _text_at(function: Reversible, span: Span) -> str | None:
@@ -696,7 +778,13 @@ def _scaling(choice: _Choice, made: Annotated, runs: int, margin: int, differenc
             continue
         best = choice.point(key)
         assert best is not None
+        if kind == "class":
+            at = choice.structs[key[1]]
+            if key[2] not in at.places and choice.part(key).pinned is None:
+                continue
+            span = Span(at.file, at.places[key[2]][0] if key[2] in at.places else at.first, 1, 1)
         name = ast.unparse(choice._node(span)) if kind == "part" else key[1]
+        name = f"{key[1].__name__}.{key[2]}" if kind == "class" else name
         stays = kind == "field" or choice.at_format(key)
         point = choice.casts.get(span, best) if kind == "part" else choice.w.frac if stays else best
         note, least = "", min(part.extent.least, part.extent.greatest)
@@ -713,6 +801,11 @@ def _scaling(choice: _Choice, made: Annotated, runs: int, margin: int, differenc
         rows.append(Scaled(name, span.file, span.line, least, part.extent.greatest, point, 2.0**-point, note))
     rows.sort(key=lambda row: (row.file, row.line, row.name))
     texts, sources = [], {}
+    edited = {file: text.lines() for file, text in choice.texts().items()}
+    for cls in dict.fromkeys(cls for cls, _ in choice.fields()):
+        at = choice.structs[cls]
+        texts.append(textwrap.dedent("".join(edited[at.file][at.first - 1 : at.last])).rstrip("\n"))
+        sources[at.file] = "".join(edited[at.file])
     for f, s in choice.sites.items():
         new = made._stand_ins[f]
         assert isinstance(new, Annotated)
