@@ -24,6 +24,7 @@ from functools import cache
 from typing import Any
 
 from retrograd.compiler.ir import statements as ir
+from retrograd.compiler.ir.effects import AccessAnalysis
 from retrograd.compiler.ir.statements import Kind, Module, Region, Var
 from retrograd.isa.diagnostics import Span
 from retrograd.isa.entries import Function, Opcode
@@ -122,6 +123,7 @@ class RealProgram:
 
     def __init__(self, module: Module, at_format: Collection[str] = ()) -> None:
         self.module, self.w, self.at_format = module, module.format, at_format
+        self.accesses = AccessAnalysis(module)
         self._lines: list[str] = []
         self._spans: list[Span | None] = []
         self._constants: list[Fraction] = []
@@ -270,13 +272,13 @@ def _note(extents: dict[Place, Extent], place: Place, least: float, greatest: fl
 
 
 @cache
-def _tree_source(opcode: Opcode, w: Format, b: str) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Python for an instruction on words: statements, and (place, expression) for what it changes, of words named d,
-    a, b and imm.
+def _tree_source(opcode: Opcode, w: Format, b: str, imm: str) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Python for an instruction on words: statements, and (place, expression) for what it changes, with the fields {d},
+    {a} and {b} for the operands.
 
-    `b`: the text of b, since a shift by a constant is simpler.
+    `b`, `imm`: the texts of b and of the instruction's constant, since a shift by a constant is simpler.
     """
-    names = {"d": "d", "a": "a", "b": b, "imm": "imm"}
+    names = {"d": "{d}", "a": "{a}", "b": b, "imm": imm}
     after = opcode.transition(w)
     statements, values = emit([*after.values()], w, names)
     return tuple(statements), tuple(zip(after, values, strict=True))
@@ -364,7 +366,7 @@ class _Body:
             case ir.Within(compute, body):
                 self.block(compute, clean)
                 self.block(body, clean)
-                self.block(ir.invert(compute), True)
+                self.block(self.undone(compute), True)
             case ir.If(test, then, orelse, _, span):
                 self._line(f"if {self.test(test)}:", span)
                 self.inside(then, clean)
@@ -391,6 +393,18 @@ class _Body:
                 real = any(isinstance(x, Var) and x.kind.is_real for x in (test.a, test.b))
                 if not (of or real or clean):
                     self._line(f"if not ({self.test(test)}): raise _Failed({message!r})", span)
+
+    def undone(self, compute: ir.Block) -> ir.Block:
+        """compute⁻¹ without statements that only change the compute block's own variables for each other: these end here."""
+        own = {node.var for node in compute if isinstance(node, ir.Local)}
+        needed: set[Var] = set()
+        kept: list[ir.Node] = []
+        for node in reversed(ir.invert(compute)):
+            access = self.program.accesses.of(node)
+            if access.stores or access.barrier or not access.writes <= own or not access.writes.isdisjoint(needed):
+                kept.append(node)
+                needed |= access.reads | access.writes
+        return tuple(reversed(kept))
 
     def call(self, node: ir.Call, clean: bool) -> None:
         p = self.program.module.procedures[node.procedure]
@@ -627,15 +641,12 @@ class _Body:
     def words(self, op: ir.Op) -> None:
         """An instruction on words, by its tree."""
         names: dict[str, ir.Operand | None] = {"d": op.d, "a": op.a, "b": op.b}
-        constant = isinstance(op.b, ir.Const)
-        statements, after = _tree_source(op.opcode, self.w, str(op.b.word) if isinstance(op.b, ir.Const) else "b")
-        for key, x in names.items():
-            if x is not None and not (key == "b" and constant):
-                self._line(f"{key} = {self.word(x)}", op.span)
-        self._line(f"imm = {op.imm & self.w.mask}", op.span)
+        b = str(op.b.word) if isinstance(op.b, ir.Const) else "{b}"
+        statements, after = _tree_source(op.opcode, self.w, b, str(op.imm & self.w.mask))
+        given = {key: self.word(x) for key, x in names.items() if x is not None}
         for text in statements:
-            self._line(text, op.span)
+            self._line(text.format(**given), op.span)
         targets = [self.name_of(x) for place, _ in after if isinstance(x := names.get(place), Var)]
-        values = [text for place, text in after if isinstance(names.get(place), Var)]
+        values = [text.format(**given) for place, text in after if isinstance(names.get(place), Var)]
         if targets:
             self._line(f"{', '.join(targets)} = {', '.join(values)}", op.span)

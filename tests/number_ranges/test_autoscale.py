@@ -643,3 +643,31 @@ def test_functional_functions_decide_where_the_point_of_the_format_is(size: floa
     assert points["xs"] == frac
     assert points["small"] > frac + 20
     assert rg.grad(scaled)(*arguments).x == pytest.approx(2 - 2.0**-19, rel=1e-12)
+
+
+@reversible
+def gathered(y: Array[fixed, 8], x: Array[fixed, 32], index: Array[int, 8]) -> None:
+    for i in range(8):
+        with rg.routine() as r:
+            j = (3 * index[i] + i) % 32
+            t = x[j] * x[j]
+        y[(i * 5) % 8] += t * x[(j + 1) % 32]
+        ~r
+
+
+def test_what_ends_with_its_block_is_not_undone_over_real_numbers() -> None:
+    """Addresses and temporaries are computed once; what they lead to in memory is put back."""
+    rng = np.random.default_rng(2)
+    x, index = rng.normal(size=32).tolist(), rng.integers(0, 30, size=8).tolist()
+    types = [a.type for a in rg.run(gathered, [0.0] * 8, x, index).compiled.arguments]
+    lowered = lowered_for(gathered, types, Format(64, 32), real=True)
+    program = RealProgram(rename_locals(inline_calls(lowered.module)))
+    given: dict[int, Any] = {}
+    for argument, values in zip(lowered.arguments, ([0.0] * 8, x, index), strict=True):
+        given.update(enumerate(values, argument.address))
+    memory = program.run(given, {})
+    at = [(3 * n + i) % 32 for i, n in enumerate(index)]
+    for i, j in enumerate(at):
+        assert memory[lowered.arguments[0].address + i * 5 % 8] == pytest.approx(x[j] ** 2 * x[(j + 1) % 32])
+    assert memory[lowered.arguments[1].address : lowered.arguments[1].address + 32] == x
+    assert sum("* 5" in line for line in program._lines) == 1
