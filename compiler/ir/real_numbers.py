@@ -395,7 +395,7 @@ class _Body:
                     self._line(f"if not ({self.test(test)}): raise _Failed({message!r})", span)
 
     def undone(self, compute: ir.Block) -> ir.Block:
-        """compute⁻¹ without statements that only change the compute block's own variables for each other: these end here."""
+        """compute⁻¹ without the statements that only change variables of the compute block, which end here."""
         own = {node.var for node in compute if isinstance(node, ir.Local)}
         needed: set[Var] = set()
         kept: list[ir.Node] = []

@@ -671,3 +671,19 @@ def test_what_ends_with_its_block_is_not_undone_over_real_numbers() -> None:
         assert memory[lowered.arguments[0].address + i * 5 % 8] == pytest.approx(x[j] ** 2 * x[(j + 1) % 32])
     assert memory[lowered.arguments[1].address : lowered.arguments[1].address + 32] == x
     assert sum("* 5" in line for line in program._lines) == 1
+
+
+def test_an_element_that_takes_the_bits_of_the_others_is_named() -> None:
+    @reversible
+    def total(y: fixed, xs: Array[fixed, "n", 2]) -> None:
+        for x in xs:
+            y += x[0] * x[1] * 1e-3
+
+    xs = [[1.0, 2.0], [3.0, 4000.0], [5.0, 6.0]]
+    (note,) = [row.note for row in rg.autoscale(total, 0.0, xs).scaling.rows if row.name == "xs"]
+    assert note.startswith("xs[1, 1] is much greater than each other element")
+    assert note.endswith("leaves the others 9 bits more")
+    (note,) = [
+        row.note for row in rg.autoscale(total, 0.0, [[1.0, 2.0], [30.0, 40.0]]).scaling.rows if row.name == "xs"
+    ]
+    assert note == ""

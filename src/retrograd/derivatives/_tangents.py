@@ -308,7 +308,7 @@ class _SecondOrder:
         return {a.name: flattened(a.type, value, a.name, "vector") for a, value in pairs}
 
     def shift(self, vectors: Mapping[str, Reals]) -> int:
-        """The j for which the program runs with 2^j·v: 0, or with points of their own the scale and that of `_room`."""
+        """The j for which the program runs with 2^j·v: 0, or with points the scale and the j of `_room`."""
         if not self._pointed:
             return 0
         given = [(a, vectors[a.name], self.words[a.name]) for a in self.wanted if a.name in vectors]
@@ -473,9 +473,9 @@ def _exponents_of(numbers: Reals) -> NDArray[np.int64]:
 
 
 def _room(compiled: Compiled, given: Sequence[tuple[Argument, Reals, Sequence[int]]]) -> int:
-    """The j for which the greatest word of 2^j·ẋ is above 2^(F − 1), 2^F at most; 0 where no argument has a point of its own.
+    """The j for which the greatest word of 2^j·ẋ is 2^(F − 1) … 2^F; 0 where no argument has a point of its own.
 
-    With points a tangent of 1 may be 0, of kilograms at −39, or have no word. `given`: tangents, and their arguments' words.
+    With points a tangent of 1 may be 0, of kilograms at −39, or have no word. `given`: tangents, and words of arguments.
     """
     if not any(has_points(a.type) for a in compiled.arguments):
         return 0

@@ -61,6 +61,8 @@ from retrograd.runtime._reversible import Inverse, Reversible, oriented
 _WIDE = 2.0**40
 #: results that differ from float64's by more, relative to the greatest, give a warning: one of the two lost its bits
 _DIFFERENT = 1e-6
+#: what an element gives that is apart
+_APART = "in a variable of its own it leaves the others {} bits more"
 #: runs on the machine after the choice, each of which may ask for one more bit of room
 _TRIALS = 8
 #: what a procedure is inlined up to, so that each call has variables of its own
@@ -232,6 +234,16 @@ class _Measured:
             found.setdefault(self.classes.find(at), Extent()).join(extent)
         self._found = found
 
+    def outlier(self, region: Region) -> tuple[int, int]:
+        """The greatest element of an array, and the bits that the point of the others alone has more."""
+        begin = region.address or 0
+        sizes = [self.extents.get(begin + i, Extent()).greatest for i in range(region.size)]
+        if region.address is None or region.size < 2 or len(region.layouts) != 1:
+            return 0, 0
+        at = max(range(region.size), key=sizes.__getitem__)
+        others = max(x for i, x in enumerate(sizes) if i != at)
+        return at, math.frexp(sizes[at])[1] - math.frexp(others)[1] if others else 0
+
     def extent(self, place: Var | Region | tuple[type, str]) -> Extent:
         return self._found.get(self.classes.find(place), Extent())
 
@@ -283,6 +295,8 @@ class _Choice:
         self._classes = _Classes()
         self._parts: dict[Any, _Part] = {}
         self.arrays: dict[Any, tuple[int, ...]] = {}
+        #: array → advice, where one element alone asks for its point
+        self.outliers: dict[Any, str] = {}
         #: (name, line) of a number at the point of the format → its sizes
         self._sizes: dict[tuple[str, str, int], Extent] = {}
         self.casts: dict[Span, int] = {}
@@ -329,6 +343,13 @@ class _Choice:
             if isinstance(place, Var) and place.kind is not Kind.FIXED and place.kind.is_fixed and key[0] == "variable":
                 part.pinned = place.kind.point(self.w)
             if isinstance(place, Region):
+                at, bits = m.outlier(place)
+                if bits >= _spare(self.w):
+                    shape = place.layouts[0].shape
+                    index = ", ".join(str(i) for i in np.unravel_index(at, shape))
+                    self.outliers[key] = (
+                        f"{key[1]}[{index}] is much greater than each other element: {_APART.format(bits)}"
+                    )
                 self.arrays.setdefault(key, place.layouts[0].shape if place.layouts else (place.size,))
             self._join(key, kind)
         for cls, name in dict.fromkeys(m.fields.values()):
@@ -798,6 +819,8 @@ def _scaling(choice: _Choice, made: Annotated, runs: int, margin: int, differenc
                 f"its numbers span 2^{ratio:.0f}, so the small ones have few bits: "
                 "a lognum has the same relative error for all, or use another variable"
             )
+        elif key in choice.outliers:
+            note = choice.outliers[key]
         rows.append(Scaled(name, span.file, span.line, least, part.extent.greatest, point, 2.0**-point, note))
     rows.sort(key=lambda row: (row.file, row.line, row.name))
     texts, sources = [], {}
