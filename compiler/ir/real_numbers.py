@@ -131,6 +131,8 @@ class RealProgram:
         self._index: dict[Var | Region, int] = {}
         #: equal points are needed by these pairs, whose words the program exchanges
         self.exchanged: list[tuple[Place, Place]] = []
+        #: (x, y) where x is added to y, or y to x
+        self.added: list[tuple[Var, Var]] = []
         #: variables that words of an array of structs are exchanged with, and the addresses of these words in all runs
         self.exchanged_at: list[tuple[Var, set[int]]] = []
         self._wanted: list[tuple[str, bool, bool]] = []
@@ -497,6 +499,9 @@ class _Body:
                     self._greatest(self.name_of(x), AT_FORMAT, clean, op.span)
             if d.kind.is_fixed:
                 self._greatest(self._value(_REAL, op, name), AT_FORMAT, clean, op.span)
+        if name in ("mov", "fmov", "fmovp") and isinstance(op.a, Var) and op.a.kind.is_fixed and d.kind.is_fixed:
+            self.program.added.append((op.a, d))
+            self.program.index(op.a)
         if d.kind is Kind.LOGNUM:
             value = self._value(_LOGARITHMIC, op, name)
             self._line(f"{self.name_of(d)} {_SIGNS[update or 'mul']}= {value}", op.span)

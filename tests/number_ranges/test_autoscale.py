@@ -687,3 +687,21 @@ def test_an_element_that_takes_the_bits_of_the_others_is_named() -> None:
         row.note for row in rg.autoscale(total, 0.0, [[1.0, 2.0], [30.0, 40.0]]).scaling.rows if row.name == "xs"
     ]
     assert note == ""
+
+
+def test_a_number_that_was_always_0_has_the_point_of_what_it_is_added_to() -> None:
+    """At F its cotangent has too many places: it would overflow, and all derivatives would have fewer bits."""
+
+    @reversible
+    def filtered(loss: fixed, x: fixed, z: fixed, gain: fixed) -> None:
+        with rg.routine() as r:
+            seen = z - x
+        loss += gain * seen * seen
+        ~r
+
+    arguments = 0.0, 0.0, 1e-6, 3.0
+    scaled = rg.autoscale(filtered, *arguments)
+    points = {row.name: row.point for row in scaled.scaling.rows}
+    assert points["x"] == points["seen"] == 81
+    assert rg.gradient_report(scaled)(*arguments).scale >= 20
+    assert scaled(0.0, 1e-7, 1e-6, 3.0).loss == pytest.approx(3 * 0.9e-6**2, rel=1e-10)

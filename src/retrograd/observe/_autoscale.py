@@ -300,6 +300,8 @@ class _Choice:
         #: (name, line) of a number at the point of the format → its sizes
         self._sizes: dict[tuple[str, str, int], Extent] = {}
         self.casts: dict[Span, int] = {}
+        #: places that are added to each other, as classes of runs
+        self._added: list[tuple[Any, Any]] = []
         #: structs whose fields have points that can be written, and where
         self.structs: dict[type, StructText] = {}
         #: numbers of the source that are written with a point, and all that became words
@@ -352,6 +354,7 @@ class _Choice:
                     )
                 self.arrays.setdefault(key, place.layouts[0].shape if place.layouts else (place.size,))
             self._join(key, kind)
+        self._added += [((id(m), m.classes.find(x)), (id(m), m.classes.find(y))) for x, y in m.program.added]
         for cls, name in dict.fromkeys(m.fields.values()):
             if cls in self.structs:
                 kind = (id(m), m.classes.find((cls, name)))
@@ -399,9 +402,14 @@ class _Choice:
         return self._parts.get(self._classes.find(key), _Part())
 
     def point(self, key: Any) -> int | None:
-        """The point of a variable or part; None where it was always 0."""
+        """The point of a variable or part. One that was always 0 has the coarsest point of what it is added to; or None."""
         found = self.part(key)
-        return found.pinned if found.pinned is not None else self.point_for(found.extent)
+        if found.pinned is not None or found.extent.greatest:
+            return found.pinned if found.pinned is not None else self.point_for(found.extent)
+        own = self._classes.find(key)
+        others = [self.part(y) for x, y in self._added if self._classes.find(x) == own]
+        points = [p.pinned if p.pinned is not None else self.point_for(p.extent) for p in others]
+        return min((p for p in points if p is not None), default=None)
 
     def at_format(self, key: Any) -> bool:
         """Whether a variable is passed to functions that compute at the point of the format only."""
@@ -795,10 +803,9 @@ def _scaling(choice: _Choice, made: Annotated, runs: int, margin: int, differenc
     for key in choice.found():
         kind, span = key[0], key[-1]
         part = choice.part(key)
-        if not part.extent.greatest or (kind == "part" and span not in choice.casts):
-            continue
         best = choice.point(key)
-        assert best is not None
+        if best is None or (kind == "part" and span not in choice.casts):
+            continue
         if kind == "class":
             at = choice.structs[key[1]]
             if key[2] not in at.places and choice.part(key).pinned is None:
@@ -813,7 +820,7 @@ def _scaling(choice: _Choice, made: Annotated, runs: int, margin: int, differenc
             if _spare(choice.w) >= best - point >= 0:
                 continue
             note = f"its type stands in a class: write `{name.rpartition('.')[2]}: fixed[{best}]` there"
-        elif part.extent.greatest / least > _WIDE:
+        elif part.extent.greatest > _WIDE * least > 0:
             ratio = math.log2(part.extent.greatest / least)
             note = (
                 f"its numbers span 2^{ratio:.0f}, so the small ones have few bits: "
