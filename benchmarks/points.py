@@ -83,6 +83,39 @@ def planets(q: Array[fixed, "n", 3], v: Array[fixed, "n", 3], gm: Array[fixed, "
 
 
 @reversible
+def attract_by_direction(
+    v: Array[fixed, 3], w: Array[fixed, 3], q: Array[fixed, 3], p: Array[fixed, 3], gm: fixed, gn: fixed, dt: fixed
+) -> None:
+    """The same with distances over the greater of two coordinates: their squares lie between 1 and 3."""
+    with rg.routine() as r:
+        d = p - q
+        far = max(abs(d[0]), abs(d[1]))
+        u = d / far
+        square = rg.sum(u * u)
+        pull = gn * dt / far / square / far
+        push = gm * dt / far / square / far
+        e = u / rg.sqrt(square)
+    v += pull * e
+    w -= push * e
+    ~r
+
+
+@reversible
+def planets_by_direction(
+    q: Array[fixed, "n", 3], v: Array[fixed, "n", 3], gm: Array[fixed, "n"], steps: int, dt: fixed
+) -> None:
+    """`planets` with `attract_by_direction`."""
+    half = dt / 2
+    for _ in range(steps):
+        drift(q, v, half)
+        for i in range(len(gm)):
+            for j in range(i + 1, len(gm)):
+                attract_by_direction(v[i], v[j], q[i], q[j], gm[i], gm[j], dt)
+        drift(q, v, half)
+    rg.free(half, dt / 2)
+
+
+@reversible
 def multiply(y: fixed, x: fixed, crumbs: fixed) -> None:
     crumbs += y * x
     y -= crumbs / x
@@ -171,6 +204,38 @@ def kalman(
 
 
 @reversible
+def kalman_first_apart(
+    x: Array[fixed, "n"],
+    p0: fixed,
+    p: Array[fixed, "n"],
+    z0: fixed,
+    z: Array[fixed, "m"],
+    process: fixed,
+    noise: fixed,
+    loss: fixed,
+) -> None:
+    """The same from the estimate 0, with the first measurement in variables of its own: its variance p0 is large."""
+    with rg.routine() as first:
+        before0 = p0 + process
+        total0 = before0 + noise
+        gain0 = before0 / total0
+    x[0] += gain0 * z0
+    p[0] += gain0 * noise
+    loss += z0 * z0 / total0
+    ~first
+    for k in range(len(z)):
+        with rg.routine() as r:
+            before = p[k] + process
+            total = before + noise
+            gain = before / total
+            seen = z[k] - x[k]
+        x[k + 1] += x[k] + gain * seen
+        p[k + 1] += (1 - gain) * before
+        loss += seen * seen / total
+        ~r
+
+
+@reversible
 def black_scholes(out: fixed, s: fixed, k: fixed, sigma: fixed, r: fixed, t: fixed) -> None:
     """The price of a call."""
     with rg.routine() as q:
@@ -223,7 +288,8 @@ class Case:
     result: str
     loss: str = ""
     by: str = ""
-    format: str | None = None
+    #: whether the second derivative by one number is measured, too
+    second: bool = False
 
 
 @dataclass(frozen=True)
@@ -244,9 +310,10 @@ def cases() -> Iterator[Case]:
     q, v, gm = leapfrog.solar_system()
     natural = v / leapfrog.LARGER, gm / leapfrog.LARGER
     yield Case("planets, 10,000 steps", planets, (q, *natural, 10_000, 0.01), "q")
+    yield Case("the same, distances by direction", planets_by_direction, (q, *natural, 10_000, 0.01), "q")
     yield Case("planets, 300 steps", planets, (q, *natural, 300, 0.01), "q", "q", "v")
     for z in (0.5, 1.0, 1.5):
-        yield Case(f"Bessel J₂({z})", bessel, (0.0, z), "out", "out", "z")
+        yield Case(f"Bessel J₂({z})", bessel, (0.0, z), "out", "out", "z", second=True)
     si = ([1.496e11, 0.0], [0.0, 29780.0], [0.0, 0.0], [0.0, 0.0])
     yield Case(
         "Sun and Earth in SI units, 1,000 steps",
@@ -269,6 +336,8 @@ def cases() -> Iterator[Case]:
     yield Case(
         "Kalman filter, 50 measurements", kalman, (states, variances, walk, 1e-6, 1e-4, 0.0), "loss", "loss", "noise"
     )
+    apart = np.zeros(50), 1.0, np.zeros(50), float(walk[0]), walk[1:], 1e-6, 1e-4, 0.0
+    yield Case("the same, its first step apart", kalman_first_apart, apart, "loss", "loss", "noise")
     yield Case("Black–Scholes", black_scholes, (0.0, 100.0, 95.0, 0.2, 0.03, 0.5), "out", "out", "sigma")
     points, labels = rng.normal(size=(50, 4)), np.sign(rng.normal(size=50))
     yield Case(
@@ -354,6 +423,12 @@ class Exact:
             out.append((up - down) / (2 * size))
         return out
 
+    def curvature(self) -> Any:
+        """∂²Σ result / ∂x² of the one number of the argument `by`, by central differences."""
+        size = mpmath.mpf(10) ** -15
+        up, middle, down = (mpmath.fsum(self.exact((0, s * size))) for s in (1, 0, -1))
+        return (up - 2 * middle + down) / size**2
+
 
 def _bound(f: Any, args: tuple[Any, ...]) -> list[Any]:
     from retrograd.runtime._reversible import request_of
@@ -412,6 +487,11 @@ def measured(case: Case) -> list[Row]:
             except RetrogradError as failed:
                 refused = failed.code
             rows.append(Row(case.name, f"derivative by `{case.by}`", None, by_one, mine, str(scaled.format), refused))
+        if case.second:
+            curved = exact.curvature()
+            mine = error([_second(scaled, case)], [curved])
+            by_one = None if refused else error([_second(plain, case)], [curved])
+            rows.append(Row(case.name, f"second, by `{case.by}`", None, by_one, mine, str(scaled.format), refused))
         return rows
 
 
@@ -426,6 +506,10 @@ def _slope(f: Any, case: Case, at: Sequence[int]) -> list[float]:
     del value
     found = back({case.loss: ones if ones.ndim else 1.0})
     return [float(np.ravel(getattr(found, case.by))[i]) for i in at]
+
+
+def _second(f: Any, case: Case) -> Any:
+    return rg.hessian(f, case.by, case.loss)(*case.arguments)
 
 
 def series(steps: Sequence[int] = (10, 30, 100, 300, 1000, 3000, 10_000)) -> dict[str, list[float]]:
