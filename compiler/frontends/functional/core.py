@@ -500,6 +500,14 @@ def scalar_operation(
     return found
 
 
+def with_literals(e: Operation, operands: Sequence[Value]) -> list[Value]:
+    """The operands, a whole exponent that is written as a constant."""
+    return [
+        Constant(a.value) if e.op == "**" and k == 1 and isinstance(a, Number) and isinstance(a.value, int) else v
+        for k, (a, v) in enumerate(zip(e.args, operands, strict=True))
+    ]
+
+
 def on_numbers(op: str, args: Sequence[Core]) -> int | float | None:
     """The value of the operation on constants, as Python computes it; None for other operands, and where it has no value."""
     defined = not op[0].isalpha() or op in (*FUNCTIONS, *_CONVERSIONS, "not")
@@ -529,6 +537,9 @@ def operated(a: Arithmetic, op: str, values: Sequence[Value]) -> Value:
         return a.conversion(Kind(op), values[0])
     if op == "not":
         return a.unary(op, values[0])
+    if op == "**" and isinstance(values[0], Scalar) and isinstance(values[1], Constant) and values[1].value < 0:
+        # 1 / xⁿ, which is no int
+        values = Scalar(a.expression(values[0], Kind.FIXED)), values[1]
     if not op[0].isalpha():
         return a.unary(op, values[0]) if len(values) == 1 else a.binary(op, values[0], values[1])
     return a.function(op, values)

@@ -12,7 +12,7 @@ from retrograd.compiler.frontends.constants import Constants
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.arrays import ArrayTypes, attribute, type_in_memory
 from retrograd.compiler.frontends.functional.control_flow import CURSOR, taken_apart
-from retrograd.compiler.frontends.functional.core import fail, operated, scalar_operation
+from retrograd.compiler.frontends.functional.core import fail, operated, scalar_operation, with_literals
 from retrograd.compiler.frontends.functional.types import (
     BOOL,
     FIXED,
@@ -544,10 +544,8 @@ class Inference:
         for t in types:
             if not isinstance(t, Word):
                 self.fail("RG0703", f"`{e.op}` is not defined for {named(t)}", e.at, _PARTS.get(type(t)))
-        found = scalar_operation(
-            self.arithmetic, e, [Scalar(read(Var("x", t.kind))) for t in types if isinstance(t, Word)]
-        )
-        return Word(found.kind)
+        operands = [Scalar(read(Var("x", t.kind))) for t in types if isinstance(t, Word)]
+        return Word(scalar_operation(self.arithmetic, e, with_literals(e, operands)).kind)
 
     def _elementwise(self, op: str, types: Sequence[Type], e: core.Operation | core.Conditional) -> Type:
         """The type of an operation some of whose operands are arrays."""

@@ -16,7 +16,7 @@ from retrograd.compiler.derivatives.gradients import (
 from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.arrays import ArrayLowering, Contexts, Syntax, attribute_value, in_memory
-from retrograd.compiler.frontends.functional.core import guarded, on_numbers, operated, scalar_operation
+from retrograd.compiler.frontends.functional.core import guarded, on_numbers, operated, scalar_operation, with_literals
 from retrograd.compiler.frontends.functional.inference import Define, Inference
 from retrograd.compiler.frontends.functional.loops import Pieces, TailCalls, loop
 from retrograd.compiler.frontends.functional.procedures import (
@@ -224,6 +224,10 @@ class Lowering:
         base, exponent = operands
         if isinstance(base, ArrayView | Lazy):
             return operands
+        if isinstance(exponent, Constant) and isinstance(exponent.value, int):
+            whole = self.arithmetic.expression(base)
+            if not whole.kind.is_fixed:
+                return [Scalar(whole), exponent]
         if isinstance(exponent, Constant):
             number = exponent.value
         else:
@@ -259,7 +263,7 @@ class Lowering:
             else self._operand(a, env)
             for a in e.args
         ]
-        return self._power(found, e) if e.op == "**" else found
+        return self._power(with_literals(e, found), e) if e.op == "**" else found
 
     def _operation(self, e: core.Operation, operands: Sequence[Word_]) -> Word_:
         if any(isinstance(x, ArrayView | Lazy) for x in operands):

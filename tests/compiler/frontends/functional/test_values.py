@@ -62,6 +62,31 @@ def test_a_refused_constant_is_marked(f: rg.Functional, constant: str) -> None:
     assert found.line[found.span.column - 1 : found.span.end - 1] == constant
 
 
+@rg.functional
+def whole_powers(n: int) -> tuple[int, int, int, int, int, int]:
+    def cubed(k):
+        return k**3
+
+    return n**0, n**1, n**2, n**5, n**2 % 7, cubed(n)
+
+
+@rg.functional
+def reciprocals(n: int) -> tuple[rg.fixed, rg.fixed]:
+    return n**-1, (n + 1) ** -2
+
+
+@pytest.mark.parametrize("n", [1, -1, 3, -6, 2**31, 5 - 2**62])
+def test_an_int_to_a_known_power_is_an_int_modulo_2_to_the_width(n: int) -> None:
+    square = (n**2 + 2**63) % 2**64 - 2**63
+    wanted = n**0, n, n**2, n**5, square % 7, n**3
+    assert [p % 2**64 for p in whole_powers(n)] == [p % 2**64 for p in wanted]
+
+
+@pytest.mark.parametrize("n", [1, -3, 40])
+def test_an_int_to_a_negative_power_is_a_fixed_number(n: int) -> None:
+    assert reciprocals(n) == pytest.approx((n**-1, (n + 1) ** -2), abs=1e-8)
+
+
 @pytest.mark.parametrize("shape", [1, 0, 2, 4, 8, 16, 32, 64, 6, 26, 42, 100, 127 - 1])
 def test_patterns_are_those_of_python(shape: int) -> None:
     f = programs.patterns
