@@ -312,19 +312,20 @@ def describe(value: Value) -> str:
 #
 #     value  ↔  fixed numbers, and integers: its ints and bools, the lengths of its lists, the numbers of its classes
 #
-# The form of a value is its integers without ints and bools: two values of one form differ in numbers only. A program is compiled for each form of
+# The form of a value is its integers without ints, uints and bools: two values of one form differ in numbers only. A program is compiled for each form of
 # its arguments, as for each shape of an array.
 
-#: the integers of a value; None for each int and bool
+#: the integers of a value; None for each int, uint and bool
 Form = tuple[int | None, ...]
 
 
 class Encoded(NamedTuple):
-    """The numbers of a value, its integers, and its form."""
+    """The numbers of a value, its integers, its form, and the places of its uints among the integers."""
 
     numbers: list[float]
     integers: list[int]
     form: Form
+    uints: tuple[int, ...]
 
 
 class Structure(ABC):
@@ -340,8 +341,11 @@ class Structure(ABC):
         """A value as numbers and integers. Raises TypeError with the place at which the value is of another type."""
 
     @abstractmethod
-    def decoded(self, numbers: Sequence[Any], integers: Sequence[int | None]) -> Any:
-        """The value of these numbers and integers; None in place of an integer is an int or bool that is zero. Raises ValueError if there is none."""
+    def decoded(self, numbers: Sequence[Any], integers: Sequence[int | None], mask: int = -1) -> Any:
+        """The value of these numbers and integers; None in place of an integer is one that is zero.
+
+        `mask`: 2^W − 1, for uints. Raises ValueError if there is no value.
+        """
 
     @abstractmethod
     def form_of(self, integers: Sequence[int]) -> Form:

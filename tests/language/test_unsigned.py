@@ -146,6 +146,9 @@ def test_expressions_have_the_value_of_pythons_integers_mod_2_to_the_width(seed:
     ]
     f = defined(f"@reversible\ndef f({declared}, u: uint, v: uint, n: int, b: bool):\n" + "\n".join(lines) + "\n")
     f = f.with_options(format=w)
+    given = ", ".join(["uint"] * 4 + ["bool"] * 2)
+    text = f"@rg.functional\ndef f(u: uint, v: uint, n: int, b: bool) -> tuple[{given}]:\n"
+    g = defined(f"{text}    return {', '.join(words + truths)}\n").with_options(format=w)
     host = host_names(w.width)
     for row in rows_of(make.rng, w.width):
         known = row | {"u": host["uint"](row["u"]), "v": host["uint"](row["v"])}
@@ -156,6 +159,7 @@ def test_expressions_have_the_value_of_pythons_integers_mod_2_to_the_width(seed:
         for text, x, y in zip(words + truths, got, wanted, strict=False):
             assert x == y, (text, row)
         assert tuple((~f)(*got)) == before
+        assert g(*row.values()) == tuple(wanted), (words, truths, row)
 
 
 # ---------------------------------------------------------------------- functions known from elsewhere

@@ -60,6 +60,8 @@ class Lambda:
     body: Core
     at: Place
     group: tuple[tuple[Binding, Lambda], ...] = ()
+    #: the types that annotations give the parameters, where they name one
+    declared: tuple[Any, ...] = ()
     versions: dict[str, Lambda] = field(default_factory=dict, repr=False)
     #: the function of the library that it defines, which takes arrays element by element
     hosted: Any = field(default=None, repr=False)
@@ -305,7 +307,7 @@ def rebuilt(e: Core, parts: Sequence[Core]) -> Core:
     given = iter(parts)
     match e:
         case Lambda(name, params):
-            return Lambda(name, params, next(given), e.at, hosted=e.hosted)
+            return Lambda(name, params, next(given), e.at, declared=e.declared, hosted=e.hosted)
         case LetRec(functions):
             made: list[tuple[Binding, Lambda]] = []
             for b, _ in functions:
@@ -481,7 +483,7 @@ class Calls:
 # -----------------------------------------------------------------------------
 # Operations on numbers, by the arithmetic of the language: inference has their types from it, and the lowering their values.
 
-_CONVERSIONS = ("int", "fixed", "bool")
+_CONVERSIONS = ("int", "uint", "fixed", "bool")
 #: operations on constants need no format
 _EXACT = Arithmetic(Q32_32)
 
@@ -501,9 +503,12 @@ def scalar_operation(
 
 
 def with_literals(e: Operation, operands: Sequence[Value]) -> list[Value]:
-    """The operands, a whole exponent that is written as a constant."""
+    """The operands; whole numbers that are written are constants beside a uint, in uint(…), and as exponents."""
+    unsigned = e.op == "uint" or any(isinstance(v, Scalar) and v.kind is Kind.UINT for v in operands)
+    if not unsigned and e.op != "**":
+        return [*operands]
     return [
-        Constant(a.value) if e.op == "**" and k == 1 and isinstance(a, Number) and isinstance(a.value, int) else v
+        Constant(a.value) if isinstance(a, Number) and isinstance(a.value, int) and (unsigned or k == 1) else v
         for k, (a, v) in enumerate(zip(e.args, operands, strict=True))
     ]
 

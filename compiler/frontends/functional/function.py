@@ -3,7 +3,7 @@
 `f(x …) → y` is the procedure `out += f(x …)` (`FunctionalSource`). A list or data class is passed as numbers and integers (`Encoding`), and
 `Marshalling` reads these into the heap:
 
-    fixed           a number                        int, bool          an integer
+    fixed           a number                        int, uint, bool    an integer
     tuple[A, B]     those of A, then those of B     list[A]            its length + 1, then those of each item
     A | B           the number of its class, from 1 in alphabetical order, then those of each field
 
@@ -141,8 +141,9 @@ class Encoding(Structure):
         return False
 
     def encoded(self, value: Any, name: str) -> Encoded:
-        out = Encoded([], [], ())
+        out = Encoded([], [], (), ())
         form: list[int | None] = []
+        uints: list[int] = []
         # (type, value, path), the next one last; a type None ends the container with this identity.
         todo: list[tuple[Type | None, Any, str]] = [(self.type, value, name)]
         inside: set[int] = set()
@@ -155,6 +156,8 @@ class Encoding(Structure):
                 if t.kind is Kind.FIXED:
                     out.numbers.append(_number(x, at))
                 else:
+                    if t.kind is Kind.UINT:
+                        uints.append(len(out.integers))
                     out.integers.append(_integer(x, t.kind, at))
                     form.append(None)
                 continue
@@ -186,10 +189,10 @@ class Encoding(Structure):
                 case _:
                     raise TypeError(f"`{at}` is a {t}, which has no values outside of a program")
             todo += reversed(parts)
-        return out._replace(form=tuple(form))
+        return out._replace(form=tuple(form), uints=tuple(uints))
 
-    def decoded(self, numbers: Sequence[Any], integers: Sequence[int | None]) -> Any:
-        return self._walked(iter(numbers), iter(integers), [], len(numbers) + len(integers))
+    def decoded(self, numbers: Sequence[Any], integers: Sequence[int | None], mask: int = -1) -> Any:
+        return self._walked(iter(numbers), iter(integers), [], len(numbers) + len(integers), mask)
 
     def form_of(self, integers: Sequence[int]) -> Form:
         found: list[int | None] = []
@@ -197,7 +200,12 @@ class Encoding(Structure):
         return tuple(found)
 
     def _walked(
-        self, numbers: Iterator[Any] | None, integers: Iterator[int | None], form: list[int | None], most: int
+        self,
+        numbers: Iterator[Any] | None,
+        integers: Iterator[int | None],
+        form: list[int | None],
+        most: int,
+        mask: int = -1,
     ) -> Any:
         """The value; its form is appended to `form`. `numbers` None: any numbers. Raises ValueError unless all are used."""
         frames = [_Frame(self.type, [], iter((self.type,)), 1)]
@@ -215,9 +223,11 @@ class Encoding(Structure):
                 if t.kind is Kind.FIXED:
                     frame.parts.append(0.0 if numbers is None else _next(numbers))
                 else:
-                    word = _next(integers) or 0
+                    word = int(_next(integers) or 0)
                     form.append(None)
-                    frame.parts.append(bool(word) if t.kind is Kind.BOOL else int(word))
+                    frame.parts.append(
+                        bool(word) if t.kind is Kind.BOOL else word & mask if t.kind is Kind.UINT else word
+                    )
                 continue
             if isinstance(t, Tuple):
                 frames.append(_Frame(t, [], iter(t.items), len(t.items)))
@@ -274,8 +284,8 @@ def _integer(x: Any, kind: Kind, at: str) -> int:
     fits = (
         isinstance(x, bool | np.bool_) if kind is Kind.BOOL else isinstance(x, numbers_of_python.Integral | np.integer)
     )
-    if not fits or (kind is Kind.INT and isinstance(x, bool)):
-        raise TypeError(f"`{at}` is {_shown(x)}, not {'a bool' if kind is Kind.BOOL else 'an int'}")
+    if not fits or (kind is not Kind.BOOL and isinstance(x, bool)):
+        raise TypeError(f"`{at}` is {_shown(x)}, not {named(Word(kind))}")
     return int(x)
 
 
@@ -471,6 +481,8 @@ class Marshalling:
                 word: Core = core.Element(arrays[1], (k,), self.at)
                 if kind is Kind.BOOL:
                     word = core.Operation("!=", (word, core.Number(0, self.at)), self.at)
+                elif kind is Kind.UINT:
+                    word = core.Operation("uint", (word,), self.at)
                 return go_on(word, i, self._sum(k, 1))
             case Tuple(items):
 
@@ -521,7 +533,7 @@ class Marshalling:
             case Word(kind):
                 if kind is Kind.FIXED:
                     return core.Record((self._cons(x, behind[0]), behind[1]), self.at)
-                word = core.Operation("int", (x,), self.at) if kind is Kind.BOOL else x
+                word = core.Operation("int", (x,), self.at) if kind in (Kind.BOOL, Kind.UINT) else x
                 return core.Record((behind[0], self._cons(word, behind[1])), self.at)
             case Tuple(items):
                 pair: Core = core.Record(behind, self.at)
@@ -581,20 +593,20 @@ class Marshalling:
 # -----------------------------------------------------------------------------
 # Functional functions as functions of a program.
 
-#: kind of a result -> annotation of its parameter, and the value with which it begins
-_ANNOTATIONS: dict[Kind, type] = {Kind.FIXED: float, Kind.INT: int, Kind.BOOL: bool}
-_ZEROS: dict[Kind, Any] = {Kind.FIXED: 0.0, Kind.INT: 0, Kind.BOOL: False}
+#: kind of a result -> the value with which its parameter begins
+_ZEROS: dict[Kind, Any] = {Kind.FIXED: 0.0, Kind.INT: 0, Kind.UINT: 0, Kind.BOOL: False}
 
 
 class FunctionalSource(SourceFunction):
     """A function whose body is an expression. Its last parameters are its results: `out`, or `out_0`, `out_1` … of a tuple.
 
     `operators`, `conversions`: the objects that stand for `grad` and the like, and for `fixed` and the like, by module and name;
-    they are set where these objects are known.
+    `annotations`: of the parameters for results, by their kind. They are set where these objects are known.
     """
 
     operators: Mapping[tuple[str, str], str] = {}
     conversions: Mapping[tuple[str, str], str] = {}
+    annotations: Mapping[Kind, type] = {Kind.FIXED: float, Kind.INT: int, Kind.BOOL: bool}
     #: see Inference
     exact = False
 
@@ -627,7 +639,7 @@ class FunctionalSource(SourceFunction):
         """The type of the result: as annotated, or as inferred from the annotations of all parameters, or one fixed number."""
         written = signature_of(self.fn).return_annotation
         if written is not inspect.Signature.empty:
-            return type_of(self._annotation("return", written), None, "the result", open_arrays=True)
+            return type_of(self.annotation_of("return", written), None, "the result", open_arrays=True)
         types = [_annotated(p) for p in self.given]
         if any(t is None for t in types):
             return FIXED
@@ -654,7 +666,7 @@ class FunctionalSource(SourceFunction):
             base += "_"
         names = [f"{base}_{i}" for i in range(len(found))] if isinstance(self.result_type, Tuple) else [base]
         return tuple(
-            Parameter(name, _ANNOTATIONS[t.kind], _ZEROS[t.kind])
+            Parameter(name, self.annotations[t.kind], _ZEROS[t.kind])
             if isinstance(t, Word)
             else Parameter(name, t.annotation if isinstance(t, OpenArray) else Encoding(t), None)
             for name, t in zip(names, found, strict=True)
@@ -867,7 +879,7 @@ def _type(shape: Any, inference: Inference, function: FunctionalSource) -> Type:
                 message,
                 function.source,
                 function.tree,
-                "Declare an int, a float or a bool, or write a reversible function.",
+                "Declare an int, a uint, a float or a bool, or write a reversible function.",
             )
     hint = (
         "Functional functions take numbers, arrays, functional functions, and annotated tuples, lists and data classes."

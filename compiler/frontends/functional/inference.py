@@ -18,6 +18,7 @@ from retrograd.compiler.frontends.functional.types import (
     FIXED,
     INT,
     NOTHING,
+    UINT,
     Array,
     Closure,
     Data,
@@ -45,6 +46,7 @@ from retrograd.compiler.frontends.functional.types import (
     has_cells,
     has_names,
     is_empty,
+    is_unsigned,
     join,
     named,
     names_of,
@@ -115,7 +117,7 @@ class DerivativeTypes:
         if code.mode == "jvp" and has_cells((value, *args)):
             return self._inference.result(self.forward_key(f, value, args))
         if code.mode == "grad":
-            if value not in (FIXED, INT):
+            if value not in (FIXED, INT, UINT):
                 message = f"`grad` needs a function whose value is one number, and this one gives {named(value)}"
                 hint = "`vjp(f)(x, direction)` takes any value."
                 if isinstance(value, Function):
@@ -377,7 +379,11 @@ class Inference:
         else:
             env = dict(zip(code.free, captured, strict=True)) | dict(zip(code.params, args, strict=True))
             env |= {b: Function((Closure(f, captured),)) for b, f in code.group}
+            if code.declared:
+                self._declared(code, args, self.at)
             found = self.type_of(code.body, env)
+            if code.declared:
+                self._declared(code, (*(NOTHING,) * len(args), found), code.at)
         self._callers.pop()
         self.sites.pop()
         joined = self._join(self.results[key], found, self.at)
@@ -385,6 +391,15 @@ class Inference:
             self.results[key] = joined
             self._changed = True
         return joined
+
+    def _declared(self, code: core.Lambda, types: Sequence[Type], at: core.Place) -> None:
+        """Refuse a uint where another number is declared, and another number where a uint is: their order differs."""
+        for k, (t, wanted) in enumerate(zip(types, code.declared, strict=False)):
+            other = None if wanted is None or t == wanted else _other_order(t, wanted)
+            if other is not None:
+                name = f"`{code.params[k].name}`" if k < len(code.params) else "the result"
+                message = f"{name} of `{code.name}` is declared as {named(other[1])}, and is {named(other[0])}"
+                self.fail("RG0703", message, at, _CONVERSIONS[other])
 
     def is_recursive(self, key: Key) -> bool:
         """Whether the function may be active more than once."""
@@ -469,9 +484,16 @@ class Inference:
                 return self._item(self.type_of(value, env), index, at)
             case core.Build():
                 return self._build(e, env)
-            case core.Cast(value, t):
-                self.type_of(value, env)
+            case core.Cast(value, t, at):
                 wanted: Type = t
+                own = self.type_of(value, env)
+                if is_unsigned(wanted) and not fits(own, wanted):
+                    self.fail(
+                        "RG0703",
+                        f"this is {named(own)}, and {named(wanted)} is declared",
+                        at,
+                        _CONVERSIONS.get((own, wanted)),
+                    )
                 return wanted
             case core.Match():
                 return self._match(e, env)
@@ -487,8 +509,9 @@ class Inference:
                 return INT
             case core.Total(index, start, stop, body, at):
                 for bound in (start, stop):
-                    if self.type_of(bound, env) not in (INT, NOTHING):
-                        self.fail("RG0703", "the bounds of a sum are ints", bound.at)
+                    if (own := self.type_of(bound, env)) not in (INT, NOTHING):
+                        hint = f"Write int(u) of a uint u below 2^{self.w.width - 1}." if own == UINT else None
+                        self.fail("RG0703", "the bounds of a sum are ints", bound.at, hint)
                 t = self.type_of(body, {**env, index: INT})
                 if not isinstance(t, Word | Nothing):
                     self.fail("RG0703", f"a sum of {t}s", at)
@@ -703,7 +726,7 @@ class Inference:
             return t.items[number]
         if not isinstance(t, Array):
             self.fail("RG0703", f"{named(t)} has no elements", at, _PARTS.get(type(t)))
-        if len(indices) > len(t.shape) or any(i != INT for i in types):
+        if len(indices) > len(t.shape) or any(i not in (INT, UINT) for i in types):
             self.fail("RG0703", f"an element of {named(t)} has {len(t.shape)} ints as indices", at)
         k = len(indices)
         if k < len(t.shape):
@@ -714,6 +737,30 @@ class Inference:
 def is_hosted(code: Any, args: Sequence[Type]) -> bool:
     """Whether a call is one of a function of the library for each element of an array."""
     return isinstance(code, core.Lambda) and code.hosted is not None and any(isinstance(t, Array) for t in args)
+
+
+#: (own type, declared type) -> the way from one to the other, of which one is a uint
+_CONVERSIONS: dict[tuple[Type, Type], str] = {
+    (INT, UINT): "Write uint(n), the word of an int n as a uint.",
+    (BOOL, UINT): "Write uint(b), which is 0 or 1.",
+    (FIXED, UINT): "Write uint(rg.floor(x)).",
+    (UINT, INT): "Write int(u), the word of a uint u as an int.",
+    (UINT, FIXED): "Write fixed(u) of a uint u that is in the range of the format.",
+    (UINT, BOOL): "Write bool(u), or compare the uint with a number.",
+}
+
+
+def _other_order(t: Type, wanted: Type) -> tuple[Type, Type] | None:
+    """The first numbers in a value of a type and in its declaration of which exactly one is a uint."""
+    match t, wanted:
+        case Word(), Word():
+            return (t, wanted) if (t, wanted) in _CONVERSIONS else None
+        case Tuple(items), Tuple(others):
+            pairs = [_other_order(i, o) for i, o in zip(items, others, strict=False)]
+            return next((p for p in pairs if p is not None), None)
+        case List(item), List(other):
+            return _other_order(item, other)
+    return None
 
 
 def fits(t: Type, wanted: Type) -> bool:

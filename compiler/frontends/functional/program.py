@@ -36,6 +36,7 @@ from retrograd.compiler.frontends.functional.types import (
     FIXED,
     INT,
     NOTHING,
+    UINT,
     Array,
     Closure,
     Data,
@@ -59,6 +60,7 @@ from retrograd.compiler.frontends.functional.types import (
     field_types,
     has_cells,
     has_names,
+    is_unsigned,
     kinds,
 )
 from retrograd.compiler.frontends.python.source import SourceFunction
@@ -162,8 +164,8 @@ class Lowering:
                 return made
             case core.Item(value, index, at):
                 return self._item(self.value(value, env), index, at)
-            case core.Cast(value, wanted, at):
-                return self.conversions.converted(self.value(value, env), wanted, at)
+            case core.Cast(value, wanted):
+                return self.as_type(value, env, wanted)
             case core.Field(value):
                 t = self._type_of(value, env)
                 if isinstance(t, Nothing):
@@ -219,6 +221,25 @@ class Lowering:
         found = self.value(e, env) if fused is None else self.arrays.stored(fused, e.at)
         return scalar(found) if isinstance(found.type, Word) else self.arrays.operand(found)
 
+    def as_type(self, e: core.Core, env: Env, t: Type) -> Value:
+        """The value of an expression as one of a wider type.
+
+        A whole number that is written has the type of its place: int, or uint.
+        """
+        if is_unsigned(t) and self._type_of(e, env) != t:
+            match e:
+                case core.Number(number) if t == UINT:
+                    return Value(t, (self._word(e, Constant(number), Kind.UINT),))
+                case core.Conditional():
+                    return self._branch(e, env, t)
+                case core.Record(items, _, "") if isinstance(t, Tuple):
+                    return combined(t, [self.as_type(i, env, own) for i, own in zip(items, t.items, strict=True)])
+                case core.Let() | core.LetRec() | core.Build() | core.Match():
+                    return self.body.new(t, lambda targets: self.into(e, env, targets, t))
+                case _:
+                    pass
+        return self.conversions.converted(self.value(e, env), t, e.at)
+
     def _power(self, operands: list[Word_], e: core.Operation) -> list[Word_]:
         """The operands of a power. A fixed exponent that is a constant stays one: x to a whole power is a product, for any x."""
         base, exponent = operands
@@ -259,11 +280,16 @@ class Lowering:
         found = [
             Constant(a.value)
             if isinstance(a, core.Number)
-            and (literals or (e.op == "**" and a is e.args[1] and isinstance(a.value, float) and abs(a.value) >= most))
+            and (
+                literals
+                or e.op == "uint"
+                or (e.op == "**" and a is e.args[1] and isinstance(a.value, float) and abs(a.value) >= most)
+            )
             else self._operand(a, env)
             for a in e.args
         ]
-        return self._power(with_literals(e, found), e) if e.op == "**" else found
+        found = with_literals(e, found)
+        return self._power(found, e) if e.op == "**" else found
 
     def _operation(self, e: core.Operation, operands: Sequence[Word_]) -> Word_:
         if any(isinstance(x, ArrayView | Lazy) for x in operands):
@@ -322,7 +348,7 @@ class Lowering:
             return [self._operand(e, env)]
         if isinstance(e, core.Record) and isinstance(t, Tuple) and arrays_in(t):
             return [part for item, inner in zip(e.items, t.items, strict=True) for part in self.parts(item, env, inner)]
-        return self._leaves(self.conversions.converted(self.value(e, env), t, e.at))
+        return self._leaves(self.as_type(e, env, t))
 
     def _leaves(self, value: Value) -> list[Value | Word_]:
         if not arrays_in(value.type):
@@ -344,6 +370,8 @@ class Lowering:
                 self.into(rest, env | _closures(functions, env), targets, t)
             case core.Conditional(_, then, orelse) if (known := self._known(e, env)) is not None:
                 self.into(then if known.value else orelse, env, targets, t)
+            case core.Cast(value, own) if own == t and is_unsigned(t):
+                self.into(value, env, targets, t)
             case core.Conditional(test, then, orelse) if not (isinstance(t, Word) and _is_simple(e)):
                 found = self.value(test, env)
                 if isinstance(found.type, Nothing):
@@ -376,7 +404,7 @@ class Lowering:
             case _ if isinstance(t, Array):
                 self.arrays.add(targets.arrays[0], self._operand(e, env), e.at)
             case _:
-                self.body.put(targets, self.conversions.converted(self.value(e, env), t, e.at), e.at)
+                self.body.put(targets, self.as_type(e, env, t), e.at)
 
     def _known(self, e: core.Conditional, env: Env) -> Known | None:
         """The type of a condition that is known by its type: then one branch is no part of the program."""
@@ -415,18 +443,18 @@ class Lowering:
 
         self.body.uncomputed(value, placed)
 
-    def _branch(self, e: core.Conditional, env: Env) -> Value:
+    def _branch(self, e: core.Conditional, env: Env, wanted: Type | None = None) -> Value:
         known = self._known(e, env)
         if known is not None:
             return self.value(e.then if known.value else e.orelse, env)
-        t = self._type_of(e, env)
+        t = self._type_of(e, env) if wanted is None else wanted
         if not (isinstance(t, Word) and _is_simple(e.then) and _is_simple(e.orelse)):
             return self.body.new(t, lambda targets: self.into(e, env, targets, t))
         found = self.value(e.test, env)
         if isinstance(found.type, Nothing):
             return Value(NOTHING)
         test = self.arithmetic.truth(scalar(found))
-        sides = [self.conversions.converted(self.value(side, env), t, e.at).words[0] for side in (e.then, e.orelse)]
+        sides = [self.as_type(side, env, t).words[0] for side in (e.then, e.orelse)]
         return Value(t, (choose(test, *sides),))
 
     def _match_list(self, e: core.Match, cell: E, own: List, env: Env, targets: Targets, t: Type) -> None:
@@ -493,19 +521,18 @@ class Lowering:
         return load(Address(self.body.heap.region, cell.param, (), offset), kind)
 
     def _build(self, e: core.Build, env: Env, targets: Targets, t: Type) -> None:
-        parts = [self.value(a, env) for a in e.args]
         if e.cls is not None:
-            fields = zip(parts, field_types(e.cls), strict=True)
-            words = [w for p, wanted in fields for w in self.conversions.converted(p, wanted, e.at).words]
+            fields = zip(e.args, field_types(e.cls), strict=True)
+            words = [w for a, wanted in fields for w in self.as_type(a, env, wanted).words]
             self.body.cell([const(self.body.heap.number(e.cls), Kind.INT), *words], targets[0])
             return
         assert isinstance(t, List)
-        if not parts:
+        if not e.args:
             return
-        *items, last = parts
-        tail = self.conversions.converted(last, t, e.at)
+        items = [self.as_type(a, env, t.item) for a in e.args[:-1]]
+        tail = self.as_type(e.args[-1], env, t)
         for k, item in reversed(list(enumerate(items))):
-            cell = (*self.conversions.converted(item, t.item, e.at).words, *tail.words)
+            cell = (*item.words, *tail.words)
             if k == 0:
                 self.body.cell(cell, targets[0])
             else:

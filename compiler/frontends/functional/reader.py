@@ -29,7 +29,14 @@ from retrograd.compiler.frontends.functional.control_flow import (
     within,
 )
 from retrograd.compiler.frontends.functional.core import computed, on_numbers
-from retrograd.compiler.frontends.functional.types import AT_ONE_POINT, fields_of, record_form
+from retrograd.compiler.frontends.functional.types import (
+    AT_ONE_POINT,
+    Type,
+    fields_of,
+    is_unsigned,
+    record_form,
+    type_of,
+)
 from retrograd.compiler.frontends.python.calls import REDUCTIONS
 from retrograd.compiler.frontends.python.captures import Captures
 from retrograd.compiler.frontends.python.expressions import ALTERNATIVES
@@ -37,7 +44,7 @@ from retrograd.compiler.frontends.python.source import Errors, SourceFunction, s
 from retrograd.compiler.language.intrinsics import EXPRESSION, FOREIGN, Intrinsic, arity_of, forget
 from retrograd.compiler.language.types import scalar_of
 from retrograd.compiler.language.values import Constant
-from retrograd.isa.diagnostics import nearest
+from retrograd.isa.diagnostics import CompileError, nearest
 
 # -----------------------------------------------------------------------------
 # Expressions of Python to core.
@@ -82,6 +89,8 @@ class ExpressionReader:
         self.in_loops: set[str] = set()
         #: names of constants in the function that is read: a function inside captures them as values, by which it has derivatives
         self._constants: dict[core.Binding, core.Number] = {}
+        #: functions inside, with the types that their parameters are declared to have
+        self.declared: dict[core.Binding, tuple[Type | None, ...]] = {}
 
     def at(self, node: ast.AST) -> core.Place:
         """The place of a piece of syntax."""
@@ -102,6 +111,24 @@ class ExpressionReader:
             )
         params = tuple(core.Binding(a.arg, self.at(a)) for a in args.args)
         return params, scope | {b.name: b for b in params}
+
+    def declared_type(self, node: ast.expr | None, function: SourceFunction | None = None) -> Type | None:
+        """The type that an annotation names; None without one, and where it names a type of another language."""
+        if node is None:
+            return None
+        function = function or self.function
+        try:
+            # The name of a type needs no evaluation.
+            named = function.lookup(node.id) if isinstance(node, ast.Name) else None
+            return type_of(function.annotation_of("", ast.unparse(node)) if named is None else named)
+        except KeyError:
+            return None
+        except CompileError:
+            return None
+
+    def declared_types(self, args: ast.arguments, function: SourceFunction | None = None) -> tuple[Type | None, ...]:
+        """The types that the parameters of a function are declared to have."""
+        return tuple(self.declared_type(a.annotation, function) for a in args.args)
 
     def expression(self, node: ast.expr, scope: Scope) -> core.Core:
         """The core of an expression. Raises CompileError."""
@@ -224,6 +251,10 @@ class ExpressionReader:
 
     def name(self, node: ast.Name, scope: Scope) -> core.Core:
         if node.id in scope:
+            known = self._constants.get(scope[node.id])
+            if known is not None and type(known.value) is int:
+                # A whole number is a word of the type of its place: of an int, or of a uint.
+                return core.Number(known.value, self.at(node))
             return core.Ref(scope[node.id], self.at(node))
         try:
             found = self.function.lookup(node.id, self._captures)
@@ -415,7 +446,18 @@ class ExpressionReader:
                     **{"x": "x", "y": "y", "z": "z"} | dict(zip("xyz", map(shortened, node.args), strict=False))
                 )
                 self.fail("RG0703", f"`{shortened(node.func)}` is not in the language", node.func, f"Write `{shown}`.")
-        return core.Apply(self.expression(node.func, scope), args, self.at(node))
+        function = self.expression(node.func, scope)
+        wanted: tuple[Type | None, ...] = ()
+        if isinstance(function, core.Ref):
+            wanted = self.declared.get(function.binding, ())
+        elif isinstance(function, core.Global) and isinstance(found, SourceFunction):
+            wanted = self.declared_types(found.tree.args, found)
+        if len(wanted) == len(args):
+            args = tuple(
+                a if t is None or not is_unsigned(t) else core.Cast(a, t, a.at)
+                for a, t in zip(args, wanted, strict=True)
+            )
+        return core.Apply(function, args, self.at(node))
 
     def known(self, node: ast.expr, scope: Scope) -> Any:
         """The value of an expression from around the function; None for a name of the function."""
@@ -599,19 +641,28 @@ class Reader:
     def function_core(self) -> core.Lambda:
         """The function as an expression without free variables. Raises CompileError."""
         tree = self.function.tree
-        return self._function(tree.name, tree.args, tree, {}, tree.body)
+        return self._function(tree.name, tree.args, tree, {}, tree.body, tree.returns)
 
     # ------------------------------------------------------------------ functions
 
     def _function(
-        self, name: str, args: ast.arguments, at: ast.AST, scope: Scope, body: Sequence[ast.stmt]
+        self,
+        name: str,
+        args: ast.arguments,
+        at: ast.AST,
+        scope: Scope,
+        body: Sequence[ast.stmt],
+        returns: ast.expr | None,
     ) -> core.Lambda:
         params, inner = self._expressions.parameters(name, args, at, scope)
+        declared = *self._expressions.declared_types(args), self._expressions.declared_type(returns)
         outer, self._loops = self._loops, []
         with self._expressions.inside():
-            made = core.Lambda(name, params, self._block(body, inner, at), self.at(at))
+            made = self._block(body, inner, at)
         self._loops = outer
-        return made
+        if declared[-1] is not None and is_unsigned(declared[-1]):
+            made = core.Cast(made, declared[-1], made.at)
+        return core.Lambda(name, params, made, self.at(at), declared=declared if any(declared) else ())
 
     def _definitions(
         self, given: Sequence[ast.stmt], scope: Scope
@@ -619,6 +670,9 @@ class Reader:
         """Functions that are defined one after the other, and may call each other."""
         bindings = [core.Binding(_defined(node) or "", self.at(node)) for node in given]
         inner = scope | {b.name: b for b in bindings}
+        for binding, node in zip(bindings, given, strict=True):
+            if isinstance(node, ast.FunctionDef):
+                self._expressions.declared[binding] = self._expressions.declared_types(node.args)
         made: list[tuple[core.Binding, core.Lambda]] = []
         for binding, node in zip(bindings, given, strict=True):
             if isinstance(node, ast.Assign):
@@ -634,7 +688,7 @@ class Reader:
                     node.decorator_list[0],
                     "Inner functions need no decorator.",
                 )
-            made.append((binding, self._function(node.name, node.args, node, inner, node.body)))
+            made.append((binding, self._function(node.name, node.args, node, inner, node.body, node.returns)))
         group = tuple(made)
         for _, f in made:
             f.group = group

@@ -163,7 +163,7 @@ Key = tuple[Any, tuple[Type, ...], tuple[Type, ...]]
 NOTHING = Nothing()
 #: pairs of a list that is made of words, and not of cells: so a list that is built by recursion has one type in the end
 _LONGEST = 16
-INT, FIXED, BOOL = Word(Kind.INT), Word(Kind.FIXED), Word(Kind.BOOL)
+INT, UINT, FIXED, BOOL = Word(Kind.INT), Word(Kind.UINT), Word(Kind.FIXED), Word(Kind.BOOL)
 #: of VLAD: #t or #f
 BOOLEAN = Tuple((BOOL,), "boolean")
 
@@ -200,8 +200,9 @@ def join(x: Type, y: Type) -> Type:
         case Nothing(), _:
             return y
         case Word(a), Word(b):
-            if {a, b} <= {Kind.INT, Kind.FIXED, Kind.BOOL}:
-                return FIXED if Kind.FIXED in (a, b) else INT
+            if {a, b} <= {Kind.INT, Kind.UINT, Kind.FIXED, Kind.BOOL}:
+                # An int beside a uint has to be a constant: the lowering refuses any other.
+                return FIXED if Kind.FIXED in (a, b) else UINT if Kind.UINT in (a, b) else INT
         case (Exact(), _) | (_, Exact()):
             return join(forgotten(x), forgotten(y))
         case Tuple(a), Tuple(b) if len(a) == len(b) and x.form == y.form:
@@ -275,6 +276,16 @@ def forgotten(t: Type) -> Type:
 
 def _is_truth(t: Type) -> bool:
     return isinstance(t, Tuple) or (isinstance(t, Known) and isinstance(t.value, bool))
+
+
+def is_unsigned(t: Type) -> bool:
+    """Whether a type is a uint, or a tuple or list with uints in it: an int in their place has another order."""
+    match t:
+        case Tuple(items):
+            return any(map(is_unsigned, items))
+        case List(item):
+            return is_unsigned(item)
+    return t == UINT
 
 
 def named(t: Type) -> str:
@@ -474,7 +485,7 @@ def type_of(annotation: Any, cls: type | None = None, name: str = "", open_array
         raise CompileError(Diagnostic("RG0722", f"`{name}`: {error}", hint=AT_ONE_POINT)) from None
     except (TypeError, NameError, SyntaxError, AttributeError) as error:
         where = f"the field `{name}` of `{cls.__name__}`" if cls is not None else f"`{name}`"
-        hint = "Fields are fixed, int, bool, tuple[…], list[…], data classes, and `A | B` of data classes."
+        hint = "Fields are fixed, int, uint, bool, tuple[…], list[…], data classes, and `A | B` of data classes."
         raise CompileError(Diagnostic("RG0722", f"{where}: {error}", hint=hint)) from None
 
 
@@ -558,7 +569,7 @@ def combined(t: Type, parts: Sequence[Value]) -> Value:
 # -----------------------------------------------------------------------------
 # Functions of values of any form, by recursion over their types: copies, inner products, and the types of cotangents.
 #
-#     cotangent of    a number: fixed     a tuple, a list: the same of cotangents     a data class: itself, with zeros for ints and bools
+#     cotangent of    a number: fixed     a tuple, a list: the same of cotangents     a data class: itself, with zeros for ints, uints and bools
 #                     a function: the tuple of the cotangents of the values that it has captured, in the order of their first use;
 #                     of several functions: (0, the tuple of the first, the tuple of the second …)
 #

@@ -264,7 +264,7 @@ class SourceFunction:
         for p in signature_of(self.fn).parameters.values():
             if p.kind is p.VAR_KEYWORD:
                 _refuse_keywords(p.name, self.source, self.tree)
-            annotation = self._annotation(p.name, p.annotation)
+            annotation = self.annotation_of(p.name, p.annotation)
             if not found and annotation is NOTHING and self.owner is not None:
                 annotation = self.owner
             found.append(Parameter(p.name, annotation, p.default, p.kind is p.VAR_POSITIONAL))
@@ -275,7 +275,7 @@ class SourceFunction:
         """The position of `*xs` among the parameters, or None."""
         return next((i for i, p in enumerate(self.parameters) if p.variadic), None)
 
-    def _annotation(self, name: str, annotation: Any) -> Any:
+    def annotation_of(self, name: str, annotation: Any) -> Any:
         if annotation is Any:
             return NOTHING
         if not isinstance(annotation, str):

@@ -320,11 +320,16 @@ def _flat(name: str, t: Type, value: Any, w: Format) -> dict[str, Any]:
 
     match t:
         case FormType():
-            # All elements have one form, so each is a row of as many numbers, and of as many integers.
+            # All elements have one form, so each is a row of as many numbers, integers and uints.
             each = [t.structure.encoded(one, name) for one in value]
             numbers = as_array([e.numbers for e in each]).reshape(len(each), t.count)
-            integers = np.array([e.integers for e in each], dtype=np.int64).reshape(len(each), t.size - t.count)
-            return {f"{name}.numbers": numbers, f"{name}.integers": integers}
+            places = each[0].uints if each else ()
+            others = [[i for k, i in enumerate(e.integers) if k not in places] for e in each]
+            integers = np.array(others, dtype=np.int64).reshape(len(each), t.size - t.count - len(places))
+            flat = {f"{name}.numbers": numbers, f"{name}.integers": integers}
+            if places:
+                flat[f"{name}.uints"] = np.array([[e.integers[k] for k in places] for e in each], dtype=np.uint64)
+            return flat
         case StackType(element):
             longest = max(map(len, value), default=0)
             lengths = {_lengths(name, element): np.array([len(row) for row in value], dtype=np.int64)}

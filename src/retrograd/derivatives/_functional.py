@@ -47,6 +47,7 @@ from retrograd.compiler.frontends.vlad.translation import (
     with_items,
 )
 from retrograd.compiler.frontends.vlad.translation import Path as ResultPath
+from retrograd.compiler.ir.statements import Kind
 from retrograd.compiler.language.types import ArrayAnnotation, ScalarType
 from retrograd.compiler.language.values import Structure, Unfilled
 from retrograd.compiler.pipeline import shape_of
@@ -61,14 +62,15 @@ from retrograd.isa.diagnostics import (
 )
 from retrograd.isa.files import read_file
 from retrograd.isa.words import Q32_32, Format
-from retrograd.runtime._binding import bind, fixed, types_of
+from retrograd.runtime._binding import bind, fixed, types_of, uint
 from retrograd.runtime._execution import ProgramTrap
 from retrograd.runtime._reversible import Reversible, run
 from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.machine import MEMORY_LIMIT, Machine
 
 FunctionalSource.operators = {(f.__module__, f.__qualname__): f.__name__ for f in (grad, vjp, jvp, hessian)}
-FunctionalSource.conversions = {(fixed.__module__, fixed.__qualname__): "fixed"}
+FunctionalSource.conversions = {(t.__module__, t.__qualname__): t.__name__ for t in (fixed, uint)}
+FunctionalSource.annotations = {**FunctionalSource.annotations, Kind.UINT: uint}
 
 
 class Functional(FunctionalSource, Reversible):

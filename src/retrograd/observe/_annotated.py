@@ -190,7 +190,7 @@ class Annotated(Reversible):
             new, old = self.argument(p.name), self.of.argument(p.name)
             text = None if new is None or new.annotation is None else ast.unparse(new.annotation)
             same = old is not None and text == (None if old.annotation is None else ast.unparse(old.annotation))
-            annotation = p.annotation if same or text is None else self._annotation(p.name, text)
+            annotation = p.annotation if same or text is None else self.annotation_of(p.name, text)
             out.append(replace(p, annotation=_mapped(annotation, self._structs)))
         return tuple(out)
 

@@ -333,8 +333,15 @@ def _form_words(t: FormType, value: Any, w: Format, name: str, losses: Losses | 
     if isinstance(value, Unfilled):
         return np.zeros(t.size, dtype=np.uint64)
     found = t.structure.encoded(value, name)
+    uints = [found.integers[k] for k in found.uints]
+    for k in found.uints:
+        found.integers[k] = 0
     parts = zip((Kind.FIXED, Kind.INT), (found.numbers, found.integers), strict=True)
-    return _joined([_array_words(kind, _numbers(kind, part), w, name, losses) for kind, part in parts if part])
+    words = _joined([_array_words(kind, _numbers(kind, part), w, name, losses) for kind, part in parts if part])
+    if uints:
+        places = np.array(found.uints) + len(found.numbers)
+        words[places] = _array_words(Kind.UINT, _numbers(Kind.UINT, uints), w, name, losses)
+    return words
 
 
 def _numbers(kind: Kind, value: Any) -> NDArray[Any]:
@@ -498,7 +505,7 @@ def _form_value(t: FormType, words: Sequence[int] | NDArray[np.uint64], w: Forma
         return None
     numbers = [real_of(int(word), "fixed", w) for word in words[: t.count]]
     try:
-        return t.structure.decoded(numbers, [w.signed(int(word)) for word in words[t.count :]])
+        return t.structure.decoded(numbers, [w.signed(int(word)) for word in words[t.count :]], w.mask)
     except ValueError:
         message = f"the words of a result are no {t}"
         hint = "Forward, leave the result out. Backward, pass the result that the function gave for the same arguments in the same format."

@@ -35,7 +35,7 @@ ENGINES = ["auto", "reference", "native", "threaded", "translated"]
 
 SOURCE = """\
 import retrograd as rg
-from retrograd import Array, Stack, fixed, lognum, reversible
+from retrograd import Array, Stack, fixed, lognum, reversible, uint
 from retrograd.library import Complex
 
 @reversible
@@ -105,6 +105,16 @@ class Pair:
     def exchange(self):
         rg.swap(self.a, self.b)
 
+@rg.functional
+def folded(words: list[uint]) -> uint:
+    def total(items):
+        match items:
+            case []:
+                return 0
+            case [first, *rest]:
+                return first ^ total(rest)
+    return total(words)
+
 @reversible
 def retrograd(file: int, engine: int, path: int, arrays: int):
     file += engine + path + arrays
@@ -141,6 +151,17 @@ XS = np.array([[3.0, 4.0], [5.0, 12.0], [8.0, 15.0]])
 
 
 # ----------------------------------------------------------------------------------------------- in and out
+
+
+def test_words_of_lists_are_a_column_of_their_own(cli: Cli) -> None:
+    """A number from 2^63 on is no int64, so uints do not stand among the integers."""
+    words = np.array([[2**64 - 1, 3], [2**63, 6]], np.uint64)
+    save(words=words)
+    assert cli("run", "f.py:folded", "--batch", "in.npz", "-o", "out.npz")[0] == OK
+    found = load()
+    assert found["out"].tolist() == [2**64 - 1 ^ 3, 2**63 ^ 6]
+    assert found["words.uints"].tolist() == words.tolist()
+    assert found["words.integers"].tolist() == [[3], [3]]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -1,9 +1,9 @@
 import retrograd as rg
-from retrograd import uint
+from retrograd import lognum
 
 
 @rg.functional
-def f(x: uint) -> bool:
+def f(x: lognum) -> bool:
     return x > 3
 
 
