@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import os
 import shutil
 import subprocess
@@ -15,6 +17,7 @@ from amaranth.lib.memory import Memory
 from retrograd.hdl import netlist
 from retrograd.hdl.simulation import verilated
 from retrograd.hdl.simulation.runs import run
+from retrograd.hdl.simulation.transactions import Order
 from support import lockstep
 
 import retrograd as rg
@@ -87,6 +90,29 @@ def test_a_library_is_loaded_from_a_private_copy(tmp_path: Path) -> None:
     contents = (tmp_path / "answer.so").read_bytes()
     (tmp_path / "answer.so").unlink()
     assert verilated._loaded(contents).answer() == 42
+
+
+def test_an_order_sets_the_registers_that_it_gives() -> None:
+    """The library is told a word and a strobe for each of PC, BR and DIR that is given, and no strobe for another."""
+    told: list[tuple[int, ...]] = []
+
+    def execute(machine: object, given: ctypes.c_void_p, *_: object) -> int:
+        told.append(tuple((ctypes.c_uint64 * 6).from_address(given.value or 0)))
+        return 0
+
+    machine = verilated.Verilated.__new__(verilated.Verilated)
+    machine.parameters = SimpleNamespace(lanes=1, code_words=64, data_words=64)  # type: ignore[assignment]
+    machine._machine = None  # type: ignore[assignment]
+    machine._library = SimpleNamespace(execute=execute, destroy=lambda machine: None)  # type: ignore[assignment]
+    numbers, choice = (None, 0, -3, 5), (False, True)
+    for pc, br, backward, turn, forget, clear in itertools.product(numbers, numbers, (None, *choice), *[choice] * 3):
+        order = Order(pc=pc, br=br, backward=backward, turn=turn, forget=forget, clear=clear, steps=7, last_only=True)
+        machine.run([order])
+        direction = None if backward is None else -int(backward)
+        given = (pc, br, direction)
+        flags = [*(value is not None for value in given), turn, forget, clear]
+        words = [(value or 0) % 2**64 for value in given]
+        assert told.pop() == (sum(flag << i for i, flag in enumerate(flags)), *words, 7, 0), order
 
 
 @needs_verilator
