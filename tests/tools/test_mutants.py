@@ -103,3 +103,8 @@ def test_tests_of_the_folder_follow_those_that_execute_the_line(mutants: ModuleT
     assert covered.tests(mutant(mutants, "isa/words.py", line)) == [
         "tests/isa/test_b.py::test_b", "tests/hdl/test_c.py::test_c", "tests/isa/test_a.py::test_a",
     ]  # fmt: skip
+    # The docstring runs at import: all tests, first of all those that execute another line of the file.
+    assert covered.tests(mutant(mutants, "isa/words.py", 1)) == [
+        "tests/isa/test_b.py::test_b", "tests/hdl/test_c.py::test_c", "tests/isa/test_a.py::test_a",
+        "tests/isabelle/test_d.py::test_d",
+    ]  # fmt: skip

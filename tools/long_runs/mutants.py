@@ -4,9 +4,9 @@
 
 Cosmic Ray (https://cosmic-ray.readthedocs.io) proposes the faults: another operator, comparison, number or exception, a
 loop of no pass. A sample of them, some in each folder, is planted, one at a time, in copies of the tree. Coverage.py records
-once which test that is not `long` executes which line; those tests run, the shortest first, until one fails. The other tests of the
-mirrored folder follow, which may execute the line in a process that they start. Each run draws another sample; `--seed` draws
-an earlier one again.
+once which test that is not `long` executes which line; those tests run, the shortest first, until one fails. The other
+tests of the mirrored folder follow, which may execute the line in a process that they start. `--seed` draws an earlier
+sample again. `--tier default` records and runs the cases of that tier alone: others may kill what survives them.
 
 A mutant that survives needs a verdict in tests/mutants.toml, under its key `file: line → mutated line`: `equivalent` (it
 changes no behaviour) or `missed` (it does), with the reason. The command fails if a survivor has no verdict, or if the
@@ -199,12 +199,12 @@ def in_function(mutant: Mutant) -> bool:
 class Coverage:
     """Which tests execute a line, and how long they take."""
 
-    def __init__(self, folder: Path, jobs: int) -> None:
+    def __init__(self, folder: Path, tier: str, jobs: int) -> None:
         import coverage
 
-        data, log = folder / "coverage", folder / "durations.txt"
+        data, log = folder / f"coverage-{tier}", folder / f"durations-{tier}.txt"
         if not log.is_file():
-            self._record(data, log, jobs)
+            self._record(data, log, tier, jobs)
         self.data = coverage.CoverageData(str(data))
         self.data.read()
         lines = (re.match(r"\s*([\d.]+)s (?:call|setup) +(tests/.*)", line) for line in log.read_text().splitlines())
@@ -215,11 +215,11 @@ class Coverage:
             raise SystemExit(f"{log}: no test ran")
 
     @staticmethod
-    def _record(data: Path, log: Path, jobs: int) -> None:
+    def _record(data: Path, log: Path, tier: str, jobs: int) -> None:
         print("recording which test executes which line …", flush=True)
         settings = data.with_name("coveragerc")
         write_file(settings, f"[run]\nsource = {','.join(FOLDERS)}\ndata_file = {data}\n")
-        command = ["pytest", "-q", "--everything", "-m", "not long", "-n", str(jobs), "--cov", f"--cov-config={settings}", "--cov-context=test",
+        command = ["pytest", "-q", *["--" + tier] * (tier != "default"), "-m", "not long", "-n", str(jobs), "--cov", f"--cov-config={settings}", "--cov-context=test",
                    "--cov-report=", "--durations=0", "--durations-min=0", "-vv", "--no-header"]  # fmt: skip
         run = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
         write_file(log, run.stdout)
@@ -231,8 +231,11 @@ class Coverage:
         """The tests that execute the line, the shortest first; then the other tests of the mirrored folder.
 
         All tests for a line whose tests are not known: it runs at import, during collection, or in a process that a test starts.
+        Those that execute another line of the file come first.
         """
-        contexts = self.data.contexts_by_lineno(str(ROOT / mutant.file)).get(mutant.line, [])
+        lines = self.data.contexts_by_lineno(str(ROOT / mutant.file))
+        used = {context.rsplit("|", 1)[0] for found in lines.values() for context in found if context}
+        contexts = lines.get(mutant.line, [])
         tests = {context.rsplit("|", 1)[0] for context in contexts if context}
         if mutant.file.startswith(COMPILED):
             tests = {test for test in self.seconds if test.startswith("tests/library")}
@@ -240,8 +243,9 @@ class Coverage:
             tests = set(self.seconds)
         folder = mutant.file.removeprefix("src/retrograd/").rpartition("/")[0]
         near = {test for test in self.seconds if folder and test.startswith(f"tests/{folder}/")}
-        first = near & tests, tests - near, near - tests
-        return [t for part in first for t in sorted(part, key=lambda test: (self.seconds.get(test, 0.0), test))]
+        return sorted(
+            tests | near, key=lambda t: (t not in tests, t not in used, t not in near, self.seconds.get(t, 0), t)
+        )
 
 
 # ---------------------------------------------------------------------- running them
@@ -357,6 +361,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=3, help="mutants in each folder (%(default)s)")
     parser.add_argument("--seed", type=int, help="which sample (another one in each run)")
+    parser.add_argument("--tier", choices=("default", "full", "everything"), default="everything", help="of the cases")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at a time (%(default)s)")
     parser.add_argument("--list", action="store_true", help="print the sample and stop")
     arguments = parser.parse_args()
@@ -368,8 +373,8 @@ def main() -> int:
         return 0
     kept = KEPT / tree_digest()
     kept.mkdir(parents=True, exist_ok=True)
-    covered = Coverage(kept, arguments.jobs)
-    results = run_all(mutants, covered, kept / "results.json", arguments.jobs)
+    covered = Coverage(kept, arguments.tier, arguments.jobs)
+    results = run_all(mutants, covered, kept / f"results-{arguments.tier}.json", arguments.jobs)
     lines, held = summary(results, tomllib.loads(VERDICTS.read_text()) if VERDICTS.is_file() else {})
     print("\n".join(lines))
     return 0 if held else 1
