@@ -46,7 +46,7 @@ PLACES = {
     "result": "    def g() -> uint:\n        return L\n    return g() >> 1",
     "result of a recursion": "    def g(k) -> uint:\n        return L if k == 0 else g(k - 1)\n    return g(2) >> 1",
     "argument": "    def g(v: uint):\n        return v >> 1\n    return g(L)",
-    "argument of a recursion": "    def g(v: uint, k):\n        return v >> 1 if k == 0 else g(v, k - 1)\n    return g(L, 2)",
+    "argument of a recursion": "    def g(v: uint, k):\n        return g(v, k - 1) if k else v >> 1\n    return g(L, 2)",
     "argument of a function elsewhere": "    return half(L)",
     "branch of an argument": "    return half(L if b else u)",
     "field": "    return Held(L, 1.0).word >> 1",
@@ -187,8 +187,9 @@ DISCRETE = {
     "a value": "    return rg.grad(lambda v, y: v + 1)(u, x)[1]",
     "a tuple": "    return rg.vjp(lambda t: (t[0] * t[0], t[1]))((x, u), (1.5, 9.0))[0]",
     "a direction": "    return rg.jvp(lambda t: (t[0] * t[0], t[1]))((x, u), (1.5, 9.0))[0]",
-    "a list": "    def total(term, l):\n        match l:\n            case [first, *rest]:\n                return term(first) + total(term, rest)\n"
-    "            case _:\n                return 0.0\n    squares = lambda l: total(lambda t: t[0] * t[0] * fixed(t[1] & 3), l)\n"
+    "a list": "    def total(f, l):\n        match l:\n            case [first, *rest]:\n"
+    "                return f(first) + total(f, rest)\n            case _:\n                return 0.0\n"
+    "    squares = lambda l: total(lambda t: t[0] * t[0] * fixed(t[1] & 3), l)\n"
     "    return total(lambda t: t[0] + t[1], rg.grad(squares)([(x, u), (2 * x, u + 1)]))",
     "a data class": "    match rg.grad(lambda c: c.real * c.real * fixed(c.word & 3))(Held(u, x)):\n"
     "        case Held(v, y):\n            return y + fixed(v)",
