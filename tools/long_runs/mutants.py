@@ -236,7 +236,7 @@ class Coverage:
         lines = self.data.contexts_by_lineno(str(ROOT / mutant.file))
         used = {context.rsplit("|", 1)[0] for found in lines.values() for context in found if context}
         contexts = lines.get(mutant.line, [])
-        tests = {context.rsplit("|", 1)[0] for context in contexts if context}
+        tests = executing = {context.rsplit("|", 1)[0] for context in contexts if context}
         if mutant.file.startswith(COMPILED):
             tests = {test for test in self.seconds if test.startswith("tests/library")}
         elif not tests or "" in contexts or not in_function(mutant):
@@ -244,7 +244,7 @@ class Coverage:
         folder = mutant.file.removeprefix("src/retrograd/").rpartition("/")[0]
         near = {test for test in self.seconds if folder and test.startswith(f"tests/{folder}/")}
         return sorted(
-            tests | near, key=lambda t: (t not in tests, t not in used, t not in near, self.seconds.get(t, 0), t)
+            tests | near, key=lambda t: (t not in executing, t not in used, t not in near, self.seconds.get(t, 0), t)
         )
 
 
