@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import itertools
+import linecache
+import re
+import textwrap
 from typing import Any
 
 import numpy as np
 import pytest
 from retrograd.compiler.frontends.python.statements import first_use
+from retrograd.isa.diagnostics import CompileError
 
 import retrograd as rg
 from retrograd import Array, fixed, reversible
@@ -260,3 +265,60 @@ def test_arrays_that_do_not_hold_the_value_are_not_freed() -> None:
         freed_as_itself(0.0, [1.0, 2.0])
     with pytest.raises(rg.CompileError, match="RG0712"):
         freed_in_another_shape(0.0, [1.0, 2.0, 3.0])
+
+
+@rg.struct
+class Parts:
+    a: fixed
+    n: int
+    v: Array[fixed, 2]
+
+
+@rg.struct
+class Piled:
+    pile: rg.Stack[int, 3]
+
+
+#: annotation, value, an update of a copy `c`, a number of the copy and its value
+COPIED: list[tuple[Any, Any, str, str, float]] = [
+    (int, 5, "c += 2", "c", 7), (rg.uint, 5, "c += 2", "c", 7), (fixed, 1.5, "c += 2", "c", 3.5),
+    (bool, True, "c ^= True", "(2 if c else 1)", 1), (complex, 1 + 2j, "c += 2j", "c.imag", 4.0),
+    (Array[int, 2], [3, 4], "c[1] += 2", "c[0] + c[1]", 9),
+    (Array[complex, 2], [1j, 2j], "c[1] += 2j", "c[1].imag", 4.0),
+    (Parts, Parts(1.0, 2, np.array([3.0, 4.0])), "c.n += 1; c.v[1] += 2; c.a += 1", "c.a + c.n + c.v[1]", 11.0),
+]  # fmt: skip
+
+
+def copying(statements: str, annotation: Any) -> Any:
+    """`f(y: fixed, z: fixed, x: annotation)` with these statements."""
+    text = f"def f(y: fixed, z: fixed, x: annotation):\n{textwrap.indent(statements, '    ')}\n"
+    name = f"<copy {next(_numbers)}>"
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    names: dict[str, Any] = {"rg": rg, "fixed": fixed, "annotation": annotation}
+    exec(compile(text, name, "exec"), names)
+    return reversible(names["f"])
+
+
+_numbers = itertools.count()
+
+
+@pytest.mark.parametrize(("annotation", "x", "change", "number", "wanted"), COPIED, ids=lambda p: str(p)[:30])
+def test_a_copy_changes_alone(annotation: Any, x: Any, change: str, number: str, wanted: float) -> None:
+    own = re.sub(r"\bc\b", "x", number)
+    made = f"with rg.routine() as r:\n    c = rg.copy(x)\n    {change}\n"
+    f = copying(f"{made}y += {number}\nz += {own}\n~r", annotation)
+    assert f(0.0, 0.0, x)[:2] == (wanted, eval(own, {"x": x}))
+    check_inverse(f, 0.0, 0.0, x)
+
+
+STACK, PARTS = rg.Stack[int, 3], Parts(1.0, 2, np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "x", "part"),
+    [(STACK, [1], "x"), (Array[Parts, 2], [PARTS] * 2, "x"), (Piled, Piled([1]), "x"), (Piled, Piled([1]), "x.pile")],
+)
+def test_stacks_and_arrays_of_structs_are_copied_part_by_part(annotation: Any, x: Any, part: str) -> None:
+    with pytest.raises(CompileError, match=r"RG0703.*cannot be copied whole") as refused:
+        copying(f"c = rg.copy({part})", annotation)(0.0, 0.0, x)
+    assert refused.value.diagnostics[0].hint == "Copy its fields or elements."
