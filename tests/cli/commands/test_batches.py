@@ -12,6 +12,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from retrograd.simulator.engines.tiering import VARIABLE
 
 import retrograd as rg
 from retrograd import presentation
+from retrograd.cli import batches
 from retrograd.cli.arguments import write_arrays
 from retrograd.cli.files import load_function
 from retrograd.runtime._arrays import join_words
@@ -151,6 +153,15 @@ XS = np.array([[3.0, 4.0], [5.0, 12.0], [8.0, 15.0]])
 
 
 # ----------------------------------------------------------------------------------------------- in and out
+
+
+@pytest.mark.parametrize(
+    ("workers", "scheduler", "executor"),
+    [(None, None, None), (None, "tcp://a:1", "tcp://a:1"), ("1", None, None), ("2", None, 2), ("17", None, 17)],
+)
+def test_one_worker_is_this_process(workers: str | None, scheduler: str | None, executor: Any) -> None:
+    options = SimpleNamespace(workers=workers, scheduler=scheduler)
+    assert batches.executor_of(options) == executor  # type: ignore[arg-type]
 
 
 def test_words_of_lists_are_a_column_of_their_own(cli: Cli) -> None:
