@@ -28,6 +28,7 @@ from retrograd.simulator.engines.cuda.interpreter import (
     decoded,
     interpreter_source,
     machine_source,
+    may_be_same,
     row_of,
 )
 from support import generator, interpreted_machine
@@ -266,6 +267,13 @@ def test_renumbered_registers_are_those_in_use() -> None:
 
 def test_handlers_fit_their_field() -> None:
     assert FIRST_HANDLER + len(cases(True, all_opcodes())) <= HANDLERS
+    for differentiating in (False, True):
+        # Of an opcode that reads two registers there is a handler more where cotangents are computed.
+        opcode = next(o for o in TABLE if may_be_same(o))
+        most = (HANDLERS - FIRST_HANDLER) // (1 + differentiating)
+        assert len(cases(differentiating, (opcode,) * most)) == HANDLERS - FIRST_HANDLER
+        with pytest.raises(ValueError, match="handlers: a row has numbers for 254"):
+            cases(differentiating, (opcode,) * (most + 1))
 
 
 def test_every_jump_stays_in_the_code() -> None:
