@@ -123,8 +123,8 @@ class _Node:
 
 
 def arrange(
-    schedule: Schedule, w: Format, units: Units, *, distinct: Collection[tuple[str, str]], memory: bool = False,
-    drops: Collection[str] = (), turns: bool = False,
+    schedule: Schedule, w: Format, units: Units, *, distinct: Collection[tuple[str, str]], memory: bool,
+    drops: Collection[str], turns: bool,
 ) -> tuple[Row, ...]:  # fmt: skip
     """The rows of a schedule. `distinct`: pairs of places, such as ("d", "a"), that are never one register; `memory`:
     a word is addressed; `drops`: cotangents that are discarded; `turns`: the direction is reversed.
