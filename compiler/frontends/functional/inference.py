@@ -36,6 +36,7 @@ from retrograd.compiler.frontends.functional.types import (
     Type,
     Word,
     arrays,
+    at_numbers,
     both,
     constructed,
     cotangent,
@@ -255,6 +256,14 @@ _PARTS: dict[type[Any], str] = {
     Function: "Call the function: `f(x)` is its value.",
 }
 
+#: a place in types: numbers of parts, from outside to inside
+Path = tuple[int, ...]
+
+
+class _Widened(Exception):
+    """The analysis begins again: numbers at one more place are forgotten."""
+
+
 #: the place of the entry
 NOWHERE = core.Place(Span("", 1, 1, 2), "")
 
@@ -264,16 +273,18 @@ class Inference:
 
     `define`: a functional function -> its definition. `constants`: of the program.
 
-    `exact`: whole numbers have types of their own, so a condition on them is known when a program is compiled. Of a
-    function that has
-    _MOST_EXACT versions, all further ones have forgotten the numbers: so recursion over a number ends in one version
-    for all of them.
+    `exact`: whole numbers have types of their own, so a condition on them is known when a program is compiled. A number
+    at one place in the arguments of a function that has more than _MOST_EXACT values there is forgotten in all versions
+    of the function (`_widen`): so a recursion over a number has one version for all numbers.
     """
 
     def __init__(self, w: Format, define: Define, constants: Constants | None = None, exact: bool = False) -> None:
         self.w = w
         self.exact = exact
-        self._exact_versions: dict[Any, set[Key]] = {}
+        #: function -> place in its arguments -> the known numbers there, None for numbers that are forgotten
+        self._numbers: dict[Any, dict[Path, set[int] | None]] = {}
+        #: function and the types of its arguments without numbers -> its versions
+        self._exact_versions: dict[Key, set[Key]] = {}
         self._define = define
         self._definitions: dict[int, core.Lambda] = {}
         self.constants = constants
@@ -317,7 +328,11 @@ class Inference:
         while True:
             self._visited.clear()
             self._changed = False
-            found = self.result(key)
+            try:
+                found = self.result(key)
+            except _Widened:
+                self._begin_again()
+                continue
             if not self._changed:
                 break
         for known, t in self.results.items():
@@ -344,12 +359,44 @@ class Inference:
         if not self.exact or isinstance(key[0], Derivative):
             return key
         code, captured, args = key
+        places = self._numbers.setdefault(code, {})
+        known: dict[Path, int] = {}
+
+        def kept(path: Path, t: Exact) -> Type:
+            if places.setdefault(path, set()) is None:
+                return forgotten(t)
+            known[path] = t.value
+            return t
+
+        types = tuple(at_numbers(t, kept, (i,)) for i, t in enumerate((*captured, *args)))
+        found = code, types[: len(captured)], types[len(captured) :]
         plain = code, tuple(map(forgotten, captured)), tuple(map(forgotten, args))
-        versions = self._exact_versions.setdefault(code, set())
-        if plain == key or (len(versions) >= _MOST_EXACT and key not in versions):
-            return plain
-        versions.add(key)
-        return key
+        versions = self._exact_versions.setdefault(plain, set())
+        if known and found not in versions:
+            versions.add(found)
+            self._widen(code, known, len(versions))
+        return found
+
+    def _widen(self, code: Any, known: Mapping[Path, int], versions: int) -> None:
+        """Enter the known numbers of a new version. Of too many, those at one place are forgotten, and the analysis begins again."""
+        places = self._numbers[code]
+        for path, value in known.items():
+            values = places[path]
+            assert values is not None
+            values.add(value)
+        most = max(known, key=lambda path: len(places[path] or ()))
+        if max(versions, len(places[most] or ())) > _MOST_EXACT:
+            places[most] = None
+            raise _Widened
+
+    def _begin_again(self) -> None:
+        """Forget all results, which hold versions for numbers that are forgotten now."""
+        for held in (self.results, self.calls, self._callers, self.sites, self._derivatives, self._exact_versions):
+            held.clear()
+        self._numbers = {
+            code: {path: None for path, values in places.items() if values is None}
+            for code, places in self._numbers.items()
+        }
 
     def number(self, value: float) -> Type:
         """The type of a real number that is written, or computed from written ones."""

@@ -257,21 +257,32 @@ def constructed(items: tuple[Type, ...], form: str) -> Type:
         return made
 
 
+def at_numbers(t: Type, f: Callable[[tuple[int, ...], Exact], Type], path: tuple[int, ...] = ()) -> Type:
+    """The type with f(place, type) in place of the type of each known number."""
+
+    def inside(items: Iterable[Type], *around: int) -> tuple[Type, ...]:
+        return tuple(at_numbers(item, f, (*path, *around, k)) for k, item in enumerate(items))
+
+    match t:
+        case Exact():
+            return f(path, t)
+        case Tuple(items, form):
+            return Tuple(inside(items), form)
+        case List(item):
+            return List(*inside((item,)))
+        case Function(alternatives):
+            return Function(tuple(Closure(c.code, inside(c.captured, k)) for k, c in enumerate(alternatives)))
+    return t
+
+
 def forgotten(t: Type) -> Type:
     """The type without the values of numbers."""
-    match t:
-        case Exact(_, 0):
-            return FIXED
-        case Exact(value, level):
-            inside = forgotten(Exact(value, level - 1))
-            return Tuple((inside, inside), "bundle")
-        case Tuple(items, form):
-            return Tuple(tuple(map(forgotten, items)), form)
-        case List(item):
-            return List(forgotten(item))
-        case Function(alternatives):
-            return Function(tuple(Closure(c.code, tuple(map(forgotten, c.captured))) for c in alternatives))
-    return t
+    return at_numbers(t, lambda _, number: _bundle(number.level))
+
+
+def _bundle(level: int) -> Type:
+    """The type of reals of a level."""
+    return FIXED if not level else Tuple((_bundle(level - 1),) * 2, "bundle")
 
 
 def _is_truth(t: Type) -> bool:

@@ -1,11 +1,14 @@
 """VLAD programs whose types depend on numbers: conditions on whole numbers are known when the program is compiled."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from retrograd.compiler.frontends.functional import inference
+from retrograd.compiler.frontends.functional.types import Exact, Tuple, Type
 from retrograd.isa.diagnostics import CompileError
+from retrograd.isa.words import Q32_32
 
 from retrograd.derivatives._functional import Evaluated, evaluations, read_vlad
 
@@ -56,6 +59,23 @@ def test_a_recursion_over_a_number_is_widened() -> None:
     """After some versions, one version is for all numbers."""
     loop = "(let loop ((i 0) (a (if (= 0 0) 1 '()))) (if (= i 300) a (loop (+ i 1) (+ a 1))))"
     assert values(loop)[0].value == 301.0
+
+
+def test_a_recursion_over_a_number_has_one_version() -> None:
+    """No version for a certain number stays of a function that has too many, and the numbers beside the counter stay known."""
+    text = "(let loop ((i 0) (k 0) (a 1)) (if (= i 300) (if (= k 0) a '()) (loop (+ i 1) k (+ a 1))))"
+    (expression,) = read_vlad(text, "known.vlad").expressions
+    found = inference.Inference(Q32_32, lambda f: f.functional_core(None), exact=True)
+    found.solve((expression.core(), (), ()))
+    versions = [args for code, _, args in found.results if getattr(code, "name", "") == "loop"]
+    assert len(versions) == 1
+    assert sum(isinstance(t, Exact) for t in flat(versions[0])) == 1
+    assert values(text)[0].value == 301.0
+
+
+def flat(types: Sequence[Type]) -> list[Type]:
+    """The types inside tuples."""
+    return [leaf for t in types for leaf in (flat(t.items) if isinstance(t, Tuple) else [t])]
 
 
 def test_types_that_depend_on_more_numbers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
