@@ -197,7 +197,17 @@ _OPEN: dict[tuple[str, str], Any] = {
     ("simpson", "ys"): np.ones(5),
 }  # fmt: skip
 #: functions that take functions of their own kind are compiled in their tests
-_SKIPPED = {"bennett", "bennett_any", "mapfold", "filter_into", "gauss_legendre", "verlet", "yoshida4", "reversible_heun", "rk4"}
+_SKIPPED = {
+    "bennett",
+    "bennett_any",
+    "mapfold",
+    "filter_into",
+    "gauss_legendre",
+    "verlet",
+    "yoshida4",
+    "reversible_heun",
+    "rk4",
+}
 
 
 def _named(name: str) -> Reversible:

@@ -335,6 +335,7 @@ class Options:
     in place of uncomputing them; a collection of names does so for these routines, and for expressions unless `temporaries` is
     False. `stack`: words for recursion. `heap`: words for the lists and data of functional functions.
     `forget`: names of functional functions whose calls are computed, copied and uncomputed (`frontends/functional/core.py`).
+    `parts`: names of loops of functional functions that run in parts, to keep √n states of n passes (`frontends/functional/loops_in_parts.py`).
     `memory`: words that the program may use to keep results of loops that it would compute again
     (`compiler/compiled.py`); not in erase mode, which computes nothing again. `cotangents`: the program will run in differentiation mode, and discards the cotangent of
     each variable that dies on the way back (`derivatives/discarded_cotangents.py`). `recorded`: numbers of the source lie in memory
@@ -351,6 +352,7 @@ class Options:
     memory: int = 0
     heap: int = 1 << 16
     forget: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
     recorded: bool = False
     precision: Precision = "warn"
 
@@ -369,6 +371,7 @@ class Options:
         if not isinstance(self.erase, bool):
             object.__setattr__(self, "erase", self._names("erase", "True, False, or names of routines"))
         object.__setattr__(self, "forget", self._names("forget", "names of functional functions"))
+        object.__setattr__(self, "parts", self._names("parts", "names of loops of functional functions"))
 
     def changed(self, changes: Mapping[str, Any]) -> Options:
         """These options with others in place of some. Raises InputError RG0603."""
@@ -489,7 +492,9 @@ def _compile(
     options: Options,
     observe: Callable[[str, Module], None] | None,
 ) -> Compiled:
-    lowered = lower(function, types, w, options.stack, options.heap, options.forget, options.recorded)
+    lowered = lower(
+        function, types, w, options.stack, options.heap, options.forget, options.recorded, parts=options.parts
+    )
     if observe is not None:
         observe("lower", lowered.module)
     names: Collection[str] | None = None if isinstance(options.erase, bool) else options.erase

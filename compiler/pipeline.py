@@ -150,6 +150,7 @@ def lower(
     recorded: bool = False,
     real: bool = False,
     placed: bool = False,
+    parts: frozenset[str] = frozenset(),
 ) -> Lowered:
     """The function for arguments of these types as a reversible module: arguments in memory, in and out.
 
@@ -160,7 +161,7 @@ def lower(
     module = ModuleBuilder(w, recorded, real, placed)
     module.constants.pointed = any(map(has_points, types))
     gradients = GradientProcedures()
-    specialiser = Specialiser(module, gradients.declare, Declare(gradients.add, heap, forget))
+    specialiser = Specialiser(module, gradients.declare, Declare(gradients.add, heap, forget, parts))
     module.files[function.source.file] = function.source.lines
     shapes: list[Shape] = []
     arguments: list[Argument] = []

@@ -85,6 +85,8 @@ class Declare:
     heap: int
     #: names of the functional functions whose calls are forgotten
     forget: frozenset[str] = frozenset()
+    #: names of the loops that run in parts
+    parts: frozenset[str] = frozenset()
     #: the functional functions of the program, once there are some
     functional: Any = None
     #: the specialisation of a function for the shapes of its arguments

@@ -27,6 +27,7 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.arrays import Contexts
 from retrograd.compiler.frontends.functional.core import Binding, Calls, Core, Place
 from retrograd.compiler.frontends.functional.inference import Inference, fits
+from retrograd.compiler.frontends.functional.loops_in_parts import Loops
 from retrograd.compiler.frontends.functional.program import Program
 from retrograd.compiler.frontends.functional.reader import Reader
 from retrograd.compiler.frontends.functional.types import (
@@ -712,6 +713,10 @@ class FunctionalSource(SourceFunction):
         """The names of the functions whose calls can be forgotten: see `Options.forget`. Raises CompileError."""
         return Calls(lambda f: _defined(f, Captures())).names(self)
 
+    def loops(self) -> list[str]:
+        """The names of the loops that can run in parts: see `Options.parts`. Raises CompileError."""
+        return Loops(lambda f: _defined(f, Captures())).names(self)
+
     def own_lowering(
         self, made: Specialisation, module: ModuleBuilder, captures: Captures, shared: Declare
     ) -> Procedure:
@@ -727,9 +732,14 @@ class FunctionalSource(SourceFunction):
             if unknown:
                 hint = f"Calls of {', '.join(calls.names(self)) or 'no function'} can be forgotten."
                 fail("RG0715", f"`{self.__name__}` forgets no call of `{unknown[0]}`", self.source, self.tree, hint)
+            loops = Loops(lambda f: calls.forgetting(f, shared.forget))
+            unknown = sorted(shared.parts - set(loops.names(self))) if shared.parts else []
+            if unknown:
+                hint = f"Loops are {', '.join(loops.names(self)) or 'not in it'}: functions that call themselves at their end alone."
+                fail("RG0715", f"`{self.__name__}` has no loop `{unknown[0]}`", self.source, self.tree, hint)
             program = shared.functional = Program(
                 module,
-                lambda f: calls.forgetting(f, shared.forget),
+                lambda f: loops.in_parts(f, shared.parts),
                 shared.gradient,
                 shared.heap,
                 Contexts(module, captures, shared.specialise),

@@ -95,7 +95,7 @@ def _lifted(e: Core) -> Core:
             if not hasattr(function, "lifted"):
                 function.lifted = LiftedGlobal(function)
             return core.Global(function.lifted, at)
-        case core.Apply() | core.Let() | core.Conditional() | core.Record():
+        case core.Apply() | core.Let() | core.Conditional() | core.Record() | core.Item() | core.Forget():
             return core.rebuilt(e, tuple(map(_lifted, core.children(e))))
         case core.LetRec(functions, body, at):
             return core.LetRec(tuple((b, lifted(f)) for b, f in functions), _lifted(body), at)

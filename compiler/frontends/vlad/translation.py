@@ -3,7 +3,7 @@
     (f a b c)               f applied to the pair (a b . c): each function has one argument
     (lambda (x y) e)        the argument is a pair, which `car` and `cdr` take apart; parameters may be (cons x y), (list x y …), (bundle x y)
     (let ((x e) …) …)  (let* …)  (letrec ((f (lambda …)) …) …)  (let name ((x e) …) …)
-    (if c e e)  (cond (c e) … (else e))  (and e …)  (or e …)  (cons e e)  (cons* e …)  (list e …)  'datum
+    (if c e e)  (cond (c e) … (else e))  (and e …)  (or e …)  (cons e e)  (cons* e …)  (list e …)  'datum  (forget e)
 
 Last come the lists in results, and the definitions of a file.
 """
@@ -43,7 +43,7 @@ Scope = Mapping[str, Binding]
 Outside = Callable[[Symbol], Core | None]
 
 FORMS = (
-    "lambda", "let", "let*", "letrec", "if", "cond", "and", "or", "cons", "cons*", "list", "quote", "define",
+    "lambda", "let", "let*", "letrec", "if", "cond", "and", "or", "cons", "cons*", "list", "quote", "forget", "define",
 )  # fmt: skip
 #: forms of Scheme that VLAD does not have -> the form to write instead
 IN_PLACE = {
@@ -65,6 +65,8 @@ class Translation:
 
     def __init__(self, outside: Outside, names: Callable[[], Sequence[str]], internal: bool) -> None:
         self._outside, self._names = outside, names
+        #: what letrec binds: functions, whose calls need no rule
+        self.functions: set[Binding] = set()
         self._primitives = {n: p for n, p in PRIMITIVES.items() if internal or not n.startswith("%")}
 
     # ------------------------------------------------------------------ expressions
@@ -94,9 +96,12 @@ class Translation:
         assert isinstance(datum, Items)
         operator, *args = datum.items
         function = self.expression(operator, scope)
-        if not isinstance(function, core.Lambda | core.Global):
+        if not (isinstance(function, core.Lambda | core.Global) or self._is_function(function)):
             function = core.Primitive(Callable_(), (function,), operator.at)
         return core.Apply(function, (self.chain([self.expression(a, scope) for a in args], at),), at)
+
+    def _is_function(self, e: Core) -> bool:
+        return isinstance(e, core.Ref) and e.binding in self.functions
 
     def _name(self, symbol: Symbol, scope: Scope) -> Core:
         if symbol.name.startswith('"'):
@@ -225,6 +230,9 @@ class Translation:
                 return self.chain([self.expression(a, scope) for a in args], at)
             case "list":
                 return self.list_of([self.expression(a, scope) for a in args], at)
+            case "forget":
+                counted(1, 1, "(forget e)")
+                return core.Forget(self.expression(args[0], scope), at)
             case "lambda":
                 counted(2, 2, "(lambda (x …) e)")
                 return self.function("lambda", args[0], args[1], scope, at)
@@ -387,6 +395,7 @@ class Translation:
                 fail("RG0706", f"`{name.name}` is bound twice", name.at, "Choose another name.")
             names[name.name] = Binding(name.name, name.at)
         inner = {**scope, **names}
+        self.functions.update(names.values())
         functions: list[tuple[Binding, core.Lambda]] = []
         for name, value in given:
             assert isinstance(name, Symbol)
@@ -402,6 +411,7 @@ class Translation:
     def _loop(self, name: Symbol, bindings: Datum, body: Datum, scope: Scope, at: Place) -> Core:
         given = self._bindings(bindings)
         binding = Binding(name.name, name.at)
+        self.functions.add(binding)
         inner = {**scope, name.name: binding}
         params = Items(tuple(n for n, _ in given), bindings.at)
         function = self.function(name.name, params, body, inner, at)
@@ -707,6 +717,7 @@ class File:
             if not ready:
                 return
             scope.update({d.name: Binding(d.name, d.at) for d in ready})
+            self.translation.functions.update(scope[d.name] for d in ready)
             steps.append([(scope[d.name], d.function(scope)) for d in ready])
             waiting[:] = [d for d in waiting if d not in ready]
 

@@ -157,10 +157,9 @@ class Functional(FunctionalSource, Reversible):
 
     @api_boundary
     def with_options(self, **changes: Any) -> Functional:
-        """The same function compiled otherwise: `level`, `stack`, `heap`, `forget`, `format`."""
+        """The same function compiled otherwise: `level`, `stack`, `heap`, `forget`, `parts`, `format`."""
         format = changes.pop("format", self.format)
-        if "forget" in changes:
-            changes["forget"] = _names(changes["forget"])
+        changes |= {n: _names(n, changes[n]) for n in ("forget", "parts") if n in changes}
         other = Functional(self.fn, format, self.options.changed(changes))
         other.read_from = self
         return other
@@ -183,8 +182,12 @@ class ResultSizes(Functional):
         return made, Tuple((INT,) * len(self.result_parameters))
 
 
-def _names(of: Collection[str]) -> frozenset[str]:
-    return frozenset((of,) if isinstance(of, str) else of)
+def _names(option: str, of: Collection[str]) -> frozenset[str]:
+    try:
+        return frozenset((of,) if isinstance(of, str) else of)
+    except TypeError:
+        hint = "It has names of functions."
+    raise InputError(Diagnostic("RG0603", f"{option} = {of!r:.40}", hint=hint))
 
 
 def _outline(value: Any) -> Any:
@@ -221,6 +224,7 @@ def functional(
     stack: int = 1 << 16,
     heap: int = 1 << 16,
     forget: Collection[str] = (),
+    parts: Collection[str] = (),
     precision: Precision = "warn",
 ) -> Callable[[Callable[..., Any]], Functional]: ...
 
@@ -234,6 +238,7 @@ def functional(
     stack: int = 1 << 16,
     heap: int = 1 << 16,
     forget: Collection[str] = (),
+    parts: Collection[str] = (),
     precision: Precision = "warn",
 ) -> Functional | Callable[[Callable[..., Any]], Functional]:
     """f(x …) = the value of the expression that f returns; as a reversible function `out += f(x …)`, which `~f` undoes.
@@ -242,7 +247,8 @@ def functional(
     functions are values, lists and `@rg.data` classes hold values, and `rg.grad(g)`, `rg.vjp(g)`, `rg.jvp(g)`, `rg.hessian(g)` are functions again,
     at any depth. Types are inferred at each call. Outside, `rg.grad(f)` and all other functions take f like a reversible function.
     `stack`, `heap`: words for recursion, and for the cells and the history of a run. `forget`: names of functions whose calls are computed,
-    copied and uncomputed; `rg.advise(f, *args, memory=…)` finds them. `precision`: see `Options`. Raises CompileError when it is first called.
+    copied and uncomputed. `parts`: names of loops, functions that call themselves at their end alone, that keep √n states of n passes. `rg.advise(f, *args,
+    memory=…)` finds both. `precision`: see `Options`. Raises CompileError when it is first called.
     Trap: the whole run stays in the heap until it is uncomputed, so memory grows with the number of calls.
 
     >>> import retrograd as rg
@@ -253,7 +259,14 @@ def functional(
     >>> slope(2.0), rg.grad(slope, "x")(2.0)
     (12.0, 12.0)
     """
-    options = Options(level, stack=stack, heap=heap, forget=_names(forget), precision=precision)
+    options = Options(
+        level,
+        stack=stack,
+        heap=heap,
+        forget=_names("forget", forget),
+        parts=_names("parts", parts),
+        precision=precision,
+    )
     if fn is not None:
         return Functional(fn, format, options)
     return lambda f: Functional(f, format, options)
@@ -295,7 +308,11 @@ class VladFunction(Functional):
         """The same function, compiled with other sizes."""
         made = VladFunction(self.expression, self.format, options, lengths=self._lengths)
         vars(made).update(
-            {n: v for n, v in vars(self).items() if n in ("_core", "_plain", "exact", "result_type", "asks")}
+            {
+                n: v
+                for n, v in vars(self).items()
+                if n in ("_core", "_plain", "_turning", "exact", "result_type", "asks")
+            }
         )
         return made
 
@@ -344,7 +361,9 @@ class VladFunction(Functional):
     def _solved(self, code: core.Lambda) -> Type:
         inference = Inference(Q32_32, lambda f: f.functional_core(Captures()), exact=self.exact)
         try:
-            return forgotten(inference.solve((code, (), ())))
+            found = forgotten(inference.solve((code, (), ())))
+            self._turning = frozenset(key[0].name for key, called in inference.calls.items() if key in called)
+            return found
         except CompileError as error:
             raise self._outside_prelude(error, inference) from None
 
@@ -357,6 +376,11 @@ class VladFunction(Functional):
         at = outside[-1] if outside else self.expression.datum.at
         message = f"{d.message}, in line {d.span.line} of the prelude"
         return CompileError(replace(d, message=message, span=at.span, line=at.text))
+
+    def loops(self) -> list[str]:
+        """The loops of which the states have one type."""
+        self.result_type  # noqa: B018 (the types are inferred here)
+        return [name for name in super().loops() if name in self._turning]
 
     @cached_property
     def result_parameters(self) -> tuple[Parameter, ...]:
@@ -443,7 +467,9 @@ def shown(value: Any) -> str:
 #: frames of Python
 _FRAMES = 6000
 #: words of the heap; recursion has as many. A derivative inside doubles both: fewer where a machine does not grant all
-_LARGEST = 1 << 24
+LARGEST = 1 << 24
+#: the heap is full, the stack is full, the memory of cotangents is full
+_FULL = ("RG0811", "RG0807", "RG0809")
 #: heap, stack and their cotangents have addresses of a word: each has an eighth of these at most
 _FEWEST_BITS = 3
 #: difference of a real from the expected one
@@ -481,12 +507,21 @@ def load_vlad(path: str) -> File:
 
 
 def evaluations(
-    file: File, *, format: Format | str | None = None, engine: str = "auto", back: bool = False, **settings: Any
+    file: File,
+    *,
+    format: Format | str | None = None,
+    engine: str = "auto",
+    back: bool = False,
+    memory: int = LARGEST,
+    **settings: Any,
 ) -> Iterator[Evaluated]:
-    """The values of a file's expressions, in order. `back`: each is also run back. Raises CompileError, ProgramTrap."""
+    """The values of a file's expressions, in order. `back`: each is also run back. Raises CompileError, ProgramTrap.
+
+    `memory`: words for lists and history, and as many for recursion. Where a run needs more, its loops run in parts.
+    """
     for e in file.expressions:
         with deep_recursion():
-            found = _evaluated(e, format or file.format, engine, back, settings)
+            found = _evaluated(e, format or file.format, engine, back, memory, settings)
         yield found
 
 
@@ -502,9 +537,9 @@ def deep_recursion() -> Iterator[None]:
 
 
 def _evaluated(
-    e: Expression, format: Format | str | None, engine: str, back: bool, settings: dict[str, Any]
+    e: Expression, format: Format | str | None, engine: str, back: bool, memory: int, settings: dict[str, Any]
 ) -> Evaluated:
-    function, found, steps, erased = _settled(e, format, engine, settings)
+    function, found, steps, erased = _settled(e, format, engine, memory, settings)
     restored = None
     if back:
         undone = run(~function, *found.values, engine=engine, **settings)
@@ -514,14 +549,14 @@ def _evaluated(
 
 
 def _settled(
-    e: Expression, format: Format | str | None, engine: str, settings: dict[str, Any]
+    e: Expression, format: Format | str | None, engine: str, memory: int, settings: dict[str, Any]
 ) -> tuple[VladFunction, Any, int, int]:
     """(the function with all lengths of its lists, its run, the steps and erased bits of all runs that were needed)."""
     steps = erased = 0
     lengths: Lengths = {}
     while True:
-        function, found = _run(VladFunction(e, format, lengths=lengths), engine, settings)
-        steps, erased = steps + found.steps, erased + found.erased_bits
+        function, found, failed = _run(VladFunction(e, format, lengths=lengths), engine, memory, settings)
+        steps, erased = steps + failed + found.steps, erased + found.erased_bits
         # The type of the result is inferred here, where `asks` is found.
         function.result_type  # noqa: B018
         if function.asks is None:
@@ -538,7 +573,7 @@ def machine_of(
     """
     with deep_recursion():
         try:
-            function, *_ = _settled(e, format, engine, {"overflow": overflow})
+            function, *_ = _settled(e, format, engine, LARGEST, {"overflow": overflow})
             values = bind(function, (), {})
             program = function.compiled_for(function.types_of(values), function.format_for()).emitted.program
         except ProgramTrap as trap:
@@ -547,15 +582,44 @@ def machine_of(
     return machine_for(program, engine, overflow=overflow)
 
 
-def _run(function: VladFunction, engine: str, settings: dict[str, Any]) -> tuple[VladFunction, Any]:
-    """The function and its run. Heap and stack are what a machine grants, since a run costs the words that it uses."""
-    values, w = bind(function, (), {}), function.format_for()
-    size = min(_LARGEST, 1 << (w.width - _FEWEST_BITS))
+def _run(function: VladFunction, engine: str, memory: int, settings: dict[str, Any]) -> tuple[VladFunction, Any, int]:
+    """The function, its run, and the steps of runs before that were out of memory.
+
+    Then one loop more runs in parts, the outermost first.
+    """
+    parts: frozenset[str] = frozenset()
+    loops: list[str] | None = None
+    failed = 0
     while True:
-        sized = function.sized(Options(stack=size, heap=size))
-        needed = sized.compiled_for(sized.types_of(values), w).emitted.program.memory
-        if needed <= MEMORY_LIMIT:
-            return sized, run(sized, engine=engine, **settings)
+        sized = _granted(function, memory, parts)
+        try:
+            return sized, run(sized, engine=engine, **settings), failed
+        except ProgramTrap as trap:
+            if trap.code not in _FULL:
+                raise
+            failed += trap.machine.retired
+            loops = function.loops() if loops is None else loops
+            while loops:
+                try:
+                    more = parts | {loops.pop(0)}
+                    _granted(function, memory, more)
+                    break
+                except CompileError:
+                    # Another loop of this name goes over a list of known length, so its states are of several types.
+                    continue
+            else:
+                raise
+            parts = more
+
+
+def _granted(function: VladFunction, memory: int, parts: frozenset[str]) -> VladFunction:
+    """The function, with a heap and a stack as large as given, or as a machine grants. A run costs the words that it uses."""
+    values, w = bind(function, (), {}), function.format_for()
+    size = min(memory, 1 << (w.width - _FEWEST_BITS))
+    while True:
+        sized = function.sized(Options(stack=size, heap=size, parts=parts))
+        if sized.compiled_for(sized.types_of(values), w).emitted.program.memory <= MEMORY_LIMIT:
+            return sized
         size //= 2
 
 

@@ -602,7 +602,7 @@ def lowered_for(
     """The function in the IR, before all passes."""
     o = function.options
     return with_deep_stack(
-        lambda: lower(function, types, w, o.stack, o.heap, o.forget, real=real, placed=placed or real)
+        lambda: lower(function, types, w, o.stack, o.heap, o.forget, real=real, placed=placed or real, parts=o.parts)
     )
 
 

@@ -7,9 +7,9 @@ On erasure: which routines are cheaper to erase than to uncompute, by a technolo
 include the instructions and cycles of the routine's inverse, the erased bits, and the effects on memory and registers. The
 temporaries of expressions are one more item, called `(expressions)`.
 
-On memory: which calls of a functional function to forget, so that a run fits into a number of words at the least instructions. Each
-choice is measured by a run of the program. Calls of further functions are forgotten one name after the other: of the names that make
-the run fit, the name with the fewest instructions, else the name with the fewest words.
+On memory: which calls of a functional function to forget, and which of its loops to run in parts, so that a run fits into a number of
+words at the least instructions. Each choice is measured by a run of the program. Choices are added one after the other: of those that make
+the run fit, the choice with the fewest instructions, else the choice with the fewest words.
 """
 
 from __future__ import annotations
@@ -66,19 +66,21 @@ class _WatchedMachine(Machine):
 
 @dataclass(frozen=True)
 class Measured:
-    """A run in which the calls of some functions are forgotten: words of heap and stack, and instructions."""
+    """A run in which the calls of some functions are forgotten, and some loops run in parts: words of heap and stack, and instructions."""
 
     names: frozenset[str]
     heap: int
     stack: int
     steps: int
+    parts: frozenset[str] = frozenset()
 
     @property
     def words(self) -> int:
         return self.heap + self.stack
 
     def as_dict(self) -> dict[str, Any]:
-        return {"forget": sorted(self.names), "heap": self.heap, "stack": self.stack, "instructions": self.steps}
+        chosen = {"forget": sorted(self.names), "parts": sorted(self.parts)}
+        return chosen | {"heap": self.heap, "stack": self.stack, "instructions": self.steps}
 
 
 def measured(compiled: Compiled, values: list[Any], max_steps: int | None = None) -> Measured:
@@ -91,7 +93,7 @@ def measured(compiled: Compiled, values: list[Any], max_steps: int | None = None
     execute(compiled, machine, max_steps)
     used = max(0, machine.written.low - begin + 1)
     deep = max(0, machine.written.high - compiled.module.memory + 1)
-    return Measured(compiled.options.forget, used, deep, machine.retired)
+    return Measured(compiled.options.forget, used, deep, machine.retired, compiled.options.parts)
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,12 @@ class ForgettingAdvice:
 
     @property
     def options(self) -> Options:
-        return replace(self.function.options, forget=self.chosen.names)
+        return replace(self.function.options, forget=self.chosen.names, parts=self.chosen.parts)
 
     @property
     def advised(self) -> Reversible:
         """The function, compiled as advised."""
-        return self.function.with_options(forget=self.chosen.names)
+        return self.function.with_options(forget=self.chosen.names, parts=self.chosen.parts)
 
     def __repr__(self) -> str:
         return shortened_text(str(self))
@@ -129,7 +131,7 @@ class ForgettingAdvice:
                 advice = "chosen" if self.fits else "chosen: no choice has fewer words"
             elif t.words <= self.budget and t.steps > self.chosen.steps:
                 advice = "more instructions"
-            names = ", ".join(sorted(t.names)) or "(none)"
+            names = ", ".join([*sorted(t.names), *(f"{name}, in parts" for name in sorted(t.parts))]) or "(none)"
             rows.append([names, str(t.heap), str(t.stack), str(t.words), str(t.steps), advice])
         end = f"budget {self.budget} words; {self.chosen.steps / first.steps:.2f} times the instructions of the run that keeps all"
         table = columns(rows, right=(1, 2, 3, 4))
@@ -150,7 +152,7 @@ class ForgettingAdvice:
 def advise_forgetting(
     f: Reversible, args: Sequence[Any], keywords: dict[str, Any], memory: int, max_steps: int | None = None
 ) -> ForgettingAdvice:
-    """The calls of f to forget for a budget of words: see the module. Raises InputError for any but a functional function."""
+    """The calls of f to forget, and its loops to run in parts, for a budget of words: see the module. Raises InputError for any but a functional function."""
     if not isinstance(f, FunctionalSource) or not isinstance(f, Reversible):
         hint = "`with_options(memory=…)` keeps results of loops; `memory=` of rg.advise forgets calls of @rg.functional functions."
         raise InputError(Diagnostic("RG0603", f"`{f.__name__}` is no functional function, and has no heap", hint=hint))
@@ -159,20 +161,22 @@ def advise_forgetting(
     values = bind(f, args, keywords)
     types = types_of(f, values)
 
-    def run(names: frozenset[str]) -> Measured | None:
+    def run(names: frozenset[str], parts: frozenset[str]) -> Measured | None:
         try:
-            compiled = f.compiled_for(types, None, replace(f.options, forget=names))
+            compiled = f.compiled_for(types, None, replace(f.options, forget=names, parts=parts))
         except CompileError:
-            # The value of such a call has no copy: it holds an array.
-            return None if names else measured(f.compiled_for(types), values, max_steps)
+            # The value of such a call has no copy: it holds an array. Or the states of such a loop are of several types.
+            return None if names or parts else measured(f.compiled_for(types), values, max_steps)
         return measured(compiled, values, max_steps)
 
-    chosen = run(frozenset())
+    chosen = run(frozenset(), frozenset())
     assert chosen is not None
     trials = [chosen]
-    left = f.forgettable()
-    while chosen.words > budget and left:
-        found = [t for t in (run(chosen.names | {name}) for name in left) if t is not None]
+    calls, loops = f.forgettable(), f.loops()
+    while chosen.words > budget and (calls or loops):
+        choices = [(chosen.names | {name}, chosen.parts) for name in calls]
+        choices += [(chosen.names, chosen.parts | {name}) for name in loops]
+        found = [t for t in (run(*choice) for choice in choices) if t is not None]
         trials += found
         fitting = [t for t in found if t.words <= budget]
         best = min(fitting, key=lambda t: (t.steps, t.words), default=None)
@@ -181,7 +185,8 @@ def advise_forgetting(
             if best.words >= chosen.words:
                 break
         chosen = best
-        left = [name for name in left if name not in chosen.names]
+        calls = [name for name in calls if name not in chosen.names]
+        loops = [name for name in loops if name not in chosen.parts]
     return ForgettingAdvice(f, budget, tuple(trials), chosen)
 
 

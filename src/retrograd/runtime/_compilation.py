@@ -306,6 +306,8 @@ def _shown(options: Options) -> str:
         out.append(f"stack of {options.stack} words")
     if options.forget:
         out.append(f"calls forgotten of {', '.join(sorted(options.forget))}")
+    if options.parts:
+        out.append(f"loops in parts: {', '.join(sorted(options.parts))}")
     if options.memory:
         out.append(f"{options.memory} words for results of loops")
     return ", ".join(out)
