@@ -26,7 +26,7 @@ from retrograd.compiler.frontends.constants import signature_of
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.arrays import Contexts
 from retrograd.compiler.frontends.functional.core import Binding, Calls, Core, Place
-from retrograd.compiler.frontends.functional.inference import Inference, fits
+from retrograd.compiler.frontends.functional.inference import Inference, Numbers, fits
 from retrograd.compiler.frontends.functional.loops_in_parts import Loops
 from retrograd.compiler.frontends.functional.program import Program
 from retrograd.compiler.frontends.functional.reader import Reader
@@ -609,7 +609,7 @@ class FunctionalSource(SourceFunction):
     conversions: Mapping[tuple[str, str], str] = {}
     annotations: Mapping[Kind, type] = {Kind.FIXED: float, Kind.INT: int, Kind.BOOL: bool}
     #: see Inference
-    exact = False
+    exact: Numbers | None = None
 
     def functional_core(self, captures: Captures) -> core.Lambda:
         """The definition. Raises CompileError."""
@@ -768,9 +768,11 @@ class FunctionalSource(SourceFunction):
         wanted = _given_room(self.result_type, made.shapes[count:])
         if not fits(found, wanted):
             self._refuse_result(found, wanted, program.inference, definition)
+        definition_as_read = definition
         definition, wanted = self.marshalled(definition, types, wanted)
         key = definition, (), tuple(v.type for argument in values for v in argument)
-        program.inference.solve(key)
+        if key != (definition_as_read, (), types):
+            program.inference.solve(key)
         body = program.entry(key, [v for argument in values for v in argument], results, wanted)
         variables = [t for t in results if isinstance(t, Var)]
         made.written = frozenset(parameters.variables.index(v) for v in variables)

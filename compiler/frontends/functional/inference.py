@@ -260,6 +260,13 @@ _PARTS: dict[type[Any], str] = {
 Path = tuple[int, ...]
 
 
+class Numbers(dict[Any, dict[Path, set[int] | None]]):
+    """The known numbers of a program: function -> place in its arguments -> the numbers there, None if they are forgotten.
+
+    A further analysis of the program that is given them has no number to forget anew.
+    """
+
+
 class _Widened(Exception):
     """The analysis begins again: numbers at one more place are forgotten."""
 
@@ -273,16 +280,21 @@ class Inference:
 
     `define`: a functional function -> its definition. `constants`: of the program.
 
-    `exact`: whole numbers have types of their own, so a condition on them is known when a program is compiled. A number
+    `exact`: if given, whole numbers have types of their own, so a condition on them is known when a program is compiled. A number
     at one place in the arguments of a function that has more than _MOST_EXACT values there is forgotten in all versions
     of the function (`_widen`): so a recursion over a number has one version for all numbers.
     """
 
-    def __init__(self, w: Format, define: Define, constants: Constants | None = None, exact: bool = False) -> None:
+    def __init__(
+        self, w: Format, define: Define, constants: Constants | None = None, exact: Numbers | None = None
+    ) -> None:
         self.w = w
-        self.exact = exact
-        #: function -> place in its arguments -> the known numbers there, None for numbers that are forgotten
-        self._numbers: dict[Any, dict[Path, set[int] | None]] = {}
+        self.exact = exact is not None
+        self._numbers = Numbers() if exact is None else exact
+        #: version as called -> version that the call uses
+        self._settled: dict[Key, Key] = {}
+        #: whether functions may be active more than once, as far as it was asked
+        self._recursive: dict[Key, bool] = {}
         #: function and the types of its arguments without numbers -> its versions
         self._exact_versions: dict[Key, set[Key]] = {}
         self._define = define
@@ -358,6 +370,12 @@ class Inference:
         """The version of a function that a call uses."""
         if not self.exact or isinstance(key[0], Derivative):
             return key
+        kept = self._settled.get(key)
+        if kept is None:
+            kept = self._settled[key] = self._version(key)
+        return kept
+
+    def _version(self, key: Key) -> Key:
         code, captured, args = key
         places = self._numbers.setdefault(code, {})
         known: dict[Path, int] = {}
@@ -391,12 +409,20 @@ class Inference:
 
     def _begin_again(self) -> None:
         """Forget all results, which hold versions for numbers that are forgotten now."""
-        for held in (self.results, self.calls, self._callers, self.sites, self._derivatives, self._exact_versions):
-            held.clear()
-        self._numbers = {
-            code: {path: None for path, values in places.items() if values is None}
-            for code, places in self._numbers.items()
-        }
+        for table in (
+            self.results,
+            self.calls,
+            self._derivatives,
+            self._exact_versions,
+            self._settled,
+            self._recursive,
+        ):
+            table.clear()
+        self._callers.clear()
+        self.sites.clear()
+        for places in self._numbers.values():
+            for path in [path for path, values in places.items() if values is not None]:
+                del places[path]
 
     def number(self, value: float) -> Type:
         """The type of a real number that is written, or computed from written ones."""
@@ -407,7 +433,10 @@ class Inference:
         """The result as far as it is known; the function is analysed if this round has not done so."""
         key = self.settled(key)
         if self._callers:
-            self.calls[self._callers[-1]].add(key)
+            called = self.calls[self._callers[-1]]
+            if key not in called:
+                called.add(key)
+                self._recursive.clear()
         if key in self._visited:
             return self.results[key]
         code, captured, args = key
@@ -450,7 +479,10 @@ class Inference:
 
     def is_recursive(self, key: Key) -> bool:
         """Whether the function may be active more than once."""
-        return self.reaches(key, key)
+        found = self._recursive.get(key)
+        if found is None:
+            found = self._recursive[key] = self.reaches(key, key)
+        return found
 
     def reaches(self, key: Key, wanted: Key) -> bool:
         """Whether a call of a function may lead to a call of another one."""

@@ -17,7 +17,7 @@ from retrograd.compiler.frontends.builder import ModuleBuilder
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.arrays import ArrayLowering, Contexts, Syntax, attribute_value, in_memory
 from retrograd.compiler.frontends.functional.core import guarded, on_numbers, operated, scalar_operation, with_literals
-from retrograd.compiler.frontends.functional.inference import Define, Inference
+from retrograd.compiler.frontends.functional.inference import Define, Inference, Numbers
 from retrograd.compiler.frontends.functional.loops import Pieces, TailCalls, loop
 from retrograd.compiler.frontends.functional.procedures import (
     ArrayResult,
@@ -626,7 +626,7 @@ class Program:
         heap: int,
         contexts: Contexts,
         function: SourceFunction,
-        exact: bool = False,
+        exact: Numbers | None = None,
     ) -> None:
         self._module, self.contexts, self.function = module, contexts, function
         self._declare_gradient = declare_gradient

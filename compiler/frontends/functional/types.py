@@ -52,6 +52,16 @@ class Tuple:
     def __str__(self) -> str:
         return self.form or f"tuple[{', '.join(map(str, self.items))}]"
 
+    def __post_init__(self) -> None:
+        # Kept, as pairs are nested deep, and types are keys.
+        object.__setattr__(self, "_hash", hash((self.items, self.form)))
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined, no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tuple, (self.items, self.form)
+
 
 @dataclass(frozen=True)
 class Known:
@@ -267,7 +277,8 @@ def at_numbers(t: Type, f: Callable[[tuple[int, ...], Exact], Type], path: tuple
         case Exact():
             return f(path, t)
         case Tuple(items, form):
-            return Tuple(inside(items), form)
+            made = inside(items)
+            return t if all(a is b for a, b in zip(items, made, strict=True)) else Tuple(made, form)
         case List(item):
             return List(*inside((item,)))
         case Function(alternatives):

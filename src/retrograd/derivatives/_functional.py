@@ -20,7 +20,7 @@ from retrograd.assembler.lexer import decode_text
 from retrograd.compiler.compiled import Options, Precision
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.function import FunctionalSource, Marshalling, UndeclaredArray
-from retrograd.compiler.frontends.functional.inference import Inference
+from retrograd.compiler.frontends.functional.inference import Inference, Numbers
 from retrograd.compiler.frontends.functional.types import (
     INT,
     Array,
@@ -325,11 +325,11 @@ class VladFunction(Functional):
             try:
                 return found, self._solved(found)
             except CompileError as error:
-                self.exact, refused = True, error
+                self.exact, refused = Numbers(), error
             try:
                 return found, self._solved(found)
             except (CompileError, RecursionError):
-                self.exact = False
+                self.exact = None
             # The refusal of the program as it is, and not of its versions for certain numbers.
             raise refused
         except RecursionError:
@@ -539,7 +539,7 @@ def deep_recursion() -> Iterator[None]:
 def _evaluated(
     e: Expression, format: Format | str | None, engine: str, back: bool, memory: int, settings: dict[str, Any]
 ) -> Evaluated:
-    function, found, steps, erased = _settled(e, format, engine, memory, settings)
+    function, found, steps, erased = settled(e, format, engine, memory, settings)
     restored = None
     if back:
         undone = run(~function, *found.values, engine=engine, **settings)
@@ -548,7 +548,7 @@ def _evaluated(
     return Evaluated(e, value_of(function.result_type, iter(found.values)), steps, erased, restored)
 
 
-def _settled(
+def settled(
     e: Expression, format: Format | str | None, engine: str, memory: int, settings: dict[str, Any]
 ) -> tuple[VladFunction, Any, int, int]:
     """(the function with all lengths of its lists, its run, the steps and erased bits of all runs that were needed)."""
@@ -573,7 +573,7 @@ def machine_of(
     """
     with deep_recursion():
         try:
-            function, *_ = _settled(e, format, engine, LARGEST, {"overflow": overflow})
+            function, *_ = settled(e, format, engine, LARGEST, {"overflow": overflow})
             values = bind(function, (), {})
             program = function.compiled_for(function.types_of(values), function.format_for()).emitted.program
         except ProgramTrap as trap:
