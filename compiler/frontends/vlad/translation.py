@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.core import Binding, Core, Place, fail
@@ -32,6 +32,7 @@ from retrograd.compiler.frontends.vlad.primitives import (
     Item,
     Truth,
 )
+from retrograd.compiler.frontends.vlad.streams import READ, WRITERS, check_reads, check_writes, reading
 from retrograd.isa.diagnostics import InputError, nearest
 from retrograd.isa.words import format_of
 
@@ -51,10 +52,10 @@ IN_PLACE = {
     **dict.fromkeys(("set-car!", "set-cdr!"), "Make a new pair: (cons x (cdr p))."),
     "begin": "A body is one expression; (let* ((x e) …) e) names values one after the other.",
     "do": "Write a loop as a function: (let loop ((x 0)) (if c x (loop (+ x 1)))).",
-    **dict.fromkeys(("write", "write-real"), "The value of each expression at the top of a file is printed."),
-    "read-real": "Define a function of the number, and call it with the numbers at the top of the file.",
     "case": "Compare by cond: (cond ((= x 1) e) (else e)).",
 }
+#: what reads and writes
+STREAMS = (READ, *WRITERS)
 #: exponents below it are products
 _MOST_FACTORS = 1 << 63
 _PATTERNS = "A parameter is a name, (cons x y), (list x …), or (bundle x x')."
@@ -65,6 +66,10 @@ class Translation:
 
     def __init__(self, outside: Outside, names: Callable[[], Sequence[str]], internal: bool) -> None:
         self._outside, self._names = outside, names
+        #: gives the core of a number that is read; None where nothing is read
+        self.read: Callable[[Place], Core] | None = None
+        #: name -> the body of a function without parameters that reads, translated in the scope of the file
+        self.readers: Mapping[str, Callable[[], Core]] = {}
         #: what letrec binds: functions, whose calls need no rule
         self.functions: set[Binding] = set()
         self._primitives = {n: p for n, p in PRIMITIVES.items() if internal or not n.startswith("%")}
@@ -87,6 +92,10 @@ class Translation:
                 fail("RG0729", "() is no expression", at, "The empty list is '().")
             case Items((Symbol(name), *args)) if name not in scope and name in FORMS:
                 return self._form(name, args, scope, at)
+            case Items((Symbol(name), *args)) if name in STREAMS and self._is_free(name, scope):
+                return self._stream(name, args, scope, at)
+            case Items((Symbol(name),)) if name in self.readers and name not in scope:
+                return self.readers[name]()
             case Items((Symbol(name) as head, *args)) if self._is_operation(head, args, scope):
                 return self._operation(name, [self.expression(a, scope) for a in args], at)
             case Items((Symbol("expt") as head, base, Literal(float() as n))) if self._is_of_prelude(head, scope) and (
@@ -99,6 +108,20 @@ class Translation:
         if not (isinstance(function, core.Lambda | core.Global) or self._is_function(function)):
             function = core.Primitive(Callable_(), (function,), operator.at)
         return core.Apply(function, (self.chain([self.expression(a, scope) for a in args], at),), at)
+
+    def _is_free(self, name: str, scope: Scope) -> bool:
+        return name not in scope and name not in self._names()
+
+    def _stream(self, name: str, args: Sequence[Datum], scope: Scope, at: Place) -> Core:
+        """A number that is read, or a value that is written: see streams.py."""
+        count = 0 if name == READ else 1
+        if len(args) != count:
+            fail("RG0715", f"`{name}` takes {count} argument{'s' * (count != 1)}, and is given {len(args)}", at)
+        if args:
+            return self.expression(args[0], scope)
+        if self.read is None:
+            fail("RG0729", f"`{name}` in a function", at, "Give the number as an argument: (f (read-real)).")
+        return self.read(at)
 
     def _is_function(self, e: Core) -> bool:
         return isinstance(e, core.Ref) and e.binding in self.functions
@@ -115,6 +138,8 @@ class Translation:
         if symbol.name in IN_PLACE:
             message = f"`{symbol.name}` is not in VLAD, whose programs are values without changes"
             fail("RG0729", message, symbol.at, IN_PLACE[symbol.name])
+        if symbol.name in STREAMS:
+            fail("RG0729", f"`{symbol.name}` is a form, and no value", symbol.at, f"Call it: ({symbol.name} …).")
         if symbol.name == "include":
             fail("RG0729", "`include` stands at the top of a file only", symbol.at)
         if symbol.name in FORMS:
@@ -466,7 +491,7 @@ def with_items(value: core.Lambda, t: Type, lengths: Mapping[Path, int]) -> core
     whole = Binding("whole", at)
     asked = unknown_list(t, lengths)
     made = _made(core.Ref(whole, at), t, lengths, ()) if asked is None else _length(core.Ref(whole, at), t, asked)
-    return core.Lambda(value.name, (), core.Let(whole, value.body, made, at), at)
+    return core.Lambda(value.name, value.params, core.Let(whole, value.body, made, at), at)
 
 
 def _element(list_: Core, k: int) -> Core:
@@ -546,6 +571,13 @@ class Definition:
         return self._file.translation.function(self.name, self.params, self.body, scope, self.at)
 
 
+class Read(NamedTuple):
+    """A number that is read. `value`: the definition whose value reads it, once for all expressions; else None."""
+
+    value: str | None
+    number: int
+
+
 @dataclass(frozen=True)
 class Expression:
     """An expression at the top of a file, and the value that it must have."""
@@ -555,9 +587,17 @@ class Expression:
     file: File
 
     def core(self) -> core.Lambda:
-        """A function without arguments, whose value is that of the expression. Raises CompileError."""
+        """A function of the numbers that it reads, whose value is that of the expression. Raises CompileError."""
         at = self.datum.at
-        return core.Lambda("expression", (), self.file.around(self.datum), at)
+        numbers: dict[Read, Binding] = {}
+        made = self.file.around(self.datum, numbers)
+        return core.Lambda("expression", tuple(numbers.values()), made, at)
+
+    def reads(self) -> list[Read]:
+        """The numbers that it reads, in their order. Raises CompileError."""
+        numbers: dict[Read, Binding] = {}
+        self.file.around(self.datum, numbers)
+        return list(numbers)
 
 
 #: name as written by `include` -> (text, name of the file). Raises InputError
@@ -582,6 +622,7 @@ class File:
         self.translation = Translation(self._outside, self._names, prelude is None)
         self._read(read_data(text, name))
         self._open = self._open_names()
+        self._readers = reading(self.definitions)
 
     @property
     def lines(self) -> list[str]:
@@ -686,7 +727,13 @@ class File:
     def check(self) -> None:
         """Translate each closed function, so that unknown names are found where nothing calls it, too. Raises CompileError."""
         for name, d in self.definitions.items():
-            if name not in self._open:
+            thunk = d.params is None or name in self._readers
+            check_reads(d.body, self._readers, None if thunk else "a function")
+        for e in self.expressions:
+            check_reads(e.datum, self._readers)
+        check_writes(self.definitions, [e.datum for e in self.expressions])
+        for name, d in self.definitions.items():
+            if name not in self._open and name not in self._readers:
                 try:
                     d.functional_core(None)
                 except RecursionError:
@@ -703,8 +750,20 @@ class File:
                 todo += self.definitions[name].symbols & self._open
         return found
 
-    def around(self, datum: Datum) -> Core:
-        """An expression, inside the values and open functions that it needs."""
+    def around(self, datum: Datum, numbers: dict[Read, Binding]) -> Core:
+        """An expression, inside the values and open functions that it needs. `numbers`: takes what is read."""
+        t = self.translation
+        owner: str | None = None
+
+        def read(at: Place) -> Core:
+            count = sum(r.value == owner for r in numbers)
+            found = numbers[Read(owner, count)] = Binding("input", at)
+            return core.Ref(found, at)
+
+        def inlined(name: str) -> Callable[[], Core]:
+            return lambda: t.expression(self.definitions[name].body, scope)
+
+        t.read, t.readers = read, {name: inlined(name) for name in self._readers}
         needed = self._needed(datum)
         waiting: list[Definition] = []
         bound: set[str] = set()
@@ -725,15 +784,18 @@ class File:
             if name not in needed:
                 continue
             if d.params is not None:
-                waiting.append(d)
+                waiting += [] if name in self._readers else [d]
                 continue
             release()
+            owner = name
             value = self.translation.expression(d.body, scope)
             scope = {**scope, name: Binding(name, d.at)}
             bound.add(name)
             steps.append((scope[name], value))
         release()
+        owner = None
         made = self.translation.expression(datum, scope)
+        t.read, t.readers = None, {}
         for step in reversed(steps):
             made = letrec(step, made, datum.at) if isinstance(step, list) else core.Let(*step, made, datum.at)
         return made

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +22,7 @@ from retrograd.compiler.frontends.functional import core
 from retrograd.compiler.frontends.functional.function import FunctionalSource, Marshalling, UndeclaredArray
 from retrograd.compiler.frontends.functional.inference import Inference, Numbers
 from retrograd.compiler.frontends.functional.types import (
+    FIXED,
     INT,
     Array,
     Function,
@@ -42,6 +43,7 @@ from retrograd.compiler.frontends.vlad.translation import (
     Expression,
     File,
     Lengths,
+    Read,
     read_vlad,
     unknown_list,
     with_items,
@@ -351,7 +353,8 @@ class VladFunction(Functional):
 
     @cached_property
     def given(self) -> tuple[Parameter, ...]:
-        return ()
+        """The numbers that the expression reads."""
+        return tuple(Parameter(f"input_{k}", float, 0.0) for k in range(len(self._plain[0].params)))
 
     @cached_property
     def result_type(self) -> Type:
@@ -361,7 +364,7 @@ class VladFunction(Functional):
     def _solved(self, code: core.Lambda) -> Type:
         inference = Inference(Q32_32, lambda f: f.functional_core(Captures()), exact=self.exact)
         try:
-            found = forgotten(inference.solve((code, (), ())))
+            found = forgotten(inference.solve((code, (), (FIXED,) * len(code.params))))
             self._turning = frozenset(key[0].name for key, called in inference.calls.items() if key in called)
             return found
         except CompileError as error:
@@ -513,16 +516,37 @@ def evaluations(
     engine: str = "auto",
     back: bool = False,
     memory: int = LARGEST,
+    numbers: Iterable[float] = (),
     **settings: Any,
 ) -> Iterator[Evaluated]:
     """The values of a file's expressions, in order. `back`: each is also run back. Raises CompileError, ProgramTrap.
 
-    `memory`: words for lists and history, and as many for recursion. Where a run needs more, its loops run in parts.
+    `numbers`: those that `(read-real)` reads. `memory`: words for lists and history, and as many for recursion. Where a run needs more, its loops run in parts.
     """
+    given, values = iter(numbers), dict[Read, float]()
     for e in file.expressions:
         with deep_recursion():
-            found = _evaluated(e, format or file.format, engine, back, memory, settings)
+            inputs = _inputs(e, given, values)
+            found = _evaluated(e, format or file.format, engine, back, memory, settings, inputs)
         yield found
+
+
+def _inputs(e: Expression, given: Iterator[float], values: dict[Read, float]) -> list[float]:
+    """The numbers that an expression reads. `values`: those that values of the file have read, for all expressions. Raises InputError."""
+    out = []
+    for read in e.reads():
+        if read.value is None or read not in values:
+            found = next(given, None)
+            if found is None:
+                message = "the input has no number left for `read-real`"
+                hint = "Give one more: `retrograd run` reads the standard input, or the file of --input; other commands have no input."
+                raise InputError(Diagnostic("RG0504", message, e.datum.at.span, hint, e.datum.at.text))
+            out.append(found)
+            if read.value is not None:
+                values[read] = found
+        else:
+            out.append(values[read])
+    return out
 
 
 @contextmanager
@@ -537,31 +561,43 @@ def deep_recursion() -> Iterator[None]:
 
 
 def _evaluated(
-    e: Expression, format: Format | str | None, engine: str, back: bool, memory: int, settings: dict[str, Any]
+    e: Expression,
+    format: Format | str | None,
+    engine: str,
+    back: bool,
+    memory: int,
+    settings: dict[str, Any],
+    inputs: Sequence[float],
 ) -> Evaluated:
-    function, found, steps, erased = settled(e, format, engine, memory, settings)
+    function, found, steps, erased = settled(e, format, engine, memory, settings, inputs)
     restored = None
     if back:
         undone = run(~function, *found.values, engine=engine, **settings)
         steps, erased = steps + undone.steps, erased + undone.erased_bits
-        restored = not any(undone.values)
-    return Evaluated(e, value_of(function.result_type, iter(found.values)), steps, erased, restored)
+        restored = not any(list(undone.values)[function.first_result :])
+    value = value_of(function.result_type, iter(list(found.values)[function.first_result :]))
+    return Evaluated(e, value, steps, erased, restored)
 
 
 def settled(
-    e: Expression, format: Format | str | None, engine: str, memory: int, settings: dict[str, Any]
+    e: Expression,
+    format: Format | str | None,
+    engine: str,
+    memory: int,
+    settings: dict[str, Any],
+    inputs: Sequence[float] = (),
 ) -> tuple[VladFunction, Any, int, int]:
     """(the function with all lengths of its lists, its run, the steps and erased bits of all runs that were needed)."""
     steps = erased = 0
     lengths: Lengths = {}
     while True:
-        function, found, failed = _run(VladFunction(e, format, lengths=lengths), engine, memory, settings)
+        function, found, failed = _run(VladFunction(e, format, lengths=lengths), engine, memory, settings, inputs)
         steps, erased = steps + failed + found.steps, erased + found.erased_bits
         # The type of the result is inferred here, where `asks` is found.
         function.result_type  # noqa: B018
         if function.asks is None:
             return function, found, steps, erased
-        lengths[function.asks] = int(found.values[0])
+        lengths[function.asks] = int(found.values[function.first_result])
 
 
 def machine_of(
@@ -569,8 +605,9 @@ def machine_of(
 ) -> Machine:
     """The machine of an expression at its beginning, with a heap that is large enough; a trap is still ahead of it.
 
-    The expression is run once, to find the lengths of its lists. Raises CompileError.
+    The expression is run once, to find the lengths of its lists. Raises CompileError, and InputError where it reads a number.
     """
+    _inputs(e, iter(()), {})
     with deep_recursion():
         try:
             function, *_ = settled(e, format, engine, LARGEST, {"overflow": overflow})
@@ -582,7 +619,9 @@ def machine_of(
     return machine_for(program, engine, overflow=overflow)
 
 
-def _run(function: VladFunction, engine: str, memory: int, settings: dict[str, Any]) -> tuple[VladFunction, Any, int]:
+def _run(
+    function: VladFunction, engine: str, memory: int, settings: dict[str, Any], inputs: Sequence[float]
+) -> tuple[VladFunction, Any, int]:
     """The function, its run, and the steps of runs before that were out of memory.
 
     Then one loop more runs in parts, the outermost first.
@@ -593,7 +632,7 @@ def _run(function: VladFunction, engine: str, memory: int, settings: dict[str, A
     while True:
         sized = _granted(function, memory, parts)
         try:
-            return sized, run(sized, engine=engine, **settings), failed
+            return sized, run(sized, *inputs, engine=engine, **settings), failed
         except ProgramTrap as trap:
             if trap.code not in _FULL:
                 raise

@@ -34,7 +34,7 @@ from retrograd.assembler.assemble import Parser
 from retrograd.compiler.frontends.janus.parser import JANA, JANUS_1982
 from retrograd.compiler.frontends.janus.syntax import TYPES
 from retrograd.compiler.frontends.vlad.primitives import PRIMITIVES
-from retrograd.compiler.frontends.vlad.translation import FORMS
+from retrograd.compiler.frontends.vlad.translation import FORMS, STREAMS
 from retrograd.isa.manual.pages import publish
 from retrograd.isa.table import TABLE, Table
 from retrograd.isa.words import Q32_32
@@ -163,7 +163,7 @@ class VladLexer(RegexLexer):
             (r"[()\[\]]", Punctuation),
             (r"'", Operator),
             (words(tuple(FORMS), suffix=_VLAD_ENDS), Keyword),
-            (words(tuple(PRIMITIVES), suffix=_VLAD_ENDS), Name.Builtin),
+            (words((*PRIMITIVES, *STREAMS), suffix=_VLAD_ENDS), Name.Builtin),
             (rf"#[tf]{_VLAD_ENDS}", Keyword.Constant),
             (rf"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?{_VLAD_ENDS}", Number),
             (rf"\.{_VLAD_ENDS}", Punctuation),

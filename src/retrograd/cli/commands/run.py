@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from retrograd.assembler.lexer import decode_text
 from retrograd.cli.arguments import argument_named, parse_arguments, plain, rounded_words, shown
 from retrograd.cli.files import (
     extent,
@@ -19,6 +21,7 @@ from retrograd.cli.files import (
     is_function,
     output_regions,
     prepared,
+    read_bytes,
     write_words,
 )
 from retrograd.cli.options import (
@@ -53,7 +56,7 @@ from retrograd.simulator.engines.tiering import engine_named
 from retrograd.simulator.machine import Machine, Outcome, Stop, Trap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from retrograd.derivatives import GradientReport
     from retrograd.observe._ranges import ErrorBound
@@ -316,6 +319,8 @@ class RunOptions(BatchOptions):
     resume: str | None
     turn: bool
     save: str | None
+    input: str | None
+    memory_budget: str | None
 
 
 def arguments_of_run(p: Parser) -> None:
@@ -340,6 +345,11 @@ def arguments_of_run(p: Parser) -> None:
     p.add_argument("--resume", metavar="STATE", help="of a program: begin in a state that --save wrote")
     p.add_argument("--turn", action="store_true", help="of a program: turn before the run, so it takes back steps")
     p.add_argument("--save", metavar="STATE", help="of a program: save the state after the run, for --resume")
+    p.add_argument("--input", metavar="FILE", help="of a file of VLAD: read its numbers from FILE (default: stdin)")
+    p.add_argument(
+        "--memory-budget", metavar="WORDS",
+        help="of a file of VLAD: words for lists and history, and as many for recursion; loops that need more run in parts",
+    )  # fmt: skip
     p.add_argument("--cycles", action="store_true", help="count the cycles of the co-processor by instruction")
     p.core_option()
     p.add_argument("--trace", action="store_true", help="print every step and its changes, on stderr")
@@ -354,6 +364,9 @@ def execute_run(options: RunOptions) -> int:
         raise fail("RG0512", "--core chooses the core whose cycles --cycles counts", "add --cycles")
     if options.program.endswith(".vlad"):
         return _run_vlad(options)
+    option = given_option(options, ("--input", "--memory-budget"))
+    if option is not None:
+        raise fail("RG0512", f"{option} is for files of VLAD")
     if not is_function(options.program):
         return _run_program(options)
     engine_named(options.engine)
@@ -372,7 +385,7 @@ def execute_run(options: RunOptions) -> int:
 
 def _run_vlad(options: RunOptions) -> int:
     """Print the value of each expression."""
-    from retrograd.derivatives._functional import evaluations, load_vlad
+    from retrograd.derivatives._functional import LARGEST, evaluations, load_vlad
     from retrograd.derivatives._functional import shown as text_of
     from retrograd.runtime._execution import ProgramTrap
 
@@ -385,6 +398,7 @@ def _run_vlad(options: RunOptions) -> int:
         raise fail("RG0512", "a file of VLAD has no arguments and no direction", hint)
     engine_named(options.engine)
     steps = erased = 0
+    budget = options.memory_budget
     rows = []
     file = load_vlad(input_path(options.program))
     found = evaluations(
@@ -394,6 +408,8 @@ def _run_vlad(options: RunOptions) -> int:
         engine=options.engine,
         max_steps=step_limit(options.max_steps),
         overflow=not options.no_overflow,
+        memory=LARGEST if budget is None else integer(budget, "--memory-budget", 1),
+        numbers=_numbers(options.input),
     )
     try:
         for e in found:
@@ -409,6 +425,22 @@ def _run_vlad(options: RunOptions) -> int:
     else:
         print(f"\n{steps} steps forward, {erased} bits erased")
     return OK
+
+
+def _numbers(path: str | None) -> Iterator[float]:
+    """The numbers that `(read-real)` reads: those of a file, or of the standard input, once one is needed. Raises InputError RG0504."""
+    name = "the standard input" if path in (None, "-") else str(path)
+    for k, line in enumerate(decode_text(read_bytes(path or "-"), name).splitlines(), 1):
+        for word in line.split():
+            try:
+                number = float(word)
+            except ValueError:
+                number = math.nan
+            if not math.isfinite(number):
+                raise fail(
+                    "RG0504", f"`{word[:40]}` in line {k} of {name} is no number", "write numbers such as 3 or -.5e-3"
+                )
+            yield number
 
 
 # ---------------------------------------------------------------------- functions

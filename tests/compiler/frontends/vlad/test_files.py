@@ -1,12 +1,15 @@
 """Files of VLAD as they are written: comments, numbers in other bases, perturbations, and files that include others."""
 
+import io
+import json
 from pathlib import Path
 
 import pytest
 from retrograd.compiler.frontends.vlad.data import Items, Literal, Symbol, read_data
 from retrograd.compiler.frontends.vlad.translation import read_vlad
-from retrograd.isa.diagnostics import CompileError
+from retrograd.isa.diagnostics import CompileError, InputError
 
+from retrograd.cli.main import main
 from retrograd.derivatives._functional import evaluations, load_vlad
 
 LIBRARY = """
@@ -54,8 +57,20 @@ def test_a_file_as_it_is_written(tmp_path: Path) -> None:
         ('(include "missing")', "No such file"),
         ('(include "again")', "`x` is defined twice"),
         ('(+ 1 (include "library"))', "`include` stands at the top"),
-        ("(+ 1 (read-real))", "`read-real` is not in VLAD"),
-        ("(write (+ 1 2))", "`write` is not in VLAD"),
+        ("(lambda (x) (read-real))", "`read-real` in a function"),
+        ("(define (f x) (+ x (read-real)))", "`read-real` in a function"),
+        ("(let loop ((i 0)) (loop (read-real)))", "`read-real` in a loop"),
+        ("(if #t (read-real) 1)", "`read-real` in a branch"),
+        ("(cond ((< 1 2) 1) ((= 1 (read-real)) 2) (else 3))", "`read-real` in a branch"),
+        ("(define (f) (read-real)) (if #t 1 (f))", "`read-real` in a branch"),
+        ("(define (f) (read-real)) (map f '(1))", "`f` reads a number, and is no value"),
+        ("(read-real 1)", "`read-real` reads a number, and is no value"),
+        ("(+ 1 (write 2))", "`write` writes a value that is no part of the value"),
+        ("(let ((x (write-real 1))) x)", "`write-real` writes a value that is no part"),
+        ("(define (f x) (write x)) (map f '(1 2))", "`f` writes a value that is no part"),
+        ("(define (f x) (write x)) (+ 1 (f 1))", "`f` writes a value that is no part"),
+        ("write", "`write` writes a value that is no part"),
+        ("(write)", "`write` takes 1 argument"),
         ('"text"', '`"text"` is not in VLAD'),
         ("(+ 1 #; )", "no datum that could be left out"),
         ("(+ 1 2) #;", "no datum that could be left out"),
@@ -73,6 +88,66 @@ def test_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(CompileError, match=message.replace("(", r"\(")) as caught:
         list(evaluations(load_vlad(str(main))))
     assert caught.value.diagnostics[0].span is not None
+
+
+READS = """
+(define k (read-real))
+(define (read-twice) (write-real (* k (read-real))))
+(define (shown x) (if (< x 3) (write x) (list x (write x))))
+(read-twice)
+(list (write (read-real)) (read-twice) 'k)
+(let* ((x (read-real)) (y (read-real))) (- x y))
+((derivative (lambda (x) (* k x x))) (read-real))
+(if (< (read-real) 3) (write 1) (write 2))
+(let ((y k)) (write y))
+(map-n (lambda (i) (* i k)) 18)
+"""
+
+
+def test_numbers_are_read_in_order() -> None:
+    """A value reads once for all expressions, a function without parameters at each call."""
+    file = read_vlad(READS, "reads.vlad")
+    *found, last = evaluations(file, numbers=[2, 3, 4, 5, 6, 7.5, 9, 1], back=True)
+    values = [6.0, (4.0, (10.0, ("k", ()))), -1.5, 36.0, 1.0, 2.0]
+    assert [e.value for e in found] == values
+    assert all(e.restored and not e.erased_bits for e in (*found, last))
+    assert last.value[1][1][0] == 4.0
+
+
+def test_the_input_has_too_few_numbers() -> None:
+    with pytest.raises(InputError, match="RG0504") as found:
+        list(evaluations(read_vlad(READS, "reads.vlad"), numbers=[2, 3]))
+    span = found.value.diagnostics[0].span
+    assert span is not None
+    assert span.line == 6
+
+
+def test_the_command_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a file, or from the standard input; numbers alone."""
+    path, numbers = tmp_path / "sum.vlad", tmp_path / "numbers.txt"
+    path.write_text("(write-real (+ (read-real) (read-real)))\n(read-real)\n")
+    numbers.write_text("1.5\n -2e0 7")
+    assert main(["run", str(path), "--input", str(numbers)]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["-0.5", "7"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1 2 nan")))
+    assert main(["run", str(path)]) != 0
+    out, err = capsys.readouterr()
+    assert (out.splitlines(), "`nan` in line 1 of the standard input is no number" in err) == (["3"], True)
+    assert main(["run", str(path), "--input", str(tmp_path / "missing")]) != 0
+    assert "RG0501" in capsys.readouterr().err
+
+
+def test_a_memory_budget_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Loops run in parts where it is too small for them as they are."""
+    path = tmp_path / "loop.vlad"
+    path.write_text("(let loop ((x 1) (n 300)) (if (zero? n) x (loop (* .5 (sin x)) (- n 1))))\n")
+    steps = []
+    for more in ([], ["--memory-budget", "400"]):
+        assert main(["run", str(path), "--json", *more]) == 0
+        steps.append(json.loads(capsys.readouterr().out)["steps"])
+    assert steps[1] > 1.8 * steps[0]
+    assert main(["run", str(path), "--memory-budget", "0"]) != 0
+    assert "--memory-budget" in capsys.readouterr().err
 
 
 def test_a_text_includes_no_file() -> None:
