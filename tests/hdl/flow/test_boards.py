@@ -68,7 +68,13 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
 
     def run(folder: Path, tool: str, *arguments: str) -> None:
         commands.append((tool, *arguments))
+        if "--bit" in arguments:
+            given, made = (arguments[arguments.index(option) + 1] for option in ("--input", "--bit"))
+            (folder / made).write_bytes((folder / given).read_bytes()[::-1])
         if tool == netlist.NEXTPNR:
+            if "--lpf" in arguments:
+                pins, made = (arguments[arguments.index(option) + 1] for option in ("--lpf", "--textcfg"))
+                (folder / made).write_bytes((folder / pins).read_bytes())
             seed = int(arguments[arguments.index("--seed") + 1])
             fmax = {"clock": {"achieved": 60.0 + (7 * seed) % 5}}
             (folder / "report.json").write_text(json.dumps(REPORT | {"fmax": fmax}))
@@ -84,6 +90,20 @@ def test_a_sweep_of_seeds_synthesises_once(runs: list[Sequence[str]], tmp_path: 
     assert [placed.mhz for placed in found] == [61.0, 63.0, 60.0, 62.0]
     assert synthesis.spread(found) == (60.0, 61.5, 63.0)
     assert [command[0] for command in runs] == [netlist.YOSYS, *[netlist.NEXTPNR] * 4]
+
+
+@pytest.mark.parametrize(("mhz", "reliable"), [(25.0, True), (100.0, False)])
+def test_a_bitstream_is_made_of_the_pins_of_the_board(
+    runs: list[Sequence[str]], tmp_path: Path, mhz: float, reliable: bool
+) -> None:
+    """Each tool reads what an earlier step wrote: here the pins pass through all of them."""
+    pll = pll_for(25.0, mhz)
+    built = build(ULX3S, TINY, tmp_path, pll)
+    assert [command[0] for command in runs] == [netlist.YOSYS, netlist.NEXTPNR, netlist.ECPPACK]
+    lines = built.bitstream[::-1].decode().splitlines()
+    assert f'FREQUENCY NET "clock" {mhz * 1e6} HZ;' in lines
+    assert any(line.endswith('SITE "G2";') for line in lines)
+    assert (built.mhz, built.reliable) == (pll.mhz, reliable)
 
 
 @pytest.mark.parametrize(("core", "expected"), [("small", False), ("fast", True)])
