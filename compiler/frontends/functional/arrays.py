@@ -2,15 +2,18 @@
 
     X @ w + b, rg.sum(x * x), x[1:], X[:, j], X.T       the value that the same syntax has in a reversible function
 
-An operator, an index or a reduction whose operands are arrays is a `Primitive` with the rules `Syntax`. Its operands become
-values of the reversible front end, and so do those of an `Operation` on arrays. That front end has shapes, broadcasting, bounds and
-messages; the result is a view, a number, or an array expression, of which no element is computed yet (`values.Lazy`).
+An operator, an index or a reduction whose operands are arrays is a `Primitive` with the rules `Syntax`. Its operands
+become values of the reversible front end, and so do those of an `Operation` on arrays. That front end has shapes,
+broadcasting, bounds and messages; the result is a view, a number, or an array expression, of which no element is
+computed yet (`values.Lazy`).
 
-Nested operations on arrays make one expression. Where it gets a name, is passed, or is an operand of which elements are used
-several times, it becomes an array of ancillas: loops that add each element to zeros. They are computed once, kept like every
-other value, and undone with the block that they stand in. So a derivative needs no rule of its own.
+Nested operations on arrays make one expression. Where it gets a name, is passed, or is an operand of which elements are
+used several times, it becomes an array of ancillas: loops that add each element to zeros. They are computed once, kept
+like every other value, and undone with the block that they stand in. So a derivative needs no rule of its own.
+The results of branches, and of calls that are not inlined, lie in the heap (`procedures.Body.array`).
 
-Trap: views have strides, which are a part of their type. So a view is taken of an array in memory, never of an expression.
+Trap: views have strides, which are a part of their type. So a view is taken of an array in memory, never of an
+expression.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import ast
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, NoReturn
 
@@ -179,7 +183,9 @@ def _type_of(found: Operand, arithmetic: Arithmetic, at: Place) -> Type:
             _need_kind(kind, at)
             return Array(ScalarType(kind), known(shape), row_major(known(shape), 1))
         case ArrayView() | Lazy():
-            hint = "Give it a length that is known, `x[i:i + 3]`, or go over its elements: `sum(x[i] for i in range(a, b))`."
+            hint = (
+                "Give it a length that is known, `x[i:i + 3]`, or go over its elements: `sum(x[i] for i in range(n))`."
+            )
             fail("RG0717", "a slice whose length is known only when the program runs", at, hint)
         case Scalar(e):
             _need_kind(e.kind, at)
@@ -205,8 +211,8 @@ def _need_kind(kind: Kind, at: Place) -> None:
 class Syntax:
     """A piece of Python's syntax, in which values stand in place of its parts.
 
-    `places`: the identity of a part → the number of the operand, or the constant, that it is. `is_view`: it gives other words of its first
-    operand.
+    `places`: the identity of a part → the number of the operand, or the constant, that it is. `is_view`: it gives other
+    words of its first operand.
     """
 
     function: SourceFunction
@@ -263,7 +269,8 @@ class Captured:
         return _type_of(self._view(inference.arrays.contexts.of(self.function)), inference.arithmetic, at)
 
     def value(self, lowering: Any, values: Sequence[Value], at: Place) -> Value:
-        return lowering.arrays.stored(self._view(lowering.arrays.contexts.of(self.function)), at)  # type: ignore[no-any-return]
+        found: Value = lowering.arrays.stored(self._view(lowering.arrays.contexts.of(self.function)), at)
+        return found
 
     def _view(self, cx: Context) -> ArrayView:
         found = cx.constant_array(self.array, self.node, passed=True)
@@ -277,9 +284,12 @@ class ArrayTypes:
 
     def __init__(self, arithmetic: Arithmetic) -> None:
         self._arithmetic = arithmetic
-        #: types are found by a module of their own, of which nothing is compiled
-        self.contexts = Contexts(ModuleBuilder(arithmetic.w), Captures(), None)
         self._known: dict[tuple[Any, tuple[Type, ...]], Type] = {}
+
+    @cached_property
+    def contexts(self) -> Contexts:
+        """Types are found by a module of their own, of which nothing is compiled."""
+        return Contexts(ModuleBuilder(self._arithmetic.w), Captures(), None)
 
     def syntax(self, rules: Syntax, types: tuple[Type, ...], at: Place) -> Type:
         found = self._known.get((rules, types))
@@ -361,7 +371,7 @@ def _guarded(at: Place, made: Callable[[], Any], constants: Constants | None = N
 
 
 class ArrayLowering:
-    """Evaluates the array expressions of one body. `body`: see procedures.Body; `function`: it names arrays of ancillas."""
+    """Evaluates the array expressions of one body. `body`: see procedures.Body; `function`: it names arrays."""
 
     def __init__(self, contexts: Contexts, body: Any, function: SourceFunction) -> None:
         self.contexts, self._body, self._function = contexts, body, function
@@ -409,13 +419,17 @@ class ArrayLowering:
         found: Operand = _guarded(at, lambda: made(operands), self.contexts.module.constants)
         return found
 
-    def hosted(self, function: Any, values: Sequence[Value], at: Place) -> Value:
+    def hosted_value(self, function: Any, values: Sequence[Value], at: Place) -> Value:
+        """A function of the library, element by element, that is the value of an expression."""
+        return self.stored(self.hosted(function, [self.operand(v) for v in values], at), at)
+
+    def hosted(self, function: Any, values: Sequence[Operand], at: Place) -> Operand:
         """A function of the library, element by element."""
         cx = self._context(self._function)
         cx.builder.span = at.span
         node = _located(at)
-        called, *operands = (_located(at, held(v, node)) for v in (cx.wrap(function), *map(self.operand, values)))
-        return self.stored(cx.value(_located(at, ast.Call(called, operands, []))), at)
+        called, *operands = (_located(at, held(v, node)) for v in (cx.wrap(function), *values))
+        return cx.value(_located(at, ast.Call(called, operands, [])))
 
     def stored(self, found: Operand, at: Place, name: str = "t") -> Value:
         """The value of the reversible front end as one of the functional language; an expression becomes an array."""

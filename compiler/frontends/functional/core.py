@@ -133,7 +133,7 @@ class Conditional:
 
 @dataclass(eq=False, frozen=True)
 class Operation:
-    """A function of scalars, or of arrays element by element: an operator such as "+", or the name of one of the language's functions."""
+    """A function of scalars, or of arrays element by element: an operator such as "+", or the name of a function."""
 
     op: str
     args: tuple[Core, ...]
@@ -197,7 +197,7 @@ class Match:
 
 @dataclass(eq=False, frozen=True)
 class Field:
-    """The field of a value of a data class, which each of its classes has; an item of a dict, an attribute of an array."""
+    """The field of a value of a data class, which each of its classes has; an item of a dict; an array's attribute."""
 
     value: Core
     name: str

@@ -704,7 +704,7 @@ class FunctionalSource(SourceFunction):
         message = f"`{definition.name}` gives {named(found)} where {named(wanted)} is declared"
         hint = "Annotate the type of its result."
         if arrays(found):
-            hint = "Annotate the type of its result, an array as `rg.Array[fixed, ...]`; or call it from Python, where one array needs no annotation."
+            hint += " An array is `rg.Array[fixed, ...]`. A call from Python needs no annotation of one array."
         if isinstance(found, Array) and signature_of(self.fn).return_annotation is inspect.Signature.empty:
             raise UndeclaredArray(Diagnostic("RG0703", message, definition.at.span, hint, definition.at.text), found)
         inference.fail("RG0703", message, definition.at, hint)
@@ -779,7 +779,7 @@ class FunctionalSource(SourceFunction):
         return parameters.procedure(made.name, body, made.written, False, self.source.span(self.tree))
 
     def marshalled(self, definition: core.Lambda, types: Sequence[Type], wanted: Type) -> tuple[core.Lambda, Type]:
-        """(the function that the program computes, the type of its value), for arguments and a result of these types."""
+        """(the function that the program computes, the type of its value), for these types of arguments and result."""
         if not any(map(is_structured, (*types, *leaves(wanted)))):
             return definition, wanted
         marshalling = Marshalling(definition.at)

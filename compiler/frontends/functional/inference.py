@@ -249,7 +249,7 @@ ORDERS = "Each order of derivative is a program of its own, so the number of ord
 
 #: how operations reach the numbers inside of values
 _PARTS: dict[type[Any], str] = {
-    Array: "Its elements are numbers: `sum(f(v[i]) for i in range(len(v)))` goes over them; operators and `rg` functions take the whole array.",
+    Array: "`sum(f(v[i]) for i in range(len(v)))` goes over its elements; operators and `rg` functions take it whole.",
     List: "A function that calls itself takes the list apart: `match items:` with the cases `[]` and `[first, *rest]`.",
     Tuple: "Write the operation for the items: `a, b = pair` gives them names.",
     Data: "`match` gives the fields of a value their names.",
@@ -806,7 +806,16 @@ class Inference:
         if not isinstance(t, Array):
             self.fail("RG0703", f"{named(t)} has no elements", at, _PARTS.get(type(t)))
         if len(indices) > len(t.shape) or any(i not in (INT, UINT) for i in types):
-            self.fail("RG0703", f"an element of {named(t)} has {len(t.shape)} ints as indices", at)
+            count = len(t.shape)
+            hint = None
+            if any(isinstance(i, Array) for i in types):
+                hint = "Choose by a condition, `rg.select(c, x, 0.0)`, or go over the elements."
+            self.fail(
+                "RG0703",
+                f"an element of {named(t)} has {count} int{'s' * (count != 1)} as ind{'ices' if count != 1 else 'ex'}",
+                at,
+                hint,
+            )
         k = len(indices)
         if k < len(t.shape):
             return Array(t.element, t.shape[k:], t.strides[k:])

@@ -138,9 +138,10 @@ class _Block:
 
 
 class Body:
-    """The statements of one procedure or entry. `hp`: the address of the first free cell; `span`: of the current expression.
+    """The statements of one procedure or entry.
 
-    `recursive`: it may be active more than once.
+    `hp`: the address of the first free cell; `span`: of the current expression; `recursive`: it may be active more than
+    once.
     """
 
     def __init__(self, module: ModuleBuilder, heap: Heap, hp: Var, span: Span, recursive: bool = False) -> None:
@@ -712,7 +713,7 @@ class Calls:
         return Value(forms[0] if len(forms) == 1 else Tuple(tuple(forms)), made, views)
 
     def _apart(self, x: Value, at: core.Place) -> Value:
-        """The value with copies of its arrays, which have no other name: the cotangents of a copy are those of this argument alone."""
+        """The value with copies of its arrays: a copy has no other name, so its cotangents are this argument's alone."""
         if not x.views:
             return x
         views: list[Address] = []

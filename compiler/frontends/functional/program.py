@@ -107,13 +107,22 @@ class Lowering:
             self.arithmetic, self.inference.structures, self._called, self.arrays.inner_product
         )
         self.calls = Calls(
-            procedures, body, self.value, self.into, self.conversions.converted, self.structures, self.arrays.hosted
+            procedures,
+            body,
+            self.value,
+            self.into,
+            self.conversions.converted,
+            self.structures,
+            self.arrays.hosted_value,
         )
 
     # ------------------------------------------------------------------ values
 
     def value(self, e: core.Core, env: Env, name: str = "t") -> Value:
-        """The value of an expression; `name`: of an array. Statements get the place of the innermost expression that makes them."""
+        """The value of an expression; `name`: of an array.
+
+        Statements get the place of the innermost expression that makes them.
+        """
         self.body.span = e.at.span
         fused = self._fused(e, env)
         found = self._value(e, env) if fused is None else self.arrays.stored(fused, e.at, name)
@@ -167,14 +176,7 @@ class Lowering:
             case core.Cast(value, wanted):
                 return self.as_type(value, env, wanted)
             case core.Field(value):
-                t = self._type_of(value, env)
-                if isinstance(t, Nothing):
-                    return Value(NOTHING)
-                if isinstance(t, Array):
-                    return attribute_value(self.value(value, env), e.name)
-                if isinstance(t, Tuple) and has_names(t):
-                    return self.value(value, env).split(t.items)[self.inference.place_of(e, t)]
-                return self.value(self.inference.selection(e, t), env)
+                return self._field(e, value, env)
             case core.Build() | core.Match() | core.Total() | core.Forget():
                 t = self._type_of(e, env)
                 return self.body.new(t, lambda targets: self.into(e, env, targets, t))
@@ -202,6 +204,12 @@ class Lowering:
                 operands = [self._operand(a, env) for a in args]
                 self.body.span = at.span
                 found = self.arrays.syntax(rules, operands, at)
+            case core.Apply(core.Global(function), args, at) if getattr(function, "host", None) is not None and any(
+                isinstance(self._type_of(a, env), Array) for a in args
+            ):
+                operands = [self._operand(a, env) for a in args]
+                self.body.span = at.span
+                found = self.arrays.hosted(function, operands, at)
             case core.Conditional(test, then, orelse, at) if e.elementwise and isinstance(
                 self._type_of(test, env), Array
             ):
@@ -302,6 +310,16 @@ class Lowering:
     def _number(self, op: str, *operands: Word_) -> E:
         return self.arithmetic.expression(self.arithmetic.binary(op, *operands))
 
+    def _field(self, e: core.Field, value: core.Core, env: Env) -> Value:
+        t = self._type_of(value, env)
+        if isinstance(t, Nothing):
+            return Value(NOTHING)
+        if isinstance(t, Array):
+            return attribute_value(self.value(value, env), e.name)
+        if isinstance(t, Tuple) and has_names(t):
+            return self.value(value, env).split(t.items)[self.inference.place_of(e, t)]
+        return self.value(self.inference.selection(e, t), env)
+
     def _item(self, value: Value, index: int, at: core.Place) -> Value:
         if isinstance(value.type, Array):
             return self._element(value, [Value(INT, (const(index, Kind.INT),))], at)
@@ -342,13 +360,13 @@ class Lowering:
             made = choose(self._number("==", Scalar(index), Constant(k)), array.words[k], made)
         return Value(items[0], (made,))
 
-    def parts(self, e: core.Core, env: Env, t: Type) -> list[Value | Word_]:
-        """The parts of a result: values without arrays, and operands for arrays."""
+    def parts(self, e: core.Core, env: Env, t: Type) -> list[tuple[Value | Word_, core.Place]]:
+        """The parts of a result with their places: values without arrays, and operands for arrays."""
         if isinstance(t, Array):
-            return [self._operand(e, env)]
+            return [(self._operand(e, env), e.at)]
         if isinstance(e, core.Record) and isinstance(t, Tuple) and arrays_in(t):
             return [part for item, inner in zip(e.items, t.items, strict=True) for part in self.parts(item, env, inner)]
-        return self._leaves(self.as_type(e, env, t))
+        return [(part, e.at) for part in self._leaves(self.as_type(e, env, t))]
 
     def _leaves(self, value: Value) -> list[Value | Word_]:
         if not arrays_in(value.type):
@@ -663,13 +681,17 @@ class Program:
                 added = body.taken()
         else:
             lists: list[ArrayResult] = []
-            arrays: list[tuple[ArrayView, Word_]] = []
+            arrays: list[tuple[ArrayView, Word_, core.Place]] = []
             pairs: list[tuple[Var, E]] = []
-            found = [x for p in lowering.parts(last, env, wanted) for x in (p.words if isinstance(p, Value) else [p])]
-            for target, part in zip(results, found, strict=True):
+            found = [
+                (x, at)
+                for part, at in lowering.parts(last, env, wanted)
+                for x in (part.words if isinstance(part, Value) else [part])
+            ]
+            for target, (part, at) in zip(results, found, strict=True):
                 if not isinstance(part, E):
                     assert isinstance(target, ArrayView)
-                    arrays.append((target, part))
+                    arrays.append((target, part, at))
                 elif isinstance(target, ArrayView):
                     lists.append(ArrayResult(body, target))
                     lists[-1].compute(part)
@@ -679,8 +701,8 @@ class Program:
             body.add([t for t, _ in pairs], [e for _, e in pairs], fresh=False)
             for array in lists:
                 array.copy()
-            for view, part in arrays:
-                lowering.arrays.add(view, part, code.at)
+            for view, part, at in arrays:
+                lowering.arrays.add(view, part, at)
             added = body.taken()
         if body.uses_heap:
             begin = Op(TABLE["mov.add"], body.hp, Const(self.heap.base), None, 0, code.at.span)
@@ -753,7 +775,7 @@ class Program:
         return False
 
     def _declare(self, procedure: Procedure, stored: Sequence[Region] = ()) -> None:
-        """A procedure with the effects that calls of it have, and without its body. `stored`: the regions that it changes."""
+        """A procedure with the effects that calls of it have, without its body. `stored`: regions that it changes."""
         touched: list[Node] = [Op(TABLE["ld.xor"], Var("t"), SP, region=r) for r in procedure.regions]
         touched += [Op(TABLE["st.xor"], None, SP, Const(0), region=r) for r in (self.heap.region, *stored)]
         self._module.procedures[procedure.name] = replace(procedure, body=tuple(touched))

@@ -341,7 +341,7 @@ class ExpressionReader:
         return core.Let(middle, self.expression(values[1], scope), made, self.at(at))
 
     def _syntax(self, node: ast.expr, parts: Sequence[ast.expr], scope: Scope, is_view: bool = False) -> core.Core:
-        """An expression of arrays. Constants among its parts are known when it is read; a name is one operand wherever it stands."""
+        """An expression of arrays. Constants among its parts are known now; a name is one operand wherever it stands."""
         places: dict[int, int | Constant] = {}
         operands: list[core.Core] = []
         named: dict[core.Binding, int] = {}

@@ -500,7 +500,7 @@ class _Pointed(Exception):
 
 
 def type_of(annotation: Any, cls: type | None = None, name: str = "", open_arrays: bool = False) -> Type:
-    """The type that an annotation names. `open_arrays`: it may be an `OpenArray`, or hold some. Raises CompileError RG0722."""
+    """The type that an annotation names. `open_arrays`: it may hold an `OpenArray`. Raises CompileError RG0722."""
     try:
         return _type(annotation, cls, open_arrays)
     except _Pointed as error:
@@ -541,6 +541,8 @@ def _type(annotation: Any, cls: type | None, open_arrays: bool = False) -> Type:
             return Data(frozenset(c for p in parts if isinstance(p, Data) for c in p.classes))
     if isinstance(annotation, type) and fields_of(annotation) is not None:
         return Data(frozenset((annotation,)))
+    if isinstance(annotation, ArrayAnnotation):
+        raise TypeError("an array stands in no data class; a dict, a tuple or a `dataclasses.dataclass` may hold it")
     raise TypeError(f"{annotation!r:.60} is no type of the functional language")
 
 

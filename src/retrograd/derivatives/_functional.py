@@ -112,7 +112,10 @@ class Functional(FunctionalSource, Reversible):
         return other
 
     def completed(self, values: list[Any], format: Any) -> list[Any]:
-        """The arguments with room for results: zeros for arrays; for lists and data classes a run of `ResultSizes` counts their words."""
+        """The arguments with room for results: zeros for arrays.
+
+        For lists and data classes a run of `ResultSizes` counts their words.
+        """
         lacking = [k for k in self._array_results if values[k] is None]
         if lacking:
             values = list(values)

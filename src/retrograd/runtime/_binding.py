@@ -507,7 +507,10 @@ def with_further(
 
 
 def types_of(function: SourceFunction, values: Sequence[Any]) -> tuple[Type, ...]:
-    """The types that the function is compiled for, from its annotations and the arguments, or the first of these. Raises InputError RG0603."""
+    """The types that the function is compiled for, by its annotations and the arguments, or the first of these.
+
+    Raises InputError RG0603.
+    """
     sizes: dict[str, int] = {}
     given = zip(function.parameters[: len(values)], values, strict=True)
     return tuple(_type_of(function, p, value, sizes) for p, value in given)

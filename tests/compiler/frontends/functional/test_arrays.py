@@ -1,4 +1,4 @@
-"""Expressions of arrays in functional functions: values and gradients beside NumPy's, and beside the reversible form's."""
+"""Arrays in functional functions: values and gradients beside NumPy's, and beside the reversible form's."""
 
 import math
 from itertools import pairwise
@@ -23,12 +23,34 @@ def numbers(seed: int, *shape: int) -> Any:
 
 #: for X: (n, d), A: (d, k), w: (d,), y: (n,); NumPy evaluates the same text
 EXPRESSIONS = [
-    "sum(X @ w)", "w @ w", "y @ X @ w", "sum((X @ A) ** 2)", "sum(X.T @ y)", "sum((X @ w - y) ** 2) / len(y)", "sum(X[1:, 0] * X[:-1, 1])",
-    "sum(X[i])", "sum(X[:, i])", "sum(X[i:i + 2])", "X[i, 1] - X[-1, -2]", "sum(X[::2] * 2)", "sum(w[::-1] * w)",
-    "sum(X, axis=0) @ w", "sum(mean(X, axis=0) ** 2)", "sum((X - mean(X, axis=0)) ** 2)", "sum(max(X, axis=1)) - min(w)", "sum(exp(X @ A) / 3)",
-    "sum(tanh(X @ A))", "sum(select(w > 0, w, -2 * w))", "sum(abs(w)) + sum(sqrt(w * w + 1))", "sum(w[:, None] * w[None, :])", "X.shape[0] + X.size + X.ndim + len(w)",
-    "X.sum() + (2 * w).sum() + w.dot(w) + X[i].max()", "sum((X @ A).T[0] * y)", "sum(X / (1 + w * w))", "sum(1 - w) + sum(-w)",
-]  # fmt: skip
+    "sum(X @ w)",
+    "w @ w",
+    "y @ X @ w",
+    "sum((X @ A) ** 2)",
+    "sum(X.T @ y)",
+    "sum((X @ w - y) ** 2) / len(y)",
+    "sum(X[1:, 0] * X[:-1, 1])",
+    "sum(X[i])",
+    "sum(X[:, i])",
+    "sum(X[i:i + 2])",
+    "X[i, 1] - X[-1, -2]",
+    "sum(X[::2] * 2)",
+    "sum(w[::-1] * w)",
+    "sum(X, axis=0) @ w",
+    "sum(mean(X, axis=0) ** 2)",
+    "sum((X - mean(X, axis=0)) ** 2)",
+    "sum(max(X, axis=1)) - min(w)",
+    "sum(exp(X @ A) / 3)",
+    "sum(tanh(X @ A))",
+    "sum(select(w > 0, w, -2 * w))",
+    "sum(abs(w)) + sum(sqrt(w * w + 1))",
+    "sum(w[:, None] * w[None, :])",
+    "X.shape[0] + X.size + X.ndim + len(w)",
+    "X.sum() + (2 * w).sum() + w.dot(w) + X[i].max()",
+    "sum((X @ A).T[0] * y)",
+    "sum(X / (1 + w * w))",
+    "sum(1 - w) + sum(-w)",
+]
 
 
 def numpy_value(text: str, **given: Any) -> float:
@@ -80,8 +102,14 @@ def loss(params, X, y):
 
 @rg.reversible
 def reversible_loss(
-    out: fixed, W1: Array[fixed, "d", "h"], b1: Array[fixed, "h"], W2: Array[fixed, "h", "k"], b2: Array[fixed, "k"], X: Array[fixed, "n", "d"], y: Array[fixed, "n", "k"],
-):  # fmt: skip
+    out: fixed,
+    W1: Array[fixed, "d", "h"],
+    b1: Array[fixed, "h"],
+    W2: Array[fixed, "h", "k"],
+    b2: Array[fixed, "k"],
+    X: Array[fixed, "n", "d"],
+    y: Array[fixed, "n", "k"],
+):
     h = rg.tanh(X @ W1 + b1)
     p = h @ W2 + b2
     out += rg.sum((p - y) ** 2) / len(y)
@@ -99,7 +127,7 @@ def network(n: int, d: int, h: int, k: int, seed: int = 0) -> tuple[dict[str, An
 
 @pytest.mark.parametrize("shape", [(4, 3, 5, 2), (1, 1, 1, 1)])
 def test_a_loss_of_a_dict(shape: tuple[int, int, int, int]) -> None:
-    """Value and gradients are float64's; the gradient has the form of the argument; the reversible form has the same words and instructions."""
+    """Value and gradients are float64's, in the form of the argument; words and steps are the reversible form's."""
     params, X, y = network(*shape)
     h = np.tanh(X @ params["W1"] + params["b1"])
     p = h @ params["W2"] + params["b2"]
@@ -167,7 +195,7 @@ def test_captured_arrays() -> None:
 
 
 def test_arrays_inside_of_sums_and_recursion() -> None:
-    """Arrays in the body of a sum, of a branch, and of a function that calls itself, which has its own at each depth."""
+    """Arrays in the body of a sum, of a branch, and of a function that calls itself, which has its own at each call."""
 
     @rg.functional
     def f(x, n: int):
@@ -282,7 +310,7 @@ def test_a_result_without_annotation_is_found_by_its_call() -> None:
 
 
 def test_a_result_is_added_taken_back_and_differentiated() -> None:
-    """As a reversible function f is `out += f(x)`, whose inverse leaves zeros; its Jacobian is that of NumPy's function."""
+    """As a reversible function f is `out += f(x)`, whose inverse leaves zeros; its Jacobian is NumPy's."""
     x = numbers(3, 3)
     found = rg.run(iterated, x, 3)
     assert found.erased_bits == 0
