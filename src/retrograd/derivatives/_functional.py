@@ -7,11 +7,12 @@ import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, overload
 
 import numpy as np
@@ -281,12 +282,20 @@ def functional(
 # VLAD programs: each expression of a file as a reversible function `out += e`, its value, and its test.
 
 
+#: the heap is full, the stack is full, the memory of cotangents is full
+_FULL = ("RG0811", "RG0807", "RG0809")
+
+
 def expression() -> None:
     """An expression of VLAD, whose text stands in its own file."""
 
 
 class VladFunction(Functional):
-    """`out += e` of an expression without arguments; a result of several words has parameters `out_0`, `out_1` …"""
+    """`out += e` of an expression; a result of several words has parameters `out_0`, `out_1` … The arguments are the numbers that e reads."""
+
+    trap_fixes: Mapping[str, str] = MappingProxyType(
+        dict.fromkeys(_FULL, "Allow more words by --memory-budget, or take history back earlier: (forget e).")
+    )
 
     def __init__(
         self,
@@ -474,8 +483,6 @@ def shown(value: Any) -> str:
 _FRAMES = 6000
 #: words of the heap; recursion has as many. A derivative inside doubles both: fewer where a machine does not grant all
 LARGEST = 1 << 24
-#: the heap is full, the stack is full, the memory of cotangents is full
-_FULL = ("RG0811", "RG0807", "RG0809")
 #: heap, stack and their cotangents have addresses of a word: each has an eighth of these at most
 _FEWEST_BITS = 3
 #: difference of a real from the expected one

@@ -159,10 +159,11 @@ def test_vlad_runs_loops_in_parts_where_memory_is_short(name: str) -> None:
 
 
 def test_vlad_without_a_loop_stays_out_of_memory() -> None:
-    (expression,) = ("(define (deep n) (if (zero? n) 0 (+ 1 (deep (- n 1)))))\n(deep 4000)",)
+    text = "(define (deep n) (if (zero? n) 0 (+ 1 (deep (- n 1)))))\n(deep 4000)"
     with pytest.raises(ProgramTrap) as found:
-        list(evaluations(read_vlad(expression, "deep.vlad"), memory=1024))
+        list(evaluations(read_vlad(text, "deep.vlad"), memory=1024))
     assert found.value.code in ("RG0811", "RG0807")
+    assert "--memory-budget" in str(found.value.diagnostics[0].hint)
 
 
 def test_vlad_forgets_by_a_form() -> None:
