@@ -113,6 +113,8 @@ from retrograd.runtime._batches import vmap as vmap
 from retrograd.runtime._binding import fixed as fixed
 from retrograd.runtime._binding import lognum as lognum
 from retrograd.runtime._binding import uint as uint
+from retrograd.runtime._device import DeviceArray as DeviceArray
+from retrograd.runtime._device import on_device as on_device
 from retrograd.runtime._distribution import workers as workers
 from retrograd.runtime._execution import ProgramTrap as ProgramTrap
 from retrograd.runtime._execution import Result as Result

@@ -144,6 +144,10 @@ class ResultArray:
         found.factor = self.factor
         return found
 
+    def on_device(self, shape: tuple[int, ...]) -> Any:
+        """The numbers as an array of that shape on a device, where they lie there; else None."""
+        return None
+
     def put(self, at: Any, words: Words) -> None:
         """Set rows, by their index, a slice, or an array of indices."""
         if self.words is not None:

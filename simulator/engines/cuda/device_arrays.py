@@ -13,9 +13,10 @@ Source: CUDA array interface, version 3; array API 2024.12, `__dlpack__`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -31,8 +32,10 @@ from retrograd.simulator.engines.cuda.batch import (
     GivenRows,
     KeptRows,
     at_least_one,
+    device_memory,
     device_table,
     grid_of,
+    pinned_memory,
 )
 from retrograd.simulator.engines.cuda.kernels import Mark
 from retrograd.simulator.engines.cuda.runtime import (
@@ -61,6 +64,8 @@ def refuse_array(name: str, why: str, hint: str | None = None) -> NoReturn:
 
 def is_device_array(value: object) -> bool:
     """Whether the object declares that it is on a CUDA device. Never raises."""
+    if hasattr(type(value), "__retrograd_device__"):
+        return True  # its interface is not read, since that makes numbers of its words
     try:
         if hasattr(value, "__cuda_array_interface__"):
             return True
@@ -155,10 +160,12 @@ def _check_contiguous(name: str, shape: tuple[int, ...], strides: Any, itemsize:
 
 
 def _device_index(value: Any) -> int:
-    """The index of an array's device: by DLPack, or the attribute `device` of CuPy's and Numba's arrays; else the current one, 0."""
+    """The index of an array's device: by the attribute `device` of our own arrays, by DLPack, or by the attribute `device` of CuPy's and Numba's; else the current one, 0."""
+    found = getattr(value, "device", None)
+    if isinstance(found, int):
+        return found
     if hasattr(value, "__dlpack_device__"):
         return int(value.__dlpack_device__()[1])
-    found = getattr(value, "device", None)
     return next((int(i) for i in (getattr(found, "id", None), getattr(found, "index", None)) if i is not None), 0)
 
 
@@ -168,11 +175,16 @@ def _check_device(name: str, value: Any, where: Device) -> None:
         refuse_array(name, f"is on cuda:{index}, and the program on {where}")
 
 
+def device_of(value: Any) -> Device:
+    """The device on which an array lies. Raises DeviceError RG1002."""
+    return device(_device_index(value))
+
+
 def copied_to_host(value: Any, name: str) -> Any:
     """A NumPy copy of a device array of any library; other objects unchanged. Raises DeviceError, ArrayError."""
     if not is_device_array(value):
         return value
-    where = device(_device_index(value))
+    where = device_of(value)
     found = borrowed(value, where, name=name)
     with on(where):
         return found.copy_to_host()
@@ -305,3 +317,101 @@ def _check_shape(name: str, array: Any, columns: int, rows: int | None = None) -
     if array.ndim != 2 or array.shape[1] != columns or rows not in (None, array.shape[0]):
         wanted = f"{'any number of' if rows is None else rows} rows of {columns} words"
         refuse_array(name, f"has shape {array.shape}; wanted are {wanted}")
+
+
+# -----------------------------------------------------------------------------
+# Loops over rows of arrays that lie on a device: one launch, and no copy in a warm call.
+#
+#     runs = DeviceRuns(program, device, layout, modes)
+#     ran = runs(count, given, kept)
+#
+# The tables of addresses and the shared words stay on the device, and are copied where they change. The kernel writes its marks into pinned memory
+# of the host. Sums, and the status of each instance where one has failed, are copied to the host.
+
+#: tables that stay on the device: the arrays of a loop of a user take few places in turn
+_TABLES = 32
+
+
+class DeviceRan(NamedTuple):
+    """The result of a launch."""
+
+    #: see `kernels.Mark`
+    marks: NDArray[np.int64]
+    #: REFUSED, 1 or 0 for each instance; None where all completed
+    status: NDArray[np.uint8] | None
+    sums: list[int]
+
+
+class DeviceRuns:
+    """A program's loop over rows on a device, for one layout and one variant. Raises DeviceError RG1003."""
+
+    def __init__(self, program: Program, where: Device, layout: BatchLayout, modes: dict[str, Any]) -> None:
+        self.program, self.device, self.layout = program, where, layout
+        self.longest = longest_stretch(program, modes["backward"])
+        self._code = BatchCode(program, where, modes, 1 << 30)
+        self._tables: OrderedDict[bytes, Any] = OrderedDict()
+        self._shared: NDArray[Any] = np.zeros(0, dtype=np.uint64)
+        self._there: Any = None
+        self._stream: Any = None
+
+    def __call__(
+        self,
+        count: int,
+        given: Sequence[GivenRows],
+        kept: Sequence[KeptRows],
+        shared: WordMatrix | None = None,
+        counts: Sequence[int] = (0, 0, 0),
+        limit: int | None = None,
+    ) -> DeviceRan:
+        """Run the program for each of `count` rows. The arrays of the rows are ready, and those of the results are when this returns.
+
+        `shared`: the first words of memory; `counts`: addresses for steps, words lost and cycles, or 0. Raises DeviceError RG1004, RG1005.
+        """
+        most, layout, where = UNLIMITED if limit is None else min(limit, UNLIMITED), self.layout, self.device
+        marks = np.zeros(Mark.LARGE + len(kept), dtype=np.int64)
+        sums = np.zeros(2 * width(layout.summed), dtype=np.int64)
+        if self.longest > most or not count:
+            marks[Mark.FAILED] = count
+            return DeviceRan(marks, np.ones(count, dtype=np.uint8) if count else None, exact_sums(sums))
+        with on(where) as cuda:
+            self._stream = self._stream or cuda.stream()
+            n = self._send_shared(cuda, memory_of(self.program, layout, shared).shared)
+            table = self._table(cuda, device_table(layout, n, given, kept, counts))
+            kernel = self._code.kernel()
+            grid, block = grid_of(kernel, BLOCK, count, adds=bool(len(sums)))
+            size = grid * block * (n + 1) * kernel.word.itemsize
+            memory, status = (device_memory.take(cuda, where, room) for room in (size, count))
+            pinned = pinned_memory.take(cuda, where, marks.nbytes)
+            held = pinned[: marks.nbytes].view(np.int64)
+            held[:] = 0
+            total = cuda.to_device(sums, self._stream) if len(sums) else status[:8].view(np.int64)
+            arguments = [
+                table, count, self._there, n, memory[:size].view(kernel.word), grid * block, most, status, total, held,
+            ]  # fmt: skip
+            kernel.launch(grid, block, arguments, self._stream)
+            if len(sums):
+                total.copy_to_host(sums, self._stream)
+            self._stream.synchronize()
+            marks[:] = held
+            ended = status.copy_to_host()[:count] if marks[Mark.FAILED] else None
+            for block_ in (memory, status):
+                device_memory.keep(where, block_)
+            pinned_memory.keep(where, pinned)
+        return DeviceRan(marks, ended, exact_sums(sums))
+
+    def _send_shared(self, cuda: Any, words: NDArray[Any]) -> int:
+        """Copy the shared words where they have changed. Returns their number."""
+        if self._there is None or not np.array_equal(words, self._shared):
+            self._shared, self._there = words, cuda.to_device(words, self._stream)
+        return len(words)
+
+    def _table(self, cuda: Any, table: NDArray[np.int64]) -> Any:
+        """The table on the device."""
+        key = table.tobytes()
+        found = self._tables.get(key)
+        if found is None:
+            found = self._tables[key] = cuda.to_device(table, self._stream)
+            while len(self._tables) > _TABLES:
+                self._tables.popitem(last=False)
+        self._tables.move_to_end(key)
+        return found

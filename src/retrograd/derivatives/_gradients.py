@@ -75,14 +75,23 @@ from retrograd.derivatives._requests import (
 )
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError
 from retrograd.isa.words import Q32_32, Format, nearest_point
-from retrograd.runtime._batch_arguments import Axes, Batch, Loaded, in_given_form, is_tuple, many, stacked_values
+from retrograd.runtime._batch_arguments import (
+    Axes,
+    Batch,
+    Loaded,
+    element_type,
+    in_given_form,
+    is_tuple,
+    many,
+    stacked_values,
+)
 from retrograd.runtime._batch_runs import ElementTrap, Numbers, run_rows
 from retrograd.runtime._batches import Shared, argument_ranges
 from retrograd.runtime._binding import FurtherArguments, fixed, restored
 from retrograd.runtime._compilation import with_options
 from retrograd.runtime._execution import ProgramTrap, Request, Scale, Which
 from retrograd.runtime._reversible import Derived, Inverse, Made, Reversible
-from retrograd.simulator.engines.batch.layout import Range
+from retrograd.simulator.engines.batch.layout import Range, ResultArray
 
 #: words that are kept for cotangents
 _KEPT_WORDS = 1 << 12
@@ -293,6 +302,10 @@ def batch_gradient(
     found: dict[str, Any] = {}
     logarithmic = rows.results[0].words if plan.is_logarithmic else None
     for a, result in zip(b.each, rows.results[len(value) :], strict=True):
+        there = _on_device(a, result, plan, batch.length)
+        if there is not None:
+            found[a.name] = there
+            continue
         if result.reals is not None and logarithmic is None:
             found[a.name] = _stacked(a.type, result.reals.reshape(batch.length, a.type.size) * plan.unit)
             continue
@@ -321,13 +334,29 @@ def batch_gradient(
     for a in b.each:
         if isinstance(a.type, FormType):
             found[a.name] = list(found[a.name])
+    if batch.device is not None:
+        from retrograd.runtime._device import on_the_device_of
+
+        found = {name: on_the_device_of(one, batch.device) for name, one in found.items()}
     gradients = by_choice(request.argnums, {a.name: found[a.name] for a in b.plan.wanted})
     if not request.value:
         return gradients
     if total:
         assert isinstance(plan.loss.type, ScalarType)
         return float(w.times(rows.sums[0], -plan.loss.type.kind.point(w))), gradients
-    return stacked_values(plan.loss.type, rows.results[0], w), gradients
+    return stacked_values(plan.loss.type, rows.results[0], w, batch.length), gradients
+
+
+def _on_device(a: Argument, result: ResultArray, plan: GradientPlan, count: int) -> Any:
+    """The gradients by an argument of fixed numbers, where they lie on a device as they are; else None."""
+    if (
+        plan.is_logarithmic
+        or plan.unit != 1.0
+        or not all_fixed(a.type)
+        or not isinstance(element_type(a.type), ScalarType)
+    ):
+        return None
+    return result.on_device((count, *(a.type.shape if isinstance(a.type, ArrayType) else ())))
 
 
 @dataclass(frozen=True)

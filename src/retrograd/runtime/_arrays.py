@@ -26,6 +26,15 @@ def is_foreign(kind: type) -> bool:
     return hasattr(kind, "__dlpack__") and not issubclass(kind, np.ndarray)
 
 
+def is_lent_by_device(value: Any) -> bool:
+    """Whether an object may be an array on a CUDA device. To look takes little time, since most arguments are of few types."""
+    if isinstance(value, np.ndarray | np.generic | int | float | complex | list | tuple):
+        return False
+    # Of our own arrays the interface is not read, since that makes numbers of their words.
+    own = hasattr(type(value), "__retrograd_device__")
+    return own or hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack_device__")
+
+
 def way_out(value: Any) -> str | None:
     """A hint: the argument to pass in place of an array of another library; None for other values."""
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")

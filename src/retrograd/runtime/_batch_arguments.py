@@ -35,12 +35,13 @@ from retrograd.compiler.language.values import FormType, Structure
 from retrograd.compiler.pipeline import Argument
 from retrograd.isa.diagnostics import Diagnostic, InputError, nearest
 from retrograd.isa.words import Format
-from retrograd.runtime._arrays import Ragged, WordArray, as_array, plain
+from retrograd.runtime._arrays import Ragged, WordArray, as_array, is_lent_by_device, plain
 from retrograd.runtime._binding import FurtherArguments, has_trees, located, restored, types_of, with_further
 from retrograd.runtime._distribution import refuse as refuse_task
 from retrograd.runtime._execution import Request
 from retrograd.runtime._marshal import Losses, from_words, word_array
 from retrograd.simulator.engines.batch.layout import Range, ResultArray, split_columns
+from retrograd.simulator.engines.tiering import engine_named
 
 
 def is_chunked(value: Any) -> bool:
@@ -133,6 +134,8 @@ class _Column:
 
     def example(self) -> Any:
         """An element of the column's type; of an empty column, zeros."""
+        if on_device(self.items):
+            return np.zeros(self.items.shape[1:], self.items.dtype)[()]
         if len(self):
             return self.element(0)
         if not isinstance(self.items, np.ndarray | ChunkedArray) or self.items.dtype == object:
@@ -254,6 +257,10 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
     if type(value) is np.ndarray and value.ndim and not axis and not stack:
         return value  # as most are
     what = f"`{name}` of `{called}`"
+    if on_device(value):
+        if not axis and value.ndim and not stack:
+            return value
+        value = value[...]
     if is_chunked(value) and not stack:
         if axis == 0:
             return ChunkedArray(value, what)
@@ -277,6 +284,11 @@ def _along(called: str, name: str, value: Any, axis: int, stack: bool) -> Any:
         hint = "in_axes is None for an argument that is the same for all elements"
         refuse(f"{what} is {given}: it has no axis {axis} to take elements along", hint)
     return np.moveaxis(array, axis, 0) if axis else array
+
+
+def on_device(items: Any) -> bool:
+    """Whether they are the `DeviceItems` of an argument."""
+    return getattr(items, "where", None) is not None and hasattr(items, "given")
 
 
 def _on_host(value: Any, name: str) -> Any:
@@ -310,15 +322,32 @@ class Batch:
                     f"`{function.__name__}` gives an array, whose shape is not found in a batch", hint, function, p.name
                 )
         self.values = dict(zip(names, request.values(tuple(args), keywords), strict=True))
+        #: the device of arguments that lie on one, and stay there
+        self.device: int | None = None
+        if any(map(is_lent_by_device, self.values.values())):
+            self._leave_on_device()
         given = {name: self.values[name] for name in (*names[: len(args)], *keywords)}
         self.columns, self.length = columns_of(function.__name__, function, names, given, in_axes)
         for name, value in self.values.items():
             if name not in self.columns and is_chunked(value):
                 self.values[name] = np.asarray(value[...])
 
+    def _leave_on_device(self) -> None:
+        """Take arrays of float64s and float32s on a device where they are; others are copied. A named engine of the CPU, workers and stores need copies."""
+        from retrograd.runtime._device import copied, items_of
+        from retrograd.simulator.engines.cuda.device_arrays import is_device_array
+
+        stays = engine_named(self.request.engine) in ("auto", "cuda") and self.request.over is None
+        for name, value in self.values.items():
+            if is_lent_by_device(value) and is_device_array(value):
+                found = items_of(value, f"`{name}`") if stays else None
+                self.values[name] = copied(value, f"`{name}`") if found is None else found
+                self.device = self.device if found is None else found.where.index
+
     def element(self, i: int) -> list[Any]:
         """The arguments of one run."""
-        return [self.columns[name].element(i) if name in self.columns else v for name, v in self.values.items()]
+        shared = {name: v[...] if on_device(v) else v for name, v in self.values.items() if name not in self.columns}
+        return [self.columns[name].element(i) if name in self.columns else shared[name] for name in self.values]
 
     def shares(self, a: Argument) -> bool:
         """Whether an argument, or a part of one, is the same for all elements."""
@@ -334,7 +363,10 @@ class Batch:
 
     def types(self) -> tuple[Type, ...]:
         """The types of the arguments, the same for every element. Raises InputError."""
-        example = [self.columns[name].example() if name in self.columns else v for name, v in self.values.items()]
+        example = [
+            self.columns[name].example() if name in self.columns else v.example() if on_device(v) else v
+            for name, v in self.values.items()
+        ]
         found = self.function.types_of(example)
         if any(isinstance(t, StackType | FormType) for t in found):
             for i in range(self.length):
@@ -365,12 +397,31 @@ class Batch:
             raise
         if losses is not None:
             losses.report(compiled)
-        ranges = {a.name: (a.address, a.type.size) for a in compiled.arguments if a.name in self.columns}
+        rowed = [a for a in self._in_order(compiled) if self._has_rows(a)]
+        ranges = {a.name: (a.address, a.type.size) for a in rowed}
 
         def convert(rows: slice | None) -> Sequence[Words]:
             return self._arrays(compiled, later=False, rows=rows)[1]
 
-        return Loaded(ranges, None, shared, arrays, convert)
+        def report() -> None:
+            found = Losses()
+            for a in rowed:
+                if losses is not None and on_device(value := self._items(a)):
+                    found.array(a.name, as_array(value[...]), compiled.format)
+            found.report(compiled)
+
+        return Loaded(ranges, None, shared, arrays, convert, report)
+
+    def _in_order(self, compiled: Compiled) -> list[Argument]:
+        """The arguments, those with rows at the end."""
+        return sorted(compiled.arguments, key=lambda a: a.name in self.columns)
+
+    def _items(self, a: Argument) -> Any:
+        return self.columns[a.name].items if a.name in self.columns else self.values.get(a.name)
+
+    def _has_rows(self, a: Argument) -> bool:
+        """Whether an argument is batched, or lies on a device as numbers, where it is read for each row."""
+        return a.name in self.columns or (element_type(a.type) == FIXED and on_device(self.values.get(a.name)))
 
     def _arrays(
         self, compiled: Compiled, later: bool, rows: slice | None = None, losses: Losses | None = None
@@ -378,11 +429,20 @@ class Batch:
         """(the first words of memory, the rows of each batched argument: words, or with `later` real numbers and arrays in chunks)"""
         shared = np.zeros(compiled.argument_words, dtype=np.uint64)
         arrays: list[Any] = []
-        for a in sorted(compiled.arguments, key=lambda a: a.name in self.columns):
+        for a in self._in_order(compiled):
             try:
                 if a.name not in self.columns:
-                    words = word_array(a.type, self.values[a.name], compiled.format, a.name, losses)
-                    shared[a.address : a.address + a.type.size] = words
+                    value, rowed = self.values[a.name], self._has_rows(a)
+                    if rowed and later:
+                        arrays.append(self._device_rows(value, a, shared=True))
+                        continue
+                    value = value[...] if on_device(value) else value
+                    words = word_array(a.type, value, compiled.format, a.name, losses)
+                    if rowed:
+                        count = self.length if rows is None else len(range(*rows.indices(self.length)))
+                        arrays.append(np.broadcast_to(words, (count, a.type.size)))
+                    else:
+                        shared[a.address : a.address + a.type.size] = words
                 else:
                     arrays.append(self._rows_of(a, compiled, later, rows, losses))
             except InputError as error:
@@ -392,11 +452,17 @@ class Batch:
     def _rows_of(self, a: Argument, compiled: Compiled, later: bool, rows: slice | None, losses: Losses | None) -> Any:
         """The rows of a batched argument."""
         w = compiled.format
-        items = self.columns[a.name].part(rows)
+        items = self.columns[a.name].items
+        if rows is not None and not (later and on_device(items)):
+            items = items[rows]
         if isinstance(items, ChunkedArray):
             if later:
                 return ChunkedRows(self.length, self._chunk_maker(a, compiled, losses is not None))
             items = items[:]
+        if on_device(items):
+            if later and element_type(a.type) == FIXED:
+                return self._device_rows(items, a)
+            items = items[...]
         shape = len(items), a.type.size
         # An array of objects has a list or a tuple for each element, where arrays of structs are given as such.
         listed = (
@@ -415,6 +481,11 @@ class Batch:
             losses.array(a.name, plain(items), w)
         array = plain(items) if reals else word_array(many(a.type, len(items)), items, w, a.name, losses)
         return array.reshape(shape)
+
+    def _device_rows(self, items: Any, a: Argument, shared: bool = False) -> Any:
+        from retrograd.runtime._device import DeviceRows
+
+        return DeviceRows(items, self.length, a.type.size, shared)
 
     def _chunk_maker(self, a: Argument, compiled: Compiled, report: bool) -> Callable[[int, int], NDArray[Any]]:
         """The rows [first, last) of an array in chunks. `report`: the numbers that lose most of their bits, in the first part that has some."""
@@ -445,7 +516,7 @@ class Loaded:
 
     `ranges`: the places of batched arguments in memory, by name, in the order of the rows' columns. `shared`: the first words of
     memory, zeros where rows go. `arrays`: rows for each of the ranges, words, float64s or `ChunkedRows`; by default those of `rows`, a
-    matrix of words. `convert` makes words of all `arrays`, or of some rows.
+    matrix of words. `convert` makes words of all `arrays`, or of some rows. `report` reports numbers on a device that lose most of their bits.
     """
 
     def __init__(
@@ -455,9 +526,10 @@ class Loaded:
         shared: Words,
         arrays: Sequence[Any] = (),
         convert: Callable[[slice | None], Sequence[Words]] = lambda _: (),
+        report: Callable[[], None] = lambda: None,
     ) -> None:
         self.ranges, self.shared = ranges, shared
-        self._rows, self._convert = rows, convert
+        self._rows, self._convert, self.report = rows, convert, report
         #: the ranges of memory, adjacent ranges of one matrix joined, and an array of rows for each of them
         self.given: tuple[Range, ...] = tuple(ranges.values()) if rows is None else _joined_ranges(ranges.values())
         self.arrays = list(arrays) if rows is None else split_columns(rows, self.given)
@@ -477,9 +549,16 @@ class Loaded:
             self._rows = np.concatenate(self._convert(None), axis=1)
         return self._rows
 
-    def in_memory(self) -> Loaded:
-        """The same, with no rows that are read on request."""
-        return Loaded(self.ranges, self.rows, self.shared) if self.is_chunked else self
+    @property
+    def is_on_device(self) -> bool:
+        """Whether some rows lie on a CUDA device."""
+        return any(hasattr(array, "items") for array in self.arrays)
+
+    def in_memory(self, device: bool = True) -> Loaded:
+        """The same, with no rows that are read on request; without `device` also with none on a device."""
+        if self.is_chunked or (not device and self.is_on_device):
+            return Loaded(self.ranges, self.rows, self.shared)
+        return self
 
     def part(self, first: int, last: int) -> Loaded:
         """Some rows, in memory."""
@@ -558,8 +637,8 @@ def many(t: Type, length: int) -> ArrayType:
     return ArrayType(t, (length,))
 
 
-def stacked_values(t: Type, found: ResultArray, w: Format) -> Any:
-    """The values that the rows hold, stacked."""
+def stacked_values(t: Type, found: ResultArray, w: Format, rows: int = 0) -> Any:
+    """The values that the rows hold, stacked. `rows`: their number, where they may lie on a device."""
     if isinstance(t, StaticType):
         return t.value
     if isinstance(t, StructType) and is_tuple(t):
@@ -569,8 +648,10 @@ def stacked_values(t: Type, found: ResultArray, w: Format) -> Any:
             columns.append(stacked_values(inner, ResultArray(found.words[:, at : at + inner.size], None, w), w))
             at += inner.size
         return FurtherArguments(columns)
+    shape = t.shape if isinstance(t, ArrayType) else ()
+    if element_type(t) == FIXED and (there := found.on_device((rows, *shape))) is not None:
+        return there
     if found.reals is not None and not found.large:
-        shape = t.shape if isinstance(t, ArrayType) else ()
         return found.reals.reshape(len(found.reals), *shape)
     words = found.words
     assert words is not None

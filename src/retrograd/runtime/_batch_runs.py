@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,22 @@ class ElementTrap(ProgramTrap):
         return ElementTrap(plain, self.machine, self.trap, element)
 
 
+class _Later:
+    """A field that is given as it is, or as a function that makes it when it is first read: counts and words that lie on a device."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, batch: Any, owner: type) -> Any:
+        found = vars(batch)[self._name]
+        if callable(found):
+            found = vars(batch)[self._name] = found()
+        return found
+
+    def __set__(self, batch: Any, value: Any) -> None:
+        vars(batch)[self._name] = value
+
+
 @dataclass
 class BatchWords:
     """The words and counts of a batch after the run. An element that trapped has the words that it was given."""
@@ -142,6 +158,10 @@ class BatchWords:
         self.failed = [i for i in self.failed if i not in again] + [which[i] for i in other.failed]
 
 
+for _name in ("after", "steps", "erased_bits"):
+    setattr(BatchWords, _name, _Later(_name))
+
+
 def run_rows(
     request: Request,
     compiled: Compiled | Code,
@@ -161,7 +181,11 @@ def run_rows(
     its end: machines run the elements one after the other then, since only machines keep all counts. `explain`: False leaves
     elements that fail in an engine in `failed`, without their traps; so does `Code`. `threads`: by default one for each core.
     """
-    found, loaded, limit = engine_named(request.engine), loaded.in_memory(), limit_of(request.max_steps)
+    found, limit = engine_named(request.engine), limit_of(request.max_steps)
+    stays = found in ("auto", "cuda") and counted is None and not compiled.externals
+    loaded = loaded.in_memory(device=stays)
+    if loaded.is_on_device:
+        return _on_device(request, compiled, loaded, (tuple(kept), tuple(summed)), numbers, limit, explain)
     if not request.checks:
         found = _unchecked(found, compiled)
     count, size = len(loaded), sum(n for _, n in summed)
@@ -308,6 +332,63 @@ def _compiled(
     else:
         out.failed = failed
     out.engine = name
+
+
+def _on_device(
+    request: Request,
+    compiled: Compiled | Code,
+    loaded: Loaded,
+    ranges: tuple[tuple[Range, ...], tuple[Range, ...]],
+    numbers: Mapping[Range, Numbers],
+    limit: int | None,
+    explain: bool,
+) -> BatchWords:
+    """The rows on the device on which some of them lie: see `run_rows`. Elements that fail are run again as rows of the host."""
+    from retrograd.runtime._device import DeviceBatch, DeviceResult
+    from retrograd.simulator.engines.batch.loops import stretch_and_losses
+    from retrograd.simulator.engines.cuda.kernels import Mark
+
+    tiering.record(Decision("cuda", Reason.NAMED))
+    count, w, program = len(loaded), compiled.format, compiled.program
+    none = np.zeros(0, dtype=np.int64)
+    nothing = BatchWords(none.astype(np.uint64), [], none, none, "cuda", [])
+    alone = _SequentialRunner(compiled, nothing, loaded, ranges, request, limit)
+    batch = DeviceBatch(program, alone.columns, alone.modes | {"cycles": request.cycles}, loaded.arrays)
+    scales = [None if (n := numbers.get(r)) is None or n.words else n.scale for r in ranges[0]]
+    results = [DeviceResult(batch.where, count, r[1], w, k) for r, k in zip(ranges[0], scales, strict=True)]
+    loses = stretch_and_losses(tuple(program.code), w, program.table, request.backward)[1]
+    ran, (steps, lost, cycles) = batch.run(
+        compiled.derived, count, alone.shared, limit, results, (True, loses, request.cycles)
+    )
+    if ran.marks[Mark.REFUSED]:
+        raise AssertionError(f"all {len(loaded.rows)} rows have words")  # `rows` raises the InputError
+    if ran.marks[Mark.LOSSY]:
+        loaded.report()
+    after: Any = partial(_joined_words, results, count)
+    erased: Any = np.zeros(count, dtype=np.int64) if lost is None else lambda: lost() * w.width
+    out = BatchWords(after, [*results], cast("Any", steps), erased, "cuda", ran.sums)
+    out.cycles = None if cycles is None else cycles()
+    if ran.status is None:
+        return out
+    failed = np.flatnonzero(ran.status)
+    for counts in (out.steps, out.erased_bits, out.cycles):
+        if counts is not None:
+            counts[failed] = 0
+    for r, result in zip(ranges[0], results, strict=True):
+        result.put(failed, np.zeros((len(failed), r[1]), dtype=np.uint64))
+    if explain and isinstance(compiled, Compiled):
+        alone.out = out
+        alone.run(failed.tolist(), "auto", lambda _: None)
+        out.engine = "cuda"
+    else:
+        out.failed = failed.tolist()
+    return out
+
+
+def _joined_words(results: Sequence[ResultArray], count: int) -> Words:
+    """The matrix of the kept words, copied from a device."""
+    columns = [np.zeros((count, 0), dtype=np.uint64), *(result.words for result in results if result.words is not None)]
+    return np.concatenate(columns, axis=1)
 
 
 def _received(ran: RowCounts, loaded: Loaded, results: Sequence[ResultArray], parts: Sequence[ResultArray]) -> None:

@@ -151,7 +151,7 @@ def batch_run(
     values = [
         _same_in_all(a, constant[a.address], len(words), compiled.format)
         if a.type.size and a.address in constant
-        else stacked_values(a.type, next(results), compiled.format)
+        else stacked_values(a.type, next(results), compiled.format, batch.length)
         for a in compiled.arguments
     ]
     # The arrays of the results are the values now.
@@ -171,9 +171,9 @@ def batch_run(
 def _constant_arguments(request: Request, batch: Batch, compiled: Compiled, loaded: Loaded) -> dict[int, Words]:
     """The words, by address, of the numbers that all elements share and that the program leaves as they are.
 
-    Results of workers and of a store hold all arguments.
+    Results of workers, of a store and on a device hold all arguments.
     """
-    if request.over is not None or loaded.is_chunked:
+    if request.over is not None or loaded.is_chunked or loaded.is_on_device:
         return {}
     changed: list[Range] | None = compiled.derived.get(("changed ranges",))
     if changed is None:
@@ -214,6 +214,8 @@ def argument_ranges(compiled: Compiled) -> tuple[list[Range], dict[Range, Number
 
 class Mapped(Derived):
     """`vmap` of a reversible function, or of a gradient, run as one batch: `run(request, args, keywords, in_axes)`."""
+
+    uses_device = True
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ from retrograd.compiler.language.types import ArrayType, ScalarType
 from retrograd.isa.diagnostics import Diagnostic, InputError, RetrogradError, api_boundary, nearest, shorten_traceback
 from retrograd.isa.files import read_file
 from retrograd.isa.words import Format
+from retrograd.runtime._arrays import is_lent_by_device
 from retrograd.runtime._binding import located, types_of
 from retrograd.runtime._compilation import (
     Compilable,
@@ -45,6 +46,7 @@ from retrograd.runtime._compilation import (
 )
 from retrograd.runtime._execution import ProgramTrap, Request, Result, execute, read
 from retrograd.runtime._marshal import Losses, to_words
+from retrograd.simulator.engines.tiering import engine_named
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -325,8 +327,15 @@ class NotDifferentiable(InputError, TypeError):
 Made = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
+#: types of most arguments, which are never on a device
+_ON_HOST = frozenset({np.ndarray, float, int, bool, list, tuple, np.float64})
+
+
 class Derived(Uncopied):
     """A Python function made from a reversible function `of`, and called with the arguments of that."""
+
+    #: arrays on a device are used there, and not copied before the call
+    uses_device = False
 
     def __init__(
         self, name: str, of: Reversible | Inverse, call: Callable[[tuple[Any, ...], dict[str, Any]], Any], made: Made
@@ -339,10 +348,24 @@ class Derived(Uncopied):
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         try:
+            if not (self.uses_device or (_ON_HOST.issuperset(map(type, args)) and not keywords)):
+                return self._with_copies(args, keywords)
             return self._call(args, keywords)
         except RetrogradError as error:
             shorten_traceback(error)
             raise
+
+    def _with_copies(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Call it with copies of arrays that lie on a device; the arrays of its result are copied there."""
+        if not any(map(is_lent_by_device, (*args, *keywords.values()))):
+            return self._call(args, keywords)
+        from retrograd.runtime._device import copied_arguments, on_the_device_of
+
+        args, keywords, index = copied_arguments(args, keywords)
+        found = self._call(args, keywords)
+        if index is None or engine_named(self.made[2].get("engine", "auto")) not in ("auto", "cuda"):
+            return found
+        return on_the_device_of(found, index)
 
     def with_settings(self, engine: str, format: Any, precision: Precision | None = None) -> Derived:
         """The same function on another engine, in another format, of another precision; "auto" and None leave its own."""
