@@ -234,8 +234,10 @@ def _own(call: Call) -> int:
 def _reader(call: Call, scale: int = 0) -> Callable[[BatchWords], Reals]:
     w = call.compiled.format
 
+    up = 64 - w.width
+
     def read(found: BatchWords) -> Reals:
-        numbers: Reals = found.after.astype(np.int64) / 2.0 ** (w.frac + scale)
+        numbers: Reals = (found.after.astype(np.int64) << up >> up) / 2.0 ** (w.frac + scale)
         return numbers
 
     return read

@@ -91,6 +91,7 @@ def of(document: dict[str, Any]) -> list[dict[str, Any]]:
         _beside(document, "leapfrog gradient over JAX's", 1, "leapfrog", "gradient", "jax"),
         _beside(document, "wave gradient over JAX's with two levels of checkpoints", 2, "wave", "gradient", "jax-checkpoint"),
         _beside(document, "wave gradient, memory over JAX's scan", 0.1, "wave", "gradient", "jax", "peak_bytes"),
+        *_dense(document),
         _growth(document, "wave"),
         _part(document, toolchain.CORES, 1.7, "×", at_least=True),
         _part(document, toolchain.RETURNS, 0, "words"),
@@ -104,6 +105,30 @@ def of(document: dict[str, Any]) -> list[dict[str, Any]]:
         _part(document, toolchain.DIFFERENT, 200_000, "lines/s", at_least=True),
     ]  # fmt: skip
     return [asdict(bar) | {"verdict": bar.verdict} for bar in found]
+
+
+def _dense(document: dict[str, Any]) -> list[Bar]:
+    """Dense algebra and a batch of a small program, in words of 64 and of 32 bits."""
+    found = [
+        _beside(document, f"product of matrices, 128 × 128, {w}, {what} over NumPy's", limit, f"matmul{suffix}", what, "numpy")
+        for w, suffix, limit in (("Q32.32", "", 12), ("Q16.16", "-narrow", 4))
+        for what in ("value", "gradient")
+    ]  # fmt: skip
+    found += [
+        _beside(document, "regression, gradient over NumPy's", 3, "regression", "gradient", "numpy"),
+        _beside(document, "cubic polynomials, arrays to arrays, over Numba's", 12, "polynomial", "value", "numba", ours="public"),
+    ]  # fmt: skip
+    narrow = figure(task(document, "polynomial-narrow", "value"), "public")
+    wide = figure(task(document, "polynomial", "value"), "public")
+    name, ratio = (
+        "cubic polynomials, arrays to arrays, Q16.16 over Q32.32",
+        None if not narrow or not wide else narrow / wide,
+    )
+    reason = _SHORT if document["quick"] else "polynomials of both formats were not run"
+    return [
+        *found,
+        Bar(name, 0.7, "×", None if document["quick"] else ratio, "" if ratio and not document["quick"] else reason),
+    ]
 
 
 def task(document: dict[str, Any], workload: str, what: str) -> dict[str, Any] | None:
@@ -127,17 +152,24 @@ def figure(found: dict[str, Any] | None, system: str, of: str = "minimum") -> fl
 
 
 def _beside(
-    document: dict[str, Any], name: str, limit: float, workload: str, what: str, peer: str, of: str = "minimum"
+    document: dict[str, Any],
+    name: str,
+    limit: float,
+    workload: str,
+    what: str,
+    peer: str,
+    of: str = "minimum",
+    ours: str = "translated",
 ) -> Bar:
     found = task(document, workload, what)
     if found is None:
         return Bar(name, limit, "×", None, f"{workload} was not run")
     if document["quick"]:
         return Bar(name, limit, "×", None, _SHORT)
-    ours, theirs = figure(found, "translated", of), figure(found, peer, of)
-    if ours is None or theirs is None:
-        return Bar(name, limit, "×", None, f"{'ours' if ours is None else peer} was not measured in this run")
-    return Bar(name, limit, "×", ours / theirs)
+    own, theirs = figure(found, ours, of), figure(found, peer, of)
+    if own is None or theirs is None:
+        return Bar(name, limit, "×", None, f"{'ours' if own is None else peer} was not measured in this run")
+    return Bar(name, limit, "×", own / theirs)
 
 
 def _part(document: dict[str, Any], name: str, limit: float, unit: str, at_least: bool = False) -> Bar:
@@ -169,9 +201,9 @@ def _over(found: dict[str, Any], above: str, below: str) -> float | None:
 
 
 def _beside_each(document: dict[str, Any], what: str, peer: str) -> Iterator[tuple[str, float]]:
-    """Workloads in fixed point: the peer's program has no logarithms to compare with those of lognums."""
+    """Workloads in fixed point: the peer's program has no logarithms to compare with those of lognums. Polynomials have a bar of their own."""
     ratios = _of_each(document, what, lambda found: _over(found, "translated", peer))
-    return (one for one in ratios if "lognum" not in one[0])
+    return (one for one in ratios if "lognum" not in one[0] and not one[0].startswith("polynomial"))
 
 
 def _backward(document: dict[str, Any]) -> Iterator[tuple[str, float]]:

@@ -23,8 +23,11 @@ __all__ = [
     "Measurements",
     "Mixture",
     "Numbers",
+    "Polynomial",
     "Problem",
+    "Product",
     "Reals",
+    "Regression",
     "Sizes",
     "SparsePair",
     "Stream",
@@ -102,6 +105,42 @@ class Bodies:
     gm: Reals
     steps: int
     h: float
+
+
+@dataclass(frozen=True)
+class Product:
+    """Matrices A and B, and the weights W of the numbers of A B in a loss."""
+
+    a: Reals
+    b: Reals
+    w: Reals
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Weights w, and rows x with the numbers y that they should give."""
+
+    w: Reals
+    x: Reals
+    y: Reals
+
+    def gradient(self) -> Reals:
+        """∂/∂w Σᵢ (xᵢ·w − yᵢ)² / n."""
+        found: Reals = 2 / len(self.y) * ((self.x @ self.w - self.y) @ self.x)
+        return found
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """Arguments of a cubic polynomial, and its coefficients, the constant first."""
+
+    x: Reals
+    coefficients: tuple[float, float, float, float]
+
+    def value(self) -> Reals:
+        a, b, c, d = self.coefficients
+        found: Reals = a + self.x * (b + self.x * (c + self.x * d))
+        return found
 
 
 @dataclass(frozen=True)

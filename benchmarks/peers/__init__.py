@@ -103,6 +103,7 @@ def _peer(name: str, module: str, distribution: str, program: str = "") -> Peer:
 PEERS: dict[str, Peer] = {
     p.name: p
     for p in (
+        _peer("numpy", "numpy", "numpy"),
         _peer("numba", "numba", "numba"),
         _peer("enzyme", "enzyme_ad.jax", "enzyme-ad"),
         _peer("casadi", "casadi", "casadi", "cc"),

@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from retrograd.benchmarks.peers import Prepared, flat
-from retrograd.benchmarks.workload import Bodies, Embeddings, Measurements, Mixture, Numbers, SparsePair, Wave
+from retrograd.benchmarks.workload import (
+    Bodies,
+    Embeddings,
+    Measurements,
+    Mixture,
+    Numbers,
+    Polynomial,
+    SparsePair,
+    Wave,
+)
 
 Reals = NDArray[np.float64]
 Integers = NDArray[Any]
@@ -431,6 +440,12 @@ def matmul(c: Reals, a: Reals, b: Reals) -> None:
                 c[i, j] += a[i, k] * b[k, j]
 
 
+def polynomial(out: Reals, x: Reals, a: float, b: float, c: float, d: float) -> None:
+    """outᵢ = a + b xᵢ + c xᵢ² + d xᵢ³."""
+    for i in range(len(x)):
+        out[i] = a + x[i] * (b + x[i] * (c + x[i] * d))
+
+
 # ---------------------------------------------------------------------- planets
 
 
@@ -560,6 +575,17 @@ def _trace_gradient(d: SparsePair) -> Prepared:
     )  # fmt: skip
 
 
+def _polynomial(d: Polynomial) -> Prepared:
+    kernel = compiled(polynomial)
+
+    def call() -> Any:
+        out = np.empty_like(d.x)
+        kernel(out, d.x, *d.coefficients)
+        return out
+
+    return Prepared(call)
+
+
 def _planets(d: Bodies) -> Prepared:
     kernel = compiled(leapfrog)
     return Prepared(lambda: kernel(d.q, d.v, d.gm, d.steps, d.h), lambda found: found[0])
@@ -601,6 +627,7 @@ TASKS: dict[tuple[type, str], Any] = {
     (Mixture, "gradient"): _mixture_gradient,
     (SparsePair, "value"): _trace,
     (SparsePair, "gradient"): _trace_gradient,
+    (Polynomial, "value"): _polynomial,
     (Bodies, "value"): _planets,
     (Wave, "value"): _wave,
     (Wave, "gradient"): _wave_gradient,

@@ -6,7 +6,7 @@ Definitions in the language come from the examples and the library. Goldens and 
 from __future__ import annotations
 
 from retrograd.benchmarks.workload import Workload
-from retrograd.benchmarks.workloads import adbench, functions, simulations, small
+from retrograd.benchmarks.workloads import adbench, dense, functions, simulations, small
 
 #: in the order of the tables
 ALL: tuple[Workload, ...] = (
@@ -18,6 +18,7 @@ ALL: tuple[Workload, ...] = (
     adbench.BUNDLE,
     simulations.PLANETS,
     simulations.WAVE,
+    *dense.ALL,
     small.BENNETT,
     *small.ALL,
 )

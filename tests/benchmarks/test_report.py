@@ -83,9 +83,19 @@ def test_the_worst_workload_counts() -> None:
     assert [bar(document, f"{each}, {what}")["measured"] for what in ("value", "gradient")] == [2, 8]
 
 
+def test_narrow_polynomials_are_judged_beside_wide_ones() -> None:
+    name = "cubic polynomials, arrays to arrays, Q16.16 over Q32.32"
+    document = with_times("polynomial", "value", {"translated": 1.0, "public": 4.0, "numba": 0.5})
+    assert bar(document, name)["verdict"] == "open"
+    document["workloads"] += with_times("polynomial-narrow", "value", {"translated": 9.0, "public": 2.0})["workloads"]
+    assert (bar(document, name)["measured"], bar(document, name)["verdict"]) == (0.5, "met")
+    assert bar(document, "cubic polynomials, arrays to arrays, over")["measured"] == 8
+    assert bar(document, "values over")["measured"] is None
+
+
 def test_the_bars_are_those_of_the_design() -> None:
     found = [(b["limit"], b["unit"]) for b in run.of(with_times("", "", {}))]
-    ratios = [1.5, 2, 1, 3, 5, 6, 8, 1.5, 1, 2, 0.1, 1.7, 8, 3, 9, 1.3, 1.1]
+    ratios = [1.5, 2, 1, 3, 5, 6, 8, 1.5, 1, 2, 0.1, 12, 12, 4, 4, 3, 12, 0.7, 1.7, 8, 3, 9, 1.3, 1.1]
     assert [limit for limit, unit in found if unit == "×"] == ratios
     assert [one for one in found if one[1] != "×"] == [
         (0, "words"),

@@ -10,14 +10,25 @@ import pytest
 from retrograd.benchmarks import references
 from retrograd.benchmarks.measure import PEER_TOLERANCE
 from retrograd.benchmarks.peers import PEERS, by_numba
-from retrograd.benchmarks.workload import Bodies, Embeddings, Measurements, Mixture, Numbers, Sizes, SparsePair, Task
+from retrograd.benchmarks.workload import (
+    Bodies,
+    Embeddings,
+    Measurements,
+    Mixture,
+    Numbers,
+    Polynomial,
+    Sizes,
+    SparsePair,
+    Task,
+)
 from retrograd.benchmarks.workloads import ALL, functions, simulations, small
 from retrograd.benchmarks.workloads.functions import PAIRS, slope
 from retrograd.examples import wave as example
 
 QUICK = Sizes(quick=True)
 NAMES = [w.name for w in ALL]
-TIMED = ("bessel", "sparse-dot", "graph", "gmm", "ba", "leapfrog", "wave")
+DENSE = tuple(name + suffix for suffix in ("", "-narrow") for name in ("matmul", "regression", "polynomial"))
+TIMED = ("bessel", "sparse-dot", "graph", "gmm", "ba", "leapfrog", "wave", *DENSE)
 
 
 def tasks() -> list[tuple[str, Task]]:
@@ -25,10 +36,10 @@ def tasks() -> list[tuple[str, Task]]:
 
 
 def test_every_row_of_the_list_is_there() -> None:
-    assert NAMES == [
-        "bessel", "bessel-lognum", "sparse-dot", "graph", "gmm", "ba", "leapfrog", "wave", "bennett", "fibonacci", "iexp", "norm", "qr",
+    assert [
+        "bessel", "bessel-lognum", "sparse-dot", "graph", "gmm", "ba", "leapfrog", "wave", *DENSE, "bennett", "fibonacci", "iexp", "norm", "qr",
         "unitary", "affine", "nice", "fft", "lax-wendroff", "box-muller", "consistency", "sorting", "functional", "hessian-vector",
-    ]  # fmt: skip
+    ] == NAMES  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [w.name for w in small.ALL])
@@ -88,6 +99,10 @@ def test_kernels_without_numba() -> None:
                 by_a, by_b = np.empty_like(d.a), np.empty_like(d.b)
                 by_numba.sparse_trace_gradient(by_a, by_b, d.a_starts, d.a_rows, d.a, d.b_starts, d.b_rows, d.b)
                 assert t.error(np.concatenate([by_a, by_b])) == 0
+            case _, "value", Polynomial():
+                out = np.empty_like(d.x)
+                by_numba.polynomial(out, d.x, *d.coefficients)
+                assert t.error(out) < 1e-14
             case _, "value", Bodies():
                 after, _ = by_numba.leapfrog(d.q, d.v, d.gm, d.steps, d.h)
                 assert t.error(after) < 1e-10
@@ -127,6 +142,18 @@ def test_the_error_of_the_wave_is_that_of_rounding_to_nearest() -> None:
         p[inner] += d.c[inner] * laplacian + 2.0**-32 * generator.uniform(-0.5, 0.5, laplacian.shape)
         q[inner] += p[inner]
     assert np.std(found) == pytest.approx(np.std(q - t.reference), rel=0.33)
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_words_of_both_sizes_are_right(name: str) -> None:
+    """Within the rounding of their words; the derivative of the reference is that of a complex step."""
+    for t in (t for of, t in tasks() if of == name):
+        program = t.ours()
+        assert t.error(program.read(program.run("translated"))) <= t.tolerance
+    if name == "regression":
+        d = t.data
+        exact = references.jacobian(lambda w: ((d.x @ w - d.y) ** 2).sum() / len(d.y), d.w)
+        assert d.gradient() == pytest.approx(exact, rel=1e-12)
 
 
 @pytest.mark.long
