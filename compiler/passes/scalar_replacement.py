@@ -51,7 +51,9 @@ def replace_arrays_by_scalars(
         entrances = {r for r in module.arguments if survey.bodies.get(r) == {0}} - survey.elsewhere
     room = max_live
     chosen: set[ir.Region] = set()
-    for region in sorted(local | entrances, key=lambda r: -survey.weights[r] / len(survey.words[r])):
+    # In the order of the text where two weigh the same: a set has an order of its own in each process.
+    candidates = [r for r in survey.words if r in local or r in entrances]
+    for region in sorted(candidates, key=lambda r: -survey.weights[r] / len(survey.words[r])):
         count = len(survey.words[region])
         if region in local:
             worth = count <= largest
@@ -187,8 +189,9 @@ class _Replacer:
     def body(self, entrances: Iterable[ir.Region] = ()) -> ir.Block:
         if not self.replaced and not self.constants:
             return self.source
-        for region in self.local:
-            self.find_life(region)
+        for region in self.survey.words:
+            if region in self.local:
+                self.find_life(region)
         block = self.block(self.source)
         if self.names:
             block = Renaming(self.names).block(block)
