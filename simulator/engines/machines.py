@@ -31,7 +31,7 @@ from retrograd.simulator.engines.state import (
 from retrograd.simulator.engines.tiered_machine import LARGE_IN_PYTHON, TieredMachine
 from retrograd.simulator.engines.tiering import Decision, Reason
 from retrograd.simulator.engines.translator.flow import Variant
-from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
+from retrograd.simulator.engines.translator.ghost_uncompute import clears, disable_ghosts, ghosts_of
 from retrograd.simulator.engines.translator.translate import (
     Translated,
     translation,
@@ -88,7 +88,8 @@ class WholeRuns:
 
     def _load(self) -> None:
         program, backward, overflow = self.program, self.backward, self.overflow
-        variant = Variant(backward=backward, overflow=overflow, ghosts=ghosts_of(program))
+        ghosts, clear = ghosts_of(program), clears(program)
+        variant = Variant(backward=backward, overflow=overflow, ghosts=ghosts, clears=clear)
         found = self.translation = translation(program, variant, None)
         self._loaded_at, self._run = found.address, Translated(found.address)
         self._dtype: np.dtype[Any] = np.dtype(DTYPES[program.format.width])
@@ -165,7 +166,7 @@ class WholeRuns:
         )
         if why != Exit.HALTED or state.item(TranslatedSlot.WINDOW):
             if why == Exit.UNCOMPUTE:
-                disable_ghosts(self.program)
+                disable_ghosts(self.program, found.flow)
                 self._load()
             if why == Exit.LIMIT and left == BRIEF:
                 account.steps = BRIEF + 1

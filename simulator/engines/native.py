@@ -33,7 +33,7 @@ from retrograd.simulator.engines.state import (
     TranslatedSlot,
 )
 from retrograd.simulator.engines.translator.flow import Variant
-from retrograd.simulator.engines.translator.ghost_uncompute import disable_ghosts, ghosts_of
+from retrograd.simulator.engines.translator.ghost_uncompute import clears, disable_ghosts, ghosts_of
 from retrograd.simulator.engines.translator.translate import (
     Executed,
     LoadedTranslation,
@@ -62,6 +62,7 @@ def variant_of(machine: Machine) -> Variant:
         overflow="overflow" in machine._modes,
         strict="strict" in machine._modes,
         ghosts=None if machine._differentiating else ghosts_of(machine.program),
+        clears=clears(machine.program),
     )
 
 
@@ -251,7 +252,7 @@ class NativeEngine:
         if at_once and code.pending:
             code.count((steps - left) * tiering.policy.costs.first_code_step)
         if why == Exit.UNCOMPUTE:
-            disable_ghosts(machine.program)
+            disable_ghosts(machine.program, found.flow)
         self.leave_machine(machine, control, why, found.executed, counts)
         window = int(control[TranslatedSlot.WINDOW])
         if window:

@@ -208,8 +208,9 @@ class _Loop:
         span = self._pieces.span
         lost = [self._state[i] for i in self._lost]
         out: list[Node] = [*self._pieces.push(lost)] if lost else []
-        for i in self._lost:
-            out += (Op(TABLE["swap"], self._state[i], self._next[i], None, 0, span), Delocal(self._next[i]))
+        out += [Op(TABLE["swap"], self._state[i], self._next[i], None, 0, span) for i in self._lost]
+        # The last one that was born dies first, so the loop and its inverse have the same registers.
+        out += [Delocal(self._next[i]) for i in reversed(self._lost)]
         for i, (update, e) in self._steps.items():
             t, nodes = self._pieces.temporaries(), []  # type: ignore[var-annotated]
             t.into(nodes, self._state[i], update, e)
@@ -247,7 +248,7 @@ class _Loop:
             after = (Local(more), one, loop, Delocal(more))
             # In the last pass no new words are made.
             zero = [self._state[i] for i in self._lost]
-            after = (*after, *map(Delocal, zero))
+            after = (*after, *map(Delocal, reversed(zero)))
             left = [s for s in left if s not in zero]
         return Made(self._renaming.block((*before, *after)), (*left, mark))
 

@@ -17,7 +17,7 @@ never changes a result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -64,6 +64,8 @@ class Variant:
     vector_loops: bool = field(default_factory=lambda: VECTOR_LOOPS)
     #: the uncompute blocks that may be skipped (ghost_uncompute.py); None: they are executed
     ghosts: Hints | None = None
+    #: skipped blocks may clear regions that have held zeros
+    clears: bool = False
     #: regions of memory that begin with words of the program, start and end of each; for converged lanes (converged_lanes.py)
     tables: tuple[tuple[int, int], ...] = ()
 
@@ -107,12 +109,14 @@ def has_address(i: Instruction) -> bool:
 class Flow:
     """The control flow of a program from one of its ends.
 
-    `hints`: those of a variant whose uncompute blocks are skipped.
+    `hints`: those of a variant whose uncompute blocks are skipped. `clears`: regions that are too large to be copied are
+    cleared by a skipped block, if they have held zeros.
     """
 
     program: Program
     origin: int
     hints: Hints | None = None
+    clears: bool = False
     code: list[Instruction] = field(init=False)
     #: straight runs and single branches: node -> addresses of its instructions
     blocks: dict[Node, list[int]] = field(init=False)
@@ -281,7 +285,7 @@ class Flow:
         stored = self._stored(ghost)
         if None in stored:
             return "its compute block stores to a region that is not known"
-        if sum(words for _, words in self.stored_regions(ghost)) > COPIED:
+        if (large := self.cleared_regions(ghost)) and not (self.clears and self._pushes_to(ghost, large)):
             return f"its compute block stores to more than {COPIED} words"
         if ghost.end - ghost.start < WORTH_SKIPPING and not any(
             self.branches(at) for at in range(ghost.start, ghost.end)
@@ -306,6 +310,40 @@ class Flow:
     def stored_regions(self, ghost: Mirror) -> list[Region]:
         """The regions that a compute block stores to."""
         return sorted(region for region in self._stored(ghost) if region is not None)
+
+    def copied_regions(self, ghost: Mirror) -> list[Region]:
+        """The regions that a compute block stores to, and that are copied before it: as many as fit, the smallest first."""
+        copied, left = [], COPIED
+        for region in sorted(self.stored_regions(ghost), key=lambda region: region[1]):
+            if region[1] > left:
+                break
+            copied.append(region)
+            left -= region[1]
+        return sorted(copied)
+
+    def cleared_regions(self, ghost: Mirror) -> list[Region]:
+        """The other regions that a compute block stores to. They must hold zeros before it."""
+        copied = self.copied_regions(ghost)
+        return [region for region in self.stored_regions(ghost) if region not in copied]
+
+    def clears_at(self, at: int) -> bool:
+        """Whether a store puts words into a region that a skipped block clears."""
+        region = self.regions.get(at)
+        return any(g.start <= at < g.end and region in self.cleared_regions(g) for g in self.ghosts)
+
+    def _pushes_to(self, ghost: Mirror, large: Collection[Region]) -> bool:
+        """Whether straight loops of a compute block only exchange words into these regions, as onto a stack.
+
+        A loop that adds to words may have a vector form, which is worth more.
+        """
+        for at in range(ghost.start, ghost.end):
+            if not self._stores(at) or self.regions[at] not in large or self.code[at].opcode.name == "exch":
+                continue
+            first = next(a for a in reversed(range(ghost.start - 1, at)) if a < ghost.start or self.branches(a))
+            last = next(a for a in range(at, ghost.end + 1) if a == ghost.end or self.branches(a))
+            if first in self._targets.get(last, ()):
+                return False
+        return True
 
     def skipped(self, node: Node) -> Mirror | None:
         """The pair whose uncompute block is skipped at the node."""
@@ -409,7 +447,7 @@ def flow_of(program: Program, variant: Variant) -> Flow:
     """The control-flow graph from the end of the program where the variant begins."""
     end = 2 * len(program.code) - 1 - program.finish if variant.backward else program.start
     # A machine that was turned round at an end is beyond it already.
-    return Flow(program, end + variant.whole, variant.ghosts)
+    return Flow(program, end + variant.whole, variant.ghosts, variant.clears and variant.whole)
 
 
 # -----------------------------------------------------------------------------

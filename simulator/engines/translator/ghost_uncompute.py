@@ -9,6 +9,8 @@ that compute reads or writes. Translated code checks this in each run:
 - Registers: the registers that compute names are compared with their words at its end. LLVM proves most of these comparisons.
 - Memory: an access of compute, or a store that may run before the uncompute block, has a region, and sets `strayed` where its
   address is outside. A store whose region, if it has one, is also one of compute's makes compute's end forgotten (`armed`).
+- Zeros: in a region that is too large to be copied, the words that compute has stored to are cleared. Each of them is
+  compared with zero before the store, and lies right behind the one before, as on a stack.
 - Deferred checks: none is pending. Steps: as many are left as a stretch without a safepoint takes. Then the skipped block
   would not have stopped either, and its guards would have held, since sums that fitted are undone.
 
@@ -28,6 +30,7 @@ from typing import Protocol, TypeVar
 from retrograd.isa.program import Hints, Program
 from retrograd.simulator.engines.llvm.builder import (
     I1,
+    I8,
     I64,
     POINTER,
     VOID,
@@ -52,8 +55,9 @@ from retrograd.simulator.engines.translator.flow import (
 
 T = TypeVar("T")
 
-#: programs whose uncompute blocks had to be executed once: (code, hints)
+#: programs whose uncompute blocks had to be executed once, all of them or those that clear regions: (code, hints)
 _given_up: set[tuple[tuple[int, ...], Hints]] = set()
+_not_cleared: set[tuple[tuple[int, ...], Hints]] = set()
 
 
 def ghosts_of(program: Program) -> Hints | None:
@@ -61,9 +65,15 @@ def ghosts_of(program: Program) -> Hints | None:
     return None if _given_up and (tuple(program.code), program.hints) in _given_up else program.hints
 
 
-def disable_ghosts(program: Program) -> None:
-    """Execute the uncompute blocks of the program from now on."""
-    _given_up.add((tuple(program.code), program.hints))
+def clears(program: Program) -> bool:
+    """Whether skipped blocks of the program may clear regions that are too large to be copied."""
+    return not _not_cleared or (tuple(program.code), program.hints) not in _not_cleared
+
+
+def disable_ghosts(program: Program, flow: Flow | None = None) -> None:
+    """Execute the uncompute blocks of the program from now on; those alone that clear regions where `flow`, which ran, has some."""
+    some = flow is not None and any(map(flow.cleared_regions, flow.ghosts))
+    (_not_cleared if some else _given_up).add((tuple(program.code), program.hints))
 
 
 class Translation(Protocol):
@@ -108,7 +118,16 @@ class GhostUncompute:
         inside = {g: range(g.start, g.end) for g in flow.ghosts}
         self._registers = {g: sorted({r for at in inside[g] for r in registers(code[at])}) for g in flow.ghosts}
         self._written = {g: sorted({r for at in inside[g] for r in written(code[at])}) for g in flow.ghosts}
-        self._copied = {g: flow.stored_regions(g) for g in flow.ghosts}
+        self._copied = {g: flow.copied_regions(g) for g in flow.ghosts}
+        self._cleared = {g: flow.cleared_regions(g) for g in flow.ghosts}
+        #: address of a store -> the regions that it puts words into, and that are cleared
+        self._tracked: dict[int, list[tuple[Mirror, Region]]] = {}
+        for ghost in flow.ghosts:
+            for at in range(ghost.start, ghost.end):
+                region = flow.regions.get(at)
+                if "m" in code[at].opcode.writes and region in self._cleared[ghost]:
+                    assert region is not None
+                    self._tracked.setdefault(at, []).append((ghost, region))
         #: address of an access -> the region in which it must lie, and which lies in memory
         self.expected: dict[int, Region] = {}
         #: address of a store, or of a skipped block that puts words back -> compute blocks that are forgotten there
@@ -126,7 +145,7 @@ class GhostUncompute:
             if region is not None and (stores or "m" in flow.code[at].opcode.writes):
                 self.expected[at] = region
         for at in stores if own else ():
-            regions = self._copied[self._skipped[at]] if at in self._skipped else {flow.regions.get(at)}
+            regions = flow.stored_regions(self._skipped[at]) if at in self._skipped else {flow.regions.get(at)}
             if (
                 None in regions
                 or None in own.values()
@@ -151,9 +170,16 @@ class GhostUncompute:
         for g in self._flow.ghosts:
             for region in self._copied[g]:
                 self._words[g, region] = code.variable(to.stored, "region", count=region[1])
+        #: the words of a cleared region that compute has stored to: their number, and the address behind the last one
+        self._range = {
+            (g, region): (code.variable(I64, "pushed", 0), code.variable(I64, "end", 0))
+            for g in self._flow.ghosts
+            for region in self._cleared[g]
+        }
         if to.variant.whole:
             self._counts = {k: code.variable(I64, "ghost.count", 0) for k, _, _ in self._flow.counted_twice}
-        regions = {*self.expected.values(), *(region for copied in self._copied.values() for region in copied)}
+        stored = (*self._copied.values(), *self._cleared.values())
+        regions = {*self.expected.values(), *(region for found in stored for region in found)}
         end = max((base + size for base, size in regions), default=0)
         if end:
             with code.unless(code.constant(I64, end).leu(to.given["n"]), "small"):
@@ -197,6 +223,9 @@ class GhostUncompute:
             self._keep(self._before[ghost, r], r)
         for region in self._copied[ghost]:
             self._copy(to.memories["m"][region[0]], self._words[ghost, region], region[1])
+        for region in self._cleared[ghost]:
+            for variable in self._range[ghost, region]:
+                variable.store(0)
         for counter, source, twice in self._flow.counted_twice:
             if twice == ghost and to.variant.whole:
                 self._counts[counter].store(self._count(source).load())
@@ -231,6 +260,8 @@ class GhostUncompute:
         for r in self._written[ghost]:
             for copy, variable in zip(self._before[ghost, r], to._variables(f"r{r}"), strict=True):
                 variable.store(copy.load())
+        for region in self._cleared[ghost]:
+            self._clear(ghost, region)
         for region in self._copied[ghost]:
             self._copy(self._words[ghost, region], to.memories["m"][region[0]], region[1])
         for counter, _, twice in self._flow.counted_twice:
@@ -248,7 +279,23 @@ class GhostUncompute:
         copy = code.module.declare("llvm.memcpy.p0.p0.i64", VOID, POINTER, POINTER, I64, I1, pure=False)
         code.call(copy, Value(code, POINTER, target.name), Value(code, POINTER, source.name), size * words, 0)
 
+    def _clear(self, ghost: Mirror, region: Region) -> None:
+        """Zeros in all words of the region that compute has stored to."""
+        to, code = self._to, self._to.code
+        count, end = (x.load() for x in self._range[ghost, region])
+        size = to.stored.bits // 8 * to.stored.lanes
+        fill = code.module.declare("llvm.memset.p0.i64", VOID, POINTER, I8, I64, I1, pure=False)
+        code.call(fill, Value(code, POINTER, to.memories["m"][end - count].name), 0, count * size, 0)
+
     # ------------------------------------------------------------------ accesses
+
+    def track(self, at: int, address: Value, word: Value) -> None:
+        """At a store to a cleared region: the word is zero, and lies right behind the last one."""
+        for key in self._tracked.get(at, ()):
+            count, end = self._range[key]
+            self._strays += [end.load().ne(0) & end.load().ne(address), word.ne(0)]
+            count.add(1)
+            end.store(address + 1)
 
     def check(self, at: int, address: Value) -> None:
         """The check that an access lies in its region."""

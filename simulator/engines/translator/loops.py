@@ -259,6 +259,8 @@ class _Analysis:
         self.addresses = [at for node in body for at in flow.blocks[node]]
         everything = [*self.addresses, closing[0], header[0]]
         self.steps = {at: step_of(flow.code[at], w) for at in everything}
+        if any(flow.clears_at(at) for at in self.addresses):
+            raise Refusal("a skipped block clears the words that it stores to")
         if any(s.unerases or s.drops for s in self.steps.values()):
             raise Refusal("a lost word would have to come back")
         if any(self.steps[at].size > MOST_NODES for at in self.addresses):

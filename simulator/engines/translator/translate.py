@@ -475,6 +475,8 @@ class Translator:
         words = self._words(i, found)
         if found.memory:
             self._stray(at)
+            if self.ghosts and "m" in words:
+                self.ghosts.track(at, self.unchecked, words["m"])
         guards = _guards(found, self.modes)
         if found.size > OUT_OF_LINE:
             after, failed = self._call(found, words)

@@ -321,6 +321,107 @@ def run_random(make: Make, first: int, count: int, hostile: float, wrong: bool =
     return met
 
 
+#: words that are pushed onto a stack at r9, which are popped by the uncompute block; `{body}` is an instruction of the body
+PUSHED = """
+        .data
+count:  .word 4
+given:  .word {given}
+sum:    .word 0
+room:   .word {first}, 0, 0, 0, 0, 0, 0, 0, 0, 0
+other:  .word 0
+        .text
+        start
+        ld.add r1, [r0 + 0]
+        ld.add r2, [r0 + 1]
+        imm.add r9, 3
+        mov.add r10, r9
+head:   goto.eq r1, r0, tail
+loop:   from.ne r9, r10, next
+        mul.add r3, r2, r2
+        imm.add r3, 1
+        exch r2, [r9]
+        imm.add r9, {step}
+        swap r2, r3
+        imm.sub r1, 1
+next:   goto.ne r1, r0, loop
+tail:   from.eq r9, r10, head
+        exch r1, [r9]
+        st.add [r0 + 2], r2
+        {body}
+        exch r1, [r9]
+back:   goto.eq r9, r10, gone
+undo:   from.ne r1, r0, more
+        imm.add r1, 1
+        swap r2, r3
+        imm.sub r9, {step}
+        exch r2, [r9]
+        imm.sub r3, 1
+        mul.sub r3, r2, r2
+more:   goto.ne r9, r10, undo
+gone:   from.eq r1, r0, back
+        mov.sub r10, r9
+        imm.sub r9, 3
+        ld.sub r2, [r0 + 1]
+        ld.sub r1, [r0 + 0]
+        finish
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "first", "step", "body", "cleared"),
+    [
+        (3, 0, 1, "st.add [r0 + 13], r2", True),
+        (3, 5, 1, "st.add [r0 + 13], r2", False),
+        (3, 0, 2, "st.add [r0 + 13], r2", False),
+        (3, 0, 1, "st.add [r0 + 4], r2", False),
+    ],
+    ids=["zeros", "another word", "a gap", "a store of the body"],
+)
+def test_words_on_a_stack_are_cleared(
+    translated: Make,
+    given: int,
+    first: int,
+    step: int,
+    body: str,
+    cleared: bool,
+    skips: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a region that is too large to be copied, the words that compute has stored to have been zero before."""
+    left: set[Any] = set()
+    monkeypatch.setattr(ghost_uncompute, "_not_cleared", left)
+    monkeypatch.setattr("retrograd.simulator.engines.translator.flow.COPIED", 4)
+    program = rg.assemble(PUSHED.format(given=given, first=first, step=step, body=body))
+    code = [i.opcode.name for i in program.instructions]
+    start, end, undo, after = 1, code.index("st.add"), code.index("st.add") + 2, len(code) - 1
+    room = program.data_labels["room"], 10
+    accesses = [
+        (at, *(room if i.ra == 9 else (i.imm, 1))) for at, i in enumerate(program.instructions) if has_address(i)
+    ]
+    program = replace(program, hints=Hints(((start, end, undo, after),), tuple(accesses)))
+    found = Flow(program, program.start, program.hints, True).ghosts
+    assert [g[:3] for g in found] == [(start, end, undo)] * (body != "st.add [r0 + 4], r2")
+    for _ in range(2):
+        both = Lockstep(translated, program)
+        both.run()
+        both.run_back()
+        both = Lockstep(translated, program)
+        both.run(60)
+        both.run()
+    assert bool(left) == (skips and bool(found) and not cleared)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hostile", [0.0, 0.1], ids=["sound", "hostile"])
+def test_random_programs_with_cleared_regions(
+    translated: Make, hostile: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ghost_uncompute, "_not_cleared", set())
+    monkeypatch.setattr("retrograd.simulator.engines.translator.flow.COPIED", 0)
+    # Programs of no other test, whose code is kept in the process.
+    run_random(translated, FEW + SLOW, FEW, hostile)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("hostile", [0.0, 0.1], ids=["sound", "hostile"])
 def test_random_programs(translated: Make, hostile: float) -> None:
