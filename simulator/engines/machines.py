@@ -21,7 +21,7 @@ from retrograd.simulator.engines.array_words import (
     fresh_zeros,
     words_with_spare,
 )
-from retrograd.simulator.engines.native import BRIEF
+from retrograd.simulator.engines.native import BRIEF as SHARED
 from retrograd.simulator.engines.state import (
     CONTROL_WORDS,
     Exit,
@@ -73,6 +73,8 @@ class ArrayMachine(TieredMachine):
 
 #: bytes of a number of the control block, and of a count
 _BYTES = 8
+#: steps of a run without a machine: a few milliseconds, in which a user could not press Ctrl-C
+BRIEF = 1 << 22
 _NAMED, _LOADED = Decision("translated", Reason.NAMED), Decision("translated", Reason.LOADED)
 
 
@@ -123,8 +125,13 @@ class WholeRuns:
     @property
     def is_long(self) -> bool:
         """Whether the last run took more steps than a run without a machine may take."""
-        expected = self._account_of_program().steps
-        return expected is not None and expected > BRIEF
+        return self._left_to_a_machine(self._account_of_program().steps)
+
+    def _left_to_a_machine(self, expected: int | None) -> bool:
+        """Whether a run of so many steps may be interrupted, or has a second thread for its rows."""
+        if expected is None or expected <= min(SHARED, BRIEF):
+            return False
+        return expected > BRIEF or self.translation.shares_rows
 
     def __call__(
         self, words: Sequence[int] | NDArray[Any], engine: str, limit: int | None, given: Mapping[int, int]
@@ -136,7 +143,7 @@ class WholeRuns:
         account = self._account_of_program()
         expected = account.steps
         self.trapped = False
-        if expected is not None and expected > BRIEF:
+        if self._left_to_a_machine(expected):
             return None
         left = BRIEF if limit is None else min(limit, BRIEF)
         if left <= 4 * len(self.program.code):
@@ -209,7 +216,7 @@ class WholeRuns:
 
 def _zeros(size: int, steps: int | None) -> NDArray[np.int64]:
     """The state of a run of about this many steps, as zeros: fresh ones where the run can use a small part of them only."""
-    if steps is None or steps > size // 8:
+    if steps is None or steps > size:
         return np.zeros(size, dtype=np.int64)
     return fresh_zeros(size, np.int64)
 

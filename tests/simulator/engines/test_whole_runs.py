@@ -144,6 +144,12 @@ def test_long_runs_are_left_to_machines(fresh: list[FinishedRun], monkeypatch: p
         assert len(fresh) == without, n
 
 
+def test_runs_of_some_milliseconds_need_no_machine(fresh: list[FinishedRun]) -> None:
+    for without in (0, 1, 2):
+        assert native.BRIEF < rg.run(mix, 0.0, 2.0**-20, 80_000, engine="translated").steps < machines.BRIEF
+        assert len(fresh) == without
+
+
 @reversible
 def shift(xs: Array[fixed, 5], ns: Array[int, 4], y: fixed, n: int):
     for _ in range(n):
