@@ -411,12 +411,12 @@ class _SecondOrder:
         """The same, for the argument's words."""
         by_size = _by_size(self.compiled, z, self.words[z.name])
         try:
-            units = _real(z.type) * np.exp2(self._unit_shifts(z))
+            units: Reals = np.where(_real(z.type), np.exp2(self._unit_shifts(z)), 0.0)
             words = to_words(units, by_size, 0, self.format, z.name, "vector")
         except InputError:
             # The message is that of the first vector at fault.
             for i in np.flatnonzero(_real(z.type)):
-                to_words(_unit(z, i) * units, by_size, 0, self.format, z.name, "vector")
+                to_words(_unit(z, int(i)) * units, by_size, 0, self.format, z.name, "vector")
             raise
         return np.array(words, dtype=np.uint64)
 
