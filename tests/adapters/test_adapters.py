@@ -109,6 +109,129 @@ def test_jax_transforms_the_function(jax: Any) -> None:
     assert jax.grad(lambda x: several(0.0, P, x, 3)[1])(X).tolist() == rg.grad(f, "x")(0.0, P, X, 3).tolist()
 
 
+@reversible
+def turned(y: complex, z: complex):
+    y += z * z
+
+
+def test_forward_mode_in_jax(jax: Any) -> None:
+    jax.config.update("jax_enable_x64", True)
+    g, x = rg.to_jax(power, mode="forward"), jax.numpy.asarray([1.0, 2.0, 3.0])
+
+    def cube(x: Any) -> Any:
+        return g(0.0, x, 3)
+
+    assert [float(v) for v in jax.jvp(cube, (x,), (x,))] == [36.0, 108.0]
+    for transformed in (jax.jacfwd(cube), jax.jit(jax.jacfwd(cube)), lambda x: jax.vmap(jax.jacfwd(cube))(x[None])[0]):
+        assert transformed(x).tolist() == [3.0, 12.0, 27.0]
+    # All results of structs, arrays and integers.
+    given = {"w": np.array([1.0, 0.0]), "b": 0.5}, np.array([0.0, 1.0])
+    every = rg.to_jax(f, None, mode="forward")
+    values, tangents = jax.jvp(lambda p, x: every(0.0, p, x, 3), (P, X), given)
+    wanted = rg.jvp(f, (0.0, P, X, 3), {"p": given[0], "x": given[1]})
+    assert (float(values[0]), int(values[3])) == (wanted[0].y, wanted[0].n)
+    assert float(tangents[0]) == wanted[1].y
+    assert np.array_equal(tangents[1]["w"], wanted[1].p["w"])
+    assert np.array_equal(tangents[2], wanted[1].x)
+    assert complex(jax.jvp(lambda z: rg.to_jax(turned, mode="forward")(0j, z), (1 + 2j,), (1j,))[1]) == -4 + 2j
+
+
+def test_second_derivatives_in_jax(jax: Any) -> None:
+    jax.config.update("jax_enable_x64", True)
+    g, x = rg.to_jax(power), jax.numpy.asarray([1.0, 2.0, 3.0])
+    wanted = rg.hessian(power, "x")(0.0, x, 3).tolist()
+    h = jax.hessian(lambda x: g(0.0, x, 3))
+    assert h(x).tolist() == jax.jit(h)(x).tolist() == wanted
+    assert jax.vmap(h)(jax.numpy.stack([x, 2 * x])).tolist() == [wanted, (2 * np.array(wanted)).tolist()]
+
+    # Through other functions of JAX, and of a result that is an array and an argument, too.
+    def outer(x: Any) -> Any:
+        return jax.numpy.sum(rg.to_jax(f, "x")(0.0, P, x, 3) ** 2)
+
+    def alike(x: Any) -> Any:
+        y = (P["w"] * x * x * 3).sum() + 1.5**2
+        return x[0] ** 2 + (x[1] + y) ** 2
+
+    np.testing.assert_allclose(jax.hessian(outer)(X), jax.hessian(alike)(jax.numpy.asarray(X)), rtol=1e-7)
+    by_both = jax.hessian(rg.to_jax(f), argnums=(1, 2))(0.0, P, X, 3)
+    assert by_both[0]["w"][1].tolist() == [[12.0, 0.0], [0.0, 3.0]]
+    assert by_both[0]["b"][0]["b"] == 2.0
+
+
+def test_what_a_mode_does_not_have_in_jax(jax: Any) -> None:
+    x = jax.numpy.ones(2)
+    with pytest.raises(rg.InputError, match="mode = 'both'"):
+        rg.to_jax(power, mode="both")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="transpose"):
+        jax.grad(lambda x: rg.to_jax(power, mode="forward")(0.0, x, 3))(x)
+    with pytest.raises(TypeError, match="jvp"):
+        jax.jvp(lambda x: rg.to_jax(power)(0.0, x, 3), (x,), (x,))
+    with pytest.raises(Exception, match="real numbers"):
+        jax.hessian(lambda z: rg.to_jax(turned)(0j, z + 0j).real)(1.0)
+
+
+class LentByDLPack:
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self._array.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+class LentByInterface:
+    def __init__(self, array: np.ndarray) -> None:
+        self.__array_interface__ = array.__array_interface__
+        self._array = array
+
+
+@reversible
+def scaled_sum(y: fixed, x: Array[fixed, "n"], z: Array[fixed, "n"]):
+    y += rg.sum(x * z)
+
+
+@rg.functional
+def first_two(x: Array[fixed, "n"]):
+    return x[0] * x[1]
+
+
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "call": lambda x: scaled_sum(0.0, x, x).y,
+    "run": lambda x: rg.run(scaled_sum, 0.0, x, x).values.y,
+    "grad": lambda x: rg.grad(scaled_sum, "x")(0.0, x, x).tolist(),
+    "vjp": lambda x: rg.vjp(scaled_sum, 0.0, x, x)[1]({"y": 1.0, "x": x}).x.tolist(),
+    "jvp": lambda x: rg.jvp(scaled_sum, (0.0, x, x), {"x": x})[1].y,
+    "hvp": lambda x: rg.hvp(scaled_sum)((0.0, x, x), {"x": x}).z.tolist(),
+    "hessian": lambda x: rg.hessian(scaled_sum)(0.0, x, x).x.z.tolist(),
+    "jacobian": lambda x: rg.jacobian(scaled_sum, "x")(0.0, x, x).tolist(),
+    "run_batch": lambda x: rg.run_batch(wave, np.zeros(2), 1, x, in_axes=(0, None, 0)).values.y.tolist(),
+    "vmap": lambda x: rg.vmap(wave)(np.zeros(2), np.ones(2, int), x).y.tolist(),
+    "functional": first_two,
+    "ranges": lambda x: str(rg.ranges(scaled_sum, 0.0, x, x).fits()),
+    "error_bound": lambda x: rg.error_bound(scaled_sum, 0.0, x, x).as_dict(),
+    "to_words": lambda x: rg.fixed.to_words(x).tolist(),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_arrays_that_other_libraries_lend(name: str) -> None:
+    """By DLPack and by NumPy's array interface, in every call that takes arrays."""
+    x = np.array([1.0, 2.5])
+    wanted = ASKED[name](x)
+    for lent in (LentByDLPack(x), LentByInterface(x), memoryview(x)):
+        assert ASKED[name](lent) == wanted
+
+
+def test_results_are_lent() -> None:
+    """Results are arrays of NumPy, which lend their floats."""
+    found = rg.run(scaled_sum, 0.0, [1.0, 0.1], [2.0, 0.3]).values.x
+    assert np.from_dlpack(found).tolist() == found.tolist()
+    assert np.asarray(LentByInterface(found)).tolist() == found.tolist()
+    assert memoryview(found).tolist() == found.tolist()
+
+
 def test_an_inverse_in_jax(jax: Any) -> None:
     assert float(rg.to_jax(~power)(14.0, X, 2)) == 14.0 - 4.25
     assert jax.grad(rg.to_jax(~power), argnums=1)(14.0, X, 2).tolist() == [-4.0, -1.0]

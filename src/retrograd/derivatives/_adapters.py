@@ -5,6 +5,8 @@
 
 Adapted(f, outputs).results(values, rank)     the chosen results, as arrays
 Adapted(f, outputs).pulled(values, ȳ, rank)   cotangents of the chosen results → cotangents of the arguments, None where there are none
+Adapted(f, outputs).pushed(values, ẋ, rank)   tangents of the arguments → tangents of the chosen results
+Adapted(f, outputs).curved(values, ẋ, ȳ, rank)   the change of `pulled` in the direction ẋ: Σₖ ȳₖ Hₖ ẋ
 
 The other system's vmap, applied `rank` times, puts `rank` axes in front of each array. An axis of length 1 is shared by all elements.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +24,10 @@ from retrograd.compiler.compiled import Precision
 from retrograd.compiler.frontends.python.source import NOTHING
 from retrograd.compiler.language.types import ArrayAnnotation, StackAnnotation, static
 from retrograd.compiler.language.values import Structure
-from retrograd.derivatives._arguments import chosen_parts, differentiable, direction_of, is_one
+from retrograd.derivatives._arguments import chosen_parts, differentiable, direction_of, is_one, refuse
 from retrograd.derivatives._gradients import batch_pullback
 from retrograd.derivatives._requests import pullback_alone
+from retrograd.derivatives._tangents import hvp, jvp
 from retrograd.isa.diagnostics import Diagnostic, InputError
 from retrograd.isa.words import Format
 from retrograd.runtime._arrays import of_own_type, tensor_array
@@ -54,6 +57,7 @@ class Adapted:
     ) -> None:
         self.trees = trees
         self.function, _ = direction_of(f)
+        self._options: dict[str, Any] = {"scale": scale, "engine": engine, "format": format, "precision": precision}
         self.f, self.single = f, is_one(outputs)
         #: the parts that are returned, and the arguments that hold them
         self.parts = chosen_parts(f, outputs) or [ArgumentPart(i) for i in range(len(self.function.parameters))]
@@ -113,6 +117,75 @@ class Adapted:
             )._asdict()  # fmt: skip
         names = [p.name for p in self.function.parameters]
         return [elements.leaves(pulled[name]) if name in pulled else None for name in names]
+
+    def pushed(self, values: Sequence[Any], tangents: Sequence[Any], rank: int) -> list[NDArray[Any] | None]:
+        """The leaves of the tangent of each chosen result, as `results`; None for one without a derivative.
+
+        `tangents`: of the arguments, trees of arrays with the same axes in front; None is zero. Each element is a run of its own.
+        """
+        known = [self.trees.flatten(t)[0] for t in tangents if t is not None]
+        elements = self._elements(values, rank, leading([leaf for leaves in known for leaf in leaves], rank))
+        variadic = [p.variadic for p in self.function.parameters]
+        own = _Elements(
+            [FurtherArguments(t) if v and t is not None else t for t, v in zip(tangents, variadic, strict=True)],
+            [t is None for t in tangents], self.trees, rank, elements.lead,
+        )  # fmt: skip
+        each = [
+            jvp(self.f, elements.element(k), own.element(k), **self._options)[1]._asdict()
+            for k in range(elements.count)
+        ]
+        found: list[NDArray[Any] | None] = []
+        for i in self.chosen:
+            name = self.function.parameters[i].name
+            if name in each[0]:
+                found += elements.leaves([one[name] for one in each])
+            else:
+                found += [None] * len(self.trees.flatten(values[i])[0])
+        return found
+
+    def curved(
+        self, values: Sequence[Any], tangents: Sequence[Any], cotangents: Sequence[Any], rank: int
+    ) -> list[list[NDArray[Any]] | None]:
+        """The change of `pulled` where the arguments move by the tangents; None for an argument without a derivative.
+
+        A run of `rg.hvp` for each element of a result whose cotangent is not 0. Raises NotDifferentiable for results that are no
+        real numbers or arrays of these.
+        """
+        known = [leaf for c in (*tangents, *cotangents) if c is not None for leaf in self.trees.flatten(c)[0]]
+        elements = self._elements(values, rank, leading(known, rank))
+        ways, weights = (
+            _Elements(list(given), [one is None for one in given], self.trees, rank, elements.lead)
+            for given in (tangents, cotangents)
+        )
+        names = [p.name for p in self.function.parameters]
+        moved = [i for i, t in enumerate(tangents) if t is not None]
+        products: dict[str, Callable[[Any, Any], Any]] = {}
+        each: list[list[Any]] = []
+        for k in range(elements.count):
+            at, direction = elements.element(k), ways.element(k)
+            sums = [[np.zeros(np.shape(x)) for x in self.trees.flatten(direction[i])[0]] for i in moved]
+            for i, weight in zip(self.chosen, weights.element(k), strict=True):
+                if weight is None:
+                    continue
+                if not isinstance(weight, float | int | np.ndarray) or np.iscomplexobj(weight):
+                    refuse(
+                        f"`{names[i]}` of `{self.f.__name__}` is no real number",
+                        "second derivatives are of real numbers",
+                    )
+                for index in np.argwhere(np.asarray(weight)).tolist():
+                    loss = names[i] + (f"[{', '.join(map(str, index))}]" if index else "")
+                    if loss not in products:
+                        products[loss] = hvp(self.f, [names[j] for j in moved], loss, **self._options)
+                    found = products[loss](at, [direction[j] for j in moved])
+                    for total, one in zip(sums, found, strict=True):
+                        for place, change in enumerate(self.trees.flatten(one)[0]):
+                            total[place] = total[place] + np.asarray(weight)[tuple(index)] * np.asarray(change)
+            each.append(sums)
+        out: list[list[NDArray[Any]] | None] = [None] * len(names)
+        for place, i in enumerate(moved):
+            columns = zip(*(one[place] for one in each), strict=True)
+            out[i] = [np.stack(column).reshape((*elements.lead, *column[0].shape)) for column in columns]
+        return out
 
     def _placed(self, cotangents: Sequence[Any]) -> list[Any]:
         """The cotangents of the chosen results in the order of the parameters, None for all others."""
@@ -310,6 +383,7 @@ def to_jax(
     f: Reversible | Inverse,
     outputs: Which = 0,
     *,
+    mode: Literal["reverse", "forward"] = "reverse",
     scale: Scale = "auto",
     engine: str = "auto",
     format: Format | str | None = None,
@@ -321,7 +395,8 @@ def to_jax(
     program; jax.jit calls it as a host function, and jax.vmap runs all elements as one batch, each with the bits of its own call. Arguments are JAX arrays, numbers, or
     pytrees of these for structs; each result has the shape and dtype of its argument. Static arguments and functions are passed as they are.
     Raises InputError where JAX is not installed, NotDifferentiable for outputs that do not exist; a call raises as `vjp`.
-    Trap: JAX raises an error of a call, a ProgramTrap for example, as a JaxRuntimeError with the text of ours. JAX has float32 unless `jax_enable_x64` is set, and a result is rounded to it. Forward mode, jax.jvp, is refused by JAX.
+    Trap: JAX raises an error of a call, a ProgramTrap for example, as a JaxRuntimeError with the text of ours. JAX has float32 unless `jax_enable_x64` is set, and a result is rounded to it.
+    A function of `mode="reverse"` has jax.grad, vjp and jacrev, and jax.hessian where the outputs are real; JAX refuses jax.jvp of it. One of `mode="forward"` has jax.jvp, jacfwd and linearize, by `rg.jvp`; JAX refuses jax.grad of it.
 
     >>> g = rg.to_jax(energy)           # doctest: +SKIP
     >>> jax.grad(g, argnums=1)(0.0, x)  # doctest: +SKIP
@@ -330,6 +405,8 @@ def to_jax(
         import jax
     except ImportError:
         refuse_missing("to_jax", "jax")
+    if mode not in ("reverse", "forward"):
+        raise InputError(Diagnostic("RG0603", f"mode = {mode!r:.40}", hint='Choose "reverse" or "forward".'))
     number = jax.numpy
     adapted = Adapted(f, outputs, scale, engine, format, precision, Trees(jax.tree.flatten, _unflatten))
 
@@ -373,6 +450,10 @@ def to_jax(
             found = iter(arrays)
             return [fixed_values[i] if i in fixed_values else next(found) for i in range(len(adapted.static))]
 
+        def placed(tangents: list[Any]) -> list[Any]:
+            found = iter(tangents)
+            return [None if i in fixed_values else next(found) for i in range(len(adapted.static))]
+
         def place(i: int) -> int:
             return i - sum(j < i for j in fixed_values)
 
@@ -387,7 +468,7 @@ def to_jax(
             return results
 
         def forward(arrays: list[Any]) -> tuple[list[Any], list[Any]]:
-            return primal(arrays), arrays
+            return pushing(arrays), arrays
 
         def back(arrays: list[Any], cotangents: list[Any]) -> tuple[list[Any]]:
             # In a function that JAX has traced, an argument that is a number of the source comes back as a literal.
@@ -399,22 +480,67 @@ def to_jax(
                 lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype if is_inexact(a) else np.dtype(np.float32)), arrays
             )
 
-            def run(given_arrays: list[Any], given_cotangents: list[Any], rank: int) -> list[NDArray[Any]]:
-                # In JAX the cotangent of a complex number is ∂L/∂re − i ∂L/∂im.
-                turned = jax.tree.map(np.conj, given_cotangents)
-                kept = [c if any(jax.tree.leaves(r)) else None for c, r in zip(turned, real, strict=True)]
-                pulled = adapted.pulled(whole(given_arrays), kept, rank)
+            def leaves(pulled: list[list[NDArray[Any]] | None], arrays: list[Any]) -> list[NDArray[Any]]:
                 out: list[NDArray[Any]] = []
-                for i, leaves in enumerate(pulled):
+                for i, found in enumerate(pulled):
                     if i not in fixed_values:
-                        zeros = [np.zeros(())] * len(jax.tree.leaves(given_arrays[place(i)]))
-                        out += zeros if leaves is None else [np.conj(leaf) for leaf in leaves]
+                        zeros = [np.zeros(())] * len(jax.tree.leaves(arrays[place(i)]))
+                        out += zeros if found is None else [np.conj(leaf) for leaf in found]
                 return out
 
-            found = on_host(run, fixed_values, shapes, arrays, given)
+            def kept(cotangents: list[Any]) -> list[Any]:
+                # In JAX the cotangent of a complex number is ∂L/∂re − i ∂L/∂im.
+                turned = jax.tree.map(np.conj, cotangents)
+                return [c if any(jax.tree.leaves(r)) else None for c, r in zip(turned, real, strict=True)]
+
+            def run(arrays: list[Any], cotangents: list[Any], rank: int) -> list[NDArray[Any]]:
+                return leaves(adapted.pulled(whole(arrays), kept(cotangents), rank), arrays)
+
+            def run_curved(arrays: list[Any], moved: list[Any], cotangents: list[Any], rank: int) -> list[NDArray[Any]]:
+                tangents = placed([d if r else None for d, r in zip(moved, movable, strict=True)])
+                return leaves(adapted.curved(whole(arrays), tangents, kept(cotangents), rank), arrays)
+
+            @jax.custom_jvp
+            def pull(arrays: list[Any], given: list[Any]) -> list[Any]:
+                found: list[Any] = on_host(run, fixed_values, shapes, arrays, given)
+                return found
+
+            @pull.defjvp
+            def _(primals: tuple[list[Any], list[Any]], tangents: tuple[list[Any], list[Any]]) -> tuple[Any, Any]:
+                moved = jax.tree.map(
+                    lambda a, d: d if is_inexact(a) else number.zeros(a.shape), primals[0], tangents[0]
+                )
+                curved = on_host(run_curved, fixed_values, shapes, primals[0], moved, primals[1])
+                return pull(*primals), jax.tree.map(number.add, pull(primals[0], tangents[1]), curved)
+
+            movable = [any(jax.tree.leaves(jax.tree.map(is_inexact, a))) for a in arrays]
+            found = pull(arrays, given)
             zero = jax.dtypes.float0
             return (jax.tree.map(lambda a, c: c if is_inexact(a) else np.zeros(a.shape, zero), arrays, found),)
 
+        def push(primals: tuple[list[Any]], tangents: tuple[list[Any]]) -> tuple[list[Any], list[Any]]:
+            (arrays,), (given,) = primals, tangents
+            real = [any(jax.tree.leaves(jax.tree.map(is_inexact, a))) for a in arrays]
+            # JAX gives tangents of integers the dtype float0, which no callback takes.
+            moved = jax.tree.map(lambda a, d: d if is_inexact(a) else number.zeros(a.shape), arrays, given)
+            results = primal(arrays)
+            shapes = jax.tree.map(
+                lambda r: jax.ShapeDtypeStruct(r.shape, r.dtype if is_inexact(r) else np.dtype(np.float32)), results
+            )
+
+            def run(given_arrays: list[Any], given_tangents: list[Any], rank: int) -> list[NDArray[Any]]:
+                tangents = placed([d if r else None for d, r in zip(given_tangents, real, strict=True)])
+                pushed = adapted.pushed(whole(given_arrays), tangents, rank)
+                return [np.zeros(()) if leaf is None else leaf for leaf in pushed]
+
+            found = on_host(run, fixed_values, shapes, arrays, moved)
+            zero = jax.dtypes.float0
+            return results, jax.tree.map(lambda r, d: d if is_inexact(r) else np.zeros(r.shape, zero), results, found)
+
+        pushing = jax.custom_jvp(primal)
+        pushing.defjvp(push)
+        if mode == "forward":
+            return pushing(values)
         differentiable = jax.custom_vjp(primal)
         differentiable.defvjp(forward, back)
         return differentiable(values)
