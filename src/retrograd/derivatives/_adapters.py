@@ -500,21 +500,22 @@ def to_jax(
                 tangents = placed([d if r else None for d, r in zip(moved, movable, strict=True)])
                 return leaves(adapted.curved(whole(arrays), tangents, kept(cotangents), rank), arrays)
 
-            @jax.custom_jvp
             def pull(arrays: list[Any], given: list[Any]) -> list[Any]:
                 found: list[Any] = on_host(run, fixed_values, shapes, arrays, given)
                 return found
 
-            @pull.defjvp
-            def _(primals: tuple[list[Any], list[Any]], tangents: tuple[list[Any], list[Any]]) -> tuple[Any, Any]:
+            def change(primals: tuple[list[Any], list[Any]], tangents: tuple[list[Any], list[Any]]) -> tuple[Any, Any]:
                 moved = jax.tree.map(
                     lambda a, d: d if is_inexact(a) else number.zeros(a.shape), primals[0], tangents[0]
                 )
                 curved = on_host(run_curved, fixed_values, shapes, primals[0], moved, primals[1])
-                return pull(*primals), jax.tree.map(number.add, pull(primals[0], tangents[1]), curved)
+                return pulling(*primals), jax.tree.map(number.add, pulling(primals[0], tangents[1]), curved)
+
+            pulling = jax.custom_jvp(pull)
+            pulling.defjvp(change)
 
             movable = [any(jax.tree.leaves(jax.tree.map(is_inexact, a))) for a in arrays]
-            found = pull(arrays, given)
+            found = pulling(arrays, given)
             zero = jax.dtypes.float0
             return (jax.tree.map(lambda a, c: c if is_inexact(a) else np.zeros(a.shape, zero), arrays, found),)
 

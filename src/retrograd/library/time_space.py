@@ -214,6 +214,7 @@ def treeverse(step: Reversible, loss: Reversible, *, until: Reversible | None = 
         s += rg.sum(y_bar * y)
         ~r
 
+    stop: Any = until
     pull = rg.reversible_gradient(weighted, ("x", "p"), "s", keep=keep)
     seed = rg.reversible_gradient(loss, 1, 0, keep=keep)
 
@@ -285,7 +286,7 @@ def treeverse(step: Reversible, loss: Reversible, *, until: Reversible | None = 
             rg.swap(following, y)
             rg.erase(following)
             n += 1
-            until(last, y)
+            stop(last, y)
             assert last or n < most
         rg.erase(y)
         rg.erase(last)
