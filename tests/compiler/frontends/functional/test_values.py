@@ -62,6 +62,32 @@ def test_a_refused_constant_is_marked(f: rg.Functional, constant: str) -> None:
     assert found.line[found.span.column - 1 : found.span.end - 1] == constant
 
 
+CLASSES = "ABCD"
+
+
+@pytest.mark.parametrize("own", range(16))
+def test_values_without_a_case_of_their_own_take_the_last_case(own: int, tmp_path: Path) -> None:
+    """For each set of classes that have a case, in both orders, against Python's own `match`."""
+    listed = [c for k, c in enumerate(CLASSES) if own >> k & 1]
+    text = "import retrograd as rg\nfrom retrograd import fixed\n"
+    text += "".join(f"@rg.data\nclass {c}:\n    value: fixed\n" for c in CLASSES)
+    text += "@rg.functional\ndef f(t: A | B | C | D, x: fixed) -> fixed:\n"
+    for cases in (listed, listed[::-1]):
+        text += "    match t:\n"
+        text += "".join(f"        case {c}(v):\n            x = x + {ord(c)} * v\n" for c in cases)
+        text += "        case _:\n            x = 2 * x\n"
+    path = tmp_path / "cases.py"
+    path.write_text(text + "    return x\n")
+    spec = importlib.util.spec_from_file_location("cases", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for c in CLASSES:
+        value = getattr(module, c)(0.5)
+        assert module.f(value, 1.25) == module.f.fn(value, 1.25), c
+
+
 @rg.functional
 def whole_powers(n: int) -> tuple[int, int, int, int, int, int]:
     def cubed(k):
