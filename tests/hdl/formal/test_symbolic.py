@@ -349,6 +349,21 @@ def within(found: list[Word]) -> list[Term]:
     return [*seen]
 
 
+@pytest.mark.parametrize("width", [1, 4, 64])
+def test_a_known_word_that_decides_the_result_leaves_no_operator(width: int) -> None:
+    """0 and −1 beside a word that is not known: a proof is the shorter for each operator that is gone."""
+    x, ones = unknown("x", width), (1 << width) - 1
+    flipped = terms.apply("~", width, [width], [x])
+    decided: dict[tuple[str, int], Word] = {
+        ("&", 0): 0, ("&", ones): x, ("|", 0): x, ("^", 0): x, ("^", ones): flipped, ("+", 0): x,
+    }  # fmt: skip
+    for (operator, known), result in decided.items():
+        for words in ([x, known], [known, x]):
+            assert terms.apply(operator, width, [width] * 2, words) is result, (operator, words)
+    assert terms.apply("-", width, [width] * 2, [x, 0]) is x
+    assert terms.apply("-", width, [width] * 2, [0, x]) is not x
+
+
 def test_equal_terms_are_one() -> None:
     x, y = unknown("x", 8), unknown("y", 8)
     assert terms.add(x, y, 8) is terms.add(x, y, 8)
