@@ -57,6 +57,23 @@ def test_a_prompt_goes_on_after_an_error(capsys: pytest.CaptureFixture[str]) -> 
     assert "RG1305" in capsys.readouterr().err
 
 
+def test_a_listing_marks_the_instruction_that_is_next(capsys: pytest.CaptureFixture[str]) -> None:
+    session: Session = session_of(SUM, r1=3)
+    prompt = Prompt(Interpreter(session, pricing_context("landauer", session.machine.format)))
+    end, seen = len(session.machine.program.code), set()
+    for command in ["step"] * 30 + ["reverse-step"] * 10:
+        prompt.onecmd(command)
+        capsys.readouterr()
+        prompt.onecmd("list")
+        found = re.findall(r"^(.) pc (\d+)", capsys.readouterr().out, re.MULTILINE)
+        around = range(max(session.pc - 5, 0), min(session.pc + 6, end))
+        assert found == [("→" if at == session.pc else " ", str(at)) for at in around]
+        seen.add(session.pc)
+    # Near both ends of the program, fewer instructions are listed.
+    assert min(seen) < 5
+    assert max(seen) > end - 6
+
+
 def test_runs_from_the_middle(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     def first_line(*options: str) -> str:
         assert main(["run", program, *options]) == 0
