@@ -14,7 +14,7 @@ from retrograd.simulator.engines.choice import machine_for
 from retrograd.simulator.engines.machines import FinishedRun, WholeRuns
 from retrograd.simulator.engines.native import NativeEngine
 from retrograd.simulator.engines.tiered_machine import TieredMachine
-from retrograd.simulator.engines.tiering import Costs, Decision, Policy, Ready, Reason
+from retrograd.simulator.engines.tiering import OPTIMISED_FULLY, Costs, Decision, Policy, Ready, Reason
 from retrograd.simulator.machine import Snapshot
 
 import retrograd as rg
@@ -155,6 +155,22 @@ def test_runs_that_end_before_compiled_code_is_entered_stay_in_python(plant: Cal
 
 def test_steps_with_cotangents_cost_more(plant: Callable[..., Policy]) -> None:
     assert decide(plant(to_import=100.0), differentiating=True).steps == 30
+
+
+@pytest.mark.parametrize("instructions", [range(1, OPTIMISED_FULLY + 1), range(OPTIMISED_FULLY + 1, 2000, 7)])
+def test_the_price_of_a_translation_grows_with_the_program(instructions: range) -> None:
+    """And with cotangents by a factor that grows from 1 to 4."""
+    costs = Costs()
+    plain, lifted = (
+        [costs.optimised_translation(n, differentiating) - costs.translate for n in instructions]
+        for differentiating in (False, True)
+    )
+    assert plain == sorted(plain)
+    assert lifted == sorted(lifted)
+    factors = [round(b / a, 9) for a, b in zip(plain, lifted, strict=True)]
+    assert factors == sorted(factors)
+    assert factors[0] >= 1
+    assert factors[-1] == 4
 
 
 @pytest.mark.parametrize(
